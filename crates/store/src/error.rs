@@ -1,0 +1,106 @@
+//! What can go wrong between a key and its bytes.
+
+use std::fmt;
+use std::io;
+use thiserror::Error;
+
+/// What the store was doing when the operating system refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Opening or reading an object.
+    Read,
+    /// Writing or renaming an object.
+    Write,
+    /// Deleting an object or a prefix.
+    Delete,
+    /// Listing a prefix.
+    List,
+    /// Asking for the size of an object.
+    Size,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Delete => "delete",
+            Operation::List => "list",
+            Operation::Size => "look up",
+        })
+    }
+}
+
+/// An error of a store. Each variant names the key; `url` is the store's.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The key could name something outside the store, or is not well formed.
+    #[error("invalid key {key:?}: {why}")]
+    InvalidKey {
+        /// The key as given.
+        key: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The operating system refused: no permission, disk full, a file where a directory should be, …
+    #[error("cannot {operation} '{key}' in {url}: {source}")]
+    Io {
+        /// What was tried.
+        operation: Operation,
+        /// On which key (empty: the root).
+        key: String,
+        /// Of which store.
+        url: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The object is not as long as its metadata says.
+    #[error(
+        "'{key}' in {url} has {found} bytes where {expected} are expected: it is truncated, or was written with other metadata"
+    )]
+    WrongSize {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+        /// Bytes that it should have.
+        expected: u64,
+        /// Bytes that it has (a lower bound: "more than `expected`" where it was not measured exactly).
+        found: u64,
+    },
+    /// A range lies beyond the end of the object.
+    #[error("bytes {offset}..{} of '{key}' in {url} are wanted, but it has only {size}", offset.saturating_add(*len))]
+    OutOfRange {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+        /// Start of the range.
+        offset: u64,
+        /// Length of the range.
+        len: u64,
+        /// Size of the object.
+        size: u64,
+    },
+    /// The object is larger than anything valid could be.
+    #[error("'{key}' in {url} has more than {limit} bytes, the most that its metadata allows")]
+    TooLarge {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+        /// The most that was acceptable.
+        limit: u64,
+    },
+}
+
+impl StoreError {
+    /// The operating system's error kind, where there is one.
+    pub fn io_kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            StoreError::Io { source, .. } => Some(source.kind()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Keys: names of objects that cannot leave the store.
+
+use crate::StoreError;
+use std::fmt;
+
+/// How the names of files of unfinished writes end; they begin with a dot.
+pub(crate) const TEMPORARY_SUFFIX: &str = ".hyperslab-tmp";
+
+/// A checked object name: one or more components joined by `/`, relative to the root of the store.
+///
+/// A component is never empty, `.` or `..`, and has no NUL and no backslash (a path separator on some
+/// systems), so that a key taken from hostile metadata cannot name anything outside the root. Nor has it the
+/// form `.….hyperslab-tmp`, which is reserved for the files of unfinished writes: nobody can read one, and a
+/// listing that leaves them out is still complete. Borrowed: checking a key for every chunk allocates
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key<'a>(&'a str);
+
+impl<'a> Key<'a> {
+    /// Checks `name`. Errors with [`StoreError::InvalidKey`], which says what is wrong.
+    pub fn new(name: &'a str) -> Result<Self, StoreError> {
+        let why = if name.is_empty() {
+            "it is empty"
+        } else if name.bytes().any(|b| b == 0 || b == b'\\') {
+            "it contains a NUL or a backslash"
+        } else if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            "it has an empty, '.' or '..' component"
+        } else if name.split('/').any(|part| part.starts_with('.') && part.ends_with(TEMPORARY_SUFFIX)) {
+            "the form '.….hyperslab-tmp' is reserved for temporary files"
+        } else {
+            return Ok(Key(name));
+        };
+        Err(StoreError::InvalidKey { key: name.to_owned(), why })
+    }
+
+    /// The key as text.
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Key;
+
+    #[test]
+    fn keys_stay_inside() {
+        for good in
+            ["a", "a/b", "c/0/0", ".zarray", "a b/…", "..a/b..", "0.0", "a.hyperslab-tmp", ".hyperslab-tmp.a"]
+        {
+            assert_eq!(Key::new(good).map(Key::as_str).ok(), Some(good));
+        }
+        for bad in [
+            "",
+            "/",
+            "/a",
+            "a/",
+            "a//b",
+            ".",
+            "..",
+            "a/../b",
+            "../a",
+            "a/..",
+            "a\0b",
+            "a\\..\\b",
+            "./a",
+            "a/.1.hyperslab-tmp",
+        ] {
+            assert!(Key::new(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Byte ranges of keyed objects.
+//!
+//! A [`Store`] maps keys (`"temperature/c/0/1"`) to whole objects (bytes). It knows nothing of arrays. The
+//! engine asks for exact byte ranges, many at once, into memory that the engine owns; and it replaces whole
+//! objects atomically: a reader sees the old object or the new one, never a mixture, and a writer that dies
+//! leaves the old.
+//!
+//! [`LocalStore`] keeps objects as files below a directory, [`MemoryStore`] in memory. [`contract`] is the
+//! test suite that every store must pass.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
+
+pub mod contract;
+mod error;
+mod hash;
+mod key;
+mod local;
+mod memory;
+
+pub use error::{Operation, StoreError};
+pub use key::Key;
+pub use local::{LocalOptions, LocalStore};
+pub use memory::MemoryStore;
+
+use std::fmt::Debug;
+
+/// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from `offset`).
+#[derive(Debug)]
+pub struct RangeRead<'a> {
+    /// Bytes from the start of the object.
+    pub offset: u64,
+    /// Where the bytes go; filled completely or an error is returned.
+    pub buf: &'a mut [u8],
+}
+
+/// One child of a directory-like prefix.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The last component of the key.
+    pub name: String,
+    /// Whether other keys lie below it (a directory) or it is an object itself.
+    pub is_prefix: bool,
+}
+
+/// Keyed objects. All methods take `&self`; a store is shared by threads.
+///
+/// "Missing" is an answer, not an error: reads return `false` or `None` for an object that does not exist
+/// (also where the key names a directory, or a parent of the key is an object).
+pub trait Store: Send + Sync + Debug {
+    /// Reads ranges of one object, with one open of it. Returns `false` if there is no such object.
+    ///
+    /// `size` is what the caller knows the whole object must measure: [`StoreError::WrongSize`] if it does
+    /// not (an object of another size was written under other metadata; its bytes would be wrong values).
+    /// Ranges may come in any order and may overlap; an empty list or empty ranges only ask for existence. A
+    /// range past the end of the object is [`StoreError::OutOfRange`]; buffers may then have been partly
+    /// written.
+    fn read_ranges(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, StoreError>;
+
+    /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no such
+    /// object, and [`StoreError::WrongSize`] if it is shorter or longer.
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError>;
+
+    /// Reads a whole object of unknown size into `buf`, which is cleared first and keeps its capacity.
+    /// Returns `false` if there is no such object. An object of more than `limit` bytes is
+    /// [`StoreError::TooLarge`]: memory use stays bounded whatever was stored. `buf` grows to at most
+    /// `limit + 1` bytes; a caller that reuses it pays no allocation.
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError>;
+
+    /// The size of an object in bytes; `None` if there is none.
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError>;
+
+    /// Whether an object exists under this key.
+    fn exists(&self, key: Key<'_>) -> Result<bool, StoreError> {
+        Ok(self.size(key)?.is_some())
+    }
+
+    /// Replaces (or creates) an object by the concatenation of `parts`, atomically: until the call returns,
+    /// and if it fails, readers see what was there before. Parent directories come into being as needed.
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError>;
+
+    /// Deletes an object. Returns whether there was one.
+    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError>;
+
+    /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and the
+    /// directories left empty. An object named exactly `prefix` stays. Missing is no error.
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError>;
+
+    /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing is there.
+    /// Temporary files of unfinished writes are not listed.
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError>;
+
+    /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for reading arrays.
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError>;
+
+    /// A number that is equal for all handles in this process that reach the same object (two `LocalStore`s
+    /// whose roots are nested must agree). It chooses the lock that serialises read-modify-writes; two
+    /// objects may share a number.
+    fn lock_id(&self, key: Key<'_>) -> u64;
+
+    /// Where the store is, for messages and `repr`: a `file://` URL, `memory://…`.
+    fn url(&self) -> String;
+}

@@ -1,0 +1,290 @@
+//! Objects as files below a directory.
+//!
+//! An object is a regular file, its key the path below the root. A write goes in these steps:
+//!
+//! 1. Create a temporary file in the directory of the object, under a name that no key can have. Written in
+//!    place, the object would be torn for readers, and half of it after a crash; in another directory the
+//!    rename could cross file systems.
+//! 2. Where that directory is missing, make it and start again. Looking first would cost every write a system
+//!    call.
+//! 3. Write all parts, going on after short writes. A full disk is found here, while the old object is
+//!    untouched.
+//! 4. With `fsync`: flush the file. Otherwise a power failure after the rename may leave an empty file under
+//!    the key.
+//! 5. Close, and look at the answer: network file systems and quotas report a full disk only then.
+//! 6. Rename over the object. Readers that opened the old file keep it; later ones get the new one.
+//! 7. With `fsync`: flush the directory, and those above that step 2 made. Otherwise the rename itself may be
+//!    lost.
+//!
+//! Whatever fails, the temporary file is removed. A killed writer leaves it behind: no key names it and no
+//! listing shows it; [`Store::delete_prefix`] removes it.
+//!
+//! A read opens, reads and closes, and asks for the size only where the answer of the read is unusual:
+//!
+//! 1. Open without blocking, so that a pipe in the place of an object cannot hang the reader.
+//! 2. Read the expected bytes **and one more** in one call. An object that was written with other metadata
+//!    and is longer would otherwise pass for a good one; asking for the size first would cost a system call
+//!    per chunk.
+//! 3. On a regular file a read that returns fewer bytes than asked for has met the end of the file, so no
+//!    second read is needed to find the end.
+//!
+//! The steady state of both allocates nothing: paths are built on the stack.
+//!
+//! **Symbolic links.** Keys cannot leave the root: [`Key`] has no `..` and no absolute paths. Links that
+//! somebody put below the root are honoured wherever they lead, as in other software: reads and listings
+//! follow them; a key through a link to a directory is written, and deleted, there. Writing or deleting an
+//! object that is itself a link replaces or removes the link, not what it leads to. [`Store::delete_prefix`]
+//! removes links that it meets and never what they lead to. A directory that contains itself through a link
+//! is listed once. Two keys that reach one object through links have two lock numbers.
+//!
+//! **What is no object:** directories, pipes, sockets, devices and links that lead nowhere are "missing";
+//! files whose names cannot be keys (not UTF-8, with a backslash) are not listed. Directories that deletions
+//! leave empty are removed, up to the root but not the root itself.
+
+mod delete;
+mod list;
+mod read;
+mod write;
+
+use crate::{Entry, Key, Operation, RangeRead, Store, StoreError, hash};
+use rustix::io::Errno;
+use smallvec::SmallVec;
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Settings of a [`LocalStore`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalOptions {
+    /// Flush every write and deletion to the disk before it returns, so that it survives a power failure. Off
+    /// by default: it makes writes many times slower, and without it objects are still never torn by a killed
+    /// process.
+    pub fsync: bool,
+}
+
+/// Objects as files below a directory: the system calls per object are open, read, close, and open, write,
+/// close, rename. Cheap to clone; a clone is the same store.
+#[derive(Clone, Debug)]
+pub struct LocalStore {
+    /// Absolute, without a trailing slash.
+    root: PathBuf,
+    url: String,
+    /// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key.
+    lock_seed: u64,
+    options: LocalOptions,
+}
+
+/// Room for a path on the stack. Linux refuses longer paths, so none that works spills to the heap.
+type PathBytes = SmallVec<[u8; 4096]>;
+
+/// Most bytes moved by one system call: Linux cuts calls off just below 2 GiB, macOS refuses them above. Unit
+/// tests have a small bound, so that they meet it.
+const MAX_TRANSFER: usize = if cfg!(test) { 1500 } else { 1 << 30 };
+
+/// Most pieces of memory that one system call fills or writes; their descriptions live on the stack.
+const MAX_BATCH: usize = 64;
+
+impl LocalStore {
+    /// Opens the store whose objects lie below `root`. The directory need not exist: the first write makes
+    /// it. Errors if `root` is something else than a directory, or cannot be reached.
+    pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
+        let given = root.as_ref();
+        let refuse = |path: &Path, source: io::Error| StoreError::Io {
+            operation: Operation::Size,
+            key: String::new(),
+            url: file_url(path),
+            source,
+        };
+        if given.as_os_str().as_bytes().contains(&0) {
+            return Err(refuse(
+                given,
+                io::Error::new(io::ErrorKind::InvalidInput, "the path contains a NUL"),
+            ));
+        }
+        let root: PathBuf =
+            std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect();
+        match fs::metadata(&root) {
+            Ok(found) if !found.is_dir() => return Err(refuse(&root, Errno::NOTDIR.into())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refuse(&root, error)),
+            _ => {}
+        }
+        let lock_seed = hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(&root))), b"/");
+        Ok(LocalStore { url: file_url(&root), root, lock_seed, options })
+    }
+
+    /// The directory that holds the objects, as an absolute path.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Writes the path of `key` to `bytes`, for system calls.
+    fn path<'p>(&self, key: &str, bytes: &'p mut PathBytes) -> rustix::io::Result<&'p CStr> {
+        bytes.clear();
+        bytes.extend_from_slice(base(&self.root));
+        bytes.push(b'/');
+        bytes.extend_from_slice(key.as_bytes());
+        bytes.push(0);
+        CStr::from_bytes_with_nul(bytes).map_err(|_| Errno::INVAL)
+    }
+
+    fn error(&self, operation: Operation, key: &str, source: impl Into<io::Error>) -> StoreError {
+        StoreError::Io { operation, key: key.to_owned(), url: self.url.clone(), source: source.into() }
+    }
+
+    /// Flushes a directory, so that renames, new and deleted entries in it survive a power failure.
+    fn flush_directory(directory: &Path) -> io::Result<()> {
+        fs::File::open(directory)?.sync_all()
+    }
+}
+
+/// The bytes that come before `/key`.
+fn base(root: &Path) -> &[u8] {
+    match root.as_os_str().as_bytes() {
+        b"/" => b"",
+        bytes => bytes,
+    }
+}
+
+/// `root` without links as far as it exists, so that two ways to one directory give the same lock numbers.
+fn canonical(root: &Path) -> PathBuf {
+    let mut missing = Vec::new();
+    let mut components = root.components();
+    let mut path = loop {
+        if let Ok(existing) = components.as_path().canonicalize() {
+            break existing;
+        }
+        match components.next_back() {
+            Some(last) => missing.push(last),
+            None => break PathBuf::from("/"),
+        }
+    };
+    for component in missing.into_iter().rev() {
+        match component {
+            Component::ParentDir => {
+                path.pop();
+            }
+            other => path.push(other),
+        }
+    }
+    path
+}
+
+fn file_url(path: &Path) -> String {
+    let mut url = String::from("file://");
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                url.push(byte.into())
+            }
+            other => url.push_str(&format!("%{other:02X}")),
+        }
+    }
+    url
+}
+
+impl Store for LocalStore {
+    fn read_ranges(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, StoreError> {
+        self.read_ranges_of(key, size, ranges)
+    }
+
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        self.read_exact_of(key, buf)
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+        self.read_all_of(key, buf, limit)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+        self.size_of(key)
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+        self.write_object(key, parts).map_err(|error| self.error(Operation::Write, key.as_str(), error))
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+        self.delete_object(key).map_err(|error| self.error(Operation::Delete, key.as_str(), error))
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+        let name = prefix.map_or("", Key::as_str);
+        self.delete_below(prefix).map_err(|error| self.error(Operation::Delete, name, error))
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+        let name = prefix.map_or("", Key::as_str);
+        self.children(name).map_err(|error| self.error(Operation::List, name, error))
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        let name = prefix.map_or("", Key::as_str);
+        self.keys_below(name).map_err(|error| self.error(Operation::List, name, error))
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        hash::fnv1a(self.lock_seed, key.as_str().as_bytes())
+    }
+
+    fn url(&self) -> String {
+        self.url.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LocalOptions, LocalStore, file_url};
+    use crate::{Key, Store, contract};
+    use std::cell::Cell;
+    use std::path::Path;
+
+    fn lock(root: &Path, key: &str) -> u64 {
+        LocalStore::open(root, LocalOptions::default()).unwrap().lock_id(Key::new(key).unwrap())
+    }
+
+    #[test]
+    fn the_contract_holds_for_objects_that_need_many_transfers() {
+        let dir = tempfile::tempdir().unwrap();
+        let count = Cell::new(0);
+        contract::check(|| {
+            count.set(count.get() + 1);
+            let root = dir.path().join(count.get().to_string());
+            Box::new(LocalStore::open(root, LocalOptions::default()).unwrap())
+        });
+    }
+
+    #[test]
+    fn urls_are_percent_encoded() {
+        assert_eq!(file_url(Path::new("/data/run 1/ü%#?.zarr")), "file:///data/run%201/%C3%BC%25%23%3F.zarr");
+    }
+
+    #[test]
+    fn the_root_is_absolute_and_need_not_exist() {
+        let store = LocalStore::open("no/such//directory/", LocalOptions::default()).unwrap();
+        assert_eq!(store.root(), std::env::current_dir().unwrap().join("no/such/directory"));
+        assert!(LocalStore::open("a\0b", LocalOptions::default()).is_err());
+        let root = LocalStore::open("/", LocalOptions::default()).unwrap();
+        assert_eq!((root.root(), root.url()), (Path::new("/"), "file:///".to_owned()));
+    }
+
+    #[test]
+    fn lock_numbers_agree_across_roots_and_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(real.join("a/b")).unwrap();
+        std::os::unix::fs::symlink(real.join("a"), real.join("link")).unwrap();
+        let expected = lock(&real, "a/b/c/0");
+        assert_eq!(lock(&real.join("a"), "b/c/0"), expected);
+        assert_eq!(lock(&real.join("link/b"), "c/0"), expected);
+        assert_eq!(lock(&real.join("link/../a/b/c"), "0"), expected, "the root does not exist yet");
+        assert_eq!(lock(Path::new("/"), &format!("{}/a/b/c/0", &real.to_str().unwrap()[1..])), expected);
+        assert_ne!(lock(&real, "a/b/c/1"), expected);
+    }
+}

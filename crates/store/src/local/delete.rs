@@ -1,0 +1,110 @@
+//! Deleting objects and prefixes, and the directories that this leaves empty.
+
+use super::{LocalStore, PathBytes};
+use crate::Key;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How often a directory is emptied again because writers put new objects into it meanwhile.
+const MAX_ATTEMPTS: usize = 64;
+
+impl LocalStore {
+    pub(super) fn delete_object(&self, key: Key<'_>) -> io::Result<bool> {
+        let mut bytes = PathBytes::new();
+        let path = self.path(key.as_str(), &mut bytes)?;
+        // Looked at first because a link to a directory, and on some systems a directory, could be unlinked.
+        let deleted = match rustix::fs::stat(path) {
+            Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => {
+                rustix::fs::unlink(path)
+            }
+            Ok(_) => return Ok(false),
+            Err(error) => Err(error),
+        };
+        match deleted {
+            Ok(()) => {}
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        self.prune_and_flush(key)?;
+        Ok(true)
+    }
+
+    pub(super) fn delete_below(&self, prefix: Option<Key<'_>>) -> io::Result<()> {
+        let Some(prefix) = prefix else { return self.delete_everything() };
+        let directory = self.root.join(prefix.as_str());
+        let found = match fs::symlink_metadata(&directory) {
+            Ok(found) => found,
+            Err(error) if is_missing(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if found.is_dir() {
+            remove_tree(&directory)?;
+        } else if found.is_symlink() && directory.is_dir() {
+            ignore_missing(fs::remove_file(&directory))?;
+        } else {
+            return Ok(());
+        }
+        self.prune_and_flush(prefix)
+    }
+
+    fn delete_everything(&self) -> io::Result<()> {
+        let entries = match fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(error) if is_missing(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                remove_tree(&entry.path())?;
+            } else {
+                ignore_missing(fs::remove_file(entry.path()))?;
+            }
+        }
+        if self.options.fsync { Self::flush_directory(&self.root) } else { Ok(()) }
+    }
+
+    /// Removes the directories above `key` as far as they are empty, but not the root, and returns the lowest
+    /// that is left. A directory that cannot be removed stays: that is untidy but not wrong.
+    pub(super) fn prune(&self, key: Key<'_>) -> PathBuf {
+        let mut directory = self.root.join(key.as_str());
+        directory.pop();
+        while directory != self.root {
+            match fs::remove_dir(&directory) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => break,
+                _ => directory.pop(),
+            };
+        }
+        directory
+    }
+
+    fn prune_and_flush(&self, key: Key<'_>) -> io::Result<()> {
+        let left = self.prune(key);
+        if self.options.fsync { ignore_missing(Self::flush_directory(&left)) } else { Ok(()) }
+    }
+}
+
+/// Removes a directory and what is in it. Links in it are removed, not followed.
+fn remove_tree(directory: &Path) -> io::Result<()> {
+    let mut attempts = 0;
+    loop {
+        match fs::remove_dir_all(directory) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts < MAX_ATTEMPTS => {
+                attempts += 1;
+            }
+            answer => return ignore_missing(answer),
+        }
+    }
+}
+
+/// Whether nothing is there: no such name, or something above it is a file.
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn ignore_missing(answer: io::Result<()>) -> io::Result<()> {
+    answer.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
+}

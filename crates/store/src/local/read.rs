@@ -1,0 +1,247 @@
+//! Reading objects: one open, one read, one close.
+
+use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
+use crate::{Key, Operation, RangeRead, StoreError};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::{Errno, pread, preadv, retry_on_intr};
+use smallvec::SmallVec;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+impl LocalStore {
+    /// Opens an object; `None` if there is none. A directory opens, and is recognised when it is read.
+    fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>, StoreError> {
+        let mut bytes = PathBytes::new();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let opened = self.path(key.as_str(), &mut bytes).and_then(|path| {
+            match retry_on_intr(|| rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty())) {
+                // A regular file on which a file server holds a lease; pipes do not answer so. Waiting makes
+                // it let go.
+                Err(Errno::AGAIN) => retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())),
+                answer => answer,
+            }
+        });
+        match opened {
+            Ok(file) => Ok(Some(file)),
+            // The last two: a socket, a device without a driver.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO | Errno::NODEV) => Ok(None),
+            Err(error) => Err(self.error(Operation::Read, key.as_str(), error)),
+        }
+    }
+
+    /// The size of an open file, `None` if it is not a regular file. Off the steady path: for unusual answers
+    /// only.
+    fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>, StoreError> {
+        let found =
+            rustix::fs::fstat(file).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
+        Ok(regular_size(&found))
+    }
+
+    /// After a read failed: reading what is no regular file fails in many ways, and each means that there is
+    /// no object. On a regular file it is an error.
+    fn missing_or(&self, key: Key<'_>, file: BorrowedFd<'_>, error: io::Error) -> Result<bool, StoreError> {
+        match self.size_of_file(key, file)? {
+            None => Ok(false),
+            Some(_) => Err(self.error(Operation::Read, key.as_str(), error)),
+        }
+    }
+
+    pub(super) fn size_of(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+        let mut bytes = PathBytes::new();
+        match self.path(key.as_str(), &mut bytes).and_then(|path| retry_on_intr(|| rustix::fs::stat(path))) {
+            Ok(found) => Ok(regular_size(&found)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(self.error(Operation::Size, key.as_str(), error)),
+        }
+    }
+
+    pub(super) fn read_exact_of(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        let Some(file) = self.open_object(key)? else { return Ok(false) };
+        let wanted = buf.len();
+        let mut beyond = [0];
+        match fill(file.as_fd(), &mut [IoSliceMut::new(buf), IoSliceMut::new(&mut beyond)], 0, wanted) {
+            Ok(read) if read == wanted && wanted > 0 => Ok(true),
+            Ok(read) => match self.size_of_file(key, file.as_fd())? {
+                None => Ok(false),
+                Some(_) if read == wanted => Ok(true),
+                Some(size) => Err(StoreError::WrongSize {
+                    key: key.as_str().to_owned(),
+                    url: self.url.clone(),
+                    expected: wanted as u64,
+                    found: if read < wanted { read as u64 } else { size.max(read as u64) },
+                }),
+            },
+            Err(error) => self.missing_or(key, file.as_fd(), error),
+        }
+    }
+
+    pub(super) fn read_all_of(
+        &self,
+        key: Key<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<bool, StoreError> {
+        buf.clear();
+        let Some(file) = self.open_object(key)? else { return Ok(false) };
+        let too_large = || StoreError::TooLarge {
+            key: key.as_str().to_owned(),
+            url: self.url.clone(),
+            limit: limit as u64,
+        };
+        loop {
+            if buf.len() > limit {
+                return Err(too_large());
+            }
+            if buf.len() == buf.capacity() {
+                // The size is only a hint here: it saves growing in many steps. The end of the file decides.
+                let Some(size) = self.size_of_file(key, file.as_fd())? else { return Ok(false) };
+                if size > limit as u64 {
+                    return Err(too_large());
+                }
+                let size = usize::try_from(size).unwrap_or(usize::MAX);
+                let capacity = size.max(buf.len().saturating_mul(2)).max(511).min(limit).saturating_add(1);
+                if buf.try_reserve_exact(capacity - buf.len()).is_err() {
+                    return Err(self.error(Operation::Read, key.as_str(), io::ErrorKind::OutOfMemory));
+                }
+            }
+            let asked = (buf.capacity() - buf.len()).min(MAX_TRANSFER);
+            match append(file.as_fd(), buf, asked) {
+                Ok(read) if read < asked => break,
+                Ok(_) => {}
+                Err(error) => {
+                    buf.clear();
+                    return self.missing_or(key, file.as_fd(), error.into());
+                }
+            }
+        }
+        if buf.len() > limit {
+            return Err(too_large());
+        }
+        // `/dev/null` and its like read as empty.
+        Ok(!buf.is_empty() || self.size_of_file(key, file.as_fd())?.is_some())
+    }
+
+    pub(super) fn read_ranges_of(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, StoreError> {
+        let Some(file) = self.open_object(key)? else { return Ok(false) };
+        if size.is_some() || ranges.iter().all(|range| range.buf.is_empty()) {
+            let Some(found) = self.size_of_file(key, file.as_fd())? else { return Ok(false) };
+            if let Some(expected) = size
+                && expected != found
+            {
+                let (key, url) = (key.as_str().to_owned(), self.url.clone());
+                return Err(StoreError::WrongSize { key, url, expected, found });
+            }
+        }
+        // File offsets are signed: beyond this there is nothing, and the system would call it an invalid
+        // argument.
+        let end = size.unwrap_or(i64::MAX.unsigned_abs());
+        let complete = if ranges.iter().any(|range| !lies_within(range, end)) {
+            false
+        } else {
+            match fill_ranges(file.as_fd(), ranges) {
+                Ok(complete) => complete,
+                Err(error) => return self.missing_or(key, file.as_fd(), error),
+            }
+        };
+        if complete {
+            return Ok(true);
+        }
+        let Some(size) = self.size_of_file(key, file.as_fd())? else { return Ok(false) };
+        let outside = ranges.iter().find(|range| !lies_within(range, size));
+        Err(StoreError::OutOfRange {
+            key: key.as_str().to_owned(),
+            url: self.url.clone(),
+            offset: outside.map_or(0, |range| range.offset),
+            len: outside.map_or(0, |range| range.buf.len() as u64),
+            size,
+        })
+    }
+}
+
+fn regular_size(found: &rustix::fs::Stat) -> Option<u64> {
+    (FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
+        .then(|| u64::try_from(found.st_size).unwrap_or(0))
+}
+
+/// Whether a range ends at `end` or before. Empty ranges lie everywhere: they ask only for existence.
+fn lies_within(range: &RangeRead<'_>, end: u64) -> bool {
+    let len = range.buf.len() as u64;
+    len == 0 || range.offset.checked_add(len).is_some_and(|last| last <= end)
+}
+
+/// Reads ranges, those that follow each other in the file by one call. `false` if the file ends too early.
+fn fill_ranges(file: BorrowedFd<'_>, ranges: &mut [RangeRead<'_>]) -> io::Result<bool> {
+    let mut pending = ranges.iter_mut().filter(|range| !range.buf.is_empty()).peekable();
+    while let Some(RangeRead { offset, buf }) = pending.next() {
+        let mut len = buf.len();
+        let mut batch: SmallVec<[IoSliceMut<'_>; MAX_BATCH]> = SmallVec::new();
+        batch.push(IoSliceMut::new(buf));
+        while batch.len() < MAX_BATCH
+            && let Some(next) = pending.next_if(|next| Some(next.offset) == offset.checked_add(len as u64))
+        {
+            len += next.buf.len();
+            batch.push(IoSliceMut::new(next.buf));
+        }
+        if fill(file, &mut batch, *offset, len)? < len {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Reads from `offset` into `bufs` (at least once, in one call if the system allows) until they are full or
+/// the file ends, and returns how much that was. Once `enough` bytes have come, a short read is believed to
+/// be the end of the file.
+fn fill(
+    file: BorrowedFd<'_>,
+    mut bufs: &mut [IoSliceMut<'_>],
+    offset: u64,
+    enough: usize,
+) -> io::Result<usize> {
+    let mut total = 0usize;
+    loop {
+        // Also drops leading empty buffers: a call with no room would answer 0, which means the end of the
+        // file.
+        IoSliceMut::advance_slices(&mut bufs, 0);
+        let Some(first) = bufs.first_mut() else { return Ok(total) };
+        let at = offset.saturating_add(total as u64);
+        let (asked, answer) = if first.len() > MAX_TRANSFER {
+            let (part, _) = first.split_at_mut(MAX_TRANSFER);
+            (MAX_TRANSFER, retry_on_intr(|| pread(file, &mut *part, at)))
+        } else {
+            let mut asked = 0usize;
+            let fitting = bufs.iter().take_while(|buf| {
+                let fits = buf.len() <= MAX_TRANSFER - asked;
+                asked += if fits { buf.len() } else { 0 };
+                fits
+            });
+            let fitting = fitting.count();
+            let (part, _) = bufs.split_at_mut(fitting);
+            (asked, retry_on_intr(|| preadv(file, part, at)))
+        };
+        let read = answer?;
+        total += read;
+        if read == 0 || (read < asked && total >= enough) {
+            return Ok(total);
+        }
+        IoSliceMut::advance_slices(&mut bufs, read);
+    }
+}
+
+/// Reads up to `most` bytes of the file from position `buf.len()` into the spare capacity of `buf`.
+/// Positional, because that is refused by pipes and terminals, which are no objects.
+fn append(file: BorrowedFd<'_>, buf: &mut Vec<u8>, most: usize) -> rustix::io::Result<usize> {
+    let start = buf.len();
+    let spare = buf.spare_capacity_mut();
+    let room = spare.len().min(most);
+    let (room, _) = spare.split_at_mut(room);
+    let read = retry_on_intr(|| pread(file, &mut *room, start as u64).map(|(filled, _)| filled.len()))?;
+    // SAFETY: the call initialised `read` bytes from `start`, inside the spare capacity.
+    unsafe { buf.set_len(start + read) };
+    Ok(read)
+}

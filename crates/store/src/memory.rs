@@ -1,0 +1,205 @@
+//! Objects in memory: for tests, and for data that need not outlive the process.
+
+use crate::{Entry, Key, Operation, RangeRead, Store, StoreError, hash};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Objects in memory. It behaves like a directory: a key cannot lie below an object. A clone shares the
+/// objects.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    /// Objects are replaced, never changed: a reader that has taken one out copies from it without the lock.
+    objects: Arc<RwLock<Objects>>,
+}
+
+type Objects = BTreeMap<String, Arc<Vec<u8>>>;
+
+impl MemoryStore {
+    /// A new, empty store.
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+
+    // Every change is one insertion or removal, so what a panicking thread left behind is whole.
+    fn objects(&self) -> RwLockReadGuard<'_, Objects> {
+        self.objects.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn objects_mut(&self) -> RwLockWriteGuard<'_, Objects> {
+        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, key: Key<'_>) -> Option<Arc<Vec<u8>>> {
+        self.objects().get(key.as_str()).cloned()
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.objects).addr()
+    }
+
+    fn error(&self, operation: Operation, key: Key<'_>, kind: io::ErrorKind) -> StoreError {
+        StoreError::Io { operation, key: key.as_str().to_owned(), url: self.url(), source: kind.into() }
+    }
+}
+
+/// The keys below a prefix (`None`: all). Starts at `prefix/`, which in the order of keys does not follow
+/// `prefix`: `a!` comes between `a` and `a/`.
+fn below<'o>(objects: &'o Objects, prefix: Option<Key<'_>>) -> impl Iterator<Item = &'o String> + use<'o> {
+    let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+    let range = objects.range::<str, _>((Bound::Included(start.as_str()), Bound::Unbounded));
+    range.map(|(key, _)| key).take_while(move |key| key.starts_with(&start))
+}
+
+impl Store for MemoryStore {
+    fn read_ranges(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, StoreError> {
+        let Some(object) = self.get(key) else { return Ok(false) };
+        let found = object.len() as u64;
+        if let Some(expected) = size
+            && expected != found
+        {
+            let (key, url) = (key.as_str().to_owned(), self.url());
+            return Err(StoreError::WrongSize { key, url, expected, found });
+        }
+        for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
+            let start = usize::try_from(*offset).ok();
+            let end = start.and_then(|start| start.checked_add(buf.len()));
+            match start.zip(end).and_then(|(start, end)| object.get(start..end)) {
+                Some(bytes) => buf.copy_from_slice(bytes),
+                None => {
+                    return Err(StoreError::OutOfRange {
+                        key: key.as_str().to_owned(),
+                        url: self.url(),
+                        offset: *offset,
+                        len: buf.len() as u64,
+                        size: found,
+                    });
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        let size = buf.len() as u64;
+        self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+        buf.clear();
+        let Some(object) = self.get(key) else { return Ok(false) };
+        if object.len() > limit {
+            let (key, url) = (key.as_str().to_owned(), self.url());
+            return Err(StoreError::TooLarge { key, url, limit: limit as u64 });
+        }
+        if buf.try_reserve_exact(object.len()).is_err() {
+            return Err(self.error(Operation::Read, key, io::ErrorKind::OutOfMemory));
+        }
+        buf.extend_from_slice(&object);
+        Ok(true)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+        Ok(self.objects().get(key.as_str()).map(|object| object.len() as u64))
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+        let object = Arc::new(parts.concat());
+        let mut objects = self.objects_mut();
+        let mut above = key.as_str();
+        while let Some((parent, _)) = above.rsplit_once('/') {
+            if objects.contains_key(parent) {
+                return Err(self.error(Operation::Write, key, io::ErrorKind::NotADirectory));
+            }
+            above = parent;
+        }
+        if below(&objects, Some(key)).next().is_some() {
+            return Err(self.error(Operation::Write, key, io::ErrorKind::IsADirectory));
+        }
+        match objects.get_mut(key.as_str()) {
+            Some(old) => *old = object,
+            None => {
+                objects.insert(key.as_str().to_owned(), object);
+            }
+        }
+        Ok(())
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+        Ok(self.objects_mut().remove(key.as_str()).is_some())
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+        let mut objects = self.objects_mut();
+        let doomed: Vec<String> = below(&objects, prefix).cloned().collect();
+        for key in doomed {
+            objects.remove(&key);
+        }
+        Ok(())
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+        let skip = prefix.map_or(0, |prefix| prefix.as_str().len() + 1);
+        let objects = self.objects();
+        let names = below(&objects, prefix).filter_map(|key| key.get(skip..));
+        let mut children: Vec<Entry> = names
+            .map(|name| match name.split_once('/') {
+                Some((name, _)) => Entry { name: name.to_owned(), is_prefix: true },
+                None => Entry { name: name.to_owned(), is_prefix: false },
+            })
+            .collect();
+        children.sort_unstable();
+        children.dedup();
+        Ok(children)
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        Ok(below(&self.objects(), prefix).cloned().collect())
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        hash::fnv1a(hash::fnv1a(hash::EMPTY, &self.address().to_ne_bytes()), key.as_str().as_bytes())
+    }
+
+    fn url(&self) -> String {
+        format!("memory://{:x}", self.address())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MemoryStore;
+    use crate::{Key, Store};
+
+    #[test]
+    fn clones_share_objects_and_new_stores_do_not() {
+        let key = Key::new("a/b").unwrap();
+        let store = MemoryStore::new();
+        store.clone().write(key, &[b"x"]).unwrap();
+        assert_eq!(store.size(key).unwrap(), Some(1));
+        assert_eq!(store.clone().lock_id(key), store.lock_id(key));
+        let other = MemoryStore::new();
+        assert_eq!(other.size(key).unwrap(), None);
+        assert_ne!(other.lock_id(key), store.lock_id(key));
+        assert_ne!(other.url(), store.url());
+    }
+
+    #[test]
+    fn a_panicking_thread_does_not_break_the_store() {
+        let store = MemoryStore::new();
+        let shared = store.clone();
+        let panicked = std::thread::spawn(move || {
+            let _guard = shared.objects_mut();
+            panic!("while holding the lock");
+        });
+        assert!(panicked.join().is_err());
+        store.write(Key::new("a").unwrap(), &[b"1"]).unwrap();
+        assert!(store.exists(Key::new("a").unwrap()).unwrap());
+    }
+}

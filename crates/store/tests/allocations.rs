@@ -1,0 +1,86 @@
+//! Reading and writing objects allocates nothing once buffers have their size.
+
+use hyperslab_store::{Key, LocalOptions, LocalStore, RangeRead, Store};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    /// Per thread: the test harness allocates in its own.
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator; counting touches no memory that is allocated.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `work` allocates.
+fn allocations(mut work: impl FnMut()) -> u64 {
+    let before = COUNT.get();
+    work();
+    COUNT.get() - before
+}
+
+#[test]
+fn steady_state_allocates_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    // A long root: paths must fit wherever data lies.
+    let root = dir.path().join("r".repeat(200)).join("s".repeat(200));
+    let store = LocalStore::open(root, LocalOptions::default()).unwrap();
+    let key = Key::new("temperature/c/0/1").unwrap();
+    let missing = Key::new("temperature/c/0/2").unwrap();
+    let value: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
+    let mut exact = vec![0; value.len()];
+    let mut all = Vec::new();
+    let mut rows = vec![0u8; 200 * 100];
+
+    assert!(allocations(|| drop(std::hint::black_box(vec![1u8; 10]))) > 0, "the counter counts");
+    store.write(key, &[&value]).unwrap();
+    assert!(store.read_all(key, &mut all, usize::MAX).unwrap());
+
+    let write = allocations(|| store.write(key, &[&value[..10], &[], &value[10..]]).unwrap());
+    let read_exact = allocations(|| assert!(store.read_exact(key, &mut exact).unwrap()));
+    let read_all = allocations(|| assert!(store.read_all(key, &mut all, usize::MAX).unwrap()));
+    let read_missing = allocations(|| {
+        assert!(!store.read_exact(missing, &mut exact[..10]).unwrap());
+        assert!(!store.exists(missing).unwrap());
+    });
+    let mut ranges: Vec<RangeRead<'_>> = rows
+        .chunks_mut(100)
+        .enumerate()
+        .map(|(i, buf)| RangeRead { offset: if i < 150 { i as u64 * 100 } else { i as u64 * 300 }, buf })
+        .collect();
+    let read_ranges = allocations(|| {
+        assert!(store.read_ranges(key, Some(100_000), &mut ranges).unwrap());
+    });
+    let lock_id = allocations(|| {
+        std::hint::black_box(store.lock_id(key));
+    });
+
+    assert_eq!((&exact, &all), (&value, &value));
+    assert_eq!(&rows[199 * 100..], &value[199 * 300..][..100]);
+    let counts = [write, read_exact, read_missing, read_ranges, lock_id];
+    assert_eq!(counts, [0; 5], "write, read_exact, missing, read_ranges, lock_id");
+    // The new buffer was given room for one byte more than the object, which is what finding its end takes.
+    assert_eq!(read_all, 0);
+}

@@ -1,0 +1,142 @@
+//! Counts the system calls per object, by running itself under `strace`.
+
+use hyperslab_store::{Key, LocalOptions, LocalStore, RangeRead, Store};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+const CHILD: &str = "HYPERSLAB_TEST_SYSCALLS_BELOW";
+
+/// A system call that the parent recognises in the trace: what follows belongs to `name`.
+fn mark(name: &str) {
+    assert!(std::fs::metadata(format!("/hyperslab-mark/{name}")).is_err());
+}
+
+fn traced(root: &Path) {
+    let store = LocalStore::open(root, LocalOptions::default()).unwrap();
+    let key = Key::new("a/c/0/0").unwrap();
+    let other = Key::new("a/c/0/1").unwrap();
+    let value = vec![5u8; 100_000];
+    let mut exact = value.clone();
+    let mut all = Vec::with_capacity(200_000);
+    store.write(key, &[&value]).unwrap();
+
+    mark("write");
+    store.write(key, &[&value]).unwrap();
+    mark("write_parts");
+    store.write(other, &[&value, b"x", b"", b"y"]).unwrap();
+    mark("read_exact");
+    assert!(store.read_exact(key, &mut exact).unwrap());
+    mark("read_all");
+    assert!(store.read_all(key, &mut all, usize::MAX).unwrap());
+    mark("read_all_new");
+    assert!(store.read_all(key, &mut Vec::new(), usize::MAX).unwrap());
+    mark("read_missing");
+    assert!(!store.read_exact(Key::new("a/c/9/9").unwrap(), &mut exact).unwrap());
+    let ranges = |size, starts: &[u64]| {
+        let mut bufs = vec![[0u8; 1000]; starts.len()];
+        let mut ranges: Vec<RangeRead<'_>> =
+            starts.iter().zip(&mut bufs).map(|(&offset, buf)| RangeRead { offset, buf }).collect();
+        assert!(store.read_ranges(key, size, &mut ranges).unwrap());
+    };
+    mark("ranges_adjacent");
+    ranges(None, &[1000, 2000, 3000]);
+    mark("ranges_apart");
+    ranges(None, &[1000, 3000, 9000]);
+    mark("ranges_sized");
+    ranges(Some(100_000), &[1000, 2000, 9000]);
+    mark("size");
+    assert_eq!(store.size(key).unwrap(), Some(100_000));
+    mark("delete");
+    assert!(store.delete(other).unwrap());
+    mark("end");
+}
+
+/// The same call has several names, by architecture and C library.
+fn plain(call: &str) -> &str {
+    match call {
+        "open" | "openat" | "openat2" => "open",
+        "read" | "readv" | "pread64" | "preadv" | "preadv2" => "read",
+        "write" | "writev" | "pwrite64" | "pwritev" => "write",
+        "rename" | "renameat" | "renameat2" => "rename",
+        "unlink" | "unlinkat" | "rmdir" => "unlink",
+        "stat" | "fstat" | "newfstatat" | "fstatat64" | "statx" => "stat",
+        other => other,
+    }
+}
+
+/// Calls after each mark, from lines like `1234  openat(AT_FDCWD, "/x", O_RDONLY) = 3`.
+fn calls_by_mark(trace: &str) -> BTreeMap<String, Vec<String>> {
+    let marked = trace.lines().find(|line| line.contains("/hyperslab-mark/")).expect("a mark in the trace");
+    let thread = marked.split_whitespace().next().unwrap();
+    let mut calls: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut current = None;
+    for line in trace.lines().filter(|line| line.split_whitespace().next() == Some(thread)) {
+        let line = line[thread.len()..].trim_start();
+        if let Some((_, rest)) = line.split_once("/hyperslab-mark/") {
+            current = rest.split('"').next().map(str::to_owned);
+        } else if let (Some(mark), Some((call, _))) = (&current, line.split_once('(')) {
+            calls.entry(mark.clone()).or_default().push(plain(call).to_owned());
+        }
+    }
+    calls
+}
+
+#[test]
+fn per_object() {
+    if let Some(root) = std::env::var_os(CHILD) {
+        return traced(Path::new(&root));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    let run = Command::new("strace")
+        .args(["-f", "-s", "300", "-o"])
+        .arg(&trace)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "per_object"])
+        .env(CHILD, dir.path().join("root"))
+        .output();
+    let output = match run {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skipped: no strace ({error})");
+            return;
+        }
+    };
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    if told.contains("ptrace") {
+        eprintln!("skipped: strace may not trace here: {told}");
+        return;
+    }
+    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
+
+    let calls = calls_by_mark(&std::fs::read_to_string(trace).unwrap());
+    let expected: [(&str, &[&str]); 11] = [
+        ("write", &["open", "write", "close", "rename"]),
+        ("write_parts", &["open", "write", "close", "rename"]),
+        ("read_exact", &["open", "read", "close"]),
+        ("read_all", &["open", "read", "close"]),
+        ("read_all_new", &["open", "stat", "read", "close"]),
+        ("read_missing", &["open"]),
+        ("ranges_adjacent", &["open", "read", "close"]),
+        ("ranges_apart", &["open", "read", "read", "read", "close"]),
+        ("ranges_sized", &["open", "stat", "read", "read", "close"]),
+        ("size", &["stat"]),
+        // The last: the directory, which stays because it is not empty.
+        ("delete", &["stat", "unlink", "unlink"]),
+    ];
+    for (mark, expected) in expected {
+        let memory = ["mmap", "munmap", "brk", "mremap", "mprotect", "madvise"];
+        // In debug builds the standard library asserts so that a descriptor is open before it closes it.
+        let assertion = if cfg!(debug_assertions) { "fcntl" } else { "" };
+        let found: Vec<&str> = calls
+            .get(mark)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            // Buffers that the test itself makes.
+            .filter(|call| !memory.contains(call) && **call != *assertion)
+            .collect();
+        assert_eq!(found, expected, "{mark}");
+    }
+}
