@@ -1,0 +1,87 @@
+//! What can go wrong when an array is read or written.
+
+use hyperslab_codec::CodecError;
+use hyperslab_store::StoreError;
+use thiserror::Error;
+
+/// An error of the engine. It names the array; where a chunk is concerned, the chunk and its key.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ArrayError {
+    /// An index is outside the array, or there are too many.
+    #[error("array '{array}': {why}")]
+    Index {
+        /// The array.
+        array: String,
+        /// Which index, and the bounds.
+        why: String,
+    },
+    /// The caller's memory does not fit the selection.
+    #[error("array '{array}': the selection has shape {expected:?}, the array given has {found:?}")]
+    Shape {
+        /// The array.
+        array: String,
+        /// Shape of the selection.
+        expected: Vec<u64>,
+        /// Shape of the memory.
+        found: Vec<u64>,
+    },
+    /// The parts of a layout contradict each other.
+    #[error("array '{array}': {why}")]
+    Layout {
+        /// The array.
+        array: String,
+        /// The contradiction.
+        why: String,
+    },
+    /// There is not enough memory for a result or a chunk.
+    #[error("array '{array}': cannot get {bytes} bytes of memory for {what}")]
+    Memory {
+        /// The array.
+        array: String,
+        /// What it was for.
+        what: &'static str,
+        /// How much.
+        bytes: u64,
+    },
+    /// The store failed on a chunk.
+    #[error("array '{array}', chunk {chunk:?}: {source}")]
+    Store {
+        /// The array.
+        array: String,
+        /// The chunk's index per axis.
+        chunk: Vec<u64>,
+        /// The cause; it names the key.
+        source: StoreError,
+    },
+    /// The bytes of a chunk are not what the metadata says.
+    #[error("array '{array}', chunk {chunk:?}, key '{key}': {source}")]
+    Codec {
+        /// The array.
+        array: String,
+        /// The chunk's index per axis.
+        chunk: Vec<u64>,
+        /// The object.
+        key: String,
+        /// The cause.
+        source: CodecError,
+    },
+    /// The chunk cannot be written where it is.
+    #[error("array '{array}', chunk {chunk:?}, key '{key}': {why}")]
+    ReadOnly {
+        /// The array.
+        array: String,
+        /// The chunk's index per axis.
+        chunk: Vec<u64>,
+        /// The object.
+        key: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The caller asked to stop (a signal, Ctrl-C).
+    #[error("array '{array}': interrupted")]
+    Interrupted {
+        /// The array.
+        array: String,
+    },
+}

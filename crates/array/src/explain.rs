@@ -1,0 +1,257 @@
+//! What a request would do: the plan, made visible.
+
+use crate::read::read_region;
+use crate::strategy::{Rows, choose_read, choose_write};
+use crate::write::write_region;
+use crate::{
+    ArrayError, ArrayLayout, Location, Plan, Selection, Strategy, Strides, Task, c_strides, execute,
+    execute::memory_error,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// One chunk's share of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainTask {
+    /// The chunk's index per axis.
+    pub chunk: Vec<u64>,
+    /// The object that holds it.
+    pub key: String,
+    /// How it is executed.
+    pub strategy: Strategy,
+    /// The byte ranges of the object that are read: offset and length. Empty where nothing is read.
+    pub ranges: Vec<(u64, u64)>,
+    /// Selected elements of the chunk.
+    pub elements: u64,
+    /// Bytes read from the store.
+    pub bytes_read: u64,
+    /// Bytes that come out of decoders.
+    pub bytes_decoded: u64,
+}
+
+/// What a request would do. `Display` prints it as text.
+#[derive(Clone, Debug)]
+pub struct Explain {
+    /// The array's name.
+    pub array: String,
+    /// Whether it is a write.
+    pub write: bool,
+    /// Shape of the selection.
+    pub shape: Vec<u64>,
+    /// Bytes of the selection in memory.
+    pub bytes: u64,
+    /// Number of chunks touched.
+    pub chunks: usize,
+    /// Number of distinct objects they lie in.
+    pub objects: usize,
+    /// Threads that would work on it, at most.
+    pub threads: usize,
+    /// How many chunks are executed by which strategy.
+    pub strategies: Vec<(Strategy, usize)>,
+    /// Bytes read from the store, in all.
+    pub bytes_read: u64,
+    /// Bytes that come out of decoders, in all.
+    pub bytes_decoded: u64,
+    /// The first chunks, one by one.
+    pub tasks: Vec<ExplainTask>,
+}
+
+/// Explains [`crate::read`] of a selection; the first `list` chunks one by one. Looks chunks up in the store but reads none.
+pub fn explain_read(layout: &ArrayLayout, selection: &Selection, list: usize) -> Result<Explain, ArrayError> {
+    explain(layout, selection, list, false)
+}
+
+/// Explains [`crate::write`] of a selection from dense memory; the first `list` chunks one by one. Whether chunks hold nothing but fill value, and
+/// are elided, depends on the elements and is not foretold.
+pub fn explain_write(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    list: usize,
+) -> Result<Explain, ArrayError> {
+    explain(layout, selection, list, true)
+}
+
+fn explain(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    list: usize,
+    write: bool,
+) -> Result<Explain, ArrayError> {
+    let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+    let shape = selection.shape();
+    let bytes = crate::element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
+    let strides = ascending(layout, selection);
+    let mut strategies: BTreeMap<String, (Strategy, usize)> = BTreeMap::new();
+    let mut objects = BTreeSet::new();
+    let mut explain = Explain {
+        array: layout.name().into(),
+        write,
+        shape: shape.to_vec(),
+        bytes,
+        chunks: plan.len(),
+        objects: 0,
+        threads: execute::worthwhile(layout, plan.len(), bytes, None),
+        strategies: Vec::new(),
+        bytes_read: 0,
+        bytes_decoded: 0,
+        tasks: Vec::new(),
+    };
+    let mut task = Task::default();
+    for number in 0..plan.len() {
+        plan.task(layout, number, &mut task);
+        let told = explain_task(layout, &task, &strides, write)?;
+        strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
+        explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
+        explain.bytes_decoded = explain.bytes_decoded.saturating_add(told.bytes_decoded);
+        if explain.tasks.len() < list {
+            objects.insert(told.key.clone());
+            explain.tasks.push(told);
+        } else {
+            objects.insert(told.key);
+        }
+    }
+    explain.objects = objects.len();
+    explain.strategies = strategies.into_values().collect();
+    Ok(explain)
+}
+
+/// Strides of dense memory of the selection's shape along the ascending selection. (The sign that a negative step brings is
+/// kept: it decides whether a chunk is one run.)
+fn ascending(layout: &ArrayLayout, selection: &Selection) -> Strides {
+    let mut dense = c_strides(&selection.shape(), layout.dtype().size()).into_iter();
+    let mut stride = |axis: &crate::AxisSelection| match axis.dropped {
+        true => 0,
+        false => dense.next().unwrap_or(0) * axis.step.signum() as isize,
+    };
+    selection.axes().iter().map(&mut stride).collect()
+}
+
+fn explain_task(
+    layout: &ArrayLayout,
+    task: &Task,
+    strides: &[isize],
+    write: bool,
+) -> Result<ExplainTask, ArrayError> {
+    let encoding = layout.encoding();
+    let fail = |source| execute::store_error(layout, task, source);
+    let mut key = String::new();
+    let location = layout.locator().locate(&task.chunk, &mut key).map_err(fail)?;
+    let size = match location {
+        Location::Absent => None,
+        Location::Object => layout.store().size(execute::key(layout, task, &key)?).map_err(fail)?,
+        Location::Range { len, .. } => Some(len),
+    };
+    let start = if let Location::Range { offset, .. } = location { offset } else { 0 };
+    let strategy = match size {
+        _ if write => choose_write(encoding, task, &write_region(layout, task, strides).0),
+        None => Strategy::Fill,
+        Some(_) => choose_read(encoding, &read_region(layout, task, strides).0),
+    };
+    let whole: Vec<(u64, u64)> = size.map(|len| (start, len)).into_iter().collect();
+    let ranges = match strategy {
+        Strategy::ReadInto => {
+            let (region, offset) = read_region(layout, task, strides);
+            vec![(start + offset as u64, region.contiguous().unwrap_or(0) as u64)]
+        }
+        Strategy::ReadRows => read_row_ranges(layout, task, strides, start),
+        Strategy::DecodeInto | Strategy::DecodeScatter | Strategy::Modify => whole,
+        _ => Vec::new(),
+    };
+    let decodes = matches!(strategy, Strategy::DecodeInto | Strategy::DecodeScatter)
+        || strategy == Strategy::Modify && size.is_some() && !encoding.chain().is_identity();
+    Ok(ExplainTask {
+        chunk: task.chunk.to_vec(),
+        key,
+        strategy,
+        elements: task.count.iter().product(),
+        bytes_read: ranges.iter().map(|(_, len)| len).sum(),
+        bytes_decoded: if decodes { encoding.decoded_size() as u64 } else { 0 },
+        ranges,
+    })
+}
+
+fn read_row_ranges(layout: &ArrayLayout, task: &Task, strides: &[isize], start: u64) -> Vec<(u64, u64)> {
+    let (region, offset) = read_region(layout, task, strides);
+    let mut ranges: Vec<(u64, u64)> = match region.direct_row() {
+        Some(row) => {
+            let mut ranges = Vec::new();
+            region.for_each_row(&mut |_, src| {
+                ranges.push((start + (offset as isize + src) as u64, row as u64))
+            });
+            ranges
+        }
+        None => {
+            let rows = Rows::new(layout.encoding(), task);
+            rows.offsets().map(|offset| (start + offset, rows.span)).collect()
+        }
+    };
+    // As a store does: ranges that touch are one.
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let touches = last.0 + last.1 == next.0;
+        if touches {
+            last.1 += next.1;
+        }
+        touches
+    });
+    ranges
+}
+
+impl fmt::Display for Explain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.write { "write" } else { "read" };
+        writeln!(f, "{verb} {:?} of '{}' ({})", self.shape, self.array, Bytes(self.bytes))?;
+        writeln!(
+            f,
+            "  chunks   {} in {} objects, up to {} threads",
+            self.chunks, self.objects, self.threads
+        )?;
+        let counts: Vec<String> =
+            self.strategies.iter().map(|(strategy, n)| format!("{n} {strategy}")).collect();
+        writeln!(
+            f,
+            "  strategy {}",
+            if counts.is_empty() { "nothing to do".into() } else { counts.join(", ") }
+        )?;
+        writeln!(f, "  read     {}", Bytes(self.bytes_read))?;
+        writeln!(f, "  decode   {}", Bytes(self.bytes_decoded))?;
+        let width = self.tasks.iter().map(|task| task.key.chars().count()).max().unwrap_or(0);
+        for task in &self.tasks {
+            let ranges = match task.ranges.as_slice() {
+                [] => "-".to_owned(),
+                [(offset, len)] => format!("{offset}..{}", offset + len),
+                [(first, _), .., (last, len)] => {
+                    format!("{} ranges in {first}..{}", task.ranges.len(), last + len)
+                }
+            };
+            let ExplainTask { chunk, key, strategy, elements, .. } = task;
+            writeln!(
+                f,
+                "  {key:width$}  {strategy:<14}  bytes {ranges}, {elements} elements of chunk {chunk:?}"
+            )?;
+        }
+        if self.tasks.len() < self.chunks {
+            writeln!(f, "  … and {} more", self.chunks - self.tasks.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// A number of bytes for people.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        let mut value = self.0 as f64;
+        let mut unit = "bytes";
+        for next in UNITS {
+            if value < 1024.0 {
+                break;
+            }
+            value /= 1024.0;
+            unit = next;
+        }
+        if unit == "bytes" { write!(f, "{} bytes", self.0) } else { write!(f, "{value:.1} {unit}") }
+    }
+}

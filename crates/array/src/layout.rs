@@ -1,0 +1,137 @@
+//! What a format tells the engine about one array.
+
+use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue};
+use hyperslab_codec::DataType;
+use hyperslab_store::{Store, StoreError};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Where one chunk's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// The chunk does not exist: it reads as fill value.
+    Absent,
+    /// The chunk is all of the object whose key was written (the object itself may be missing: fill value).
+    Object,
+    /// The chunk is `len` bytes of that object from `offset`. Such chunks can be read, not written.
+    Range {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+}
+
+/// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file.
+pub trait ChunkLocator: Debug + Send + Sync {
+    /// Writes the key of the object that holds chunk `chunk` (one index per axis) to `key`, which comes in empty, and says where in it
+    /// the chunk is. Called once for each chunk of a request, from many threads: no allocation, no I/O in the usual case.
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError>;
+}
+
+/// Everything the engine needs to know about one array. Built once, when the array is opened; immutable, shared.
+#[derive(Clone, Debug)]
+pub struct ArrayLayout {
+    name: String,
+    shape: Dims,
+    dtype: DataType,
+    grid: ChunkGrid,
+    encoding: ChunkEncoding,
+    fill: FillValue,
+    locator: Arc<dyn ChunkLocator>,
+    store: Arc<dyn Store>,
+}
+
+impl ArrayLayout {
+    /// Joins the parts. `name` is what errors call the array (its path).
+    ///
+    /// Errors with [`ArrayError::Layout`] where the parts contradict each other: other ranks, a fill value that is not one
+    /// element, an encoding bound to another chunk size, axes longer than `i64::MAX`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        name: impl Into<String>,
+        shape: Dims,
+        dtype: DataType,
+        grid: ChunkGrid,
+        encoding: ChunkEncoding,
+        fill: FillValue,
+        locator: Arc<dyn ChunkLocator>,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, ArrayError> {
+        let name = name.into();
+        let refuse = |why: String| Err(ArrayError::Layout { array: name.clone(), why });
+        if shape.len() != grid.rank() || shape.len() != encoding.rank() {
+            return refuse(format!(
+                "the shape has {} axes, the chunk grid {}, the codecs {}",
+                shape.len(),
+                grid.rank(),
+                encoding.rank()
+            ));
+        }
+        if let Some(axis) = shape.iter().position(|n| *n > i64::MAX as u64) {
+            return refuse(format!("axis {axis} is {} elements long; the limit is 2⁶³ - 1", shape[axis]));
+        }
+        if fill.bytes().len() != dtype.size() || encoding.element_size() != dtype.size() {
+            return refuse(format!(
+                "elements are {} bytes, the fill value {}, the codecs' {}",
+                dtype.size(),
+                fill.bytes().len(),
+                encoding.element_size()
+            ));
+        }
+        if encoding.chunk_shape() != grid.chunk_shape() {
+            return refuse(format!(
+                "chunks have shape {:?}, the codecs are made for {:?}",
+                grid.chunk_shape(),
+                encoding.chunk_shape()
+            ));
+        }
+        Ok(ArrayLayout { name, shape, dtype, grid, encoding, fill, locator, store })
+    }
+
+    /// The array's name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Elements per axis.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The same array with another extent (after a resize). Errors as [`ArrayLayout::new`].
+    pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
+        let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
+        Self::new(name, shape, dtype, grid, encoding, fill, locator, store)
+    }
+
+    /// The element type in memory.
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// How the array is cut into chunks.
+    pub fn grid(&self) -> &ChunkGrid {
+        &self.grid
+    }
+
+    /// How a chunk's bytes become elements.
+    pub fn encoding(&self) -> &ChunkEncoding {
+        &self.encoding
+    }
+
+    /// What absent chunks hold.
+    pub fn fill(&self) -> &FillValue {
+        &self.fill
+    }
+
+    /// Finds chunks.
+    pub fn locator(&self) -> &Arc<dyn ChunkLocator> {
+        &self.locator
+    }
+
+    /// Where objects are.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+}

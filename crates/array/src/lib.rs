@@ -1,0 +1,52 @@
+//! The engine: selection → plan → execute. The only place that moves elements.
+//!
+//! A format describes one array by an [`ArrayLayout`]: shape, element type, chunk grid, codecs, fill value, and where chunks are.
+//! [`read`] and [`write`] do the rest, for every format alike:
+//!
+//! 1. a [`Selection`] is the indices in one normal form: a strided range per axis;
+//! 2. a [`Plan`] cuts it along the chunk grid into tasks, one per touched chunk, with no allocation per chunk;
+//! 3. each task is executed by the cheapest [`Strategy`] that is right for it, on the caller's thread and the [`pool`]'s.
+//!
+//! [`explain_read`] and [`explain_write`] show what a request would do.
+
+mod dims;
+mod encoding;
+mod error;
+mod execute;
+mod explain;
+mod fill;
+mod grid;
+mod layout;
+mod locks;
+mod memory;
+mod plan;
+mod pool;
+mod process;
+mod read;
+mod recycler;
+mod scratch;
+mod selection;
+pub mod settings;
+mod strategy;
+mod strided;
+mod view;
+mod write;
+
+pub use dims::{Dims, MAX_RANK, Strides, c_strides, element_count};
+pub use encoding::ChunkEncoding;
+pub use error::ArrayError;
+pub use explain::{Explain, ExplainTask, explain_read, explain_write};
+pub use fill::FillValue;
+pub use grid::ChunkGrid;
+pub use layout::{ArrayLayout, ChunkLocator, Location};
+pub use memory::Memory;
+pub use plan::{Plan, Task};
+pub use read::{ReadOptions, read, read_into};
+pub use recycler::recycled_bytes;
+pub use selection::{AxisSelection, Index, Selection};
+pub use strategy::Strategy;
+pub use view::{Source, Target};
+pub use write::{WriteOptions, write};
+
+#[cfg(test)]
+mod tests;

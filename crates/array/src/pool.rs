@@ -1,0 +1,319 @@
+//! The engine's threads.
+//!
+//! A request is a number of independent tasks. The calling thread works on them itself; idle workers join it. Each takes the next task when it is
+//! done with one, so uneven tasks cannot leave threads idle. Steps, and what each prevents:
+//!
+//! 1. The caller queues a job and wakes as many workers as the job has seats. It never waits for one to come: a busy pool slows a request down to its caller's
+//!    speed, no further.
+//! 2. A worker takes a seat under the queue's lock, claims tasks by an atomic counter until none is left, and leaves, again under the lock.
+//! 3. When the caller finds no task left it takes the job off the queue (no worker can enter any more) and waits for those inside. Only then does it
+//!    return, so the closure may borrow from its stack.
+//! 4. A failed or panicking task stops the claiming of further ones; the error of the lowest task is reported.
+//!
+//! Tasks never start jobs of their own, so there is no nesting and no deadlock.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Worker threads of one process, started as they are first needed.
+#[derive(Default)]
+pub(crate) struct Pool(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Arc<Job>>,
+    workers: usize,
+}
+
+/// One request. `work` borrows from the caller's stack; the protocol above keeps it alive while anyone can call it.
+struct Job {
+    work: *const (dyn Fn() + Sync),
+    /// Seats and people are guarded by the queue's lock.
+    state: Mutex<Seats>,
+    left: Condvar,
+    panicked: AtomicBool,
+}
+
+#[derive(Default)]
+struct Seats {
+    free: usize,
+    taken: usize,
+    closed: bool,
+}
+
+// SAFETY: `work` points to a `Sync` closure, so calling it from several threads is right; it lives until the job is closed and empty (see `help`).
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    /// Runs tasks `0..count` on up to `threads` threads, the caller's included, and returns when all that were started are done.
+    ///
+    /// After an error no further tasks are started; the error of the lowest-numbered task that failed is returned. `interrupted` is asked
+    /// by the calling thread between its tasks; it stops the request by returning an error.
+    pub(crate) fn run<E: Send>(
+        &self,
+        count: usize,
+        threads: usize,
+        task: &(dyn Fn(usize) -> Result<(), E> + Sync),
+        interrupted: &dyn Fn() -> Option<E>,
+    ) -> Result<(), E> {
+        let next = AtomicUsize::new(0);
+        let failed: Mutex<Option<(usize, E)>> = Mutex::new(None);
+        let stop = AtomicBool::new(false);
+        let fail = |at: usize, error: E| {
+            stop.store(true, Ordering::Relaxed);
+            let mut first = lock(&failed);
+            if first.as_ref().is_none_or(|(lowest, _)| at < *lowest) {
+                *first = Some((at, error));
+            }
+        };
+        let claim = || {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            (at < count && !stop.load(Ordering::Relaxed)).then_some(at)
+        };
+        let work = || {
+            while let Some(at) = claim() {
+                if let Err(error) = task(at) {
+                    fail(at, error);
+                }
+            }
+        };
+        let own = || {
+            while let Some(at) = claim() {
+                if let Err(error) = task(at) {
+                    fail(at, error);
+                } else if let Some(error) = interrupted() {
+                    fail(at, error);
+                }
+            }
+        };
+        let helpers = threads.min(count).saturating_sub(1);
+        if helpers == 0 {
+            own();
+        } else {
+            self.help(helpers, &work, &stop, own);
+        }
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `own` here while up to `helpers` workers run `work`. Returns when all have left. A panic anywhere is passed on here.
+    fn help(&self, helpers: usize, work: &(dyn Fn() + Sync), stop: &AtomicBool, own: impl FnOnce()) {
+        // SAFETY: only the lifetime is changed. The job is closed, and everyone has left it, before this function returns or unwinds.
+        let work: *const (dyn Fn() + Sync + 'static) =
+            unsafe { std::mem::transmute(std::ptr::from_ref(work)) };
+        let job = Arc::new(Job {
+            work,
+            state: Mutex::new(Seats { free: helpers, ..Seats::default() }),
+            left: Condvar::new(),
+            panicked: AtomicBool::new(false),
+        });
+        self.offer(&job, helpers);
+        let outcome = catch_unwind(AssertUnwindSafe(own));
+        if outcome.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        lock(&self.0.queue).jobs.retain(|other| !Arc::ptr_eq(other, &job));
+        let mut seats = lock(&job.state);
+        seats.closed = true;
+        while seats.taken > 0 {
+            seats = job.left.wait(seats).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(seats);
+        match outcome {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) if job.panicked.load(Ordering::Relaxed) => panic!("a task panicked on a worker thread"),
+            Ok(()) => {}
+        }
+    }
+
+    fn offer(&self, job: &Arc<Job>, helpers: usize) {
+        let mut queue = lock(&self.0.queue);
+        queue.jobs.push_back(job.clone());
+        while queue.workers < helpers {
+            let shared = self.0.clone();
+            let name = format!("hyperslab-{}", queue.workers);
+            // A system that refuses more threads leaves the work to those there are.
+            if std::thread::Builder::new().name(name).spawn(move || worker(&shared)).is_err() {
+                break;
+            }
+            queue.workers += 1;
+        }
+        drop(queue);
+        for _ in 0..helpers {
+            self.0.wake.notify_one();
+        }
+    }
+}
+
+fn worker(shared: &Shared) {
+    let mut queue = lock(&shared.queue);
+    loop {
+        let found = queue.jobs.iter().position(|job| enter(job));
+        let Some(job) = found.and_then(|at| {
+            // To the back: with several requests waiting, workers spread over them.
+            let job = queue.jobs.remove(at)?;
+            queue.jobs.push_back(job.clone());
+            Some(job)
+        }) else {
+            queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        drop(queue);
+        // SAFETY: a seat is taken, so the caller is still inside `help` and `work` is alive.
+        let outcome = catch_unwind(AssertUnwindSafe(|| unsafe { (*job.work)() }));
+        if outcome.is_err() {
+            job.panicked.store(true, Ordering::Relaxed);
+        }
+        let mut seats = lock(&job.state);
+        seats.taken -= 1;
+        if seats.taken == 0 {
+            job.left.notify_one();
+        }
+        drop(seats);
+        queue = lock(&shared.queue);
+    }
+}
+
+/// Takes a seat, if one is free.
+fn enter(job: &Job) -> bool {
+    let mut seats = lock(&job.state);
+    let may = seats.free > 0 && !seats.closed;
+    if may {
+        seats.free -= 1;
+        seats.taken += 1;
+    }
+    may
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
+
+    fn never<E>() -> Option<E> {
+        None
+    }
+
+    #[test]
+    fn every_task_once() {
+        let pool = Pool::default();
+        for count in [0, 1, 2, 3, 100, 1000] {
+            for threads in [1, 2, 4, 16] {
+                let seen: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+                let task = |i: usize| {
+                    seen[i].fetch_add(1, Ordering::Relaxed);
+                    Ok::<(), ()>(())
+                };
+                pool.run(count, threads, &task, &never).unwrap();
+                assert!(seen.iter().all(|n| n.load(Ordering::Relaxed) == 1));
+            }
+        }
+    }
+
+    #[test]
+    fn workers_take_part() {
+        let pool = Pool::default();
+        let threads = Mutex::new(std::collections::HashSet::new());
+        let task = |_: usize| {
+            threads.lock().unwrap().insert(std::thread::current().id());
+            std::thread::sleep(Duration::from_millis(5));
+            Ok::<(), ()>(())
+        };
+        pool.run(32, 4, &task, &never).unwrap();
+        assert!(threads.lock().unwrap().len() >= 2);
+        assert!(threads.lock().unwrap().contains(&std::thread::current().id()));
+    }
+
+    #[test]
+    fn first_error_wins_and_stops() {
+        let pool = Pool::default();
+        let ran = AtomicUsize::new(0);
+        let task = |i: usize| {
+            ran.fetch_add(1, Ordering::Relaxed);
+            if i >= 10 { Err(i) } else { Ok(()) }
+        };
+        let error = pool.run(100_000, 4, &task, &never).unwrap_err();
+        assert!((10..20).contains(&error));
+        assert!(ran.load(Ordering::Relaxed) < 1000);
+    }
+
+    #[test]
+    fn interrupt_stops() {
+        let pool = Pool::default();
+        let task = |_: usize| Ok::<(), &str>(());
+        assert_eq!(pool.run(1_000_000, 2, &task, &|| Some("stop")), Err("stop"));
+    }
+
+    #[test]
+    fn panics_reach_the_caller_and_leave_the_pool_usable() {
+        let pool = Pool::default();
+        for round in 0..20 {
+            let task = |i: usize| {
+                assert!(i != 7 + round, "boom");
+                Ok::<(), ()>(())
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| pool.run(64, 4, &task, &never)));
+            assert!(outcome.is_err());
+            pool.run(64, 4, &|_| Ok::<(), ()>(()), &never).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_small_request_does_not_wait_for_a_large_one() {
+        let pool = Pool::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let slow = |_: usize| {
+                    std::thread::sleep(Duration::from_millis(20));
+                    Ok::<(), ()>(())
+                };
+                pool.run(40, 2, &slow, &never).unwrap();
+            });
+            std::thread::sleep(Duration::from_millis(30));
+            let done = AtomicUsize::new(0);
+            let quick = |_: usize| {
+                done.fetch_add(1, Ordering::Relaxed);
+                Ok::<(), ()>(())
+            };
+            pool.run(4, 2, &quick, &never).unwrap();
+            assert_eq!(done.load(Ordering::Relaxed), 4);
+        });
+    }
+
+    #[test]
+    fn many_callers_at_once() {
+        let pool = Pool::default();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let sum = AtomicUsize::new(0);
+                        let task = |i: usize| {
+                            sum.fetch_add(i, Ordering::Relaxed);
+                            Ok::<(), ()>(())
+                        };
+                        pool.run(50, 3, &task, &never).unwrap();
+                        assert_eq!(sum.load(Ordering::Relaxed), 49 * 50 / 2);
+                    }
+                });
+            }
+        });
+    }
+}

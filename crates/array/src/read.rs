@@ -1,0 +1,373 @@
+//! Reading: each task by its strategy.
+
+use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
+use crate::scratch::{Scratch, sized, with_ranges};
+use crate::strategy::{Rows, choose_read};
+use crate::strided::{self, Region};
+use crate::view::Bound;
+use crate::{ArrayError, ArrayLayout, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task};
+use crate::{element_count, settings};
+use hyperslab_store::{RangeRead, StoreError};
+
+/// Options of one read.
+#[derive(Clone, Copy, Default)]
+pub struct ReadOptions<'a> {
+    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`].
+    pub threads: Option<usize>,
+    /// Whether checksums are verified; `None`: [`settings::verify_checksums`].
+    pub verify: Option<bool>,
+    /// Asked by the calling thread between chunks; `true` stops the read.
+    pub interrupt: Option<Interrupt<'a>>,
+}
+
+/// Outputs of this size and more are looked at for absent chunks first, see [`mostly_absent`].
+const SPARSE_FROM: u64 = 4 << 20;
+
+/// Reads a selection into new memory: dense, C order, of the selection's shape.
+///
+/// Errors: [`ArrayError::Memory`] for results that memory cannot hold, [`ArrayError::Store`] and [`ArrayError::Codec`] naming the chunk
+/// at fault. Nothing is returned then.
+pub fn read(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    options: ReadOptions<'_>,
+) -> Result<Memory, ArrayError> {
+    let shape = selection.shape();
+    let element = layout.dtype().size();
+    let bytes = element_count(&shape).and_then(|n| n.checked_mul(element as u64));
+    let none = || memory_error(layout, "the result", bytes.unwrap_or(u64::MAX));
+    let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
+    let plan = Plan::new(layout, selection).ok_or_else(none)?;
+    let zeroed = layout.fill().is_zero() && len as u64 >= SPARSE_FROM && mostly_absent(layout, &plan);
+    let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
+    let target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
+    let bound = Bound::target(layout.name(), &target, selection)?;
+    execute_all(layout, &plan, &bound, zeroed, len as u64, options)?;
+    Ok(memory)
+}
+
+/// Reads a selection into the caller's memory, which must have the selection's shape. After an error its contents are
+/// unspecified: some chunks may have been written.
+pub fn read_into(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    target: &mut Target<'_>,
+    options: ReadOptions<'_>,
+) -> Result<(), ArrayError> {
+    let bound = Bound::target(layout.name(), target, selection)?;
+    let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+    let bytes =
+        element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
+    execute_all(layout, &plan, &bound, false, bytes, options)
+}
+
+/// Whether most of a sample of the chunks do not exist, so that memory which the system zeroes on demand is cheaper than pages that are already
+/// there but dirty. A guess that decides about speed only.
+fn mostly_absent(layout: &ArrayLayout, plan: &Plan) -> bool {
+    const SAMPLE: usize = 8;
+    if plan.len() < SAMPLE {
+        return false;
+    }
+    Scratch::with(|scratch| {
+        let absent = (0..SAMPLE).filter(|n| {
+            plan.task(layout, n * (plan.len() - 1) / (SAMPLE - 1), &mut scratch.task);
+            scratch.key.clear();
+            match layout.locator().locate(&scratch.task.chunk, &mut scratch.key) {
+                Ok(Location::Absent) => true,
+                Ok(Location::Object) => execute::key(layout, &scratch.task, &scratch.key)
+                    .is_ok_and(|key| layout.store().exists(key).is_ok_and(|exists| !exists)),
+                _ => false,
+            }
+        });
+        absent.count() > SAMPLE / 2
+    })
+}
+
+fn execute_all(
+    layout: &ArrayLayout,
+    plan: &Plan,
+    target: &Bound<*mut u8>,
+    zeroed: bool,
+    bytes: u64,
+    options: ReadOptions<'_>,
+) -> Result<(), ArrayError> {
+    let verify = options.verify.unwrap_or_else(settings::verify_checksums);
+    execute::run(layout, plan, bytes, options.threads, options.interrupt, &|scratch| {
+        let dst = target.at(&scratch.task.out);
+        let reader = Reader { layout, dst, strides: target.strides(), verify };
+        if !reader.read(scratch)? && !(zeroed && layout.fill().is_zero()) {
+            // SAFETY: the target covers the selection, of which the task is a part.
+            unsafe { strided::fill(&scratch.task.count, target.strides(), layout.fill().bytes(), dst) };
+        }
+        Ok(())
+    })
+}
+
+/// The copy from a decoded chunk to the output, and where in the chunk it starts.
+pub(crate) fn read_region(layout: &ArrayLayout, task: &Task, target: &[isize]) -> (Region, usize) {
+    let (strides, offset) = within_chunk(layout, task);
+    let encoding = layout.encoding();
+    (Region::new(&task.count, target, &strides, encoding.element_size(), encoding.swap()), offset)
+}
+
+/// Bytes between selected elements in a decoded chunk, per axis, and those before the first.
+pub(crate) fn within_chunk(layout: &ArrayLayout, task: &Task) -> (Strides, usize) {
+    let given = layout.encoding().strides();
+    // A step is at most the chunk's length where more than one element is selected, so products stay inside the chunk.
+    let strides = given
+        .iter()
+        .zip(task.step.iter().zip(&task.count))
+        .map(|(stride, (step, count))| if *count > 1 { stride * *step as isize } else { 0 })
+        .collect();
+    let offset =
+        given.iter().zip(&task.first).map(|(stride, first)| *stride as usize * *first as usize).sum();
+    (strides, offset)
+}
+
+/// Reads one chunk's share of a request.
+struct Reader<'a> {
+    layout: &'a ArrayLayout,
+    /// Where the first element goes.
+    dst: *mut u8,
+    strides: &'a [isize],
+    verify: bool,
+}
+
+impl Reader<'_> {
+    /// Returns whether the chunk exists.
+    fn read(&self, scratch: &mut Scratch) -> Result<bool, ArrayError> {
+        let layout = self.layout;
+        scratch.key.clear();
+        let location = layout
+            .locator()
+            .locate(&scratch.task.chunk, &mut scratch.key)
+            .map_err(|source| store_error(layout, &scratch.task, source))?;
+        if location == Location::Absent {
+            return Ok(false);
+        }
+        let (region, offset) = read_region(layout, &scratch.task, self.strides);
+        match choose_read(layout.encoding(), &region) {
+            Strategy::ReadInto => self.read_into(scratch, location, &region, offset),
+            Strategy::ReadRows => self.read_rows(scratch, location, &region, offset),
+            Strategy::DecodeInto => self.decode_into(scratch, location),
+            _ => self.decode_scatter(scratch, location, &region, offset),
+        }
+    }
+
+    /// The output as one run of bytes.
+    ///
+    /// # Safety
+    /// Only for a region of which [`Region::contiguous`] is `len`; no other reference to these bytes may live at the same time.
+    unsafe fn run(&self, len: usize) -> &mut [u8] {
+        // SAFETY: the target covers the task's elements, which are one run; every byte of a target is initialised.
+        unsafe { std::slice::from_raw_parts_mut(self.dst, len) }
+    }
+
+    fn read_into(
+        &self,
+        scratch: &mut Scratch,
+        location: Location,
+        region: &Region,
+        offset: usize,
+    ) -> Result<bool, ArrayError> {
+        let layout = self.layout;
+        let len = region.contiguous().unwrap_or(0);
+        // SAFETY: the region is one run of `len` bytes.
+        let out = unsafe { self.run(len) };
+        let found =
+            self.read_ranges(scratch, location, &mut [RangeRead { offset: offset as u64, buf: out }])?;
+        if found && layout.encoding().swap() > 1 {
+            // SAFETY: as above; the borrow for reading has ended.
+            strided::swap_in_place(unsafe { self.run(len) }, layout.encoding().swap());
+        }
+        Ok(found)
+    }
+
+    /// Reads ranges of a chunk without codecs; offsets count from the start of the chunk.
+    fn read_ranges(
+        &self,
+        scratch: &Scratch,
+        location: Location,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, ArrayError> {
+        ranges_of(self.layout, &scratch.task, &scratch.key, location, ranges)
+    }
+
+    fn read_rows(
+        &self,
+        scratch: &mut Scratch,
+        location: Location,
+        region: &Region,
+        offset: usize,
+    ) -> Result<bool, ArrayError> {
+        let layout = self.layout;
+        let (list, decoded, key, task) = scratch.split_ranges();
+        if let Some(row) = region.direct_row() {
+            return with_ranges(list, |list| {
+                region.for_each_row(&mut |dst, src| {
+                    // SAFETY: a row that is contiguous in the output; rows are disjoint.
+                    let buf = unsafe { std::slice::from_raw_parts_mut(self.dst.wrapping_offset(dst), row) };
+                    list.push(RangeRead { offset: (offset as isize + src) as u64, buf });
+                });
+                ranges_of(layout, task, key, location, list)
+            });
+        }
+        let rows = Rows::new(layout.encoding(), task);
+        let bytes = rows.count.saturating_mul(rows.span);
+        let none = || memory_error(layout, "a part of a chunk", bytes);
+        let len = usize::try_from(bytes).map_err(|_| none())?;
+        let buffer = sized(decoded, len).ok_or_else(none)?;
+        let found = with_ranges(list, |list| {
+            let parts = buffer.chunks_exact_mut((rows.span as usize).max(1));
+            list.extend(rows.offsets().zip(parts).map(|(offset, buf)| RangeRead { offset, buf }));
+            ranges_of(layout, task, key, location, list)
+        })?;
+        if found {
+            let (strides, _) = within_chunk(layout, task);
+            let packed = rows.packed(layout.encoding(), task, &strides);
+            let encoding = layout.encoding();
+            let region =
+                Region::new(&task.count, self.strides, &packed, encoding.element_size(), encoding.swap());
+            // SAFETY: the target covers the task's elements; the buffer holds all ranges, in the places that `packed` says.
+            unsafe { strided::copy(&region, self.dst, buffer.as_ptr()) };
+        }
+        Ok(found)
+    }
+
+    fn decode_into(&self, scratch: &mut Scratch, location: Location) -> Result<bool, ArrayError> {
+        let encoding = self.layout.encoding();
+        if !fetch(self.layout, scratch, location)? {
+            return Ok(false);
+        }
+        // SAFETY: decode-into is chosen only where the region is one run of a whole chunk.
+        let out = unsafe { self.run(encoding.decoded_size()) };
+        encoding
+            .chain()
+            .decode(&scratch.encoded, out, &mut scratch.codec, self.verify)
+            .map_err(|source| codec_error(self.layout, &scratch.task, &scratch.key, source))?;
+        strided::swap_in_place(out, encoding.swap());
+        Ok(true)
+    }
+
+    fn decode_scatter(
+        &self,
+        scratch: &mut Scratch,
+        location: Location,
+        region: &Region,
+        offset: usize,
+    ) -> Result<bool, ArrayError> {
+        if !fetch(self.layout, scratch, location)? {
+            return Ok(false);
+        }
+        let chunk = decoded(self.layout, scratch, self.verify)?;
+        // SAFETY: the target covers the task's elements; `chunk` is a whole decoded chunk, and the region lies within it.
+        unsafe { strided::copy(region, self.dst, chunk.as_ptr().wrapping_add(offset)) };
+        Ok(true)
+    }
+}
+
+/// Reads ranges of a chunk without codecs. An object of another size than a chunk has is refused: its elements would be the wrong ones.
+fn ranges_of(
+    layout: &ArrayLayout,
+    task: &Task,
+    key: &str,
+    location: Location,
+    ranges: &mut [RangeRead<'_>],
+) -> Result<bool, ArrayError> {
+    let size = layout.encoding().decoded_size();
+    let fail = |source| store_error(layout, task, source);
+    let checked = execute::key(layout, task, key)?;
+    match location {
+        Location::Absent => Ok(false),
+        Location::Object => match ranges {
+            [RangeRead { offset: 0, buf }] if buf.len() == size => layout.store().read_exact(checked, buf),
+            _ => layout.store().read_ranges(checked, Some(size as u64), ranges),
+        }
+        .map_err(fail),
+        Location::Range { offset, len } => {
+            if len != size as u64 {
+                let url = layout.store().url();
+                return Err(fail(StoreError::WrongSize {
+                    key: key.into(),
+                    url,
+                    expected: size as u64,
+                    found: len,
+                }));
+            }
+            for range in ranges.iter_mut() {
+                range.offset = range.offset.saturating_add(offset);
+            }
+            found_or_missing(
+                layout,
+                task,
+                key,
+                layout.store().read_ranges(checked, None, ranges).map_err(fail)?,
+            )
+        }
+    }
+}
+
+/// An index that names a range of an object vouches for the object: it is not a chunk of fill value.
+fn found_or_missing(layout: &ArrayLayout, task: &Task, key: &str, found: bool) -> Result<bool, ArrayError> {
+    if found {
+        return Ok(true);
+    }
+    let source = StoreError::Io {
+        operation: hyperslab_store::Operation::Read,
+        key: key.into(),
+        url: layout.store().url(),
+        source: std::io::ErrorKind::NotFound.into(),
+    };
+    Err(store_error(layout, task, source))
+}
+
+/// Reads a chunk's stored bytes into `scratch.encoded`. Returns whether it exists.
+pub(crate) fn fetch(
+    layout: &ArrayLayout,
+    scratch: &mut Scratch,
+    location: Location,
+) -> Result<bool, ArrayError> {
+    let limit = layout.encoding().chain().max_encoded();
+    let key = execute::key(layout, &scratch.task, &scratch.key)?;
+    let fail = |source| store_error(layout, &scratch.task, source);
+    match location {
+        Location::Absent => Ok(false),
+        Location::Object => layout.store().read_all(key, &mut scratch.encoded, limit).map_err(fail),
+        Location::Range { offset, len } => {
+            let len = usize::try_from(len).ok().filter(|len| *len <= limit).ok_or_else(|| {
+                fail(StoreError::TooLarge {
+                    key: scratch.key.clone(),
+                    url: layout.store().url(),
+                    limit: limit as u64,
+                })
+            })?;
+            scratch.encoded.clear();
+            scratch
+                .encoded
+                .try_reserve(len)
+                .map_err(|_| memory_error(layout, "an encoded chunk", len as u64))?;
+            scratch.encoded.resize(len, 0);
+            let mut range = [RangeRead { offset, buf: &mut scratch.encoded }];
+            let found = layout.store().read_ranges(key, None, &mut range).map_err(fail)?;
+            found_or_missing(layout, &scratch.task, &scratch.key, found)
+        }
+    }
+}
+
+/// Decodes `scratch.encoded`: the whole chunk, in stored order and byte order.
+pub(crate) fn decoded<'s>(
+    layout: &ArrayLayout,
+    scratch: &'s mut Scratch,
+    verify: bool,
+) -> Result<&'s [u8], ArrayError> {
+    let chain = layout.encoding().chain();
+    let fail = |source| codec_error(layout, &scratch.task, &scratch.key, source);
+    if let Some(payload) = chain.payload(&scratch.encoded, verify) {
+        return payload.map_err(fail);
+    }
+    let len = chain.decoded_size();
+    let out = sized(&mut scratch.decoded, len)
+        .ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
+    chain.decode(&scratch.encoded, out, &mut scratch.codec, verify).map_err(fail)?;
+    Ok(out)
+}

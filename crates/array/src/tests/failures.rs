@@ -1,0 +1,140 @@
+//! Bad bytes and bad requests: typed errors that name array, chunk and key; neighbours stay as they were.
+
+use super::model::Spec;
+use crate::*;
+use hyperslab_store::{Key, MemoryStore, Store};
+
+fn filled(spec: &Spec) -> (MemoryStore, ArrayLayout, Vec<u8>) {
+    let store = MemoryStore::new();
+    let layout = spec.layout(&store);
+    let n = spec.shape.iter().product::<u64>() as usize * layout.dtype().size();
+    let values: Vec<u8> = (0..n).map(|i| i as u8 | 1).collect();
+    let all = Selection::all(&spec.shape);
+    let source = Source::dense(&values, &spec.shape, layout.dtype().size()).unwrap();
+    write(&layout, &all, &source, WriteOptions::default()).unwrap();
+    (store, layout, values)
+}
+
+fn stored(store: &MemoryStore, key: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    assert!(store.read_all(Key::new(key).unwrap(), &mut bytes, 1 << 30).unwrap());
+    bytes
+}
+
+#[test]
+fn damaged_chunks_are_named() {
+    for codecs in 0..8 {
+        let spec = Spec { codecs, ..Spec::plain(&[4, 6], &[2, 3], "<f4") };
+        let (store, layout, values) = filled(&spec);
+        let key = Key::new("a/1.0").unwrap();
+        let good = stored(&store, "a/1.0");
+        let mut long = good.clone();
+        long.push(7);
+        let bad: Vec<Vec<u8>> =
+            vec![vec![], good[..good.len() - 1].to_vec(), long, vec![0xAB; 4096], good[..1].to_vec()];
+        for bytes in bad {
+            store.write(key, &[&bytes]).unwrap();
+            for threads in [1, 3] {
+                let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
+                let error = read(&layout, &Selection::all(&spec.shape), options).unwrap_err().to_string();
+                assert!(
+                    error.contains("'test'") && error.contains("[1, 0]") && error.contains("a/1.0"),
+                    "{error}"
+                );
+            }
+            // A partial write must read the chunk first: it fails and replaces nothing.
+            let one = Selection::new("test", &spec.shape, &[Index::At(2), Index::At(0)]).unwrap();
+            let outcome = write(&layout, &one, &Source::repeat(&[1; 4], &[]), WriteOptions::default());
+            assert!(outcome.is_err());
+            assert_eq!(stored(&store, "a/1.0"), bytes);
+            // Other chunks read as ever.
+            let rows = Selection::new("test", &spec.shape, &[Index::range(0, 2)]).unwrap();
+            assert_eq!(read(&layout, &rows, ReadOptions::default()).unwrap().as_slice(), &values[..48]);
+        }
+        // A whole chunk can be written over a damaged one.
+        let part = Selection::new("test", &spec.shape, &[Index::range(2, 4), Index::range(0, 3)]).unwrap();
+        write(&layout, &part, &Source::repeat(&[3; 4], &[2, 3]), WriteOptions::default()).unwrap();
+        assert_eq!(read(&layout, &part, ReadOptions::default()).unwrap().as_slice(), [3; 24]);
+    }
+}
+
+#[test]
+fn every_flipped_bit_under_a_checksum_is_found() {
+    let spec = Spec { codecs: 4, ..Spec::plain(&[6], &[6], "<i2") };
+    let (store, layout, values) = filled(&spec);
+    let key = Key::new("a/0").unwrap();
+    let good = stored(&store, "a/0");
+    let all = Selection::all(&spec.shape);
+    for bit in 0..good.len() * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        store.write(key, &[&bad]).unwrap();
+        assert!(matches!(read(&layout, &all, ReadOptions::default()), Err(ArrayError::Codec { .. })));
+        let lax = ReadOptions { verify: Some(false), ..ReadOptions::default() };
+        assert_eq!(read(&layout, &all, lax).unwrap().as_slice(), &bad[..12]);
+        // Writing a part back under a good checksum would hide the damage.
+        let one = Selection::new("test", &spec.shape, &[Index::At(0)]).unwrap();
+        assert!(write(&layout, &one, &Source::repeat(&[1; 2], &[]), WriteOptions::default()).is_err());
+    }
+    store.write(key, &[&good]).unwrap();
+    assert_eq!(read(&layout, &all, ReadOptions::default()).unwrap().as_slice(), values);
+}
+
+#[test]
+fn shapes_must_fit() {
+    let spec = Spec::plain(&[4, 6], &[2, 3], "<f4");
+    let (_, layout, _) = filled(&spec);
+    let all = Selection::all(&spec.shape);
+    let values = vec![0; 96];
+    let source = Source::dense(&values, &[6, 4], 4).unwrap();
+    let error = write(&layout, &all, &source, WriteOptions::default()).unwrap_err();
+    assert!(
+        matches!(&error, ArrayError::Shape { expected, found, .. } if expected == &[4, 6] && found == &[6, 4])
+    );
+    let mut memory = vec![0; 96];
+    let mut target = Target::dense(&mut memory, &[24], 4).unwrap();
+    assert!(matches!(
+        read_into(&layout, &all, &mut target, ReadOptions::default()),
+        Err(ArrayError::Shape { .. })
+    ));
+    assert!(Source::dense(&values, &[5, 5], 4).is_none());
+    assert!(Target::dense(&mut memory, &[u64::MAX, 2], 4).is_none());
+}
+
+#[test]
+fn results_too_large_are_refused() {
+    let spec = Spec::plain(&[1 << 40, 1 << 40], &[1, 1], "<f8");
+    let layout = spec.layout(&MemoryStore::new());
+    let outcome = read(&layout, &Selection::all(&spec.shape), ReadOptions::default());
+    assert!(matches!(outcome, Err(ArrayError::Memory { .. })));
+    let corner = [Index::range(-1, i64::MAX), Index::At(-1)];
+    let corner = Selection::new("test", &spec.shape, &corner).unwrap();
+    assert_eq!(read(&layout, &corner, ReadOptions::default()).unwrap().as_slice(), [0; 8]);
+}
+
+#[test]
+fn a_chunk_of_absurd_size_is_an_error_not_an_allocation() {
+    // 2⁴⁶ elements in a chunk; what is stored decodes to next to nothing.
+    let spec = Spec { codecs: 1, ..Spec::plain(&[1 << 46], &[1 << 46], "|u1") };
+    let store = MemoryStore::new();
+    let layout = spec.layout(&store);
+    let small = Spec { codecs: 1, ..Spec::plain(&[10], &[10], "|u1") };
+    let (other, _, _) = filled(&small);
+    store.write(Key::new("a/0").unwrap(), &[&stored(&other, "a/0")]).unwrap();
+    let first = Selection::new("test", &spec.shape, &[Index::At(0)]).unwrap();
+    let error = read(&layout, &first, ReadOptions::default()).unwrap_err();
+    assert!(matches!(error, ArrayError::Codec { .. } | ArrayError::Memory { .. }), "{error}");
+}
+
+#[test]
+fn interruption_stops_between_chunks() {
+    let spec = Spec::plain(&[1000], &[1], "|u1");
+    let store = MemoryStore::new();
+    let layout = spec.layout(&store);
+    let all = Selection::all(&spec.shape);
+    let stop = || true;
+    let options = WriteOptions { interrupt: Some(&stop), threads: Some(1), ..WriteOptions::default() };
+    let outcome = write(&layout, &all, &Source::repeat(&[1], &[1000]), options);
+    assert!(matches!(outcome, Err(ArrayError::Interrupted { .. })));
+    assert_eq!(store.list(None).unwrap().len(), 1);
+}

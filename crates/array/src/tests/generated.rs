@@ -1,0 +1,330 @@
+//! Reading and writing generated arrays by generated selections.
+
+use super::model::{Model, Packed, Spec};
+use crate::Strategy;
+use crate::*;
+use hyperslab_codec::{ByteOrder, DataType, Scratch};
+use hyperslab_store::{Key, MemoryStore, Store};
+use proptest::prelude::*;
+use proptest::strategy::Strategy as Gen;
+use std::sync::Arc;
+
+fn spec() -> impl Gen<Value = Spec> {
+    (0usize..4).prop_flat_map(|rank| {
+        (
+            prop::collection::vec(prop_oneof![8 => 1u64..14, 1 => Just(0u64), 1 => 14u64..40], rank),
+            prop::collection::vec(1u64..9, rank),
+            prop::sample::select(vec![
+                "|u1", "<i2", ">i2", "<f4", "<f8", ">f8", "<c8", "<c16", "|S3", "<U2", "|V32",
+            ]),
+            any::<bool>(),
+            Just((0..rank).collect::<Vec<usize>>()).prop_shuffle(),
+            0u8..8,
+            prop_oneof![Just(0u8), Just(0xFFu8), Just(7u8)],
+        )
+            .prop_map(|(shape, chunk, dtype, big, order, codecs, fill)| {
+                let size = dtype.parse::<DataType>().unwrap().size();
+                let fill = (0..size).map(|i| if fill == 7 { i as u8 + 1 } else { fill }).collect();
+                let stored = if big { ByteOrder::Big } else { ByteOrder::Little };
+                Spec { shape, chunk, dtype, stored, order, codecs, fill }
+            })
+    })
+}
+
+fn index(len: u64) -> impl Gen<Value = Index> {
+    let n = len as i64;
+    let bound = prop::option::of(-n - 2..n + 3);
+    let step = prop_oneof![4 => Just(1i64), 2 => 2i64..5, 1 => -4i64..0, 1 => Just(i64::MAX)];
+    let slice =
+        (bound.clone(), bound, step).prop_map(|(start, stop, step)| Index::Slice { start, stop, step });
+    if len == 0 {
+        slice.boxed()
+    } else {
+        prop_oneof![5 => slice, 2 => Just(Index::ALL), 2 => (-n..n).prop_map(Index::At)].boxed()
+    }
+}
+
+fn selection(shape: Vec<u64>) -> impl Gen<Value = Selection> {
+    let indices: Vec<_> = shape.iter().map(|len| index(*len)).collect();
+    indices.prop_map(move |indices| Selection::new("test", &shape, &indices).unwrap())
+}
+
+fn case() -> impl Gen<Value = (Spec, Vec<(Selection, bool, u8)>, Vec<Selection>)> {
+    spec().prop_flat_map(|spec| {
+        let write = (selection(spec.shape.clone()), any::<bool>(), any::<u8>());
+        let writes = prop::collection::vec(write, 0..4);
+        let reads = prop::collection::vec(selection(spec.shape.clone()), 1..4);
+        (Just(spec), writes, reads)
+    })
+}
+
+fn values(selection: &Selection, element: usize, seed: u8, fill: &[u8]) -> Vec<u8> {
+    let n = selection.shape().iter().product::<u64>() as usize;
+    match seed % 4 {
+        // Fill value itself: chunks come and go.
+        0 => fill.repeat(n),
+        _ => (0..n * element).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect(),
+    }
+}
+
+/// Whether the chunk with this key is stored, against whether it holds anything but fill value.
+fn check_elision(spec: &Spec, layout: &ArrayLayout, store: &MemoryStore, model: &Model) {
+    let plan = Plan::new(layout, &Selection::all(&spec.shape)).unwrap();
+    let mut task = Task::default();
+    for number in 0..plan.len() {
+        plan.task(layout, number, &mut task);
+        let mut key = String::new();
+        layout.locator().locate(&task.chunk, &mut key).unwrap();
+        let inside: Vec<Index> = (0..spec.shape.len())
+            .map(|k| {
+                let from = task.chunk[k] * spec.chunk[k];
+                Index::range(from as i64, (from + spec.chunk[k]).min(spec.shape[k]) as i64)
+            })
+            .collect();
+        let part = model.read(&Selection::new("test", &spec.shape, &inside).unwrap());
+        let empty = part.chunks(spec.fill.len()).all(|element| element == spec.fill);
+        assert_eq!(store.exists(Key::new(&key).unwrap()).unwrap(), !empty, "chunk {key}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn engine_is_the_definition((spec, writes, reads) in case(), threads in 1usize..4) {
+        let store = MemoryStore::new();
+        let layout = spec.layout(&store);
+        let element = layout.dtype().size();
+        let mut model = Model::full(&spec.shape, &spec.fill);
+        for (selection, broadcast, seed) in &writes {
+            let shape = selection.shape();
+            let options = WriteOptions { threads: Some(threads), ..WriteOptions::default() };
+            if *broadcast {
+                let one: Vec<u8> = (0..element).map(|i| seed.wrapping_add(i as u8)).collect();
+                write(&layout, selection, &Source::repeat(&one, &shape), options).unwrap();
+                model.write(selection, &one.repeat(shape.iter().product::<u64>() as usize));
+            } else {
+                let values = values(selection, element, *seed, &spec.fill);
+                write(&layout, selection, &Source::dense(&values, &shape, element).unwrap(), options).unwrap();
+                model.write(selection, &values);
+            }
+        }
+        check_elision(&spec, &layout, &store, &model);
+        for selection in &reads {
+            let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
+            let wanted = model.read(selection);
+            let found = read(&layout, selection, options).unwrap();
+            prop_assert_eq!(found.as_slice(), wanted.as_slice());
+            // Into memory of another order, with gaps: first axis fastest.
+            let shape = selection.shape();
+            let mut strides = Strides::new();
+            let mut size = element as isize;
+            for len in &shape {
+                strides.push(size);
+                size *= *len as isize + 1;
+            }
+            let mut memory = vec![0xA5u8; size.max(0) as usize + element];
+            // SAFETY: the memory was made for these strides.
+            let mut target = unsafe { Target::from_raw(memory.as_mut_ptr(), &shape, &strides) };
+            read_into(&layout, selection, &mut target, options).unwrap();
+            let mut flat = 0;
+            let mut index = vec![0u64; shape.len()];
+            'all: while !shape.contains(&0) {
+                let at: isize = index.iter().zip(&strides).map(|(i, s)| *i as isize * s).sum();
+                prop_assert_eq!(&memory[at as usize..at as usize + element], &wanted[flat..flat + element]);
+                flat += element;
+                for k in (0..index.len()).rev() {
+                    index[k] += 1;
+                    if index[k] < shape[k] { continue 'all; }
+                    index[k] = 0;
+                }
+                break;
+            }
+            // The plan that is shown is the one that ran: every selected element is in exactly one task.
+            let explained = explain_read(&layout, selection, usize::MAX).unwrap();
+            let told: u64 = explained.tasks.iter().map(|task| task.elements).sum();
+            prop_assert_eq!(told, shape.iter().product::<u64>());
+        }
+    }
+
+    #[test]
+    fn chunks_may_be_ranges_of_one_object((spec, _w, reads) in case(), seed in 1u8..255) {
+        // Write with one object per chunk, pack the stored bytes into one object, and read that.
+        let apart = MemoryStore::new();
+        let layout = spec.layout(&apart);
+        let element = layout.dtype().size();
+        let all = Selection::all(&spec.shape);
+        let values: Vec<u8> = (0..spec.shape.iter().product::<u64>() as usize * element).map(|i| (i as u8) ^ seed).collect();
+        let keep = WriteOptions { write_empty_chunks: Some(true), ..WriteOptions::default() };
+        write(&layout, &all, &Source::dense(&values, &spec.shape, element).unwrap(), keep).unwrap();
+        let plan = Plan::new(&layout, &all).unwrap();
+        let (mut object, mut ranges, mut task) = (vec![0xEE; 13], Vec::new(), Task::default());
+        let mut model = Model::full(&spec.shape, &spec.fill);
+        for number in 0..plan.len() {
+            plan.task(&layout, number, &mut task);
+            let mut key = String::new();
+            layout.locator().locate(&task.chunk, &mut key).unwrap();
+            let mut bytes = Vec::new();
+            prop_assert!(apart.read_all(Key::new(&key).unwrap(), &mut bytes, usize::MAX >> 1).unwrap());
+            if number % 2 == 1 {
+                ranges.push(None);
+                continue;
+            }
+            ranges.push(Some((object.len() as u64, bytes.len() as u64)));
+            object.extend_from_slice(&bytes);
+            let inside: Vec<Index> = (0..spec.shape.len()).map(|k| {
+                let from = task.chunk[k] * spec.chunk[k];
+                Index::range(from as i64, (from + spec.chunk[k]).min(spec.shape[k]) as i64)
+            }).collect();
+            let part = Selection::new("test", &spec.shape, &inside).unwrap();
+            let found = read(&layout, &part, ReadOptions::default()).unwrap();
+            model.write(&part, found.as_slice());
+        }
+        let store = MemoryStore::new();
+        store.write(Key::new("packed").unwrap(), &[&object]).unwrap();
+        let counts = layout.grid().counts(&spec.shape);
+        let packed = spec.layout_with(Arc::new(store), Arc::new(Packed { counts, ranges }));
+        for selection in &reads {
+            let found = read(&packed, selection, ReadOptions::default()).unwrap();
+            prop_assert_eq!(found.as_slice(), model.read(selection));
+        }
+        if !all.is_empty() && plan.len() == 1 {
+            let outcome = write(&packed, &all, &Source::repeat(&values[..element], &spec.shape), WriteOptions::default());
+            let read_only = matches!(outcome, Err(ArrayError::ReadOnly { .. }));
+            prop_assert!(read_only);
+        }
+    }
+}
+
+/// Each strategy is chosen where the table says, and gives the right values there.
+#[test]
+fn strategies_as_documented() {
+    let store = MemoryStore::new();
+    let all = [Index::ALL, Index::ALL];
+    let check = |spec: &Spec, indices: &[Index], wanted: Strategy| {
+        let layout = spec.layout(&store);
+        let element = layout.dtype().size();
+        let values: Vec<u8> =
+            (0..spec.shape.iter().product::<u64>() as usize * element).map(|i| i as u8 | 1).collect();
+        let everything = Selection::all(&spec.shape);
+        write(
+            &layout,
+            &everything,
+            &Source::dense(&values, &spec.shape, element).unwrap(),
+            WriteOptions::default(),
+        )
+        .unwrap();
+        let selection = Selection::new("test", &spec.shape, indices).unwrap();
+        let explained = explain_read(&layout, &selection, 100).unwrap();
+        for task in &explained.tasks {
+            assert_eq!(task.strategy, wanted, "{explained}");
+        }
+        let model = Model { shape: spec.shape.clone(), element, bytes: values };
+        let found = read(&layout, &selection, ReadOptions::default()).unwrap();
+        assert_eq!(found.as_slice(), model.read(&selection));
+        explained
+    };
+    let spec = |codecs, order: Vec<usize>| Spec { codecs, order, ..Spec::plain(&[64, 64], &[16, 64], "<f4") };
+    check(&spec(0, vec![]), &all, Strategy::ReadInto);
+    // Part of a chunk, one run: only its bytes.
+    let told = check(&spec(0, vec![]), &[Index::At(3)], Strategy::ReadInto);
+    assert_eq!(told.tasks[0].ranges, [(3 * 256, 256)]);
+    check(&spec(0, vec![1, 0]), &all, Strategy::ReadRows);
+    let told = check(&spec(0, vec![]), &[Index::ALL, Index::At(5)], Strategy::ReadRows);
+    assert!(told.bytes_read < 64 * 256);
+    check(&spec(1, vec![]), &all, Strategy::DecodeInto);
+    check(&spec(1, vec![1, 0]), &all, Strategy::DecodeScatter);
+    check(&spec(1, vec![]), &[Index::At(0)], Strategy::DecodeScatter);
+    check(&spec(4, vec![]), &all, Strategy::DecodeScatter);
+    let backwards = Index::Slice { start: None, stop: None, step: -1 };
+    check(&spec(0, vec![]), &[backwards], Strategy::ReadRows);
+    // Another byte order: a whole chunk is read in place and swapped there, a part only by its ranges.
+    let foreign = Spec { stored: ByteOrder::Big, ..Spec::plain(&[64, 64], &[16, 64], "<f4") };
+    check(&foreign, &all, Strategy::ReadInto);
+    check(&foreign, &[Index::At(0)], Strategy::ReadRows);
+    // Long rows go straight to the output, in as many ranges.
+    let wide = Spec::plain(&[4, 4096], &[4, 2048], "<f4");
+    let told = check(&wide, &all, Strategy::ReadRows);
+    assert_eq!(told.tasks[0].ranges, [(0, 4 * 2048 * 4)]);
+    let told = check(&wide, &[Index::ALL, Index::range(0, 1100)], Strategy::ReadRows);
+    assert_eq!(told.tasks[0].ranges, (0..4).map(|r| (r * 8192, 4400)).collect::<Vec<_>>());
+    // Writing.
+    let chosen = |spec: &Spec, indices: &[Index]| {
+        let layout = spec.layout(&store);
+        let selection = Selection::new("test", &spec.shape, indices).unwrap();
+        explain_write(&layout, &selection, 1).unwrap().tasks[0].strategy
+    };
+    assert_eq!(chosen(&spec(0, vec![]), &all), Strategy::WriteFrom);
+    assert_eq!(chosen(&spec(1, vec![]), &all), Strategy::EncodeFrom);
+    assert_eq!(chosen(&spec(1, vec![1, 0]), &all), Strategy::Gather);
+    assert_eq!(chosen(&foreign, &all), Strategy::Gather);
+    assert_eq!(chosen(&spec(0, vec![]), &[Index::At(0)]), Strategy::Modify);
+    // A chunk that reaches past the end counts as whole when all of it that lies inside is written.
+    assert_eq!(chosen(&Spec::plain(&[10], &[16], "<f4"), &[Index::ALL]), Strategy::Gather);
+}
+
+#[test]
+fn absent_chunks_cost_nothing_where_zero() {
+    let store = MemoryStore::new();
+    // 256 chunks of 256 KiB, one of them present.
+    let spec = Spec { codecs: 1, ..Spec::plain(&[4096, 4096], &[256, 256], "<f4") };
+    let layout = spec.layout(&store);
+    let one = Selection::new("test", &spec.shape, &[Index::At(300), Index::At(700)]).unwrap();
+    write(&layout, &one, &Source::repeat(&[1, 2, 3, 4], &[]), WriteOptions::default()).unwrap();
+    let all = Selection::all(&spec.shape);
+    let told = explain_read(&layout, &all, 0).unwrap();
+    assert_eq!(told.strategies, [(Strategy::DecodeScatter, 1), (Strategy::Fill, 255)]);
+    let found = read(&layout, &all, ReadOptions::default()).unwrap();
+    let at = (300 * 4096 + 700) * 4;
+    assert_eq!(&found.as_slice()[at..at + 4], [1, 2, 3, 4]);
+    assert_eq!(found.as_slice().iter().filter(|b| **b != 0).count(), 4);
+}
+
+#[test]
+fn minus_zero_and_nan_are_not_the_fill_value() {
+    for (fill, value, kept) in [
+        (0.0f64.to_ne_bytes(), (-0.0f64).to_ne_bytes(), true),
+        ((-0.0f64).to_ne_bytes(), (0.0f64).to_ne_bytes(), true),
+        ((-0.0f64).to_ne_bytes(), (-0.0f64).to_ne_bytes(), false),
+        (f64::NAN.to_ne_bytes(), f64::NAN.to_ne_bytes(), false),
+        (f64::NAN.to_ne_bytes(), f64::from_bits(0x7ff8_0000_0000_0001).to_ne_bytes(), true),
+    ] {
+        let store = MemoryStore::new();
+        let spec = Spec { fill: fill.to_vec(), ..Spec::plain(&[8], &[4], "<f8") };
+        let layout = spec.layout(&store);
+        let all = Selection::all(&[8]);
+        write(&layout, &all, &Source::repeat(&value, &[8]), WriteOptions::default()).unwrap();
+        assert_eq!(store.list(None).unwrap().len(), if kept { 2 } else { 0 });
+        let found = read(&layout, &all, ReadOptions::default()).unwrap();
+        assert_eq!(found.as_slice(), value.repeat(8));
+        // What was stored goes when it becomes fill value, unless that is not wanted.
+        write(&layout, &all, &Source::repeat(&[9; 8], &[8]), WriteOptions::default()).unwrap();
+        assert_eq!(store.list(None).unwrap().len(), 2);
+        let keep = WriteOptions { write_empty_chunks: Some(true), ..WriteOptions::default() };
+        write(&layout, &all, &Source::repeat(&fill, &[8]), keep).unwrap();
+        assert_eq!(store.list(None).unwrap().len(), 2);
+        write(&layout, &all, &Source::repeat(&fill, &[8]), WriteOptions::default()).unwrap();
+        assert_eq!(store.list(None).unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn codec_scratch_is_shared_by_nothing() {
+    // Two layouts of other chunk sizes in turn on one thread: stale bytes of one never show in the other.
+    let store = MemoryStore::new();
+    let _ = Scratch::default();
+    let big = Spec { codecs: 1, ..Spec::plain(&[100], &[100], "<i2") };
+    let small = Spec { codecs: 2, shape: vec![7], chunk: vec![5], ..big.clone() };
+    let (big, small) = (
+        big.layout(&store),
+        small.layout_with(Arc::new(store.clone()), Arc::new(super::model::PerChunk("b"))),
+    );
+    for round in 0..10u8 {
+        for (layout, n) in [(&big, 100u64), (&small, 7)] {
+            let all = Selection::all(&[n]);
+            let values: Vec<u8> = (0..n * 2).map(|i| i as u8 ^ round | 1).collect();
+            write(layout, &all, &Source::dense(&values, &[n], 2).unwrap(), WriteOptions::default()).unwrap();
+            assert_eq!(read(layout, &all, ReadOptions::default()).unwrap().as_slice(), values);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A format for tests, and an array in plain memory that says what the engine must give.
+
+use crate::*;
+use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
+use hyperslab_store::{MemoryStore, Store, StoreError};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// One object per chunk: `name/1.2.3`.
+#[derive(Debug)]
+pub(super) struct PerChunk(pub(super) &'static str);
+
+impl ChunkLocator for PerChunk {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+        key.push_str(self.0);
+        key.push('/');
+        for (n, index) in chunk.iter().enumerate() {
+            let _ = write!(key, "{}{index}", if n == 0 { "" } else { "." });
+        }
+        if chunk.is_empty() {
+            key.push('0');
+        }
+        Ok(Location::Object)
+    }
+}
+
+/// All chunks in one object, one behind the other, after a header; those of odd number are absent.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub(super) counts: Dims,
+    pub(super) ranges: Vec<Option<(u64, u64)>>,
+}
+
+impl ChunkLocator for Packed {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+        key.push_str("packed");
+        let number = chunk.iter().zip(&self.counts).fold(0, |n, (i, count)| n * count + i);
+        Ok(match self.ranges[number as usize] {
+            Some((offset, len)) => Location::Range { offset, len },
+            None => Location::Absent,
+        })
+    }
+}
+
+/// What varies between arrays.
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    pub(super) shape: Vec<u64>,
+    pub(super) chunk: Vec<u64>,
+    pub(super) dtype: &'static str,
+    pub(super) stored: ByteOrder,
+    pub(super) order: Vec<usize>,
+    pub(super) codecs: u8,
+    pub(super) fill: Vec<u8>,
+}
+
+impl Spec {
+    pub(super) fn plain(shape: &[u64], chunk: &[u64], dtype: &'static str) -> Self {
+        let size = dtype.parse::<DataType>().unwrap().size();
+        Spec {
+            shape: shape.into(),
+            chunk: chunk.into(),
+            dtype,
+            stored: ByteOrder::NATIVE,
+            order: vec![],
+            codecs: 0,
+            fill: vec![0; size],
+        }
+    }
+
+    pub(super) fn codec_list(&self) -> Vec<Arc<dyn Codec>> {
+        let mut list: Vec<Arc<dyn Codec>> = Vec::new();
+        if self.codecs & 1 != 0 {
+            list.push(Arc::new(Zstd { level: 1, checksum: false }));
+        }
+        if self.codecs & 2 != 0 {
+            list.push(Arc::new(Gzip { level: 1 }));
+        }
+        if self.codecs & 4 != 0 {
+            list.push(Arc::new(Crc32c { at_start: false }));
+        }
+        list
+    }
+
+    pub(super) fn layout_with(&self, store: Arc<dyn Store>, locator: Arc<dyn ChunkLocator>) -> ArrayLayout {
+        let dtype: DataType = self.dtype.parse().unwrap();
+        let encoding =
+            ChunkEncoding::new(&self.chunk, dtype, self.stored, &self.order, self.codec_list()).unwrap();
+        let grid = ChunkGrid::regular(self.chunk.as_slice().into()).unwrap();
+        let fill = FillValue::new(&self.fill);
+        ArrayLayout::new("test", self.shape.as_slice().into(), dtype, grid, encoding, fill, locator, store)
+            .unwrap()
+    }
+
+    pub(super) fn layout(&self, store: &MemoryStore) -> ArrayLayout {
+        self.layout_with(Arc::new(store.clone()), Arc::new(PerChunk("a")))
+    }
+}
+
+/// An array in plain memory: dense, C order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Model {
+    pub(super) shape: Vec<u64>,
+    pub(super) element: usize,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Model {
+    pub(super) fn full(shape: &[u64], fill: &[u8]) -> Self {
+        let n = shape.iter().product::<u64>() as usize;
+        Model { shape: shape.into(), element: fill.len(), bytes: fill.repeat(n) }
+    }
+
+    /// For each selected element, in the order of the result: where its bytes are.
+    fn places(&self, selection: &Selection) -> Vec<usize> {
+        let mut places = vec![0u64];
+        for (axis, len) in selection.axes().iter().zip(&self.shape) {
+            let indices: Vec<u64> = (0..axis.len)
+                .map(|k| (axis.first as i128 + i128::from(k) * i128::from(axis.step)) as u64)
+                .collect();
+            places = places.iter().flat_map(|head| indices.iter().map(move |i| head * len + i)).collect();
+        }
+        places.into_iter().map(|place| place as usize * self.element).collect()
+    }
+
+    pub(super) fn read(&self, selection: &Selection) -> Vec<u8> {
+        let element = self.element;
+        self.places(selection).into_iter().flat_map(|at| self.bytes[at..at + element].to_vec()).collect()
+    }
+
+    /// `values` is dense in the selection's shape.
+    pub(super) fn write(&mut self, selection: &Selection, values: &[u8]) {
+        let element = self.element;
+        for (k, at) in self.places(selection).into_iter().enumerate() {
+            self.bytes[at..at + element].copy_from_slice(&values[k * element..(k + 1) * element]);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Threads: writers of one chunk, results whose pages were used before.
+
+use super::model::Spec;
+use crate::*;
+use hyperslab_store::MemoryStore;
+
+#[test]
+fn writers_of_one_chunk_lose_nothing() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[64], &[64], "<i4") };
+    let store = MemoryStore::new();
+    std::thread::scope(|scope| {
+        for t in 0..8u64 {
+            // Each thread opens the array for itself: the locks are not the layout's.
+            let layout = spec.layout(&store);
+            scope.spawn(move || {
+                for round in 1..=20i32 {
+                    for i in (t..64).step_by(8) {
+                        let one = Selection::new("test", &[64], &[Index::At(i as i64)]).unwrap();
+                        let value = (round * 100 + i as i32).to_le_bytes();
+                        write(&layout, &one, &Source::repeat(&value, &[]), WriteOptions::default()).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let found = read(&spec.layout(&store), &Selection::all(&[64]), ReadOptions::default()).unwrap();
+    let values: Vec<i32> =
+        found.as_slice().as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect();
+    assert_eq!(values, (0..64).map(|i| 2000 + i).collect::<Vec<i32>>());
+}
+
+#[test]
+fn results_own_their_pages() {
+    // Large enough for pages that are recycled.
+    let spec = Spec { codecs: 1, ..Spec::plain(&[8, 65_536], &[1, 65_536], "<i4") };
+    let store = MemoryStore::new();
+    let layout = spec.layout(&store);
+    for row in 0..8i32 {
+        let at = Selection::new("test", &spec.shape, &[Index::At(row.into())]).unwrap();
+        write(&layout, &at, &Source::repeat(&(row + 1).to_le_bytes(), &[65_536]), WriteOptions::default())
+            .unwrap();
+    }
+    let row = |n: usize| {
+        let at = Selection::new("test", &spec.shape, &[Index::At(n as i64)]).unwrap();
+        read(&layout, &at, ReadOptions::default()).unwrap()
+    };
+    let holds = |memory: &Memory, n: usize| {
+        memory.as_slice().as_chunks::<4>().0.iter().all(|b| i32::from_le_bytes(*b) == n as i32 + 1)
+    };
+    std::thread::scope(|scope| {
+        for t in 0..4 {
+            scope.spawn(move || {
+                let mut held: Vec<(usize, Memory)> = Vec::new();
+                for i in 0..200 {
+                    let n = (i * 7 + t) % 8;
+                    held.push((n, row(n)));
+                    if held.len() > 5 {
+                        held.swap_remove(i % 5);
+                    }
+                    assert!(held.iter().all(|(n, memory)| holds(memory, *n)));
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,158 @@
+//! The caller's memory, seen as a strided array of the selection's shape.
+
+use crate::{ArrayError, Dims, Selection, Strides, c_strides, element_count};
+use std::marker::PhantomData;
+
+/// Memory that a read fills.
+#[derive(Debug)]
+pub struct Target<'a> {
+    base: *mut u8,
+    shape: Dims,
+    strides: Strides,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+/// Memory that a write takes elements from. Strides of 0 repeat an element (broadcasting).
+#[derive(Debug)]
+pub struct Source<'a> {
+    base: *const u8,
+    shape: Dims,
+    strides: Strides,
+    memory: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: a Target stands for an exclusive borrow of bytes, which may be sent to other threads; the plan gives each of them other elements.
+unsafe impl Send for Target<'_> {}
+// SAFETY: as above; the pointer is only written through by tasks over disjoint elements.
+unsafe impl Sync for Target<'_> {}
+// SAFETY: a Source stands for a shared borrow of bytes.
+unsafe impl Send for Source<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Source<'_> {}
+
+fn dense(len: usize, shape: &[u64], element: usize) -> Option<Strides> {
+    let bytes = element_count(shape)?.checked_mul(element as u64)?;
+    (bytes == len as u64 && isize::try_from(bytes).is_ok()).then(|| c_strides(shape, element))
+}
+
+impl<'a> Target<'a> {
+    /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of `element` bytes.
+    pub fn dense(memory: &'a mut [u8], shape: &[u64], element: usize) -> Option<Self> {
+        let strides = dense(memory.len(), shape, element)?;
+        Some(Target { base: memory.as_mut_ptr(), shape: shape.into(), strides, memory: PhantomData })
+    }
+
+    /// Any strided memory.
+    ///
+    /// # Safety
+    /// For all indices within `shape`, `base + Σ index · stride` must be valid for writes of one element for `'a`; no two indices may share
+    /// bytes; nobody else may read or write these bytes during `'a`.
+    pub unsafe fn from_raw(base: *mut u8, shape: &[u64], strides: &[isize]) -> Self {
+        Target { base, shape: shape.into(), strides: strides.into(), memory: PhantomData }
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of `element` bytes.
+    pub fn dense(memory: &'a [u8], shape: &[u64], element: usize) -> Option<Self> {
+        let strides = dense(memory.len(), shape, element)?;
+        Some(Source { base: memory.as_ptr(), shape: shape.into(), strides, memory: PhantomData })
+    }
+
+    /// Any strided memory.
+    ///
+    /// # Safety
+    /// For all indices within `shape`, `base + Σ index · stride` must be valid for reads of one element for `'a`, and not change during it.
+    pub unsafe fn from_raw(base: *const u8, shape: &[u64], strides: &[isize]) -> Self {
+        Source { base, shape: shape.into(), strides: strides.into(), memory: PhantomData }
+    }
+
+    /// One element for all of `shape`. `None` where `element` is empty but the shape is not; then there is nothing to repeat.
+    pub fn repeat(element: &'a [u8], shape: &[u64]) -> Self {
+        Source {
+            base: element.as_ptr(),
+            shape: shape.into(),
+            strides: Strides::from_elem(0, shape.len()),
+            memory: PhantomData,
+        }
+    }
+}
+
+/// A view bound to a selection: base and strides per axis of the array, walked upwards.
+pub(crate) struct Bound<P> {
+    base: P,
+    strides: Strides,
+}
+
+/// Per axis of the array: the stride along the ascending selection, and the bytes from the given base to its first element.
+fn bind(
+    array: &str,
+    shape: &[u64],
+    strides: &[isize],
+    selection: &Selection,
+) -> Result<(isize, Strides), ArrayError> {
+    let wanted = selection.shape();
+    if wanted.as_slice() != shape || shape.len() != strides.len() {
+        return Err(ArrayError::Shape {
+            array: array.to_owned(),
+            expected: wanted.to_vec(),
+            found: shape.to_vec(),
+        });
+    }
+    let mut given = strides.iter();
+    let mut offset = 0isize;
+    let mut bound = Strides::with_capacity(selection.axes().len());
+    for axis in selection.axes() {
+        let stride = if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
+        if axis.step < 0 {
+            offset = offset.wrapping_add(stride.wrapping_mul(axis.len.saturating_sub(1) as isize));
+            bound.push(stride.wrapping_neg());
+        } else {
+            bound.push(stride);
+        }
+    }
+    Ok((offset, bound))
+}
+
+impl Bound<*mut u8> {
+    pub(crate) fn target(array: &str, view: &Target<'_>, selection: &Selection) -> Result<Self, ArrayError> {
+        let (offset, strides) = bind(array, &view.shape, &view.strides, selection)?;
+        Ok(Bound { base: view.base.wrapping_offset(offset), strides })
+    }
+
+    /// Where the element at `out` (along the ascending selection) lies.
+    pub(crate) fn at(&self, out: &[u64]) -> *mut u8 {
+        self.base.wrapping_offset(self.offset(out))
+    }
+}
+
+impl Bound<*const u8> {
+    pub(crate) fn source(array: &str, view: &Source<'_>, selection: &Selection) -> Result<Self, ArrayError> {
+        let (offset, strides) = bind(array, &view.shape, &view.strides, selection)?;
+        Ok(Bound { base: view.base.wrapping_offset(offset), strides })
+    }
+
+    /// Where the element at `out` (along the ascending selection) lies.
+    pub(crate) fn at(&self, out: &[u64]) -> *const u8 {
+        self.base.wrapping_offset(self.offset(out))
+    }
+}
+
+impl<P> Bound<P> {
+    fn offset(&self, out: &[u64]) -> isize {
+        self.strides
+            .iter()
+            .zip(out)
+            .fold(0isize, |sum, (stride, n)| sum.wrapping_add(stride.wrapping_mul(*n as isize)))
+    }
+
+    /// Bytes from one selected element to the next, per axis of the array.
+    pub(crate) fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+}
+
+// SAFETY: a Bound is used only while the Target or Source that it came from is borrowed; see there.
+unsafe impl<P> Send for Bound<P> {}
+// SAFETY: as above.
+unsafe impl<P> Sync for Bound<P> {}
