@@ -52,7 +52,7 @@ pub enum ArrayError {
         /// The chunk's index per axis.
         chunk: Vec<u64>,
         /// The cause; it names the key.
-        source: StoreError,
+        source: Box<StoreError>,
     },
     /// The bytes of a chunk are not what the metadata says.
     #[error("array '{array}', chunk {chunk:?}, key '{key}': {source}")]
@@ -64,7 +64,7 @@ pub enum ArrayError {
         /// The object.
         key: String,
         /// The cause.
-        source: CodecError,
+        source: Box<CodecError>,
     },
     /// The chunk cannot be written where it is.
     #[error("array '{array}', chunk {chunk:?}, key '{key}': {why}")]

@@ -56,11 +56,16 @@ pub(crate) fn key<'k>(layout: &ArrayLayout, task: &Task, key: &'k str) -> Result
 }
 
 pub(crate) fn store_error(layout: &ArrayLayout, task: &Task, source: StoreError) -> ArrayError {
-    ArrayError::Store { array: layout.name().into(), chunk: task.chunk.to_vec(), source }
+    ArrayError::Store { array: layout.name().into(), chunk: task.chunk.to_vec(), source: source.into() }
 }
 
 pub(crate) fn codec_error(layout: &ArrayLayout, task: &Task, key: &str, source: CodecError) -> ArrayError {
-    ArrayError::Codec { array: layout.name().into(), chunk: task.chunk.to_vec(), key: key.into(), source }
+    ArrayError::Codec {
+        array: layout.name().into(),
+        chunk: task.chunk.to_vec(),
+        key: key.into(),
+        source: source.into(),
+    }
 }
 
 pub(crate) fn memory_error(layout: &ArrayLayout, what: &'static str, bytes: u64) -> ArrayError {

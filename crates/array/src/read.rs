@@ -83,11 +83,12 @@ fn mostly_absent(layout: &ArrayLayout, plan: &Plan) -> bool {
     })
 }
 
+/// Reads every chunk of the plan. `filled`: the target already holds the fill value, absent chunks need nothing.
 fn execute_all(
     layout: &ArrayLayout,
     plan: &Plan,
     target: &Bound<*mut u8>,
-    zeroed: bool,
+    filled: bool,
     bytes: u64,
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
@@ -95,7 +96,7 @@ fn execute_all(
     execute::run(layout, plan, bytes, options.threads, options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
         let reader = Reader { layout, dst, strides: target.strides(), verify };
-        if !reader.read(scratch)? && !(zeroed && layout.fill().is_zero()) {
+        if !reader.read(scratch)? && !filled {
             // SAFETY: the target covers the selection, of which the task is a part.
             unsafe { strided::fill(&scratch.task.count, target.strides(), layout.fill().bytes(), dst) };
         }
@@ -154,13 +155,9 @@ impl Reader<'_> {
         }
     }
 
-    /// The output as one run of bytes.
-    ///
-    /// # Safety
-    /// Only for a region of which [`Region::contiguous`] is `len`; no other reference to these bytes may live at the same time.
-    unsafe fn run(&self, len: usize) -> &mut [u8] {
-        // SAFETY: the target covers the task's elements, which are one run; every byte of a target is initialised.
-        unsafe { std::slice::from_raw_parts_mut(self.dst, len) }
+    /// The output as one run of `len` bytes: to be dereferenced only for a region of which [`Region::contiguous`] is `len`.
+    fn run(&self, len: usize) -> *mut [u8] {
+        std::ptr::slice_from_raw_parts_mut(self.dst, len)
     }
 
     fn read_into(
@@ -172,13 +169,13 @@ impl Reader<'_> {
     ) -> Result<bool, ArrayError> {
         let layout = self.layout;
         let len = region.contiguous().unwrap_or(0);
-        // SAFETY: the region is one run of `len` bytes.
-        let out = unsafe { self.run(len) };
+        // SAFETY: the target covers the task's elements, which are one run of `len` initialised bytes; other tasks have other elements.
+        let out = unsafe { &mut *self.run(len) };
         let found =
             self.read_ranges(scratch, location, &mut [RangeRead { offset: offset as u64, buf: out }])?;
         if found && layout.encoding().swap() > 1 {
             // SAFETY: as above; the borrow for reading has ended.
-            strided::swap_in_place(unsafe { self.run(len) }, layout.encoding().swap());
+            strided::swap_in_place(unsafe { &mut *self.run(len) }, layout.encoding().swap());
         }
         Ok(found)
     }
@@ -239,8 +236,8 @@ impl Reader<'_> {
         if !fetch(self.layout, scratch, location)? {
             return Ok(false);
         }
-        // SAFETY: decode-into is chosen only where the region is one run of a whole chunk.
-        let out = unsafe { self.run(encoding.decoded_size()) };
+        // SAFETY: decode-into is chosen only where the region is one run of a whole chunk; see above.
+        let out = unsafe { &mut *self.run(encoding.decoded_size()) };
         encoding
             .chain()
             .decode(&scratch.encoded, out, &mut scratch.codec, self.verify)

@@ -109,7 +109,7 @@ mod tests {
     fn classes_waste_at_most_an_eighth() {
         for len in [1, 4095, 4096, 4097, 65_536, 65_537, 1_000_000, 1 << 20, (1 << 20) + 1, 123_456_789] {
             let class = class_of(len).unwrap();
-            assert!(class >= len && class % 4096 == 0);
+            assert!(class >= len && class.is_multiple_of(4096));
             assert!(class - len <= (len / 8).max(4096), "{len} {class}");
         }
         assert_eq!(class_of(usize::MAX), None);

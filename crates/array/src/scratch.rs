@@ -65,10 +65,11 @@ pub(crate) fn with_ranges<'a, R>(
     slot: &mut Vec<RangeRead<'static>>,
     work: impl FnOnce(&mut Vec<RangeRead<'a>>) -> R,
 ) -> R {
-    // Collecting an empty list in place keeps its allocation; the lifetime of no element changes, as there is none.
-    let mut list: Vec<RangeRead<'a>> = std::mem::take(slot).into_iter().map(|range| range).collect();
+    // A list of longer borrows serves as one of shorter ones.
+    let mut list: Vec<RangeRead<'a>> = std::mem::take(slot);
     let result = work(&mut list);
     list.clear();
+    // Collecting an empty list in place keeps its allocation; no element changes its lifetime, as there is none.
     *slot = list.into_iter().map(|_| -> RangeRead<'static> { unreachable!("the list is empty") }).collect();
     result
 }

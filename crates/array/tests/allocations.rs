@@ -1,0 +1,124 @@
+//! In the steady state a chunk costs no heap allocation: requests over many chunks make as many as requests over few.
+
+use hyperslab_array::*;
+use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
+use hyperslab_store::{LocalOptions, LocalStore, StoreError};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: hands everything to the system's allocator; counting touches no memory of it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: as promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as promised by the caller.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: as promised by the caller.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[derive(Debug)]
+struct Keys;
+
+impl ChunkLocator for Keys {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+        key.push('c');
+        for index in chunk {
+            let _ = write!(key, "/{index}");
+        }
+        Ok(Location::Object)
+    }
+}
+
+fn layout(root: &std::path::Path, order: &[usize], codecs: Vec<Arc<dyn Codec>>) -> ArrayLayout {
+    let dtype: DataType = "<f4".parse().unwrap();
+    let shape: Dims = [128, 128].into_iter().collect();
+    let chunk: Dims = [16, 16].into_iter().collect();
+    let encoding = ChunkEncoding::new(&chunk, dtype, ByteOrder::Little, order, codecs).unwrap();
+    let grid = ChunkGrid::regular(chunk).unwrap();
+    let store = LocalStore::open(root, LocalOptions::default()).unwrap();
+    ArrayLayout::new("t", shape, dtype, grid, encoding, FillValue::zero(4), Arc::new(Keys), Arc::new(store))
+        .unwrap()
+}
+
+/// Allocations of `work`, at best of several runs: other threads of the test harness may allocate too.
+fn count(work: &mut dyn FnMut()) -> u64 {
+    (0..3)
+        .map(|_| {
+            let before = ALLOCATIONS.load(Relaxed);
+            work();
+            ALLOCATIONS.load(Relaxed) - before
+        })
+        .min()
+        .unwrap_or(u64::MAX)
+}
+
+#[test]
+fn chunks_allocate_nothing() {
+    let values: Vec<u8> = (0..128 * 128 * 4).map(|i| (i / 64) as u8 | 1).collect();
+    let zstd = || Arc::new(Zstd { level: 1, checksum: false }) as Arc<dyn Codec>;
+    let gzip = || Arc::new(Gzip { level: 1 }) as Arc<dyn Codec>;
+    let crc = || Arc::new(Crc32c { at_start: false }) as Arc<dyn Codec>;
+    let cases = [
+        ("plain", false, vec![]),
+        ("transposed", true, vec![]),
+        ("zstd", false, vec![zstd()]),
+        ("gzip", false, vec![gzip()]),
+        ("zstd + crc32c, transposed", true, vec![zstd(), crc()]),
+        ("crc32c", false, vec![crc()]),
+    ];
+    for (name, transposed, codecs) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let order: &[usize] = if transposed { &[1, 0] } else { &[] };
+        let layout = layout(folder.path(), order, codecs);
+        // On this thread alone: how many chunks each worker meets first is chance.
+        let one = Some(1);
+        let select = |indices: &[Index]| Selection::new("t", layout.shape(), indices).unwrap();
+        // 16 and 64 chunks; whole ones, columns of them, steps.
+        let sizes = [select(&[Index::range(0, 64), Index::range(0, 64)]), select(&[])];
+        let strided = |stop| Index::Slice { start: Some(1), stop: Some(stop), step: 3 };
+        let parts = [select(&[strided(64), strided(64)]), select(&[strided(128), strided(128)])];
+        for selections in [&sizes, &parts] {
+            let mut writes = Vec::new();
+            let mut reads = Vec::new();
+            for selection in selections {
+                let shape = selection.shape();
+                let bytes = shape.iter().product::<u64>() as usize * 4;
+                let source = Source::dense(&values[..bytes], &shape, 4).unwrap();
+                let options = WriteOptions { threads: one, ..WriteOptions::default() };
+                write(&layout, selection, &source, options).unwrap();
+                writes.push(count(&mut || write(&layout, selection, &source, options).unwrap()));
+                let mut memory = vec![0; bytes];
+                let mut target = Target::dense(&mut memory, &shape, 4).unwrap();
+                let options = ReadOptions { threads: one, ..ReadOptions::default() };
+                read_into(&layout, selection, &mut target, options).unwrap();
+                reads.push(count(&mut || read_into(&layout, selection, &mut target, options).unwrap()));
+                assert_eq!(memory, values[..bytes], "{name}");
+            }
+            // More spans per axis may need one larger vector per axis and request; 48 more chunks need nothing.
+            assert!(
+                writes[1] <= writes[0] + 4,
+                "{name}: writing 16 and 64 chunks made {writes:?} allocations"
+            );
+            assert!(reads[1] <= reads[0] + 4, "{name}: reading 16 and 64 chunks made {reads:?} allocations");
+        }
+    }
+}
