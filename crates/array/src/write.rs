@@ -1,6 +1,7 @@
 //! Writing: each task by its strategy.
 
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
+use crate::locks::ChunkLocks;
 use crate::read::{decoded, fetch, within_chunk};
 use crate::scratch::{Scratch, sized};
 use crate::strategy::choose_write;
@@ -40,9 +41,10 @@ pub fn write(
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
     let fill = stored_fill(layout);
+    let locks = &process::current().locks;
     execute::run(layout, &plan, bytes, options.threads, options.interrupt, &|scratch| {
         let src = bound.at(&scratch.task.out);
-        Writer { layout, src, strides: bound.strides(), fill: &fill, keep_empty }.write(scratch)
+        Writer { layout, locks, src, strides: bound.strides(), fill: &fill, keep_empty }.write(scratch)
     })
 }
 
@@ -63,6 +65,7 @@ pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) 
 /// Writes one chunk's share of a request.
 struct Writer<'a> {
     layout: &'a ArrayLayout,
+    locks: &'a ChunkLocks,
     /// Where the first element comes from.
     src: *const u8,
     strides: &'a [isize],
@@ -89,7 +92,7 @@ impl Writer<'_> {
         }
         let (region, offset) = write_region(layout, &scratch.task, self.strides);
         let key = execute::key(layout, &scratch.task, &scratch.key)?;
-        let _guard = process::current().locks.lock(layout.store().lock_id(key));
+        let _guard = self.locks.lock(layout.store().lock_id(key));
         match choose_write(layout.encoding(), &scratch.task, &region) {
             Strategy::Modify => self.modify(scratch, &region, offset),
             // SAFETY: the source covers the task's elements.
