@@ -1,0 +1,102 @@
+//! From a blosc buffer to bytes.
+
+use crate::CodecError;
+use crate::scratch::sized;
+
+use super::bitshuffle::bitunshuffle;
+use super::header::{Filter, HEADER, Header, corrupt};
+use super::inner::Decoders;
+use super::shuffle::unshuffle;
+use super::{Contexts, NAME};
+
+/// Decodes all of `src` into the front of `dst`; returns how many bytes that were.
+pub(super) fn decode(src: &[u8], dst: &mut [u8], contexts: &mut Contexts) -> Result<usize, CodecError> {
+    let header = Header::parse(src)?;
+    let Some(dst) = dst.get_mut(..header.nbytes) else {
+        return Err(CodecError::Size {
+            codec: NAME,
+            expected: dst.len() as u64,
+            found: header.nbytes as u64,
+        });
+    };
+    if header.copied {
+        // `parse` checked that the payload is `nbytes` long.
+        dst.copy_from_slice(&src[HEADER..]);
+        return Ok(dst.len());
+    }
+    let Contexts { block, decoders, .. } = contexts;
+    // `parse` checked that the table fits and that the block size is not 0.
+    let blocks = dst.len().div_ceil(header.blocksize);
+    let (table, _) = src[HEADER..].as_chunks::<4>();
+    // Blocks that share bytes could make a small buffer take forever: each byte is decoded once at most.
+    let mut unread = src.len() - HEADER - 4 * blocks;
+    for (index, (out, start)) in dst.chunks_mut(header.blocksize).zip(table).enumerate() {
+        let start = u32::from_le_bytes(*start) as usize;
+        let streams = match src.get(start..) {
+            Some(streams) if start >= HEADER + 4 * blocks => streams,
+            _ => {
+                return Err(corrupt(format!(
+                    "block {index} starts at {start}, outside of the blocks' bytes"
+                )));
+            }
+        };
+        let at = Place { block: index, start };
+        match header.filter(out.len()) {
+            Filter::None => decode_streams(&header, streams, &mut unread, out, at, decoders)?,
+            filter => {
+                let shuffled = sized(block, out.len());
+                decode_streams(&header, streams, &mut unread, shuffled, at, decoders)?;
+                match filter {
+                    Filter::Bit => bitunshuffle(header.typesize, shuffled, out),
+                    _ => unshuffle(header.typesize, shuffled, out),
+                }
+            }
+        }
+    }
+    Ok(dst.len())
+}
+
+/// Where a block is, for messages.
+#[derive(Clone, Copy)]
+struct Place {
+    block: usize,
+    start: usize,
+}
+
+/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread` is how many bytes of the
+/// buffer's blocks no stream has claimed yet.
+fn decode_streams(
+    header: &Header,
+    mut src: &[u8],
+    unread: &mut usize,
+    out: &mut [u8],
+    at: Place,
+    decoders: &mut Decoders,
+) -> Result<(), CodecError> {
+    let splits = header.splits(out.len());
+    if !out.len().is_multiple_of(splits) {
+        return Err(corrupt(format!("blocks of {} bytes cannot be split into {splits} streams", out.len())));
+    }
+    for (split, out) in out.chunks_exact_mut(out.len() / splits).enumerate() {
+        let place = || format!("block {} at {}, stream {split}", at.block, at.start);
+        let Some((len, rest)) = src.split_first_chunk::<4>() else {
+            return Err(corrupt(format!("{}: truncated before its length", place())));
+        };
+        let len = u32::from_le_bytes(*len) as usize;
+        let Some((stream, rest)) = rest.split_at_checked(len) else {
+            return Err(corrupt(format!("{}: {len} bytes where {} are left", place(), rest.len())));
+        };
+        *unread = unread
+            .checked_sub(4 + len)
+            .ok_or_else(|| corrupt(format!("{}: shares its bytes with another stream", place())))?;
+        if len == out.len() {
+            out.copy_from_slice(stream);
+        } else {
+            decoders.decode(header.format, stream, out).map_err(|why| {
+                corrupt(format!("{}: {why} ({len} bytes for {} decoded)", place(), out.len()))
+            })?;
+        }
+        src = rest;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! From bytes to a blosc buffer. Sizes of blocks, splits and levels are chosen as by c-blosc 1.21, whose ratio and speed
+//! its users know.
+
+use crate::CodecError;
+use crate::scratch::sized;
+
+use super::bitshuffle::bitshuffle;
+use super::header::{Filter, Format, HEADER, Header, MAX_BUFFER, MAX_SPLITS, MIN_BUFFER};
+use super::shuffle::shuffle;
+use super::{Blosc, BloscCompressor, BloscShuffle, Contexts, NAME};
+
+/// c-blosc's first-level cache, from which it derives sizes of blocks.
+const CACHE: usize = 32 << 10;
+/// c-blosc reads no larger blocks: three of them, and a length for each byte of an element, must fit in 31 bits.
+const MAX_BLOCK: usize = (i32::MAX as usize - 255 * 4) / 3;
+
+/// Encodes `src` into `dst`, which is cleared first and never grows by more than `src.len() + 16`.
+pub(super) fn encode(
+    codec: &Blosc,
+    src: &[u8],
+    dst: &mut Vec<u8>,
+    contexts: &mut Contexts,
+) -> Result<(), CodecError> {
+    dst.clear();
+    if src.len() > MAX_BUFFER {
+        let why = format!("{} bytes are more than the {MAX_BUFFER} that one buffer can hold", src.len());
+        return Err(CodecError::Encode { codec: NAME, why });
+    }
+    if codec.compressor == BloscCompressor::Snappy {
+        let why = "cname \"snappy\" is supported for decoding only".to_owned();
+        return Err(CodecError::Encode { codec: NAME, why });
+    }
+    // The field has one byte. c-blosc takes larger elements for bytes.
+    let typesize = if codec.typesize > 255 { 1 } else { codec.typesize };
+    let blocksize = blocksize(codec, typesize, src.len());
+    let mut header = Header {
+        format: Format::of(codec.compressor),
+        copied: false,
+        filter: match codec.shuffle.resolve(codec.typesize) {
+            BloscShuffle::None => Filter::None,
+            BloscShuffle::Bit => Filter::Bit,
+            BloscShuffle::Byte | BloscShuffle::Auto => Filter::Byte,
+        },
+        split: splittable(codec.compressor, typesize, blocksize),
+        typesize,
+        nbytes: src.len(),
+        blocksize,
+    };
+    let limit = HEADER + src.len();
+    dst.reserve(limit);
+    let small = src.len() < MIN_BUFFER.max(typesize);
+    if codec.level == 0 || small || encode_blocks(codec, &header, src, dst, limit, contexts).is_none() {
+        header.copied = true;
+        dst.clear();
+        dst.resize(HEADER, 0);
+        dst.extend_from_slice(src);
+    }
+    let bytes = header.bytes(dst.len());
+    dst[..HEADER].copy_from_slice(&bytes);
+    Ok(())
+}
+
+/// Appends room for the header, the table and all blocks. `None`: they do not fit in `limit` bytes.
+fn encode_blocks(
+    codec: &Blosc,
+    header: &Header,
+    src: &[u8],
+    dst: &mut Vec<u8>,
+    limit: usize,
+    contexts: &mut Contexts,
+) -> Option<()> {
+    let Contexts { block, stream, encoders, .. } = contexts;
+    let table = 4 * src.len().div_ceil(header.blocksize);
+    if HEADER + table > limit {
+        return None;
+    }
+    dst.resize(HEADER + table, 0);
+    for (index, bytes) in src.chunks(header.blocksize).enumerate() {
+        let start = (dst.len() as u32).to_le_bytes();
+        dst[HEADER + 4 * index..HEADER + 4 * index + 4].copy_from_slice(&start);
+        let filtered = match header.filter(bytes.len()) {
+            Filter::None => bytes,
+            filter => {
+                let out = sized(block, bytes.len());
+                match filter {
+                    Filter::Bit => bitshuffle(header.typesize, bytes, out),
+                    _ => shuffle(header.typesize, bytes, out),
+                }
+                out
+            }
+        };
+        // Whole blocks are multiples of the type size, so no bytes are left over.
+        for part in filtered.chunks_exact(bytes.len() / header.splits(bytes.len())) {
+            let room = limit.checked_sub(dst.len() + 4)?.min(part.len() - 1);
+            let encoded = sized(stream, part.len());
+            let len = encoders.encode(codec.compressor, codec.level, part, &mut encoded[..room]);
+            // A stream of full length is taken for one that is stored as it is.
+            let bytes = len.map_or(part, |len| &encoded[..len]);
+            if dst.len() + 4 + bytes.len() > limit {
+                return None;
+            }
+            dst.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            dst.extend_from_slice(bytes);
+        }
+    }
+    Some(())
+}
+
+/// Whether whole blocks are split. Zstandard finds what the streams have in common, so it is given the whole block.
+fn splittable(compressor: BloscCompressor, typesize: usize, blocksize: usize) -> bool {
+    compressor != BloscCompressor::Zstd && typesize <= MAX_SPLITS && blocksize / typesize >= MIN_BUFFER
+}
+
+/// The size of whole blocks: a multiple of the type size unless all of `nbytes` is less than one element.
+fn blocksize(codec: &Blosc, typesize: usize, nbytes: usize) -> usize {
+    if nbytes < typesize {
+        return 1;
+    }
+    let mut size = nbytes;
+    if codec.blocksize != 0 {
+        size = codec.blocksize.clamp(MIN_BUFFER, MAX_BLOCK);
+    } else if nbytes >= CACHE {
+        let thorough = matches!(
+            codec.compressor,
+            BloscCompressor::Lz4hc | BloscCompressor::Zlib | BloscCompressor::Zstd
+        );
+        let quarters = match codec.level {
+            0 => 1,
+            1 => 2,
+            2 => 4,
+            3 => 8,
+            4 | 5 => 16,
+            9 if thorough => 64,
+            _ => 32,
+        };
+        size = CACHE / 4 * quarters * if thorough { 2 } else { 1 };
+    }
+    if codec.level > 0 && splittable(codec.compressor, typesize, size) {
+        // Each stream is to be as long as a block would be; all together between 64 KiB and 1 MiB.
+        size = (size.min(256 << 10) * typesize).clamp(64 << 10, 1 << 20);
+    }
+    size = size.min(nbytes);
+    if size > typesize { size / typesize * typesize } else { size }
+}

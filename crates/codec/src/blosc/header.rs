@@ -1,0 +1,261 @@
+//! The 16 bytes before a blosc buffer's blocks.
+//! Layout: <https://github.com/Blosc/c-blosc/blob/main/README_HEADER.rst>.
+
+use crate::CodecError;
+
+use super::{BloscCompressor, NAME};
+
+/// Bytes of the header; also the most that a buffer grows by.
+pub(super) const HEADER: usize = 16;
+/// Buffers below this size are stored as they are, streams of split blocks are no smaller.
+pub(super) const MIN_BUFFER: usize = 128;
+/// Blocks are split into at most this many streams.
+pub(super) const MAX_SPLITS: usize = 16;
+/// The most bytes in one buffer: the sizes are 32-bit signed integers to c-blosc.
+pub(super) const MAX_BUFFER: usize = i32::MAX as usize - HEADER;
+
+/// The only version of the format that version 1 of the library ever wrote since its first release.
+const VERSION: u8 = 2;
+/// The version of every inner format.
+const INNER_VERSION: u8 = 1;
+
+const BYTE_SHUFFLE: u8 = 0x01;
+const COPIED: u8 = 0x02;
+const BIT_SHUFFLE: u8 = 0x04;
+const RESERVED: u8 = 0x08;
+const DONT_SPLIT: u8 = 0x10;
+
+/// How a block was rearranged before compression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filter {
+    None,
+    Byte,
+    Bit,
+}
+
+/// The inner format: LZ4 and LZ4HC write the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    BloscLz,
+    Lz4,
+    Snappy,
+    Zlib,
+    Zstd,
+}
+
+impl Format {
+    pub(super) fn of(compressor: BloscCompressor) -> Format {
+        match compressor {
+            BloscCompressor::BloscLz => Format::BloscLz,
+            BloscCompressor::Lz4 | BloscCompressor::Lz4hc => Format::Lz4,
+            BloscCompressor::Snappy => Format::Snappy,
+            BloscCompressor::Zlib => Format::Zlib,
+            BloscCompressor::Zstd => Format::Zstd,
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Format::BloscLz => 0,
+            Format::Lz4 => 1,
+            Format::Snappy => 2,
+            Format::Zlib => 3,
+            Format::Zstd => 4,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Format> {
+        Some(match code {
+            0 => Format::BloscLz,
+            1 => Format::Lz4,
+            2 => Format::Snappy,
+            3 => Format::Zlib,
+            4 => Format::Zstd,
+            _ => return None,
+        })
+    }
+}
+
+/// A header that is valid in itself and fits the buffer that it heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Inner format; of no account when `copied`.
+    pub format: Format,
+    /// The payload is the decoded bytes: no blocks, no filter, no compression.
+    pub copied: bool,
+    pub filter: Filter,
+    /// Whole blocks may be split into one stream per byte of an element (see [`Header::splits`]).
+    pub split: bool,
+    /// Bytes per element, 1 to 255.
+    pub typesize: usize,
+    /// Decoded bytes.
+    pub nbytes: usize,
+    /// Decoded bytes per block, at least 1; the last block may have fewer.
+    pub blocksize: usize,
+}
+
+impl Header {
+    /// Reads and checks the header of `src`, which must be the whole buffer and nothing else.
+    pub(super) fn parse(src: &[u8]) -> Result<Header, CodecError> {
+        let Some(&[version, inner, flags, typesize, sizes @ ..]) = src.first_chunk::<HEADER>() else {
+            return Err(corrupt(format!("{} bytes are too few for the {HEADER}-byte header", src.len())));
+        };
+        let [n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3] = sizes;
+        let nbytes = u32::from_le_bytes([n0, n1, n2, n3]) as usize;
+        let blocksize = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
+        let cbytes = u32::from_le_bytes([c0, c1, c2, c3]) as usize;
+
+        if version > VERSION || (flags & (BYTE_SHUFFLE | BIT_SHUFFLE) == BYTE_SHUFFLE | BIT_SHUFFLE) {
+            return Err(corrupt(format!(
+                "this is a Blosc2 chunk (format version {version}), only Blosc 1 (version {VERSION}) is supported"
+            )));
+        }
+        if version != VERSION {
+            return Err(corrupt(format!("format version is {version} where {VERSION} is expected")));
+        }
+        if flags & RESERVED != 0 {
+            return Err(corrupt(format!("unknown flag in {flags:#04x}")));
+        }
+        if cbytes != src.len() {
+            return Err(corrupt(format!(
+                "header says {cbytes} encoded bytes where there are {}: truncated or followed by other bytes",
+                src.len()
+            )));
+        }
+        if nbytes > MAX_BUFFER {
+            return Err(corrupt(format!("{nbytes} decoded bytes are more than the format can hold")));
+        }
+        let copied = flags & COPIED != 0;
+        if copied && cbytes - HEADER != nbytes {
+            return Err(corrupt(format!("{} stored bytes where {nbytes} are expected", cbytes - HEADER)));
+        }
+        let header = Header {
+            format: Format::from_code(flags >> 5)
+                .ok_or_else(|| corrupt(format!("unknown inner format {}", flags >> 5)))?,
+            copied,
+            filter: match flags & (BYTE_SHUFFLE | BIT_SHUFFLE) {
+                0 => Filter::None,
+                BYTE_SHUFFLE => Filter::Byte,
+                _ => Filter::Bit,
+            },
+            split: flags & DONT_SPLIT == 0,
+            typesize: usize::from(typesize),
+            nbytes,
+            blocksize,
+        };
+        if copied {
+            return Ok(header);
+        }
+        if inner != INNER_VERSION {
+            return Err(corrupt(format!(
+                "inner format version is {inner} where {INNER_VERSION} is expected"
+            )));
+        }
+        if typesize == 0 || blocksize == 0 {
+            return Err(corrupt(format!("type size {typesize}, block size {blocksize}: neither may be 0")));
+        }
+        // The table of block starts must fit; with no blocks nothing may follow the header.
+        let blocks = nbytes.div_ceil(blocksize);
+        if blocks > (cbytes - HEADER) / 4 || (blocks == 0 && cbytes != HEADER) {
+            return Err(corrupt(format!("{} bytes after the header for {blocks} blocks", cbytes - HEADER)));
+        }
+        Ok(header)
+    }
+
+    /// The 16 bytes, for a buffer of `cbytes` in total.
+    pub(super) fn bytes(&self, cbytes: usize) -> [u8; HEADER] {
+        let mut flags = self.format.code() << 5;
+        flags |= match self.filter {
+            Filter::None => 0,
+            Filter::Byte => BYTE_SHUFFLE,
+            Filter::Bit => BIT_SHUFFLE,
+        };
+        if self.copied {
+            flags |= COPIED;
+        }
+        if !self.split {
+            flags |= DONT_SPLIT;
+        }
+        let mut out = [0; HEADER];
+        out[..4].copy_from_slice(&[VERSION, INNER_VERSION, flags, self.typesize as u8]);
+        out[4..8].copy_from_slice(&(self.nbytes as u32).to_le_bytes());
+        out[8..12].copy_from_slice(&(self.blocksize as u32).to_le_bytes());
+        out[12..].copy_from_slice(&(cbytes as u32).to_le_bytes());
+        out
+    }
+
+    /// Into how many streams a block of `len` bytes is split. Only whole blocks are, and only where a stream is worth it:
+    /// buffers from before the don't-split flag leave the flag clear and rely on this rule.
+    pub(super) fn splits(&self, len: usize) -> usize {
+        let worthwhile = self.typesize <= MAX_SPLITS && len / self.typesize >= MIN_BUFFER;
+        if self.split && worthwhile && len == self.blocksize { self.typesize } else { 1 }
+    }
+
+    /// What was done to a block of `len` bytes. Filters that leave such a block as it is are [`Filter::None`].
+    pub(super) fn filter(&self, len: usize) -> Filter {
+        match self.filter {
+            Filter::Byte if self.typesize > 1 && len > self.typesize => Filter::Byte,
+            // Blosc bit-shuffles multiples of eight elements or nothing.
+            Filter::Bit if len >= self.typesize && (len / self.typesize).is_multiple_of(8) => Filter::Bit,
+            _ => Filter::None,
+        }
+    }
+}
+
+pub(super) fn corrupt(why: String) -> CodecError {
+    CodecError::corrupt(NAME, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            format: Format::Zstd,
+            copied: false,
+            filter: Filter::Bit,
+            split: false,
+            typesize: 4,
+            nbytes: 1000,
+            blocksize: 512,
+        }
+    }
+
+    #[test]
+    fn bytes_and_back() {
+        let mut buffer = header().bytes(40).to_vec();
+        assert_eq!(buffer, [2, 1, 0x94, 4, 232, 3, 0, 0, 0, 2, 0, 0, 40, 0, 0, 0]);
+        buffer.resize(40, 0);
+        assert_eq!(Header::parse(&buffer).unwrap(), header());
+    }
+
+    #[test]
+    fn lies_are_refused() {
+        let mut good = header().bytes(40).to_vec();
+        good.resize(40, 0);
+        let message = |at: usize, value: u8| {
+            let mut bad = good.clone();
+            bad[at] = value;
+            Header::parse(&bad).unwrap_err().to_string()
+        };
+        assert!(message(0, 5).contains("Blosc2"));
+        assert!(message(0, 1).contains("version is 1"));
+        assert!(message(1, 2).contains("inner format version is 2"));
+        assert!(message(2, 0x97).contains("Blosc2"));
+        assert!(message(2, 0x9c).contains("flag"));
+        assert!(message(2, 0xf4).contains("inner format 7"));
+        assert!(message(2, 0x96).contains("24 stored bytes where 1000"));
+        assert!(message(3, 0).contains("type size 0"));
+        assert!(message(7, 0xff).contains("more than the format"));
+        assert!(message(9, 0).contains("block size 0"));
+        assert!(message(12, 41).contains("41 encoded bytes where there are 40"));
+        assert!(message(12, 39).contains("39 encoded bytes where there are 40"));
+        assert!(Header::parse(&good[..15]).unwrap_err().to_string().contains("15 bytes"));
+        assert!(Header::parse(&[]).unwrap_err().to_string().contains("0 bytes"));
+        let tiny = Header { blocksize: 1, ..header() };
+        let mut buffer = tiny.bytes(40).to_vec();
+        buffer.resize(40, 0);
+        assert!(Header::parse(&buffer).unwrap_err().to_string().contains("1000 blocks"));
+    }
+}

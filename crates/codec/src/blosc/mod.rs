@@ -1,0 +1,261 @@
+//! Blosc: shuffles the bytes or bits of elements, block by block, and compresses each block with a codec of choice.
+//!
+//! Zarr v3: `blosc` (<https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/index.html>)
+//!
+//! ```json
+//! {"name": "blosc", "configuration": {"typesize": 4, "cname": "zstd", "clevel": 5, "shuffle": "bitshuffle", "blocksize": 0}}
+//! ```
+//!
+//! Zarr v2: `blosc` (<https://numcodecs.readthedocs.io/en/stable/compression/blosc.html>)
+//!
+//! ```json
+//! {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
+//! ```
+//!
+//! A buffer says itself how it was made, so the configuration matters to the encoder only. The format is that of c-blosc 1.x:
+//! a header ([`header`]), a table of 32-bit offsets of the blocks, the blocks. A block is one stream or, split, one stream
+//! for each byte of an element. A stream is its 32-bit length and its bytes, which are stored as they are if they are as
+//! many as decoded.
+
+mod bitshuffle;
+mod blosclz;
+mod decode;
+mod encode;
+mod header;
+mod inner;
+mod shuffle;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use crate::{Codec, CodecError, Reach, Scratch};
+
+const NAME: &str = "blosc";
+
+/// The compressor inside blosc (`cname`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum BloscCompressor {
+    /// Blosc's own, an LZ77.
+    BloscLz,
+    /// LZ4.
+    Lz4,
+    /// LZ4 with a longer search; decodes as LZ4.
+    Lz4hc,
+    /// Snappy: decoded, not encoded.
+    Snappy,
+    /// Zlib.
+    Zlib,
+    /// Zstandard.
+    Zstd,
+}
+
+impl BloscCompressor {
+    fn cname(self) -> &'static str {
+        match self {
+            BloscCompressor::BloscLz => "blosclz",
+            BloscCompressor::Lz4 => "lz4",
+            BloscCompressor::Lz4hc => "lz4hc",
+            BloscCompressor::Snappy => "snappy",
+            BloscCompressor::Zlib => "zlib",
+            BloscCompressor::Zstd => "zstd",
+        }
+    }
+}
+
+/// How elements are rearranged before compression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[non_exhaustive]
+pub enum BloscShuffle {
+    /// Not at all.
+    #[serde(rename = "noshuffle")]
+    None,
+    /// By bytes.
+    #[serde(rename = "shuffle")]
+    Byte,
+    /// By bits.
+    #[serde(rename = "bitshuffle")]
+    Bit,
+    /// By bits for elements of one byte, else by bytes (numcodecs' `AUTOSHUFFLE`; Zarr v3 has no word for it).
+    #[serde(skip)]
+    Auto,
+}
+
+/// The blosc codec. See the module's text for its configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blosc {
+    compressor: BloscCompressor,
+    level: u8,
+    shuffle: BloscShuffle,
+    typesize: usize,
+    blocksize: usize,
+}
+
+/// What a thread keeps between chunks. Compressors' contexts are made when first needed.
+#[derive(Default)]
+pub(crate) struct Contexts {
+    /// One block, shuffled.
+    block: Vec<u8>,
+    /// One encoded stream.
+    stream: Vec<u8>,
+    decoders: inner::Decoders,
+    encoders: inner::Encoders,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigV3 {
+    typesize: Option<usize>,
+    cname: Option<BloscCompressor>,
+    clevel: Option<u8>,
+    shuffle: Option<BloscShuffle>,
+    blocksize: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigV2 {
+    #[serde(rename = "id")]
+    _id: Option<IgnoredAny>,
+    typesize: Option<usize>,
+    cname: Option<BloscCompressor>,
+    clevel: Option<u8>,
+    shuffle: Option<i8>,
+    blocksize: Option<usize>,
+}
+
+impl Blosc {
+    /// A codec for elements of `typesize` bytes. `level` is 0 (store) to 9; a `blocksize` of 0 lets the encoder choose.
+    pub fn new(
+        compressor: BloscCompressor,
+        level: u8,
+        shuffle: BloscShuffle,
+        typesize: usize,
+        blocksize: usize,
+    ) -> Result<Blosc, CodecError> {
+        if level > 9 {
+            return Err(config(format!("clevel is {level} where 0 to 9 is expected")));
+        }
+        if typesize == 0 {
+            return Err(config("typesize is 0 where 1 or more is expected"));
+        }
+        if blocksize > header::MAX_BUFFER {
+            return Err(config(format!(
+                "blocksize is {blocksize} where at most {} is expected",
+                header::MAX_BUFFER
+            )));
+        }
+        Ok(Blosc { compressor, level, shuffle, typesize, blocksize })
+    }
+
+    /// From the `configuration` of a Zarr v3 codec. What it leaves out is as zarr-python has it for elements of this size.
+    pub fn from_v3(configuration: Option<&Value>, element_size: usize) -> Result<Blosc, CodecError> {
+        let empty = Value::Object(Default::default());
+        let read = ConfigV3::deserialize(configuration.unwrap_or(&empty))
+            .map_err(|error| config(error.to_string()))?;
+        let element_size = element_size.max(1);
+        Blosc::new(
+            read.cname.unwrap_or(BloscCompressor::Zstd),
+            read.clevel.unwrap_or(5),
+            read.shuffle.unwrap_or(BloscShuffle::Auto.resolve(element_size)),
+            read.typesize.unwrap_or(element_size),
+            read.blocksize.unwrap_or(0),
+        )
+    }
+
+    /// From a Zarr v2 (numcodecs) object. What it leaves out is as numcodecs has it.
+    pub fn from_v2(object: &Value, element_size: usize) -> Result<Blosc, CodecError> {
+        let read = ConfigV2::deserialize(object).map_err(|error| config(error.to_string()))?;
+        let shuffle = match read.shuffle.unwrap_or(1) {
+            0 => BloscShuffle::None,
+            1 => BloscShuffle::Byte,
+            2 => BloscShuffle::Bit,
+            -1 => BloscShuffle::Auto,
+            other => return Err(config(format!("shuffle is {other} where 0, 1, 2 or -1 is expected"))),
+        };
+        Blosc::new(
+            read.cname.unwrap_or(BloscCompressor::Lz4),
+            read.clevel.unwrap_or(5),
+            shuffle,
+            read.typesize.unwrap_or(element_size.max(1)),
+            read.blocksize.unwrap_or(0),
+        )
+    }
+}
+
+impl BloscShuffle {
+    fn resolve(self, typesize: usize) -> BloscShuffle {
+        match self {
+            BloscShuffle::Auto if typesize == 1 => BloscShuffle::Bit,
+            BloscShuffle::Auto => BloscShuffle::Byte,
+            other => other,
+        }
+    }
+}
+
+fn config(why: impl Into<String>) -> CodecError {
+    CodecError::Config { name: NAME.to_owned(), why: why.into() }
+}
+
+impl Codec for Blosc {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        decode::decode(src, dst, &mut scratch.blosc)
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+        encode::encode(self, src, dst, &mut scratch.blosc)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        // Ours and c-blosc's own bound is 16 bytes over; an encoder without it adds 8 bytes to every 128 and may let
+        // snappy grow data by a sixth.
+        decoded.saturating_add(decoded / 4).saturating_add(4096)
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Blocks
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        let shuffle = match self.shuffle.resolve(self.typesize) {
+            BloscShuffle::None => "noshuffle",
+            BloscShuffle::Bit => "bitshuffle",
+            BloscShuffle::Byte | BloscShuffle::Auto => "shuffle",
+        };
+        Some(json!({
+            "name": NAME,
+            "configuration": {
+                "typesize": self.typesize,
+                "cname": self.compressor.cname(),
+                "clevel": self.level,
+                "shuffle": shuffle,
+                "blocksize": self.blocksize,
+            }
+        }))
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        let shuffle = match self.shuffle {
+            BloscShuffle::None => 0,
+            BloscShuffle::Byte => 1,
+            BloscShuffle::Bit => 2,
+            BloscShuffle::Auto => -1,
+        };
+        Some(json!({
+            "id": NAME,
+            "cname": self.compressor.cname(),
+            "clevel": self.level,
+            "shuffle": shuffle,
+            "blocksize": self.blocksize,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! Several codecs in a row, bound to the size of the chunk that they decode to.
+//!
+//! The metadata of an array lists codecs in the order of encoding; decoding runs the list backwards. Only the decoded size of the whole chain
+//! is known exactly. What lies between two codecs is as large as the earlier one made it, at most its [`Codec::max_encoded`]; so it
+//! goes through a buffer of that size, while what the first codec of the list decodes goes straight into the caller's memory.
+
+use crate::scratch::sized;
+use crate::{Codec, CodecError, Scratch};
+use std::sync::Arc;
+
+/// The bytes-to-bytes codecs of an array in the order of encoding, and the size of a decoded chunk.
+#[derive(Clone, Debug)]
+pub struct CodecChain {
+    codecs: Vec<Arc<dyn Codec>>,
+    /// `sizes[i]`: the most bytes that the first `i` codecs make of a chunk; so `sizes[0]` is the decoded size.
+    sizes: Vec<usize>,
+    only_frames: bool,
+}
+
+impl CodecChain {
+    /// Binds codecs, in the order of encoding, to chunks of `decoded_size` bytes.
+    pub fn new(codecs: Vec<Arc<dyn Codec>>, decoded_size: usize) -> Self {
+        let mut sizes = vec![decoded_size];
+        let mut size = decoded_size;
+        for codec in &codecs {
+            size = codec.max_encoded(size);
+            sizes.push(size);
+        }
+        let only_frames = codecs.iter().all(|codec| codec.unframe(&[], false).is_some());
+        CodecChain { codecs, sizes, only_frames }
+    }
+
+    /// The codecs in the order of encoding.
+    pub fn codecs(&self) -> &[Arc<dyn Codec>] {
+        &self.codecs
+    }
+
+    /// Whether there are no codecs: stored bytes are decoded bytes.
+    pub fn is_identity(&self) -> bool {
+        self.codecs.is_empty()
+    }
+
+    /// Whether all codecs only frame the bytes (checksums), or there are none: the decoded bytes lie within the stored ones.
+    pub fn only_frames(&self) -> bool {
+        self.only_frames
+    }
+
+    /// Bytes of a decoded chunk.
+    pub fn decoded_size(&self) -> usize {
+        self.sizes.first().copied().unwrap_or_default()
+    }
+
+    /// The most bytes that a stored chunk may have.
+    pub fn max_encoded(&self) -> usize {
+        self.sizes.last().copied().unwrap_or_default()
+    }
+
+    /// Decodes a stored chunk into `dst`, which has exactly [`CodecChain::decoded_size`] bytes; a chunk that decodes to more or to less
+    /// is an error. `verify: false` skips checksums that are codecs of their own. What `dst` holds after an error is unspecified.
+    pub fn decode(
+        &self,
+        src: &[u8],
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+        verify: bool,
+    ) -> Result<(), CodecError> {
+        if dst.len() != self.decoded_size() {
+            return Err(wrong_size("destination", self.decoded_size(), dst.len()));
+        }
+        // Out of the scratch while in use, so that the codecs can have the rest of it.
+        let mut stages = std::mem::take(&mut scratch.stages);
+        let result = self.decode_through(&mut stages, src, dst, scratch, verify);
+        scratch.stages = stages;
+        result
+    }
+
+    fn decode_through(
+        &self,
+        [from, to]: &mut [Vec<u8>; 2],
+        src: &[u8],
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+        verify: bool,
+    ) -> Result<(), CodecError> {
+        let mut left = self.codecs.as_slice();
+        // How much of `from` is the input of the next codec; `None`: it is `src`.
+        let mut staged: Option<usize> = None;
+        loop {
+            let mut input = match staged {
+                None => src,
+                Some(len) => from.get(..len).unwrap_or_default(),
+            };
+            // Frames are peeled off where the bytes lie.
+            while let Some((codec, earlier)) = left.split_last()
+                && let Some(payload) = codec.unframe(input, verify)
+            {
+                input = payload?;
+                left = earlier;
+            }
+            match left {
+                [] => {
+                    if input.len() != dst.len() {
+                        return Err(wrong_size(self.first_name(), dst.len(), input.len()));
+                    }
+                    dst.copy_from_slice(input);
+                    return Ok(());
+                }
+                [codec] => {
+                    let written = codec.decode(input, dst, scratch)?;
+                    if written != dst.len() {
+                        return Err(wrong_size(codec.name(), dst.len(), written));
+                    }
+                    return Ok(());
+                }
+                [earlier @ .., codec] => {
+                    let bound = self.sizes.get(earlier.len()).copied().unwrap_or_default();
+                    staged = Some(codec.decode(input, stage(to, bound, codec.name())?, scratch)?);
+                    std::mem::swap(from, to);
+                    left = earlier;
+                }
+            }
+        }
+    }
+
+    /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored ones, of exactly the decoded size.
+    /// `None` for other chains. `verify: false` skips the sums.
+    pub fn payload<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+        if !self.only_frames {
+            return None;
+        }
+        let mut input = src;
+        for codec in self.codecs.iter().rev() {
+            input = match codec.unframe(input, verify)? {
+                Ok(payload) => payload,
+                Err(error) => return Some(Err(error)),
+            };
+        }
+        if input.len() != self.decoded_size() {
+            return Some(Err(wrong_size(self.first_name(), self.decoded_size(), input.len())));
+        }
+        Some(Ok(input))
+    }
+
+    /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity is reused.
+    pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+        if src.len() != self.decoded_size() {
+            let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
+            return Err(CodecError::Encode { codec: self.first_name(), why });
+        }
+        let Some((last, earlier)) = self.codecs.split_last() else {
+            dst.clear();
+            dst.extend_from_slice(src);
+            return Ok(());
+        };
+        let [mut from, mut to] = std::mem::take(&mut scratch.stages);
+        let mut result = Ok(());
+        for (done, codec) in earlier.iter().enumerate() {
+            let input = if done == 0 { src } else { &from };
+            result = codec.encode(input, &mut to, scratch);
+            if result.is_err() {
+                break;
+            }
+            std::mem::swap(&mut from, &mut to);
+        }
+        if result.is_ok() {
+            result = last.encode(if earlier.is_empty() { src } else { &from }, dst, scratch);
+        }
+        scratch.stages = [from, to];
+        result
+    }
+
+    /// What messages about the decoded bytes are attributed to: the codec that makes them.
+    fn first_name(&self) -> &'static str {
+        self.codecs.first().map_or("bytes", |codec| codec.name())
+    }
+}
+
+/// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that is an error, not an abort.
+fn stage<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
+    if let Some(more) = len.checked_sub(buf.len()) {
+        let failed =
+            |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
+        buf.try_reserve_exact(more).map_err(failed)?;
+    }
+    Ok(sized(buf, len))
+}
+
+fn wrong_size(codec: &'static str, expected: usize, found: usize) -> CodecError {
+    CodecError::Size { codec, expected: expected as u64, found: found as u64 }
+}
+
+/// The error of a stream that holds more than there is room for; how much more is not known.
+pub(crate) fn too_large(codec: &'static str, room: usize) -> CodecError {
+    CodecError::Size { codec, expected: room as u64, found: room as u64 + 1 }
+}
+
+/// [`Codec::max_encoded`] of compressors. A good encoder adds well below one percent to bytes that it cannot compress; this leaves room for
+/// small blocks, many frames and long headers. It has to stop absurd objects from being read, no more.
+pub(crate) fn generous_bound(decoded: usize) -> usize {
+    const HEADERS: usize = 128 << 10;
+    decoded.saturating_add(decoded / 4).saturating_add(HEADERS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::samples;
+    use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
+
+    fn codec(name: &str) -> Arc<dyn Codec> {
+        match name {
+            "gzip" => Arc::new(Gzip { level: 1 }),
+            "zlib" => Arc::new(Zlib { level: 1 }),
+            "zstd" => Arc::new(Zstd { level: 1, checksum: false }),
+            "lz4" => Arc::new(Lz4 { acceleration: 1 }),
+            "crc32c" => Arc::new(Crc32c { at_start: false }),
+            "crc32c start" => Arc::new(Crc32c { at_start: true }),
+            other => panic!("{other}"),
+        }
+    }
+
+    fn chain(names: &[&str], size: usize) -> CodecChain {
+        CodecChain::new(names.iter().map(|name| codec(name)).collect(), size)
+    }
+
+    const CHAINS: &[&[&str]] = &[
+        &[],
+        &["zstd"],
+        &["crc32c"],
+        &["crc32c", "crc32c start"],
+        &["zstd", "crc32c"],
+        &["crc32c", "gzip"],
+        &["gzip", "zstd", "crc32c"],
+        &["zstd", "lz4"],
+        &["lz4", "zstd", "gzip", "zlib"],
+        &["crc32c start", "lz4", "crc32c", "crc32c", "zstd", "gzip", "crc32c"],
+    ];
+
+    #[test]
+    fn round_trips() {
+        let mut scratch = Scratch::default();
+        let mut stored = b"old content".to_vec();
+        for names in CHAINS {
+            for data in samples() {
+                let chain = chain(names, data.len());
+                chain.encode(&data, &mut stored, &mut scratch).unwrap();
+                assert!(stored.len() <= chain.max_encoded());
+                let mut out = vec![0xA5; data.len()];
+                chain.decode(&stored, &mut out, &mut scratch, true).unwrap();
+                assert!(out == data, "{names:?}, {} bytes", data.len());
+                match chain.payload(&stored, true) {
+                    Some(payload) => assert!(payload.unwrap() == data),
+                    None => assert!(!chain.only_frames()),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_exact_size_decodes() {
+        let mut scratch = Scratch::default();
+        let (data, mut stored) = (vec![7; 1000], Vec::new());
+        for names in CHAINS {
+            chain(names, 1000).encode(&data, &mut stored, &mut scratch).unwrap();
+            for size in [0, 1, 999, 1001, 5000] {
+                let (other, mut out) = (chain(names, size), vec![0; size]);
+                let error = other.decode(&stored, &mut out, &mut scratch, true).unwrap_err();
+                assert!(matches!(error, CodecError::Size { .. }), "{names:?} {size}: {error}");
+                assert!(!matches!(other.payload(&stored, true), Some(Ok(_))), "{names:?} {size}");
+            }
+            let mut out = vec![0; 999];
+            assert!(chain(names, 1000).decode(&stored, &mut out, &mut scratch, true).is_err(), "{names:?}");
+            assert!(chain(names, 999).encode(&data, &mut stored, &mut scratch).is_err(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn checksums_are_verified_unless_told_not_to() {
+        let mut scratch = Scratch::default();
+        let mut out = [0; 100];
+        let mut stored = Vec::new();
+        for names in [&["crc32c"][..], &["zlib", "crc32c"], &["crc32c", "crc32c start", "crc32c"]] {
+            let chain = chain(names, 100);
+            chain.encode(&[3; 100], &mut stored, &mut scratch).unwrap();
+            *stored.last_mut().unwrap() ^= 1;
+            let error = chain.decode(&stored, &mut out, &mut scratch, true).unwrap_err();
+            assert!(matches!(error, CodecError::Checksum { .. }), "{names:?}: {error}");
+            chain.decode(&stored, &mut out, &mut scratch, false).unwrap();
+            assert_eq!(out, [3; 100]);
+        }
+    }
+
+    #[test]
+    fn damage_gives_an_error_or_the_right_size() {
+        let mut scratch = Scratch::default();
+        let data: Vec<u8> = (0..300u32).map(|i| (i * i / 50) as u8).collect();
+        let (mut stored, mut out) = (Vec::new(), vec![0; data.len()]);
+        for names in CHAINS {
+            let chain = chain(names, data.len());
+            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            for at in 0..stored.len() {
+                let result = chain.decode(&stored[..at], &mut out, &mut scratch, true);
+                assert!(result.is_err(), "{names:?} truncated to {at}");
+                for flip in [1, 0x80, 0xff] {
+                    stored[at] ^= flip;
+                    let _ = chain.decode(&stored, &mut out, &mut scratch, true);
+                    stored[at] ^= flip;
+                }
+            }
+            chain.decode(&stored, &mut out, &mut scratch, true).unwrap();
+            assert!(out == data, "the scratch still works after errors");
+        }
+    }
+
+    #[test]
+    fn an_intermediate_result_beyond_its_bound_is_refused() {
+        // Zeros that decode to far more than zstd could have made of 100 bytes.
+        let mut scratch = Scratch::default();
+        let (mut bomb, mut out) = (Vec::new(), vec![0; 100]);
+        codec("gzip").encode(&vec![0; 10 << 20], &mut bomb, &mut scratch).unwrap();
+        let chain = chain(&["zstd", "gzip"], 100);
+        let error = chain.decode(&bomb, &mut out, &mut scratch, true).unwrap_err();
+        assert!(matches!(error, CodecError::Size { codec: "gzip", .. }), "{error}");
+        assert!(scratch.stages.iter().all(|stage| stage.len() < 1 << 20));
+    }
+
+    #[test]
+    fn bounds() {
+        let bound = |names: &[&str], size| chain(names, size).max_encoded();
+        assert_eq!(bound(&[], 100), 100);
+        assert_eq!(bound(&["crc32c", "crc32c"], 100), 108);
+        assert_eq!(bound(&["zstd", "crc32c"], 100), generous_bound(100) + 4);
+        assert_eq!(bound(&["zstd", "gzip"], 100), generous_bound(generous_bound(100)));
+        assert_eq!(bound(&["zstd", "gzip", "crc32c"], usize::MAX - 1), usize::MAX);
+        assert!(chain(&[], 7).is_identity() && chain(&[], 7).only_frames());
+        assert!(!chain(&["crc32c"], 7).is_identity());
+        assert_eq!(chain(&["crc32c", "zstd"], 7).codecs().len(), 2);
+    }
+
+    #[test]
+    fn no_memory_for_a_stage_is_an_error() {
+        let mut buf = Vec::new();
+        assert!(stage(&mut buf, usize::MAX, "gzip").is_err());
+        assert_eq!(stage(&mut buf, 10, "gzip").unwrap().len(), 10);
+        assert_eq!(stage(&mut buf, 5, "gzip").unwrap().len(), 5);
+    }
+}

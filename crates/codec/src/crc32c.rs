@@ -1,0 +1,197 @@
+//! `crc32c`: a CRC-32C (Castagnoli, iSCSI) checksum of the bytes.
+//!
+//! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/crc32c/index.html>, RFC 3720 appendix B.4
+//! * v3 name: `crc32c` (also read: `numcodecs.crc32c`); v2 id: `crc32c`
+//!
+//! ```
+//! # let json = r#"
+//! {"name": "crc32c"}
+//! # "#;
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let crc32c = hyperslab_codec::Crc32c::from_v3(metadata.get("configuration"), 4).unwrap();
+//! # assert_eq!(hyperslab_codec::Codec::to_v3(&crc32c), Some(metadata));
+//! ```
+//!
+//! The sum, four bytes, little-endian, follows the bytes; numcodecs can also put it before them (`"location": "start"`).
+
+use crate::registry::{configuration, configuration_v2};
+use crate::{Codec, CodecError, Scratch};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The `crc32c` codec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crc32c {
+    /// Whether the sum stands before the bytes instead of after them.
+    pub at_start: bool,
+}
+
+/// v3 has no fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoFields {}
+
+/// Absent, and `null`, is `end`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FieldsV2 {
+    location: Option<Location>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Location {
+    Start,
+    End,
+}
+
+impl Crc32c {
+    /// From the `configuration` of v3 metadata.
+    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+        let NoFields {} = configuration("crc32c", metadata)?;
+        Ok(Crc32c { at_start: false })
+    }
+
+    /// From the object of v2 metadata.
+    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+        let fields: FieldsV2 = configuration_v2("crc32c", metadata)?;
+        Ok(Crc32c { at_start: fields.location == Some(Location::Start) })
+    }
+
+    fn checked<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8], CodecError> {
+        let parts = if self.at_start {
+            src.split_first_chunk().map(|(sum, payload)| (payload, sum))
+        } else {
+            src.split_last_chunk()
+        };
+        let Some((payload, sum)) = parts else {
+            let why = format!("truncated: {} bytes where the checksum alone takes 4", src.len());
+            return Err(CodecError::corrupt("crc32c", why));
+        };
+        if verify {
+            let (expected, found) = (u32::from_le_bytes(*sum), crc_fast::crc32_iscsi(payload));
+            if expected != found {
+                return Err(CodecError::Checksum { codec: "crc32c", expected, found });
+            }
+        }
+        Ok(payload)
+    }
+}
+
+impl Codec for Crc32c {
+    fn name(&self) -> &'static str {
+        "crc32c"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let payload = self.checked(src, true)?;
+        let room = dst.len();
+        let Some(target) = dst.get_mut(..payload.len()) else {
+            return Err(CodecError::Size {
+                codec: "crc32c",
+                expected: room as u64,
+                found: payload.len() as u64,
+            });
+        };
+        target.copy_from_slice(payload);
+        Ok(payload.len())
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        let sum = crc_fast::crc32_iscsi(src).to_le_bytes();
+        dst.clear();
+        dst.reserve(src.len() + sum.len());
+        if self.at_start {
+            dst.extend_from_slice(&sum);
+            dst.extend_from_slice(src);
+        } else {
+            dst.extend_from_slice(src);
+            dst.extend_from_slice(&sum);
+        }
+        Ok(())
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        decoded.saturating_add(4)
+    }
+
+    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+        Some(self.checked(src, verify))
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        // v3's own codec has the sum at the end only.
+        if self.at_start {
+            return Some(json!({"name": "numcodecs.crc32c", "configuration": {"location": "start"}}));
+        }
+        Some(json!({"name": "crc32c"}))
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        // "end" is the default, and readers from before the field existed refuse it.
+        if self.at_start {
+            return Some(json!({"id": "crc32c", "location": "start"}));
+        }
+        Some(json!({"id": "crc32c"}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, decode, encode};
+
+    const END: Crc32c = Crc32c { at_start: false };
+    const START: Crc32c = Crc32c { at_start: true };
+
+    #[test]
+    fn known_sums() {
+        // The check value of CRC-32/ISCSI, then RFC 3720 appendix B.4.
+        assert_eq!(encode(&END, b"123456789"), b"123456789\x83\x92\x06\xe3");
+        assert_eq!(encode(&START, b"123456789"), b"\x83\x92\x06\xe3123456789");
+        assert_eq!(encode(&END, &[0; 32])[32..], [0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(encode(&END, &[0xff; 32])[32..], [0x43, 0xab, 0xa8, 0x62]);
+        assert_eq!(encode(&END, b""), [0; 4]);
+    }
+
+    #[test]
+    fn round_trips_and_damage() {
+        for codec in [END, START] {
+            testing::check(&codec);
+            testing::refuses_truncation(&codec);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found_unless_told_not_to_look() {
+        for codec in [END, START] {
+            let good = encode(&codec, b"some bytes");
+            for at in 0..good.len() {
+                let mut bad = good.clone();
+                bad[at] ^= 0x10;
+                assert!(matches!(decode(&codec, &bad, 10), Err(CodecError::Checksum { .. })), "{at}");
+                assert_eq!(codec.unframe(&bad, false).unwrap().unwrap().len(), 10);
+            }
+            assert_eq!(codec.unframe(&good, true).unwrap().unwrap(), b"some bytes");
+        }
+        let message = decode(&END, b"abc\0\0\0\0", 3).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "crc32c: checksum is 0x364b3fb7 where 0x00000000 is stored: the chunk is corrupt"
+        );
+    }
+
+    #[test]
+    fn configuration() {
+        assert_eq!(Crc32c::from_v3(None, 1).unwrap(), END);
+        assert_eq!(Crc32c::from_v3(Some(&json!({})), 1).unwrap(), END);
+        assert!(Crc32c::from_v3(Some(&json!({"location": "start"})), 1).is_err());
+        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c"}), 1).unwrap(), END);
+        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "end"}), 1).unwrap(), END);
+        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "start"}), 1).unwrap(), START);
+        assert!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "middle"}), 1).is_err());
+        for codec in [END, START] {
+            assert_eq!(Crc32c::from_v2(&codec.to_v2().unwrap(), 1).unwrap(), codec);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What can go wrong between stored bytes and elements.
+
+use thiserror::Error;
+
+/// An error of a codec. The engine adds the array, the chunk and the key on its way up.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// The encoded bytes are truncated, corrupt, or not of this codec at all.
+    #[error("{codec}: {why}")]
+    Corrupt {
+        /// The codec.
+        codec: &'static str,
+        /// What is wrong, with offsets and values where known.
+        why: String,
+    },
+    /// The encoded bytes decode to another size than the metadata implies.
+    #[error("{codec}: decodes to {found} bytes where {expected} are expected")]
+    Size {
+        /// The codec.
+        codec: &'static str,
+        /// Bytes that the metadata implies.
+        expected: u64,
+        /// Bytes found (where decoding stopped at the expected size: a lower bound).
+        found: u64,
+    },
+    /// A checksum does not match.
+    #[error("{codec}: checksum is {found:#010x} where {expected:#010x} is stored: the chunk is corrupt")]
+    Checksum {
+        /// The codec.
+        codec: &'static str,
+        /// The stored sum.
+        expected: u32,
+        /// The sum of the bytes.
+        found: u32,
+    },
+    /// The bytes cannot be encoded (too large for the format, …).
+    #[error("{codec}: cannot encode: {why}")]
+    Encode {
+        /// The codec.
+        codec: &'static str,
+        /// The reason.
+        why: String,
+    },
+    /// No such codec here. The message names it and says what there is.
+    #[error("codec {name:?} is not supported (supported: {supported})")]
+    Unknown {
+        /// The name in the metadata.
+        name: String,
+        /// The names that are known, joined by commas.
+        supported: String,
+    },
+    /// The codec's configuration is not valid.
+    #[error("codec {name:?}: invalid configuration: {why}")]
+    Config {
+        /// The codec.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl CodecError {
+    /// Shorthand for [`CodecError::Corrupt`].
+    pub(crate) fn corrupt(codec: &'static str, why: impl Into<String>) -> Self {
+        CodecError::Corrupt { codec, why: why.into() }
+    }
+}

@@ -1,0 +1,199 @@
+//! `gzip`: DEFLATE with a header, a CRC-32 and a length.
+//!
+//! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/gzip/index.html>, RFC 1952
+//! * v3 name: `gzip` (also read: `numcodecs.gzip`); v2 id: `gzip`
+//!
+//! ```
+//! # let json = r#"
+//! {"name": "gzip", "configuration": {"level": 5}}
+//! # "#;
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let gzip = hyperslab_codec::Gzip::from_v3(metadata.get("configuration"), 4).unwrap();
+//! # assert_eq!(hyperslab_codec::Codec::to_v3(&gzip), Some(metadata));
+//! ```
+//!
+//! A chunk may consist of several members (`cat a.gz b.gz`, `bgzip`): RFC 1952 section 2.2 makes them one stream. Zero bytes between and
+//! after members are padding, as they are for `gzip` and Python; anything else there is an error. What is written has no file name and no time,
+//! so equal chunks have equal bytes.
+
+use crate::deflate::{Inflated, Wrapper};
+use crate::registry::{configuration, configuration_v2};
+use crate::{Codec, CodecError, Scratch, chain};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The `gzip` codec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gzip {
+    /// 0 (stored) to 9 (smallest); numcodecs also has -1, which is 6.
+    pub level: i32,
+}
+
+/// `level` may be absent: zarr-python then takes 5, numcodecs 1.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    level: Option<i32>,
+}
+
+impl Gzip {
+    /// From the `configuration` of v3 metadata.
+    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+        let fields: Fields = configuration("gzip", metadata)?;
+        Self::checked(fields.level.unwrap_or(5), 0)
+    }
+
+    /// From the object of v2 metadata.
+    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+        let fields: Fields = configuration_v2("gzip", metadata)?;
+        Self::checked(fields.level.unwrap_or(1), -1)
+    }
+
+    fn checked(level: i32, least: i32) -> Result<Self, CodecError> {
+        if (least..=9).contains(&level) {
+            return Ok(Gzip { level });
+        }
+        let why = format!("level must be {least} to 9, found {level}");
+        Err(CodecError::Config { name: "gzip".into(), why })
+    }
+}
+
+impl Codec for Gzip {
+    fn name(&self) -> &'static str {
+        "gzip"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let room = dst.len();
+        let (mut rest, mut free) = (src, dst);
+        loop {
+            let (consumed, written) = match scratch.deflate.inflate(Wrapper::Gzip, rest, free) {
+                Inflated::Done { consumed, written } => (consumed, written),
+                Inflated::Full => return Err(chain::too_large("gzip", room)),
+                Inflated::Bad => return Err(bad_member(src.len() - rest.len(), rest)),
+            };
+            rest = rest.get(consumed..).unwrap_or_default();
+            free = free.get_mut(written..).unwrap_or_default();
+            let padding = rest.iter().take_while(|byte| **byte == 0).count();
+            rest = rest.get(padding..).unwrap_or_default();
+            if rest.is_empty() {
+                return Ok(room - free.len());
+            }
+        }
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+        scratch.deflate.deflate(Wrapper::Gzip, self.level, src, dst)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        // v3 has no level -1, which means 6.
+        let level = if self.level < 0 { 6 } else { self.level.min(9) };
+        Some(json!({"name": "gzip", "configuration": {"level": level}}))
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        Some(json!({"id": "gzip", "level": self.level}))
+    }
+}
+
+/// Says what is wrong with the member at an offset: libdeflate itself only says "bad".
+fn bad_member(offset: usize, member: &[u8]) -> CodecError {
+    let why = match member {
+        [] => "no bytes where a gzip stream is expected".into(),
+        [0x1f, 0x8b, ..] => format!("the gzip member at byte {offset} is truncated or corrupt"),
+        [0x1f] => format!("the gzip member at byte {offset} is truncated"),
+        [first, ..] if offset == 0 => format!("not a gzip stream: the first byte is {first:#04x}, not 0x1f"),
+        [first, ..] => format!("bytes that are no gzip member follow at byte {offset} ({first:#04x}, …)"),
+    };
+    CodecError::corrupt("gzip", why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, decode, encode};
+
+    const GZIP: Gzip = Gzip { level: 5 };
+
+    /// `numcodecs.GZip(1).encode(b"hyperslab " * 20)`
+    const KNOWN: &[u8] =
+        b"\x1f\x8b\x08\0\x66\x9e\0\x6b\x04\xff\xcb\xa8\x2c\x48\x2d\x2a\xce\x49\x4c\x52\xc8\x18\xd2\x2c\0\x06\x58\xb3\xa2\xc8\0\0\0";
+
+    #[test]
+    fn known_stream() {
+        assert_eq!(decode(&GZIP, KNOWN, 200).unwrap(), b"hyperslab ".repeat(20));
+    }
+
+    #[test]
+    fn header_fields_are_skipped() {
+        // FEXTRA, FNAME, FCOMMENT set; the header checksum (FHCRC) is not, since its value would depend on the rest.
+        let mut stream = b"\x1f\x8b\x08\x1c\x66\x9e\0\x6b\x04\xff\x05\0extraname.bin\0a comment\0".to_vec();
+        stream.extend_from_slice(&KNOWN[10..]);
+        assert_eq!(decode(&GZIP, &stream, 200).unwrap(), b"hyperslab ".repeat(20));
+    }
+
+    #[test]
+    fn members_and_padding() {
+        let mut stream = encode(&GZIP, b"one ");
+        stream.extend(encode(&GZIP, b""));
+        stream.extend_from_slice(&[0; 9]);
+        stream.extend(encode(&Gzip { level: 0 }, b"two"));
+        stream.extend_from_slice(&[0; 3]);
+        assert_eq!(decode(&GZIP, &stream, 7).unwrap(), b"one two");
+        assert!(matches!(decode(&GZIP, &stream, 6), Err(CodecError::Size { expected: 6, found: 7, .. })));
+        let at = stream.len();
+        stream.extend_from_slice(b"\0garbage");
+        let message = decode(&GZIP, &stream, 100).unwrap_err().to_string();
+        assert!(message.contains(&format!("at byte {}", at + 1)), "{message}");
+    }
+
+    #[test]
+    fn equal_chunks_have_equal_bytes() {
+        let stream = encode(&GZIP, b"abc");
+        assert_eq!(stream, encode(&GZIP, b"abc"));
+        assert_eq!(&stream[4..8], [0; 4], "no time");
+    }
+
+    #[test]
+    fn round_trips_and_damage() {
+        for level in [-1, 0, 1, 9] {
+            testing::check(&Gzip { level });
+        }
+        testing::refuses_truncation(&GZIP);
+    }
+
+    #[test]
+    fn messages_say_what_is_wrong() {
+        let message = |src: &[u8]| decode(&GZIP, src, 10).unwrap_err().to_string();
+        assert_eq!(message(b""), "gzip: no bytes where a gzip stream is expected");
+        assert_eq!(message(b"\x28\xb5\x2f\xfd"), "gzip: not a gzip stream: the first byte is 0x28, not 0x1f");
+        assert_eq!(message(&KNOWN[..20]), "gzip: the gzip member at byte 0 is truncated or corrupt");
+    }
+
+    #[test]
+    fn configuration() {
+        assert_eq!(Gzip::from_v3(Some(&json!({"level": 9})), 1).unwrap(), Gzip { level: 9 });
+        assert_eq!(Gzip::from_v3(Some(&json!({})), 1).unwrap(), Gzip { level: 5 });
+        assert_eq!(Gzip::from_v2(&json!({"id": "gzip", "level": -1}), 1).unwrap(), Gzip { level: -1 });
+        assert_eq!(Gzip::from_v2(&json!({"id": "gzip"}), 1).unwrap(), Gzip { level: 1 });
+        assert_eq!(Gzip { level: 3 }.to_v2(), Some(json!({"id": "gzip", "level": 3})));
+        assert_eq!(Gzip { level: -1 }.to_v3(), Some(json!({"name": "gzip", "configuration": {"level": 6}})));
+        for bad in [
+            json!({"level": -1}),
+            json!({"level": 10}),
+            json!({"level": "5"}),
+            json!({"level": 5.5}),
+            json!({"levle": 5}),
+            json!([5]),
+        ] {
+            assert!(matches!(Gzip::from_v3(Some(&bad), 1), Err(CodecError::Config { .. })), "{bad}");
+        }
+        let error = Gzip::from_v3(Some(&json!({"levle": 5})), 1).unwrap_err().to_string();
+        assert!(error.contains("`levle`"), "{error}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Chunk codecs: stored bytes ⇄ elements.
+//!
+//! A codec decodes into memory that the caller owns, of the size that the array's metadata implies, and writes not one byte
+//! more, whatever the stored bytes claim. One file holds one codec: its configuration in Zarr v2 and v3 JSON, decoding,
+//! encoding, its unit tests. [`registry`] finds them by name; [`CodecChain`] runs several in a row.
+//!
+//! A codec knows no store and no array.
+
+mod blosc;
+mod bytes;
+mod chain;
+mod crc32c;
+mod deflate;
+mod dtype;
+mod error;
+mod gzip;
+mod lz4;
+pub mod registry;
+mod scratch;
+#[cfg(test)]
+mod testing;
+mod transpose;
+mod zlib;
+mod zstd;
+
+pub use blosc::{Blosc, BloscCompressor, BloscShuffle};
+pub use bytes::BytesCodec;
+pub use chain::CodecChain;
+pub use crc32c::Crc32c;
+pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
+pub use error::CodecError;
+pub use gzip::Gzip;
+pub use lz4::Lz4;
+pub use scratch::Scratch;
+pub use transpose::Transpose;
+pub use zlib::Zlib;
+pub use zstd::Zstd;
+
+use serde_json::Value;
+use std::fmt::Debug;
+
+/// How little of an encoded chunk has to be decoded to get at a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All of it.
+    Whole,
+    /// Decoding can stop early.
+    Prefix,
+    /// Independent blocks.
+    Blocks,
+    /// Any byte.
+    Bytes,
+}
+
+/// A bytes-to-bytes codec (compressor, checksum, shuffle).
+///
+/// Implementations keep no state between calls; contexts and buffers that are worth reusing live in [`Scratch`].
+pub trait Codec: Debug + Send + Sync {
+    /// The name in messages and in `explain`: `"zstd"`.
+    fn name(&self) -> &'static str;
+
+    /// Decodes all of `src` into the front of `dst`; returns how many bytes that were.
+    ///
+    /// `dst` is as large as the result may be: a stream that decodes to more is an error ([`CodecError::Size`]), and so is one that
+    /// is truncated, corrupt, or followed by bytes that do not belong to it. What `dst` holds after an error is unspecified.
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError>;
+
+    /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError>;
+
+    /// The most bytes that [`Codec::encode`] and other valid encoders make of `decoded` bytes. A stored object may be no larger:
+    /// this bounds what is read into memory. Generous (other encoders frame differently), saturating, never less than right.
+    fn max_encoded(&self, decoded: usize) -> usize;
+
+    /// For codecs that only frame the bytes (checksums): checks the frame (`verify: false` skips the sum) and gives the payload, which saves the
+    /// copy of [`Codec::decode`]. `None`: this codec transforms the bytes.
+    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+        let _ = (src, verify);
+        None
+    }
+
+    /// How little of an encoded chunk has to be decoded to get at a part of it.
+    fn reach(&self) -> Reach {
+        Reach::Whole
+    }
+
+    /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no such codec.
+    fn to_v3(&self) -> Option<Value>;
+
+    /// The Zarr v2 (numcodecs) metadata object, `{"id": …, …}`; `None` where v2 has no such codec.
+    fn to_v2(&self) -> Option<Value>;
+}

@@ -1,0 +1,190 @@
+//! `lz4`: an LZ4 block behind its decoded size (numcodecs' framing, not the LZ4 frame format).
+//!
+//! * Specification: <https://numcodecs.readthedocs.io/en/stable/compression/lz4.html>,
+//!   <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>
+//! * v2 id: `lz4`; v3 name: `numcodecs.lz4`, zarr-python's (the v3 specification has no such codec)
+//!
+//! ```
+//! # let json = r#"
+//! {"id": "lz4", "acceleration": 1}
+//! # "#;
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let lz4 = hyperslab_codec::Lz4::from_v2(&metadata, 4).unwrap();
+//! # assert_eq!(hyperslab_codec::Codec::to_v2(&lz4), Some(metadata));
+//! ```
+//!
+//! A chunk is the decoded size (four bytes, little-endian), then one block, which must decode to exactly that many bytes.
+
+use crate::registry::{configuration, configuration_v2};
+use crate::{Codec, CodecError, Scratch, chain};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::ffi::c_int;
+
+/// The `lz4` codec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lz4 {
+    /// Larger is faster and compresses less; anything below 1 is 1.
+    pub acceleration: i32,
+}
+
+/// `acceleration` may be absent: numcodecs then takes 1.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    acceleration: Option<i32>,
+}
+
+/// The most that the library compresses at once (`LZ4_MAX_INPUT_SIZE`).
+const MAX_DECODED: usize = 0x7E00_0000;
+
+impl Lz4 {
+    /// From the `configuration` of v3 metadata.
+    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+        let fields: Fields = configuration("lz4", metadata)?;
+        Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
+    }
+
+    /// From the object of v2 metadata.
+    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+        let fields: Fields = configuration_v2("lz4", metadata)?;
+        Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
+    }
+}
+
+impl Codec for Lz4 {
+    fn name(&self) -> &'static str {
+        "lz4"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let Some((header, block)) = src.split_first_chunk() else {
+            let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
+            return Err(CodecError::corrupt("lz4", why));
+        };
+        let claimed = u32::from_le_bytes(*header);
+        let room = dst.len();
+        let Some(target) = dst.get_mut(..claimed as usize) else {
+            return Err(CodecError::Size { codec: "lz4", expected: room as u64, found: claimed.into() });
+        };
+        match decompress(block, target) {
+            Some(found) if found == target.len() => Ok(found),
+            Some(found) => Err(CodecError::corrupt(
+                "lz4",
+                format!("the block holds {found} bytes where its header says {claimed}"),
+            )),
+            None => Err(CodecError::corrupt(
+                "lz4",
+                format!("the block is truncated, corrupt, or longer than {claimed} bytes"),
+            )),
+        }
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        let (Ok(size), true) = (u32::try_from(src.len()), src.len() <= MAX_DECODED) else {
+            let why = format!("{} bytes, where one block holds at most {MAX_DECODED}", src.len());
+            return Err(CodecError::Encode { codec: "lz4", why });
+        };
+        dst.clear();
+        dst.extend_from_slice(&size.to_le_bytes());
+        if compress(src, dst, self.acceleration) {
+            return Ok(());
+        }
+        Err(CodecError::Encode {
+            codec: "lz4",
+            why: "the result is larger than the library's own bound".into(),
+        })
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        Some(json!({"name": "numcodecs.lz4", "configuration": {"acceleration": self.acceleration}}))
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        Some(json!({"id": "lz4", "acceleration": self.acceleration}))
+    }
+}
+
+/// Decodes one block into the front of `dst`: how many bytes that were, or `None` if the block is not valid or does not fit.
+fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
+    let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
+    // SAFETY: both slices are given with their own lengths; the "safe" decoder reads and writes within them, whatever the block holds.
+    let written = unsafe {
+        lz4_sys::LZ4_decompress_safe(block.as_ptr().cast(), dst.as_mut_ptr().cast(), block_len, room)
+    };
+    usize::try_from(written).ok()
+}
+
+/// Appends the block of `src` to `dst`; `false` if that failed. The library keeps its 16 KiB of state on the stack.
+fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
+    let Ok(len) = c_int::try_from(src.len()) else { return false };
+    // SAFETY: takes a number.
+    let bound = unsafe { lz4_sys::LZ4_compressBound(len) };
+    let Ok(room) = usize::try_from(bound) else { return false };
+    dst.reserve(room);
+    let spare = dst.spare_capacity_mut();
+    // SAFETY: `src` is given with its own length; the destination is spare capacity of at least `room` bytes, of which the library
+    // writes at most `bound`, which is the same number.
+    let written = unsafe {
+        lz4_sys::LZ4_compress_fast(src.as_ptr().cast(), spare.as_mut_ptr().cast(), len, bound, acceleration)
+    };
+    match usize::try_from(written) {
+        Ok(written) if (1..=room).contains(&written) => {
+            // SAFETY: `written` bytes behind the old length lie within the capacity and have just been written.
+            unsafe { dst.set_len(dst.len() + written) };
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, decode, encode};
+
+    const LZ4: Lz4 = Lz4 { acceleration: 1 };
+
+    #[test]
+    fn known_stream() {
+        // numcodecs.LZ4().encode(b"hyperslab " * 20)
+        let known = b"\xc8\0\0\0\xafhyperslab \x0a\0\xa6\x50slab ";
+        assert_eq!(decode(&LZ4, known, 200).unwrap(), b"hyperslab ".repeat(20));
+        assert_eq!(encode(&LZ4, &b"hyperslab ".repeat(20)), known);
+        assert_eq!(encode(&LZ4, b""), b"\0\0\0\0\0");
+    }
+
+    #[test]
+    fn round_trips_and_damage() {
+        for acceleration in [-1, 0, 1, 100, i32::MAX] {
+            testing::check(&Lz4 { acceleration });
+        }
+        testing::refuses_truncation(&LZ4);
+    }
+
+    #[test]
+    fn the_claimed_size_is_not_trusted() {
+        let mut stream = encode(&LZ4, &[1; 100]);
+        stream[0] = 99;
+        assert!(matches!(decode(&LZ4, &stream, 100), Err(CodecError::Corrupt { .. })), "less than there is");
+        stream[0] = 100;
+        stream[3] = 0xff;
+        assert!(matches!(decode(&LZ4, &stream, 100), Err(CodecError::Size { found: 0xff00_0064, .. })));
+        let stream = [&101u32.to_le_bytes()[..], &encode(&LZ4, &[1; 100])[4..]].concat();
+        let message = decode(&LZ4, &stream, 200).unwrap_err().to_string();
+        assert_eq!(message, "lz4: the block holds 100 bytes where its header says 101");
+    }
+
+    #[test]
+    fn configuration() {
+        assert_eq!(Lz4::from_v2(&json!({"id": "lz4"}), 1).unwrap(), LZ4);
+        assert_eq!(Lz4::from_v3(Some(&json!({"acceleration": 7})), 1).unwrap(), Lz4 { acceleration: 7 });
+        assert_eq!(LZ4.to_v3(), Some(json!({"name": "numcodecs.lz4", "configuration": {"acceleration": 1}})));
+        assert!(Lz4::from_v2(&json!({"id": "lz4", "acceleration": "1"}), 1).is_err());
+        assert!(Lz4::from_v2(&json!({"id": "lz4", "level": 1}), 1).is_err());
+    }
+}

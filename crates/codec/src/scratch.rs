@@ -1,0 +1,28 @@
+//! What one thread keeps between chunks: codec contexts and intermediate buffers.
+
+use crate::{blosc, deflate, zstd};
+
+/// Contexts and buffers of one thread, made on first use and reused for every chunk after: in the steady state
+/// decoding or encoding a chunk allocates nothing.
+#[derive(Default)]
+pub struct Scratch {
+    pub(crate) zstd: zstd::Contexts,
+    pub(crate) deflate: deflate::Contexts,
+    pub(crate) blosc: blosc::Contexts,
+    /// Buffers between the steps of a chain.
+    pub(crate) stages: [Vec<u8>; 2],
+}
+
+impl std::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scratch")
+    }
+}
+
+/// The first `len` bytes of a buffer that only grows: bytes are zeroed once, when it first reaches that size, never again.
+pub(crate) fn sized(buf: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if buf.len() < len {
+        buf.resize(len, 0);
+    }
+    &mut buf[..len]
+}

@@ -1,0 +1,183 @@
+//! What every codec is tested for, in one place.
+
+use crate::{Codec, CodecError, Scratch};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// Bytes behind the destination, which no decoder may touch.
+const GUARD: [u8; 64] = [0xA5; 64];
+
+/// Encodes with new contexts.
+pub(crate) fn encode(codec: &dyn Codec, data: &[u8]) -> Vec<u8> {
+    let mut stored = b"what was there before".to_vec();
+    codec.encode(data, &mut stored, &mut Scratch::default()).unwrap();
+    stored
+}
+
+/// Decodes into `room` bytes with new contexts.
+pub(crate) fn decode(codec: &dyn Codec, stored: &[u8], room: usize) -> Result<Vec<u8>, CodecError> {
+    decode_with(codec, stored, room, &mut Scratch::default())
+}
+
+fn decode_with(
+    codec: &dyn Codec,
+    stored: &[u8],
+    room: usize,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>, CodecError> {
+    let mut memory = vec![0x5A; room];
+    memory.extend_from_slice(&GUARD);
+    let result = codec.decode(stored, &mut memory[..room], scratch);
+    assert_eq!(memory[room..], GUARD, "wrote past the end");
+    let written = result?;
+    assert!(written <= room, "says it wrote {written} bytes into {room}");
+    memory.truncate(written);
+    Ok(memory)
+}
+
+/// Bytes that look random, the same every time.
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Data of one kind: incompressible, constant, smooth floats, repeating text.
+fn data(kind: u8, len: usize, seed: u64) -> Vec<u8> {
+    match kind {
+        0 => noise(len, seed),
+        1 => vec![seed as u8; len],
+        2 => {
+            let value = |i: usize| ((i as f32 + seed as f32) * 0.01).sin() * 1000.0;
+            (0..len / 4 + 1).flat_map(|i| value(i).round().to_le_bytes()).take(len).collect()
+        }
+        _ => b"hyperslab \xff\x00".iter().copied().cycle().skip(seed as usize % 12).take(len).collect(),
+    }
+}
+
+/// Every kind in sizes around the limits of formats: nothing, one byte, one block, more.
+pub(crate) fn samples() -> Vec<Vec<u8>> {
+    let sizes = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 100, 1000, 65_535, 65_536, 65_537, 300_000];
+    let kinds = 0..4;
+    kinds.flat_map(|kind| sizes.map(|len| data(kind, len, 3))).collect()
+}
+
+/// Round trips of fixed and of generated data, exact sizes, and survival of damaged and of foreign bytes.
+pub(crate) fn check(codec: &dyn Codec) {
+    let mut scratch = Scratch::default();
+    for data in samples() {
+        check_one(codec, &data, &mut scratch);
+    }
+    let generated = (0u8..4, prop_oneof![0usize..300, 0usize..20_000], any::<u64>());
+    TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() })
+        .run(&generated, |(kind, len, seed)| {
+            check_one(codec, &data(kind, len, seed), &mut Scratch::default());
+            Ok(())
+        })
+        .unwrap();
+    for kind in 0..4 {
+        withstands_damage(codec, &data(kind, 200, 5), &mut scratch);
+    }
+    withstands_garbage(codec, &mut scratch);
+}
+
+fn check_one(codec: &dyn Codec, data: &[u8], scratch: &mut Scratch) {
+    let mut stored = b"what was there before".to_vec();
+    codec.encode(data, &mut stored, scratch).unwrap();
+    assert!(stored.len() <= codec.max_encoded(data.len()), "{} bytes", data.len());
+    for room in [data.len(), data.len() + 1, data.len() + 1000] {
+        assert!(
+            decode_with(codec, &stored, room, scratch).unwrap() == data,
+            "{} bytes into {room}",
+            data.len()
+        );
+    }
+    if let Some(room) = data.len().checked_sub(1) {
+        let error = decode_with(codec, &stored, room, scratch).unwrap_err();
+        assert!(matches!(error, CodecError::Size { .. }), "{} bytes into {room}: {error}", data.len());
+        assert!(matches!(decode_with(codec, &stored, 0, scratch), Err(CodecError::Size { .. })));
+    }
+    stored.push(0x55);
+    assert!(decode_with(codec, &stored, data.len() + 100, scratch).is_err(), "a byte after the end");
+}
+
+/// Every byte changed in several ways: an error, or some bytes that fit; never a panic, never a byte outside.
+fn withstands_damage(codec: &dyn Codec, data: &[u8], scratch: &mut Scratch) {
+    let mut stored = encode(codec, data);
+    for at in 0..stored.len() {
+        for flip in [0x01, 0x02, 0x10, 0x80, 0xff] {
+            stored[at] ^= flip;
+            for room in [data.len(), data.len() / 2, data.len() * 2] {
+                let _ = decode_with(codec, &stored, room, scratch);
+            }
+            stored[at] ^= flip;
+        }
+    }
+    assert!(decode_with(codec, &stored, data.len(), scratch).unwrap() == data, "contexts survive errors");
+}
+
+/// Bytes that were never encoded, alone and behind the start of a valid stream.
+fn withstands_garbage(codec: &dyn Codec, scratch: &mut Scratch) {
+    let start = encode(codec, &noise(50, 1));
+    for seed in 0..300 {
+        let garbage = noise(seed as usize, seed);
+        let _ = decode_with(codec, &garbage, 100, scratch);
+        let mut behind = start[..start.len().min(1 + seed as usize % 12)].to_vec();
+        behind.extend_from_slice(&garbage);
+        let _ = decode_with(codec, &behind, 1000, scratch);
+    }
+}
+
+/// No proper prefix of a stream is valid. (A codec may be lenient about its own end; then this is not for it.)
+pub(crate) fn refuses_truncation(codec: &dyn Codec) {
+    let mut scratch = Scratch::default();
+    for kind in 0..4 {
+        for len in [0, 1, 20, 300] {
+            let data = data(kind, len, 5);
+            let stored = encode(codec, &data);
+            for end in 0..stored.len() {
+                assert!(
+                    decode_with(codec, &stored[..end], len, &mut scratch).is_err(),
+                    "kind {kind}, {end} of {}",
+                    stored.len()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn no_codec_takes_the_bytes_of_another() {
+    use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
+    let codecs: [&dyn Codec; 5] = [
+        &Gzip { level: 5 },
+        &Zlib { level: 5 },
+        &Zstd { level: 5, checksum: false },
+        &Lz4 { acceleration: 1 },
+        &Crc32c { at_start: false },
+    ];
+    let data = data(2, 5000, 1);
+    for (i, writer) in codecs.iter().enumerate() {
+        let stored = encode(*writer, &data);
+        for (j, reader) in codecs.iter().enumerate() {
+            assert_eq!(
+                decode(*reader, &stored, data.len()).is_ok(),
+                i == j,
+                "{} read as {}",
+                writer.name(),
+                reader.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn scratch_moves_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Scratch>();
+}

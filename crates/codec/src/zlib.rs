@@ -1,0 +1,156 @@
+//! `zlib`: DEFLATE with a two-byte header and an Adler-32 checksum.
+//!
+//! * Specification: <https://numcodecs.readthedocs.io/en/stable/compression/zlib.html>, RFC 1950
+//! * v2 id: `zlib`; v3 name: `numcodecs.zlib`, zarr-python's (the v3 specification has no such codec)
+//!
+//! ```
+//! # let json = r#"
+//! {"id": "zlib", "level": 1}
+//! # "#;
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let zlib = hyperslab_codec::Zlib::from_v2(&metadata, 4).unwrap();
+//! # assert_eq!(hyperslab_codec::Codec::to_v2(&zlib), Some(metadata));
+//! ```
+//!
+//! A chunk is one stream; bytes after its end are an error.
+
+use crate::deflate::{Inflated, Wrapper};
+use crate::registry::{configuration, configuration_v2};
+use crate::{Codec, CodecError, Scratch, chain};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The `zlib` codec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zlib {
+    /// 0 (stored) to 9 (smallest); -1 is 6.
+    pub level: i32,
+}
+
+/// `level` may be absent: numcodecs then takes 1.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    level: Option<i32>,
+}
+
+impl Zlib {
+    /// From the `configuration` of v3 metadata.
+    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+        Self::checked(configuration("zlib", metadata)?)
+    }
+
+    /// From the object of v2 metadata.
+    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+        Self::checked(configuration_v2("zlib", metadata)?)
+    }
+
+    fn checked(fields: Fields) -> Result<Self, CodecError> {
+        let level = fields.level.unwrap_or(1);
+        if (-1..=9).contains(&level) {
+            return Ok(Zlib { level });
+        }
+        Err(CodecError::Config { name: "zlib".into(), why: format!("level must be -1 to 9, found {level}") })
+    }
+}
+
+impl Codec for Zlib {
+    fn name(&self) -> &'static str {
+        "zlib"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        match scratch.deflate.inflate(Wrapper::Zlib, src, dst) {
+            Inflated::Done { consumed, written } if consumed == src.len() => Ok(written),
+            Inflated::Done { consumed, .. } => {
+                let extra = src.len() - consumed;
+                Err(CodecError::corrupt(
+                    "zlib",
+                    format!("{extra} bytes follow the end of the stream at byte {consumed}"),
+                ))
+            }
+            Inflated::Full => Err(chain::too_large("zlib", dst.len())),
+            Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
+        }
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+        scratch.deflate.deflate(Wrapper::Zlib, self.level, src, dst)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        Some(json!({"name": "numcodecs.zlib", "configuration": {"level": self.level}}))
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        Some(json!({"id": "zlib", "level": self.level}))
+    }
+}
+
+/// Tells a damaged stream from something else: libdeflate itself only says "bad".
+fn what_is_wrong(src: &[u8]) -> String {
+    match *src {
+        [] => "no bytes where a zlib stream is expected".into(),
+        [_] => "the stream is truncated after one byte".into(),
+        // RFC 1950 section 2.2: method 8, and the two bytes are a multiple of 31.
+        [a, b, ..] if a & 0x0f != 8 || u16::from_be_bytes([a, b]) % 31 != 0 => {
+            format!("not a zlib stream: it starts with {a:#04x} {b:#04x}")
+        }
+        [_, b, ..] if b & 0x20 != 0 => "the stream needs a preset dictionary".into(),
+        _ => "the stream is truncated or corrupt".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, decode, encode};
+
+    const ZLIB: Zlib = Zlib { level: 1 };
+
+    #[test]
+    fn known_stream() {
+        // numcodecs.Zlib(1).encode(b"hyperslab " * 20)
+        let known = b"\x78\x01\xcb\xa8\x2c\x48\x2d\x2a\xce\x49\x4c\x52\xc8\x18\xd2\x2c\0\xdf\x7a\x4e\x49";
+        assert_eq!(decode(&ZLIB, known, 200).unwrap(), b"hyperslab ".repeat(20));
+    }
+
+    #[test]
+    fn round_trips_and_damage() {
+        for level in [-1, 0, 1, 9] {
+            testing::check(&Zlib { level });
+        }
+        testing::refuses_truncation(&ZLIB);
+    }
+
+    #[test]
+    fn messages_say_what_is_wrong() {
+        let message = |src: &[u8]| decode(&ZLIB, src, 10).unwrap_err().to_string();
+        assert_eq!(message(b""), "zlib: no bytes where a zlib stream is expected");
+        assert_eq!(message(b"\x1f\x8b\x08\0"), "zlib: not a zlib stream: it starts with 0x1f 0x8b");
+        assert_eq!(message(b"\x78\x20\0\0\0\0"), "zlib: the stream needs a preset dictionary");
+        let mut stream = encode(&ZLIB, b"abc");
+        assert_eq!(message(&stream[..5]), "zlib: the stream is truncated or corrupt");
+        stream.extend_from_slice(&[0; 2]);
+        assert!(message(&stream).starts_with("zlib: 2 bytes follow the end"), "{}", message(&stream));
+    }
+
+    #[test]
+    fn configuration() {
+        assert_eq!(Zlib::from_v2(&json!({"id": "zlib", "level": -1}), 1).unwrap(), Zlib { level: -1 });
+        assert_eq!(Zlib::from_v2(&json!({"id": "zlib"}), 1).unwrap(), Zlib { level: 1 });
+        assert_eq!(Zlib::from_v3(Some(&json!({"level": 9})), 1).unwrap(), Zlib { level: 9 });
+        assert_eq!(ZLIB.to_v3(), Some(json!({"name": "numcodecs.zlib", "configuration": {"level": 1}})));
+        for bad in [
+            json!({"id": "zlib", "level": 10}),
+            json!({"id": "zlib", "level": -2}),
+            json!({"id": "gzip", "level": 1}),
+        ] {
+            assert!(matches!(Zlib::from_v2(&bad, 1), Err(CodecError::Config { .. })), "{bad}");
+        }
+    }
+}

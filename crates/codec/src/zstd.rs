@@ -1,0 +1,240 @@
+//! `zstd`: Zstandard.
+//!
+//! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/zstd>, RFC 8878
+//! * v3 name: `zstd` (also read: `numcodecs.zstd`); v2 id: `zstd`
+//!
+//! ```
+//! # let json = r#"
+//! {"name": "zstd", "configuration": {"level": 3, "checksum": false}}
+//! # "#;
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let zstd = hyperslab_codec::Zstd::from_v3(metadata.get("configuration"), 4).unwrap();
+//! # assert_eq!(hyperslab_codec::Codec::to_v3(&zstd), Some(metadata));
+//! ```
+//!
+//! Decoding runs over the whole buffer at once, straight into the caller's memory. So the size in a frame's header is never used to allocate,
+//! it may be absent, and no window is allocated whatever the header claims. Several frames, and skippable ones, make one stream.
+
+use crate::registry::{configuration, configuration_v2};
+use crate::{Codec, CodecError, Scratch, chain};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use zstd_safe::zstd_sys::ZSTD_ErrorCode;
+use zstd_safe::{CCtx, CParameter, DCtx, ResetDirective};
+
+/// The `zstd` codec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zstd {
+    /// -131072 (fastest) to 22 (smallest); 0 is the library's default, 3. numcodecs stores levels above 22 and means 22.
+    pub level: i32,
+    /// Whether frames are written with a checksum of the content. If there is one it is always verified.
+    pub checksum: bool,
+}
+
+/// What `level` may be in v3.
+const LEVELS: std::ops::RangeInclusive<i32> = -131_072..=22;
+
+/// Either may be absent: zarr-python and numcodecs then take 0 and `false`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    #[serde(default)]
+    level: i32,
+    #[serde(default)]
+    checksum: bool,
+}
+
+/// The contexts of one thread, made on first use.
+#[derive(Default)]
+pub(crate) struct Contexts {
+    compressor: Option<CCtx<'static>>,
+    decompressor: Option<DCtx<'static>>,
+}
+
+impl Zstd {
+    /// From the `configuration` of v3 metadata.
+    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+        let Fields { level, checksum } = configuration("zstd", metadata)?;
+        if LEVELS.contains(&level) {
+            return Ok(Zstd { level, checksum });
+        }
+        Err(CodecError::Config {
+            name: "zstd".into(),
+            why: format!("level must be -131072 to 22, found {level}"),
+        })
+    }
+
+    /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the nearest that there is.
+    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+        let Fields { level, checksum } = configuration_v2("zstd", metadata)?;
+        Ok(Zstd { level, checksum })
+    }
+
+    fn nearest_level(&self) -> i32 {
+        self.level.clamp(*LEVELS.start(), *LEVELS.end())
+    }
+}
+
+impl Codec for Zstd {
+    fn name(&self) -> &'static str {
+        "zstd"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        if src.is_empty() {
+            // The library takes this for zero frames, that is, for valid.
+            return Err(CodecError::corrupt("zstd", "no bytes where a frame is expected"));
+        }
+        let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
+        decompressor.decompress(dst, src).map_err(|code| {
+            if code == error_code(ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall) {
+                return chain::too_large("zstd", dst.len());
+            }
+            CodecError::corrupt("zstd", zstd_safe::get_error_name(code).to_lowercase())
+        })
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+        let compressor = scratch.zstd.compressor.get_or_insert_with(CCtx::create);
+        dst.clear();
+        dst.reserve(zstd_safe::compress_bound(src.len()));
+        let result = compressor
+            .set_parameter(CParameter::CompressionLevel(self.nearest_level()))
+            .and_then(|_| compressor.set_parameter(CParameter::ChecksumFlag(self.checksum)))
+            .and_then(|_| compressor.compress2(dst, src));
+        match result {
+            Ok(_) => Ok(()),
+            Err(code) => {
+                // A context that failed within a frame refuses new parameters until it is reset.
+                let _ = compressor.reset(ResetDirective::SessionAndParameters);
+                Err(CodecError::Encode { codec: "zstd", why: zstd_safe::get_error_name(code).to_lowercase() })
+            }
+        }
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        let configuration = json!({"level": self.nearest_level(), "checksum": self.checksum});
+        Some(json!({"name": "zstd", "configuration": configuration}))
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        // Without a checksum the field is left out: readers from before it existed refuse what they do not know.
+        if self.checksum {
+            return Some(json!({"id": "zstd", "level": self.level, "checksum": true}));
+        }
+        Some(json!({"id": "zstd", "level": self.level}))
+    }
+}
+
+/// The library returns an error as its number, negated, in an unsigned word.
+fn error_code(error: ZSTD_ErrorCode) -> usize {
+    (error as usize).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, decode, encode};
+
+    const ZSTD: Zstd = Zstd { level: 0, checksum: false };
+    const SUMMED: Zstd = Zstd { level: 0, checksum: true };
+
+    /// numcodecs.Zstd().encode(b"hyperslab " * 20)
+    const KNOWN: &[u8] = b"\x28\xb5\x2f\xfd\x20\xc8\x8d\0\0\x50hyperslab \x01\0\xbb\x52\x05\x09";
+
+    #[test]
+    fn known_streams() {
+        let expected = b"hyperslab ".repeat(20);
+        assert_eq!(decode(&ZSTD, KNOWN, 200).unwrap(), expected);
+        // numcodecs.Zstd(checksum=True).encode(b"hyperslab " * 20)
+        let mut summed =
+            b"\x28\xb5\x2f\xfd\x24\xc8\x8d\0\0\x50hyperslab \x01\0\xbb\x52\x05\x09\xf8\x7d\xe7\x38".to_vec();
+        assert_eq!(decode(&ZSTD, &summed, 200).unwrap(), expected);
+        *summed.last_mut().unwrap() ^= 1;
+        let message = decode(&ZSTD, &summed, 200).unwrap_err().to_string();
+        assert!(message.contains("checksum"), "{message}");
+    }
+
+    #[test]
+    fn frame_without_content_size() {
+        // Magic number, descriptor 0 (no size), window of 1 KiB; one raw block, last, of three bytes.
+        let stream = b"\x28\xb5\x2f\xfd\0\0\x19\0\0abc";
+        assert_eq!(decode(&ZSTD, stream, 3).unwrap(), b"abc");
+        assert_eq!(decode(&ZSTD, stream, 9).unwrap(), b"abc");
+        assert!(matches!(decode(&ZSTD, stream, 2), Err(CodecError::Size { expected: 2, found: 3, .. })));
+    }
+
+    #[test]
+    fn frames_and_skippable_frames() {
+        let mut stream = b"\x50\x2a\x4d\x18\x04\0\0\0skip".to_vec();
+        stream.extend(encode(&SUMMED, b"one "));
+        stream.extend_from_slice(b"\x5f\x2a\x4d\x18\0\0\0\0");
+        stream.extend(encode(&ZSTD, b""));
+        stream.extend(encode(&ZSTD, b"two"));
+        assert_eq!(decode(&ZSTD, &stream, 7).unwrap(), b"one two");
+        assert!(matches!(decode(&ZSTD, &stream, 6), Err(CodecError::Size { .. })));
+        for garbage in [&b"x"[..], b"\0", b"\0\0\0\0\0\0\0\0", b"\x28\xb5\x2f\xfd"] {
+            let longer = [&stream[..], garbage].concat();
+            assert!(matches!(decode(&ZSTD, &longer, 99), Err(CodecError::Corrupt { .. })), "{garbage:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_claims_exabytes_costs_nothing() {
+        // Single segment with an eight-byte content size of 2⁶² bytes.
+        let stream = b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\0\0\x40\x19\0\0abc";
+        assert!(decode(&ZSTD, stream, 3).is_err());
+        // A window of 2 GiB and more: needed by a streaming decoder only.
+        let stream = b"\x28\xb5\x2f\xfd\0\xa8\x19\0\0abc";
+        assert_eq!(decode(&ZSTD, stream, 3).unwrap(), b"abc");
+    }
+
+    #[test]
+    fn round_trips_and_damage() {
+        for codec in [ZSTD, SUMMED, Zstd { level: -5, checksum: false }, Zstd { level: 9, checksum: false }] {
+            testing::check(&codec);
+        }
+        testing::refuses_truncation(&ZSTD);
+        testing::refuses_truncation(&SUMMED);
+    }
+
+    #[test]
+    fn extreme_levels() {
+        let data = b"hyperslab ".repeat(500);
+        for level in [i32::MIN, -131_072, 22, 100, i32::MAX] {
+            let stream = encode(&Zstd { level, checksum: false }, &data);
+            assert_eq!(decode(&ZSTD, &stream, data.len()).unwrap(), data, "{level}");
+        }
+    }
+
+    #[test]
+    fn configuration() {
+        let v3 = |metadata| Zstd::from_v3(Some(&metadata), 1);
+        assert_eq!(
+            v3(json!({"level": -131072, "checksum": true})).unwrap(),
+            Zstd { level: -131_072, checksum: true }
+        );
+        assert_eq!(v3(json!({"level": 22})).unwrap(), Zstd { level: 22, checksum: false });
+        assert_eq!(
+            Zstd::from_v2(&json!({"id": "zstd", "level": 100}), 1).unwrap(),
+            Zstd { level: 100, checksum: false }
+        );
+        assert_eq!(SUMMED.to_v2(), Some(json!({"id": "zstd", "level": 0, "checksum": true})));
+        assert_eq!(ZSTD.to_v2(), Some(json!({"id": "zstd", "level": 0})));
+        for bad in [
+            json!({"level": 23}),
+            json!({"level": -131073}),
+            json!({"level": 1e9}),
+            json!({"level": 99999999999u64}),
+            json!({"checksum": 1}),
+            json!({"level": null}),
+            json!("zstd"),
+        ] {
+            assert!(matches!(v3(bad.clone()), Err(CodecError::Config { .. })), "{bad}");
+        }
+    }
+}

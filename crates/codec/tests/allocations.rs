@@ -1,0 +1,103 @@
+//! In the steady state, encoding and decoding a chunk allocates nothing.
+
+use hyperslab_codec::{CodecChain, Scratch, registry};
+use serde_json::{Value, json};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    // Per thread: the test harness allocates on its own.
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: hands everything on to the system's allocator unchanged. The counter has no destructor and allocates nothing itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(old, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(old, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const SIZE: usize = 256 << 10;
+
+fn chain(configs: &[Value]) -> CodecChain {
+    let codecs = configs.iter().map(|config| registry::from_v2(config, 4).unwrap()).collect();
+    CodecChain::new(codecs, SIZE)
+}
+
+fn blosc(cname: &str, shuffle: i32) -> Value {
+    json!({"id": "blosc", "cname": cname, "clevel": 5, "shuffle": shuffle, "blocksize": 0})
+}
+
+#[test]
+fn the_counter_counts() {
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(vec![1u8; 100]));
+    assert_eq!(ALLOCATIONS.get(), before + 1);
+}
+
+#[test]
+fn nothing_is_allocated_after_the_first_chunk() {
+    let data: Vec<u8> =
+        (0..SIZE / 4).flat_map(|i| ((i as f32 * 0.01).sin() * 100.0).round().to_le_bytes()).collect();
+    let mut chains: Vec<Vec<Value>> = vec![
+        vec![],
+        vec![json!({"id": "zstd", "level": 1})],
+        vec![json!({"id": "zstd", "level": 3, "checksum": true})],
+        vec![json!({"id": "gzip", "level": 1})],
+        vec![json!({"id": "zlib", "level": 6})],
+        vec![json!({"id": "lz4"})],
+        vec![json!({"id": "crc32c"})],
+        vec![json!({"id": "zstd", "level": 1}), json!({"id": "crc32c"})],
+        vec![json!({"id": "crc32c"}), json!({"id": "gzip"})],
+        vec![json!({"id": "gzip"}), json!({"id": "zstd"}), json!({"id": "crc32c"})],
+        vec![json!({"id": "lz4"}), json!({"id": "zlib"}), json!({"id": "zstd"}), json!({"id": "gzip"})],
+    ];
+    for cname in ["lz4", "lz4hc", "blosclz", "zlib", "zstd"] {
+        chains.extend([0, 1, 2].map(|shuffle| vec![blosc(cname, shuffle)]));
+    }
+    let mut scratch = Scratch::default();
+    let (mut stored, mut out) = (Vec::new(), vec![0; SIZE]);
+    for configs in &chains {
+        let chain = chain(configs);
+        // Twice: the two buffers between codecs change places.
+        for _ in 0..2 {
+            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            chain.decode(&stored, &mut out, &mut scratch, true).unwrap();
+        }
+        let before = ALLOCATIONS.get();
+        for _ in 0..10 {
+            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            out.fill(0);
+            chain.decode(&stored, &mut out, &mut scratch, true).unwrap();
+            if let Some(payload) = chain.payload(&stored, true) {
+                assert!(payload.unwrap() == data);
+            }
+        }
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{}", Value::from(configs.clone()));
+        assert!(out == data);
+    }
+}
