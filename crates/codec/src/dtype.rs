@@ -13,7 +13,8 @@ pub enum ByteOrder {
 
 impl ByteOrder {
     /// The order of this machine.
-    pub const NATIVE: ByteOrder = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
+    pub const NATIVE: ByteOrder =
+        if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 }
 
 /// The unit of a date or a time difference, as in NumPy's `datetime64[10us]`: a count of base units.
@@ -173,7 +174,11 @@ impl std::str::FromStr for DataType {
 
     /// Parses NumPy's type string: `[<>|=]` and one of `b1 i u f c S U V M8 m8` (without an order: native).
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("element type {text:?} is not one of NumPy's b1, i1…i8, u1…u8, f2…f8, c8, c16, S, U, V, M8[unit], m8[unit]");
+        let bad = || {
+            format!(
+                "element type {text:?} is not one of NumPy's b1, i1…i8, u1…u8, f2…f8, c8, c16, S, U, V, M8[unit], m8[unit]"
+            )
+        };
         let (order, rest) = match text.as_bytes().first() {
             Some(b'<') => (ByteOrder::Little, text.get(1..)),
             Some(b'>') => (ByteOrder::Big, text.get(1..)),
@@ -227,15 +232,44 @@ mod tests {
 
     #[test]
     fn numpy_names_round_trip() {
-        for name in
-            ["|b1", "|i1", "<i2", ">i4", "<u8", "<f2", ">f8", "<c8", ">c16", "|S5", "<U3", "|V7", "<M8[ns]", ">m8[10us]", "<M8"]
-        {
+        for name in [
+            "|b1",
+            "|i1",
+            "<i2",
+            ">i4",
+            "<u8",
+            "<f2",
+            ">f8",
+            "<c8",
+            ">c16",
+            "|S5",
+            "<U3",
+            "|V7",
+            "<M8[ns]",
+            ">m8[10us]",
+            "<M8",
+        ] {
             let parsed: DataType = name.parse().unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(parsed.to_string(), name);
         }
         assert_eq!("f4".parse::<DataType>().map(|d| d.order()), Ok(ByteOrder::NATIVE));
         assert_eq!(">u1".parse::<DataType>().map(|d| d.to_string()), Ok("|u1".into()));
-        for bad in ["", "<", "f", "f3", "i16", "c4", "U9999999999", "M8[xx]", "M8[0s]", "O", "f4x", "<f-4", "|S99999999999", "é4"] {
+        for bad in [
+            "",
+            "<",
+            "f",
+            "f3",
+            "i16",
+            "c4",
+            "U9999999999",
+            "M8[xx]",
+            "M8[0s]",
+            "O",
+            "f4x",
+            "<f-4",
+            "|S99999999999",
+            "é4",
+        ] {
             assert!(bad.parse::<DataType>().is_err(), "{bad:?}");
         }
     }
