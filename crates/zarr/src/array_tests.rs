@@ -1,0 +1,414 @@
+use super::*;
+use crate::Choice;
+use hyperslab_codec::{ByteOrder, DataType};
+use hyperslab_store::MemoryStore;
+use std::collections::BTreeSet;
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+fn put(store: &Arc<dyn Store>, key: &str, text: &str) {
+    store.write(Key::new(key).unwrap(), &[text.as_bytes()]).unwrap();
+}
+
+fn get(store: &Arc<dyn Store>, key: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let found = store.read_all(Key::new(key).unwrap(), &mut bytes, 1 << 20).unwrap();
+    found.then(|| String::from_utf8(bytes).unwrap())
+}
+
+fn dtype(name: &str) -> DataType {
+    name.parse().unwrap()
+}
+
+fn spec(format: Format, shape: &[u64], chunks: &[u64]) -> ArraySpec {
+    let mut spec = ArraySpec::new(format, shape, dtype("<i4"));
+    spec.chunks = Some(chunks.into());
+    spec
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn created_arrays_open_as_they_were_asked_for() {
+    for format in [Format::V2, Format::V3] {
+        let store = memory();
+        let mut spec = spec(format, &[4, 5], &[2, 3]);
+        spec.fill = Some(7i32.to_le_bytes().to_vec());
+        spec.fortran_order = true;
+        spec.attributes = json(r#"{"a": NaN, "n": 123456789012345678901234567890}"#);
+        spec.dimension_names = Some(vec![Some("y".into()), Some("x".into())]);
+        let created = Array::create(store.clone(), "/g/a/", spec, false).unwrap();
+        let array = Array::open(&store, "g/a", None).unwrap();
+        for array in [&created, &array] {
+            assert_eq!((array.path(), array.name().as_str()), ("g/a", "/g/a"));
+            assert_eq!(array.format(), format);
+            let layout = array.layout();
+            assert_eq!(layout.name(), "/g/a");
+            assert_eq!(layout.shape(), [4, 5]);
+            assert_eq!(layout.grid().chunk_shape(), [2, 3]);
+            assert_eq!(layout.dtype(), dtype("<i4"));
+            assert_eq!(layout.encoding().order(), [1, 0]);
+            assert_eq!(layout.fill().bytes(), 7i32.to_le_bytes());
+            assert_eq!(array.fill(), Some(&7i32.to_le_bytes()[..]));
+            assert!(array.fortran_order());
+            assert_eq!(array.dimension_names(), Some(&[Some("y".to_owned()), Some("x".to_owned())][..]));
+            assert_eq!(array.attributes().get("n").unwrap().to_text(None), "123456789012345678901234567890");
+            assert!(!array.is_consolidated());
+        }
+        assert_eq!(array.metadata_text(), created.metadata_text());
+        assert_eq!(array.serializer().is_some(), format == Format::V3);
+        assert_eq!(array.compressors().len(), 1);
+        assert_eq!(array.filters().len(), usize::from(format == Format::V3));
+        // The group above came into being.
+        assert!(matches!(crate::open(&store, "g", Some(format)), Ok(crate::Node::Group(_))));
+        assert!(matches!(crate::open(&store, "", None), Ok(crate::Node::Group(_))));
+    }
+}
+
+#[test]
+fn stored_text_is_zarr_pythons() {
+    let store = memory();
+    let mut v3 = spec(Format::V3, &[4], &[2]);
+    v3.serializer = Choice::Set(json(r#"{"name": "bytes", "configuration": {"endian": "little"}}"#));
+    Array::create(store.clone(), "", v3, false).unwrap();
+    let text = get(&store, "zarr.json").unwrap();
+    assert!(text.starts_with("{\n  \"shape\": [\n    4\n  ],\n  \"data_type\": \"int32\",\n"), "{text}");
+    let store = memory();
+    Array::create(store.clone(), "", spec(Format::V2, &[4], &[2]), false).unwrap();
+    assert_eq!(get(&store, ".zattrs").unwrap(), "{}");
+    assert_eq!(
+        json(&get(&store, ".zarray").unwrap()).to_text(None),
+        r#"{"shape": [4], "chunks": [2], "dtype": "<i4", "fill_value": null, "order": "C", "filters": null, "dimension_separator": ".", "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}"#
+    );
+}
+
+#[test]
+fn byte_orders() {
+    let big = |format| ArraySpec::new(format, &[3], dtype(">i4"));
+    let swapped = if ByteOrder::NATIVE == ByteOrder::Little { 4 } else { 1 };
+    // v2: big-endian in the store and in memory.
+    let v2 = Array::create(memory(), "a", big(Format::V2), false).unwrap();
+    assert_eq!(v2.layout().dtype(), dtype(">i4"));
+    assert_eq!(v2.layout().encoding().swap(), 1);
+    // v3: the machine's order in memory; in the store what the codec says.
+    let native = Array::create(memory(), "a", big(Format::V3), false).unwrap();
+    assert_eq!(native.layout().dtype().order(), ByteOrder::NATIVE);
+    assert_eq!(native.layout().encoding().swap(), 1);
+    let mut stored = big(Format::V3);
+    stored.serializer = Choice::Set(json(r#"{"name": "bytes", "configuration": {"endian": "big"}}"#));
+    stored.fill = Some(5i32.to_be_bytes().to_vec());
+    let stored = Array::create(memory(), "a", stored, false).unwrap();
+    assert_eq!(stored.layout().dtype().order(), ByteOrder::NATIVE);
+    assert_eq!(stored.layout().encoding().swap(), swapped);
+    assert_eq!(stored.fill(), Some(&5i32.to_ne_bytes()[..]));
+}
+
+#[test]
+fn nothing_is_overwritten_unasked() {
+    for (first, second) in [
+        (Format::V2, Format::V2),
+        (Format::V3, Format::V3),
+        (Format::V2, Format::V3),
+        (Format::V3, Format::V2),
+    ] {
+        let store = memory();
+        Array::create(store.clone(), "a", spec(first, &[4], &[2]), false).unwrap();
+        let before = store.list(None).unwrap();
+        let error = Array::create(store.clone(), "a", spec(second, &[9], &[2]), false).unwrap_err();
+        if first == second {
+            assert!(matches!(error, ZarrError::Exists { what: "array", .. }), "{error}");
+        } else {
+            assert!(error.to_string().contains("cannot be in it"), "{error}");
+        }
+        let error = crate::Group::create(store.clone(), "a", first, Json::object(), false).unwrap_err();
+        assert!(matches!(error, ZarrError::Exists { .. }), "{error}");
+        let error = Array::create(store.clone(), "a/b", spec(first, &[9], &[2]), true).unwrap_err();
+        assert!(matches!(error, ZarrError::WrongNode { found: "an array", .. }), "{error}");
+        assert_eq!(store.list(None).unwrap(), before);
+        assert_eq!(Array::open(&store, "a", None).unwrap().layout().shape(), [4]);
+    }
+    // At the root no parent is in the way; both formats are looked for.
+    let store = memory();
+    Array::create(store.clone(), "", spec(Format::V2, &[4], &[2]), false).unwrap();
+    let error = Array::create(store.clone(), "", spec(Format::V3, &[4], &[2]), false).unwrap_err();
+    assert!(matches!(error, ZarrError::Exists { .. }), "{error}");
+}
+
+#[test]
+fn overwriting_leaves_nothing_of_the_old_node() {
+    for (old, new) in [(Format::V3, Format::V3), (Format::V2, Format::V2)] {
+        let store = memory();
+        Array::create(store.clone(), "g/a", spec(old, &[4], &[2]), false).unwrap();
+        Array::create(store.clone(), "g/ab", spec(old, &[4], &[2]), false).unwrap();
+        put(&store, "g/a/c/1", "old");
+        put(&store, "g/a/1", "old");
+        Array::create(store.clone(), "g/a", spec(new, &[9], &[3]), true).unwrap();
+        assert_eq!(get(&store, "g/a/c/1"), None);
+        assert_eq!(get(&store, "g/a/1"), None);
+        assert_eq!(Array::open(&store, "g/a", None).unwrap().layout().shape(), [9]);
+        assert_eq!(Array::open(&store, "g/ab", None).unwrap().layout().shape(), [4]);
+    }
+    let store = memory();
+    Array::create(store.clone(), "x/y", spec(Format::V2, &[4], &[2]), false).unwrap();
+    Array::create(store.clone(), "", spec(Format::V3, &[4], &[2]), true).unwrap();
+    assert_eq!(store.list(None).unwrap(), ["zarr.json"]);
+}
+
+#[test]
+fn refused_specs_change_nothing() {
+    let store = memory();
+    Array::create(store.clone(), "a", spec(Format::V3, &[4], &[2]), false).unwrap();
+    let before = store.list(None).unwrap();
+    let refuse = |path: &str, change: &dyn Fn(&mut ArraySpec), want: &str| {
+        for format in [Format::V2, Format::V3] {
+            let mut spec = spec(format, &[4], &[2]);
+            change(&mut spec);
+            let error = Array::create(store.clone(), path, spec, true).unwrap_err().to_string();
+            assert!(error.contains(want), "{error}");
+            assert_eq!(store.list(None).unwrap(), before, "{want}");
+        }
+    };
+    refuse("a", &|s| s.shape = [u64::MAX].into_iter().collect(), "shape: axis 0");
+    refuse("a", &|s| s.chunks = Some([1 << 62].into_iter().collect()), "more bytes than memory");
+    refuse("a", &|s| s.chunks = Some([1, 1].into_iter().collect()), "chunks: expected 1 axes");
+    refuse("a", &|s| s.chunks = Some([0].into_iter().collect()), "chunks: expected positive");
+    refuse("a", &|s| s.shape = Dims::from_elem(1, 65), "at most 64 axes");
+    refuse("a", &|s| s.attributes = Json::Null, "attributes: expected an object");
+    refuse("a", &|s| s.dtype = dtype("|S0"), "");
+    refuse("a", &|s| s.dimension_names = Some(Vec::new()), "dimension_names: expected 1 names");
+    refuse("a", &|s| s.key_encoding = Some(KeyEncoding::V2 { separator: 'x' }), "expected \"/\" or \".\"");
+    refuse("a", &|s| s.compressors = Choice::Set(vec![Json::Null]), "");
+    refuse("a", &|s| s.fill = Some(vec![1]), "expected 4 bytes");
+    refuse("a/../b", &|_| {}, "invalid path");
+    refuse("a/b", &|_| {}, "");
+    let error = Array::create(store.clone(), "__a", spec(Format::V3, &[4], &[2]), true).unwrap_err();
+    assert!(matches!(error, ZarrError::Path { .. }), "{error}");
+    assert_eq!(store.list(None).unwrap(), before);
+}
+
+#[test]
+fn attributes_keep_everything_else() {
+    let store = memory();
+    let text = r#"{"zarr_format": 3, "node_type": "array", "shape": [1], "data_type": "uint8", "fill_value": 0, "codecs": ["bytes"],
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}}, "chunk_key_encoding": "default",
+        "extra": {"must_understand": false, "n": 1.50}}"#;
+    put(&store, "a/zarr.json", text);
+    let mut array = Array::open(&store, "a", None).unwrap();
+    let mut other = array.clone();
+    other.resize(&[7]).unwrap();
+    array.set_attributes(json(r#"{"x": [Infinity, -0]}"#)).unwrap();
+    // The other handle's change is not undone.
+    assert_eq!(array.layout().shape(), [7]);
+    let stored = json(&get(&store, "a/zarr.json").unwrap());
+    assert_eq!(stored.get("extra").unwrap().to_text(None), r#"{"must_understand": false, "n": 1.50}"#);
+    assert_eq!(stored.get("attributes").unwrap().to_text(None), r#"{"x": [Infinity, -0]}"#);
+    other.refresh().unwrap();
+    assert_eq!(other.attributes(), array.attributes());
+    assert!(matches!(array.set_attributes(Json::Null), Err(ZarrError::Invalid { .. })));
+    store.delete(Key::new("a/zarr.json").unwrap()).unwrap();
+    assert!(matches!(array.set_attributes(Json::object()), Err(ZarrError::NotFound { .. })));
+
+    let mut v2 = Array::create(store.clone(), "b", spec(Format::V2, &[4], &[2]), false).unwrap();
+    let zarray = get(&store, "b/.zarray");
+    v2.set_attributes(json(r#"{"_ARRAY_DIMENSIONS": ["t"]}"#)).unwrap();
+    assert_eq!(get(&store, "b/.zarray"), zarray);
+    assert_eq!(v2.dimension_names(), Some(&[Some("t".to_owned())][..]));
+    assert_eq!(Array::open(&store, "b", None).unwrap().attributes(), v2.attributes());
+}
+
+/// All chunks of an array of `counts` chunks per axis, each an object; and others' objects.
+fn fill_chunks(array: &Array, counts: [u64; 2]) {
+    let mut key = String::new();
+    for i in 0..counts[0] {
+        for j in 0..counts[1] {
+            key.clear();
+            array.layout().locator().locate(&[i, j], &mut key).unwrap();
+            put(array.store(), &key, "xyz");
+        }
+    }
+}
+
+#[test]
+fn resizing_deletes_what_is_outside() {
+    let encodings = [
+        (Format::V3, KeyEncoding::Default { separator: '/' }),
+        (Format::V3, KeyEncoding::Default { separator: '.' }),
+        (Format::V3, KeyEncoding::V2 { separator: '/' }),
+        (Format::V2, KeyEncoding::V2 { separator: '.' }),
+        (Format::V2, KeyEncoding::V2 { separator: '/' }),
+    ];
+    for (format, keys) in encodings {
+        // By name, and by listing.
+        for large in [1, 1 << 40] {
+            for new in [[5, 7], [10, 0], [2, 14], [4, 6], [0, 0], [11, 15], [10, 14]] {
+                let store = memory();
+                let mut spec = spec(format, &[10 * large, 14], &[2, 3]);
+                spec.key_encoding = Some(keys);
+                let mut array = Array::create(store.clone(), "g/a", spec, false).unwrap();
+                fill_chunks(&array, [5, 5]);
+                put(&store, "g/a/notes.txt", "");
+                put(&store, "g/b/c/4/4", "");
+                assert_eq!(array.chunks_stored().unwrap(), (25, 75));
+                array.resize(&new).unwrap();
+                assert_eq!(array.layout().shape(), new);
+                assert_eq!(Array::open(&store, "g/a", None).unwrap().layout().shape(), new);
+                let counts = [new[0].div_ceil(2).min(5), new[1].div_ceil(3).min(5)];
+                let expected: BTreeSet<(u64, u64)> =
+                    (0..counts[0]).flat_map(|i| (0..counts[1]).map(move |j| (i, j))).collect();
+                let found: BTreeSet<(u64, u64)> =
+                    array.chunk_keys().unwrap().iter().map(|(_, chunk)| (chunk[0], chunk[1])).collect();
+                assert_eq!(found, expected, "{keys:?} {large} {new:?}");
+                assert_eq!(array.chunks_stored().unwrap().0, expected.len() as u64);
+                assert_eq!(get(&store, "g/a/notes.txt").as_deref(), Some(""));
+                assert_eq!(get(&store, "g/b/c/4/4").as_deref(), Some(""));
+            }
+        }
+    }
+}
+
+#[test]
+fn resizing_is_refused_without_a_change() {
+    let store = memory();
+    let mut array = Array::create(store.clone(), "a", spec(Format::V3, &[4, 4], &[2, 2]), false).unwrap();
+    for bad in [&[4][..], &[4, 4, 4], &[4, 1 << 63], &[4, u64::MAX]] {
+        assert!(matches!(array.resize(bad), Err(ZarrError::Invalid { .. })), "{bad:?}");
+        assert_eq!(Array::open(&store, "a", None).unwrap().layout().shape(), [4, 4]);
+    }
+    array.resize(&[i64::MAX as u64, 0]).unwrap();
+    assert_eq!(array.layout().shape(), [i64::MAX as u64, 0]);
+}
+
+#[test]
+fn a_chunk_size_of_zero_grows_with_its_axis() {
+    let store = memory();
+    put(
+        &store,
+        ".zarray",
+        r#"{"shape": [0], "chunks": [0], "dtype": "<f4", "fill_value": 0, "order": "C", "filters": null, "compressor": null, "zarr_format": 2}"#,
+    );
+    let mut array = Array::open(&store, "", None).unwrap();
+    array.resize(&[3]).unwrap();
+    assert_eq!(Array::open(&store, "", None).unwrap().layout().grid().chunk_shape(), [1]);
+}
+
+#[test]
+fn zero_dimensional_arrays() {
+    for (format, keys, key) in [
+        (Format::V3, None, "a/c"),
+        (Format::V3, Some(KeyEncoding::V2 { separator: '.' }), "a/0"),
+        (Format::V2, None, "a/0"),
+    ] {
+        let mut spec = spec(format, &[], &[]);
+        spec.key_encoding = keys;
+        let mut array = Array::create(memory(), "a", spec, false).unwrap();
+        let mut found = String::new();
+        array.layout().locator().locate(&[], &mut found).unwrap();
+        assert_eq!(found, key);
+        assert_eq!(array.chunks_stored().unwrap(), (0, 0));
+        put(array.store(), key, "1234");
+        assert_eq!(array.chunks_stored().unwrap(), (1, 4));
+        array.resize(&[]).unwrap();
+        assert_eq!(array.chunks_stored().unwrap(), (1, 4));
+    }
+}
+
+#[test]
+fn deleted_arrays_are_gone() {
+    let store = memory();
+    for format in [Format::V2, Format::V3] {
+        let name = format!("a{}", format.number());
+        let path = if format == Format::V2 { format!("two/{name}") } else { format!("three/{name}") };
+        // Each in a group of its own format, below a root that holds nothing.
+        let store2 = memory();
+        let array = Array::create(store2.clone(), &path, spec(format, &[4, 4], &[2, 2]), false).unwrap();
+        fill_chunks(&array, [2, 2]);
+        array.delete().unwrap();
+        assert!(matches!(Array::open(&store2, &path, None), Err(ZarrError::NotFound { what: "array", .. })));
+        assert!(store2.list(Some(Key::new(&path).unwrap())).unwrap().is_empty());
+    }
+    assert!(matches!(Array::open(&store, "x", None), Err(ZarrError::NotFound { .. })));
+}
+
+#[test]
+fn what_is_stored_decides_the_format() {
+    let store = memory();
+    Array::create(store.clone(), "", spec(Format::V2, &[4], &[2]), false).unwrap();
+    assert_eq!(Array::open(&store, "", None).unwrap().format(), Format::V2);
+    assert!(matches!(Array::open(&store, "", Some(Format::V3)), Err(ZarrError::NotFound { .. })));
+    let other = memory();
+    Array::create(other.clone(), "", spec(Format::V3, &[4], &[2]), false).unwrap();
+    put(&store, "zarr.json", &get(&other, "zarr.json").unwrap());
+    assert_eq!(Array::open(&store, "", None).unwrap().format(), Format::V3);
+    assert_eq!(Array::open(&store, "", Some(Format::V2)).unwrap().format(), Format::V2);
+}
+
+#[test]
+fn errors_name_store_and_object() {
+    let store = memory();
+    let cases = [
+        ("a/zarr.json", "{", "invalid JSON at byte 1"),
+        ("a/zarr.json", "", "invalid JSON at byte 0"),
+        ("a/zarr.json", "[]", "expected an object, found []"),
+        ("a/zarr.json", r#"{"zarr_format": 3, "node_type": "array"}"#, "shape is missing"),
+        ("a/.zarray", r#"{"zarr_format": 2}"#, "shape is missing"),
+        ("a/.zarray", "null", "expected an object, found null"),
+    ];
+    for (key, text, want) in cases {
+        put(&store, key, text);
+        let error = Array::open(&store, "a", None).unwrap_err();
+        assert!(matches!(error, ZarrError::Metadata { .. }), "{error}");
+        let message = error.to_string();
+        assert!(message.starts_with(&format!("'{key}' in {}: ", store.url())), "{message}");
+        assert!(message.contains(want), "{message}");
+        store.delete(Key::new(key).unwrap()).unwrap();
+    }
+    Array::create(store.clone(), "b", spec(Format::V2, &[4], &[2]), false).unwrap();
+    put(&store, "b/.zattrs", "[1]");
+    let message = Array::open(&store, "b", None).unwrap_err().to_string();
+    assert!(message.contains("attributes: expected an object, found [1]"), "{message}");
+    let deep = format!("{{\"zarr_format\": {}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    put(&store, "d/zarr.json", &deep);
+    assert!(Array::open(&store, "d", None).unwrap_err().to_string().contains("nested more than"));
+    crate::Group::create(store.clone(), "g", Format::V2, Json::object(), false).unwrap();
+    let error = Array::open(&store, "g", None).unwrap_err();
+    assert!(matches!(error, ZarrError::WrongNode { expected: "an array", found: "a group", .. }), "{error}");
+    let unsupported = get(&store, "b/.zarray").unwrap().replace("zstd", "lzma");
+    put(&store, "u/.zarray", &unsupported);
+    let error = Array::open(&store, "u", None).unwrap_err();
+    assert!(matches!(error, ZarrError::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("codec \"lzma\" is not supported"), "{error}");
+}
+
+#[test]
+fn lost_chunks_are_visited_once() {
+    let lost = |old: &[u64], new: &[u64]| {
+        let mut seen = Vec::new();
+        for_each_lost(old, new, &mut |chunk| {
+            seen.push(chunk.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        seen
+    };
+    let seen = lost(&[3, 4, 2], &[2, 5, 1]);
+    let mut expected: Vec<Vec<u64>> = Vec::new();
+    for i in 0..3 {
+        for j in 0..4 {
+            for k in 0..2 {
+                if i >= 2 || k >= 1 {
+                    expected.push(vec![i, j, k]);
+                }
+            }
+        }
+    }
+    let mut sorted = seen.clone();
+    sorted.sort();
+    assert_eq!(sorted, expected);
+    assert!(lost(&[], &[]).is_empty());
+    assert!(lost(&[2, 2], &[2, 3]).is_empty());
+    assert!(lost(&[2, 0], &[1, 0]).is_empty());
+}

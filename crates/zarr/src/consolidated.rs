@@ -1,0 +1,320 @@
+//! Consolidated metadata: that of a whole hierarchy in one object, so that opening it takes one read.
+//!
+//! v2, `.zmetadata` in the group: `{"zarr_consolidated_format": 1, "metadata": {"a/.zarray": {…}, "a/.zattrs": {…}, …}}`.
+//! v3, in the group's `zarr.json`: `{"consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": {…}, …}}, …}`.
+//!
+//! It is a copy, and goes stale when nodes below change without it: as with zarr-python, consolidating again is up to the writer.
+
+use crate::error::{Problem, ZarrError, invalid};
+use crate::format::v3;
+use crate::json::Json;
+use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
+use crate::path::{join, normalize_path};
+use crate::{Format, Group};
+use hyperslab_store::Store;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The member of a v3 group's document.
+pub(crate) const MEMBER: &str = "consolidated_metadata";
+
+/// The metadata of all nodes below a group, by their paths relative to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Consolidated {
+    nodes: BTreeMap<String, Stored>,
+}
+
+impl Consolidated {
+    /// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there is none, or none of a known kind.
+    pub(crate) fn read(
+        store: &Arc<dyn Store>,
+        path: &str,
+        stored: &mut Stored,
+    ) -> Result<Option<Self>, ZarrError> {
+        let (key, parsed) = match stored.format {
+            Format::V3 => {
+                let member = stored.document.remove(MEMBER).unwrap_or(Json::Null);
+                (stored.key.clone(), from_v3(member, &stored.key))
+            }
+            Format::V2 => {
+                let key = join(path, ZMETADATA);
+                match node::read_document(store, &key)? {
+                    None => return Ok(None),
+                    Some(document) => {
+                        let parsed = from_v2(document, &key).map(Some);
+                        (key, parsed)
+                    }
+                }
+            }
+        };
+        let nodes = parsed.map_err(|problem| problem.at(&store.url(), &key))?;
+        Ok(nodes.map(|nodes| Consolidated { nodes }))
+    }
+
+    /// The node at a path.
+    pub(crate) fn get(&self, path: &str) -> Option<&Stored> {
+        self.nodes.get(path)
+    }
+
+    /// All nodes below `base` (`""`: all), in the order of their paths, relative to `base`.
+    pub(crate) fn below<'a>(&'a self, base: &str) -> impl Iterator<Item = (&'a str, NodeKind)> {
+        let prefix = if base.is_empty() { String::new() } else { format!("{base}/") };
+        self.nodes.range(prefix.clone()..).map_while(move |(path, stored)| {
+            path.strip_prefix(prefix.as_str()).map(|name| (name, stored.kind))
+        })
+    }
+
+    /// Forgets a node and all below it.
+    pub(crate) fn forget(&mut self, path: &str) {
+        self.nodes.retain(|other, _| !is_within(other, path));
+    }
+}
+
+/// Whether a path is another, or below it.
+fn is_within(path: &str, other: &str) -> bool {
+    path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn members(json: Json) -> Result<Vec<(String, Json)>, Problem> {
+    match json {
+        Json::Object(members) => Ok(members),
+        other => {
+            invalid(format!("consolidated metadata: metadata: expected an object, found {}", other.brief()))
+        }
+    }
+}
+
+/// Keys come from outside: they must be plain paths.
+fn checked(path: &str) -> Result<(), Problem> {
+    match normalize_path(path) {
+        Ok(plain) if plain == path => Ok(()),
+        _ => invalid(format!(
+            "consolidated metadata: expected the path of a node, found {}",
+            Json::from(path).brief()
+        )),
+    }
+}
+
+fn from_v3(mut member: Json, key: &str) -> Result<Option<BTreeMap<String, Stored>>, Problem> {
+    if member.get("kind").and_then(Json::as_str) != Some("inline") {
+        return Ok(None);
+    }
+    let mut nodes = BTreeMap::new();
+    for (path, document) in members(member.remove("metadata").unwrap_or(Json::Null))? {
+        checked(&path)?;
+        let kind = match v3::is_array(&document) {
+            Ok(true) => NodeKind::Array,
+            Ok(false) => NodeKind::Group,
+            Err(problem) => return invalid(format!("consolidated metadata: {path}: {}", problem.text())),
+        };
+        // Errors about this document name it as the part of the object that it is in.
+        let key = format!("{key}: {path}");
+        nodes.insert(path, Stored { format: Format::V3, kind, key, document, attributes: None });
+    }
+    Ok(Some(nodes))
+}
+
+fn from_v2(mut document: Json, key: &str) -> Result<BTreeMap<String, Stored>, Problem> {
+    match document.get("zarr_consolidated_format") {
+        Some(format) if format.as_integer() == Some(1u8) => {}
+        Some(other) => {
+            return invalid(format!("zarr_consolidated_format: expected 1, found {}", other.brief()));
+        }
+        None => return invalid("zarr_consolidated_format is missing"),
+    }
+    let (mut documents, mut attributes) = (Vec::new(), BTreeMap::new());
+    for (name, document) in members(document.remove("metadata").unwrap_or(Json::Null))? {
+        let (path, file) = name.rsplit_once('/').unwrap_or(("", &name));
+        checked(path)?;
+        match file {
+            ZARRAY => documents.push((path.to_owned(), NodeKind::Array, document)),
+            ZGROUP => documents.push((path.to_owned(), NodeKind::Group, document)),
+            ZATTRS => {
+                attributes.insert(path.to_owned(), document);
+            }
+            _ => {
+                return invalid(format!(
+                    "consolidated metadata: found {}",
+                    Json::from(name.as_str()).brief()
+                ));
+            }
+        }
+    }
+    let mut nodes = BTreeMap::new();
+    for (path, kind, document) in documents {
+        if path.is_empty() {
+            continue;
+        }
+        let key = format!("{key}: {path}");
+        let attributes = attributes.remove(&path);
+        // An array wins over a group of the same path, as when the objects themselves are read.
+        if kind == NodeKind::Array || !nodes.contains_key(&path) {
+            nodes.insert(path, Stored { format: Format::V2, kind, key, document, attributes });
+        }
+    }
+    Ok(nodes)
+}
+
+/// Collects the metadata of all nodes below a group from the store, and stores it with the group.
+pub(crate) fn write(group: &Group) -> Result<(), ZarrError> {
+    let (store, base) = (group.store(), group.path());
+    let own = node::read(store, base, Some(group.format()))?.ok_or_else(|| group.not_found())?;
+    let mut nodes = Vec::new();
+    for (path, _) in group.stored_nodes(None)? {
+        // What vanished meanwhile is left out.
+        if let Some(stored) = node::read(store, &join(base, &path), Some(group.format()))? {
+            nodes.push((path, stored));
+        }
+    }
+    // Outer nodes first, then by name: zarr-python's order.
+    nodes.sort_by_cached_key(|(path, _)| (path.matches('/').count(), path.to_lowercase()));
+    match group.format() {
+        Format::V3 => {
+            let inline = |nodes| {
+                Json::from([
+                    ("kind", "inline".into()),
+                    ("must_understand", false.into()),
+                    ("metadata", Json::Object(nodes)),
+                ])
+            };
+            let nodes = nodes
+                .into_iter()
+                .map(|(path, mut stored)| {
+                    if stored.kind == NodeKind::Group {
+                        stored.document.set(MEMBER, inline(Vec::new()));
+                    }
+                    (path, stored.document)
+                })
+                .collect();
+            let mut document = own.document;
+            document.set(MEMBER, inline(nodes));
+            node::write_document(store, &join(base, ZARR_JSON), &document)
+        }
+        Format::V2 => {
+            let mut metadata = Vec::new();
+            for (path, stored) in std::iter::once((String::new(), own)).chain(nodes) {
+                let file = if stored.kind == NodeKind::Array { ZARRAY } else { ZGROUP };
+                metadata.push((join(&path, file), stored.document));
+                metadata.push((join(&path, ZATTRS), stored.attributes.unwrap_or_else(Json::object)));
+            }
+            let document =
+                Json::from([("metadata", Json::Object(metadata)), ("zarr_consolidated_format", 1u32.into())]);
+            node::write_document(store, &join(base, ZMETADATA), &document)
+        }
+    }
+}
+
+/// Takes a deleted node out of the consolidated metadata stored with a group.
+pub(crate) fn write_without(group: &Group, path: &str) -> Result<(), ZarrError> {
+    let (store, base) = (group.store(), group.path());
+    let key = join(base, if group.format() == Format::V3 { ZARR_JSON } else { ZMETADATA });
+    let Some(mut document) = node::read_document(store, &key)? else { return Ok(()) };
+    let within = |name: &str| match group.format() {
+        Format::V3 => is_within(name, path),
+        Format::V2 => name.rsplit_once('/').is_some_and(|(node, _)| is_within(node, path)),
+    };
+    let found = match group.format() {
+        Format::V3 => document.get_mut(MEMBER).and_then(|member| member.get_mut("metadata")),
+        Format::V2 => document.get_mut("metadata"),
+    };
+    match found {
+        Some(Json::Object(nodes)) => nodes.retain(|(name, _)| !within(name)),
+        _ => return Ok(()),
+    }
+    node::write_document(store, &key, &document)
+}
+
+/// Brings changed attributes of the group itself to its consolidated metadata (v2; v3's has no copy of them).
+pub(crate) fn write_own_attributes(group: &Group, attributes: &Json) -> Result<(), ZarrError> {
+    let (store, key) = (group.store(), join(group.path(), ZMETADATA));
+    if group.format() == Format::V2
+        && let Some(mut document) = node::read_document(store, &key)?
+        && let Some(metadata) = document.get_mut("metadata")
+    {
+        metadata.set(ZATTRS, attributes.clone());
+        node::write_document(store, &key, &document)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(nodes: BTreeMap<String, Stored>) -> Vec<(String, NodeKind)> {
+        let all = Consolidated { nodes };
+        all.below("").map(|(path, kind)| (path.to_owned(), kind)).collect()
+    }
+
+    fn v2(text: &str) -> Result<Vec<(String, NodeKind)>, String> {
+        from_v2(Json::parse(text.as_bytes()).unwrap(), ".zmetadata").map(paths).map_err(Problem::text)
+    }
+
+    fn v3(text: &str) -> Result<Option<Vec<(String, NodeKind)>>, String> {
+        let member = Json::parse(text.as_bytes()).unwrap();
+        from_v3(member, "zarr.json").map(|nodes| nodes.map(paths)).map_err(Problem::text)
+    }
+
+    #[test]
+    fn v2_documents() {
+        let group = r#"{"zarr_format": 2}"#;
+        let text = format!(
+            r#"{{"metadata": {{".zgroup": {group}, ".zattrs": {{"t": 1}}, "x/.zattrs": {{}}, "x/.zgroup": {group}, "x/a/.zarray": {{}}}}, "zarr_consolidated_format": 1}}"#
+        );
+        assert_eq!(v2(&text), Ok(vec![("x".into(), NodeKind::Group), ("x/a".into(), NodeKind::Array)]));
+        for (text, want) in [
+            (r#"{"metadata": {}}"#, "zarr_consolidated_format is missing"),
+            (r#"{"metadata": {}, "zarr_consolidated_format": 2}"#, "expected 1, found 2"),
+            (r#"{"zarr_consolidated_format": 1}"#, "metadata: expected an object, found null"),
+            (r#"{"metadata": {"../x/.zgroup": {}}, "zarr_consolidated_format": 1}"#, "found \"../x\""),
+            (r#"{"metadata": {"/x/.zgroup": {}}, "zarr_consolidated_format": 1}"#, "found \"/x\""),
+            (r#"{"metadata": {"x/zarr.json": {}}, "zarr_consolidated_format": 1}"#, "found \"x/zarr.json\""),
+            ("[]", "zarr_consolidated_format is missing"),
+        ] {
+            let error = v2(text).unwrap_err();
+            assert!(error.contains(want), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn v3_documents() {
+        let node = |kind: &str| format!(r#"{{"zarr_format": 3, "node_type": "{kind}"}}"#);
+        let text = format!(
+            r#"{{"kind": "inline", "metadata": {{"x/a": {}, "x": {}, "x-y": {}}}}}"#,
+            node("array"),
+            node("group"),
+            node("group")
+        );
+        let found = v3(&text).unwrap().unwrap();
+        assert_eq!(found.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["x", "x-y", "x/a"]);
+        assert_eq!(v3("null"), Ok(None));
+        assert_eq!(v3(r#"{"kind": "elsewhere", "metadata": 3}"#), Ok(None));
+        for (text, want) in [
+            (r#"{"kind": "inline"}"#, "expected an object, found null"),
+            (
+                r#"{"kind": "inline", "metadata": {"a": {"zarr_format": 2}}}"#,
+                "a: zarr_format: expected 3, found 2",
+            ),
+            (r#"{"kind": "inline", "metadata": {"a/../b": {}}}"#, "found \"a/../b\""),
+            (r#"{"kind": "inline", "metadata": {"a": 3}}"#, "a: expected an object, found 3"),
+        ] {
+            let error = v3(text).unwrap_err();
+            assert!(error.contains(want), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_below() {
+        let group = r#"{"zarr_format": 3, "node_type": "group"}"#;
+        let names = ["a", "a-b", "a-b/c", "a/b", "a/b/c", "a.b", "ab"];
+        let members: Vec<String> = names.iter().map(|name| format!("\"{name}\": {group}")).collect();
+        let text = format!(r#"{{"kind": "inline", "metadata": {{{}}}}}"#, members.join(", "));
+        let nodes = from_v3(Json::parse(text.as_bytes()).unwrap(), "k").unwrap().unwrap();
+        let mut all = Consolidated { nodes };
+        assert_eq!(all.below("a").map(|(path, _)| path).collect::<Vec<_>>(), ["b", "b/c"]);
+        assert_eq!(all.below("").count(), 7);
+        all.forget("a");
+        assert_eq!(all.below("").map(|(path, _)| path).collect::<Vec<_>>(), ["a-b", "a-b/c", "a.b", "ab"]);
+        assert!(all.get("a").is_none() && all.get("ab").is_some());
+    }
+}

@@ -1,0 +1,288 @@
+//! Names of element types in metadata.
+//!
+//! v3: the core names (`int8` … `complex128`, `r<bits>`) and the extensions that zarr-python writes, `numpy.datetime64`, `numpy.timedelta64`,
+//! `fixed_length_utf32`, `null_terminated_bytes`, `raw_bytes`
+//! (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2: NumPy's type strings.
+
+use crate::error::{Problem, invalid};
+use crate::format::extension::Extension;
+use crate::json::Json;
+use hyperslab_codec::{ByteOrder, DataType, Kind, TimeUnit};
+
+/// The largest element, in bytes. One element is kept in memory as the fill value: metadata of a few bytes must not ask for gigabytes.
+const MAX_ELEMENT: usize = 16 << 20;
+
+/// Every name that v3 metadata may give, for messages.
+const V3_NAMES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, complex64, \
+     complex128, r<bits>, numpy.datetime64, numpy.timedelta64, fixed_length_utf32, null_terminated_bytes, raw_bytes";
+
+/// The type of a v3 `data_type`. In memory its byte order is the machine's: v3 leaves the stored order to the codecs.
+pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
+    let extension = Extension::parse("data_type", json)?;
+    let name = extension.name;
+    let (kind, size) = match name {
+        "bool" => (Kind::Bool, 1),
+        "int8" => (Kind::Int, 1),
+        "int16" => (Kind::Int, 2),
+        "int32" => (Kind::Int, 4),
+        "int64" => (Kind::Int, 8),
+        "uint8" => (Kind::UInt, 1),
+        "uint16" => (Kind::UInt, 2),
+        "uint32" => (Kind::UInt, 4),
+        "uint64" => (Kind::UInt, 8),
+        "float16" => (Kind::Float, 2),
+        "float32" => (Kind::Float, 4),
+        "float64" => (Kind::Float, 8),
+        "complex64" => (Kind::Complex, 8),
+        "complex128" => (Kind::Complex, 16),
+        "numpy.datetime64" | "numpy.timedelta64" => {
+            let unit = time_unit(&extension)?;
+            (if name == "numpy.datetime64" { Kind::DateTime(unit) } else { Kind::TimeDelta(unit) }, 8)
+        }
+        "fixed_length_utf32" => (Kind::Text, length(&extension)?),
+        "null_terminated_bytes" => (Kind::Bytes, length(&extension)?),
+        "raw_bytes" => (Kind::Raw, length(&extension)?),
+        _ => match name
+            .strip_prefix('r')
+            .filter(|bits| !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit()))
+        {
+            Some(bits) => match bits.parse::<usize>() {
+                Ok(bits) if bits > 0 && bits % 8 == 0 => (Kind::Raw, bits / 8),
+                _ => return invalid(format!("data_type: raw bits come in multiples of 8, found \"{name}\"")),
+            },
+            None => {
+                return Err(Problem::Unsupported(format!(
+                    "data type \"{name}\" is not supported (supported: {V3_NAMES})"
+                )));
+            }
+        },
+    };
+    let configured =
+        ["numpy.datetime64", "numpy.timedelta64", "fixed_length_utf32", "null_terminated_bytes", "raw_bytes"];
+    if !configured.contains(&name) {
+        extension.only(&[])?;
+    }
+    DataType::new(kind, size, ByteOrder::NATIVE)
+        .ok_or_else(|| Problem::Invalid(format!("data_type: {name} of {size} bytes is not an element type")))
+        .and_then(|dtype| sized("data_type", dtype))
+}
+
+fn time_unit(extension: &Extension<'_>) -> Result<TimeUnit, Problem> {
+    extension.only(&["unit", "scale_factor"])?;
+    let unit = match extension.require("unit")? {
+        // Both letters for "micro" are in use.
+        Json::String(unit) if unit == "μs" || unit == "µs" => "us",
+        Json::String(unit) => unit,
+        other => return invalid(format!("data_type: unit is text, found {}", other.brief())),
+    };
+    let scale = extension.require("scale_factor")?;
+    scale.as_integer().and_then(|scale| TimeUnit::new(unit, scale)).ok_or_else(|| {
+        Problem::Invalid(format!(
+            "data_type: unit is one of {} with a scale_factor from 1 to 2147483647, found {} and {}",
+            TimeUnit::NAMES.join(", "),
+            Json::from(unit).brief(),
+            scale.brief()
+        ))
+    })
+}
+
+fn length(extension: &Extension<'_>) -> Result<usize, Problem> {
+    extension.only(&["length_bytes"])?;
+    let length = extension.require("length_bytes")?;
+    match length.as_integer::<usize>() {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => invalid(format!("data_type: length_bytes is a positive integer, found {}", length.brief())),
+    }
+}
+
+/// The v3 `data_type` of a type.
+pub(crate) fn to_v3(dtype: DataType) -> Json {
+    let bits = dtype.size() * 8;
+    let length = |name: &str| {
+        Json::from([
+            ("name", name.into()),
+            ("configuration", Json::from([("length_bytes", dtype.size().into())])),
+        ])
+    };
+    let time = |name: &str, unit: TimeUnit| {
+        Json::from([
+            ("name", name.into()),
+            ("configuration", Json::from([("unit", unit.unit.into()), ("scale_factor", unit.scale.into())])),
+        ])
+    };
+    match dtype.kind() {
+        Kind::Bool => "bool".into(),
+        Kind::Int => Json::String(format!("int{bits}")),
+        Kind::UInt => Json::String(format!("uint{bits}")),
+        Kind::Float => Json::String(format!("float{bits}")),
+        Kind::Complex => Json::String(format!("complex{bits}")),
+        Kind::Bytes => length("null_terminated_bytes"),
+        Kind::Text => length("fixed_length_utf32"),
+        Kind::Raw => length("raw_bytes"),
+        Kind::DateTime(unit) => time("numpy.datetime64", unit),
+        Kind::TimeDelta(unit) => time("numpy.timedelta64", unit),
+    }
+}
+
+/// The type of a v2 `dtype`. In memory it has the stored byte order, as in zarr-python.
+pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
+    let name = match json {
+        Json::String(name) => name,
+        Json::Array(_) => {
+            return Err(Problem::Unsupported(format!(
+                "structured data type {} is not supported",
+                json.brief()
+            )));
+        }
+        other => return invalid(format!("dtype: expected NumPy's type string, found {}", other.brief())),
+    };
+    let mut chars = name.chars();
+    let (order, code) = (chars.next(), chars.next());
+    if name == "|O" || name == "O" {
+        return Err(Problem::Unsupported(
+            "object data type \"|O\" (strings or ragged arrays) is not supported".into(),
+        ));
+    }
+    let dtype = name.parse::<DataType>().map_err(|why| match (order, code) {
+        (Some('<' | '>' | '|'), Some('O' | 't' | 'a' | 'c' | 'f' | 'i' | 'u')) => {
+            Problem::Unsupported(format!("data type \"{name}\" is not supported"))
+        }
+        _ => Problem::Invalid(format!("dtype: {why}")),
+    })?;
+    let explicit = if dtype.has_order() { "<>" } else { "<>|" };
+    if !order.is_some_and(|order| explicit.contains(order)) {
+        return invalid(format!("dtype: expected a byte order ('<' or '>') in front, found \"{name}\""));
+    }
+    sized("dtype", dtype)
+}
+
+/// Refuses elements of no bytes, and of absurdly many.
+fn sized(field: &str, dtype: DataType) -> Result<DataType, Problem> {
+    match dtype.size() {
+        0 => invalid(format!("{field}: \"{dtype}\" has no bytes")),
+        1..=MAX_ELEMENT => Ok(dtype),
+        size => Err(Problem::Unsupported(format!(
+            "{field}: elements of {size} bytes are not supported (at most {MAX_ELEMENT})"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn v3_names_round_trip() {
+        for (text, numpy) in [
+            (r#""bool""#, "|b1"),
+            (r#""int8""#, "|i1"),
+            (r#""uint64""#, "<u8"),
+            (r#""float16""#, "<f2"),
+            (r#""complex64""#, "<c8"),
+            (r#""complex128""#, "<c16"),
+            (
+                r#"{"name": "numpy.datetime64", "configuration": {"unit": "us", "scale_factor": 10}}"#,
+                "<M8[10us]",
+            ),
+            (
+                r#"{"name": "numpy.timedelta64", "configuration": {"unit": "generic", "scale_factor": 1}}"#,
+                "<m8",
+            ),
+            (r#"{"name": "fixed_length_utf32", "configuration": {"length_bytes": 12}}"#, "<U3"),
+            (r#"{"name": "null_terminated_bytes", "configuration": {"length_bytes": 5}}"#, "|S5"),
+            (r#"{"name": "raw_bytes", "configuration": {"length_bytes": 7}}"#, "|V7"),
+        ] {
+            let dtype = from_v3(&parse(text)).unwrap();
+            assert_eq!(dtype, numpy.parse::<DataType>().unwrap().with_order(ByteOrder::NATIVE));
+            assert_eq!(to_v3(dtype).to_text(None), text);
+        }
+        assert_eq!(from_v3(&parse(r#"{"name": "int16"}"#)).unwrap().size(), 2);
+        assert_eq!(from_v3(&parse(r#""r24""#)).unwrap().to_string(), "|V3");
+        let micro = r#"{"name": "numpy.datetime64", "configuration": {"unit": "μs", "scale_factor": 1}}"#;
+        assert_eq!(to_v3(from_v3(&parse(micro)).unwrap()).to_text(None), micro.replace('μ', "u"));
+    }
+
+    #[test]
+    fn v3_refusals() {
+        for (text, want) in [
+            (r#""float128""#, "data type \"float128\" is not supported"),
+            (r#""string""#, "data type \"string\" is not supported"),
+            (
+                r#"{"name": "struct", "configuration": {"fields": []}}"#,
+                "data type \"struct\" is not supported",
+            ),
+            (r#""r7""#, "multiples of 8"),
+            (r#""r0""#, "multiples of 8"),
+            (r#""r99999999999999999999999""#, "multiples of 8"),
+            (r#""r34359738368""#, "not an element type"),
+            (r#""r134217736""#, "elements of 16777217 bytes are not supported"),
+            (r#"{"name": "int8", "configuration": {"x": 1}}"#, "\"x\""),
+            (
+                r#"{"name": "fixed_length_utf32", "configuration": {"length_bytes": 13}}"#,
+                "not an element type",
+            ),
+            (
+                r#"{"name": "fixed_length_utf32", "configuration": {"length_bytes": -4}}"#,
+                "positive integer, found -4",
+            ),
+            (r#"{"name": "raw_bytes", "configuration": {"length_bytes": 0}}"#, "positive integer, found 0"),
+            (r#""raw_bytes""#, "length_bytes"),
+            (
+                r#"{"name": "numpy.datetime64", "configuration": {"unit": "week", "scale_factor": 1}}"#,
+                "unit is one of",
+            ),
+            (
+                r#"{"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 0}}"#,
+                "found \"s\" and 0",
+            ),
+            (r#"{"name": "numpy.datetime64", "configuration": {"unit": 3, "scale_factor": 0}}"#, "found 3"),
+            ("3", "data_type"),
+            ("{}", "name"),
+        ] {
+            let text_of = from_v3(&parse(text)).unwrap_err().text();
+            assert!(text_of.contains(want), "{text}: {text_of}");
+        }
+    }
+
+    #[test]
+    fn v2_names() {
+        for name in [
+            "|b1",
+            "|i1",
+            ">i2",
+            "<u8",
+            "<f2",
+            ">f8",
+            ">c16",
+            "|S5",
+            "<U3",
+            ">U3",
+            "|V7",
+            "<M8[ns]",
+            ">m8[10us]",
+        ] {
+            assert_eq!(from_v2(&name.into()).unwrap().numpy(), name);
+        }
+        for (text, want) in [
+            (r#""|O""#, "object data type"),
+            (r#"[["a", "<i4"]]"#, "structured data type"),
+            (r#""<f16""#, "data type \"<f16\" is not supported"),
+            (r#""f4""#, "byte order"),
+            (r#""|f4""#, "byte order"),
+            (r#""=f4""#, "byte order"),
+            (r#""|S0""#, "no bytes"),
+            (r#""|V2147483647""#, "elements of 2147483647 bytes are not supported"),
+            (r#""""#, "dtype"),
+            (r#""<M8[parsec]""#, "dtype"),
+            ("null", "found null"),
+            ("4", "found 4"),
+        ] {
+            let text_of = from_v2(&parse(text)).unwrap_err().text();
+            assert!(text_of.contains(want), "{text}: {text_of}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The v3 form of everything extensible: `"name"`, or `{"name": …, "configuration": {…}, "must_understand": …}`
+//! (<https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#extension-definition>).
+
+use crate::error::{Problem, invalid};
+use crate::json::Json;
+
+/// A named extension point. `must_understand` is not kept: data types, grids, key encodings and codecs
+/// can never be ignored, so an unknown one is refused whatever it says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extension<'a> {
+    /// The metadata field, for messages.
+    pub(crate) field: &'a str,
+    /// The extension's name.
+    pub(crate) name: &'a str,
+    /// Its configuration, an object.
+    pub(crate) configuration: Option<&'a Json>,
+}
+
+impl<'a> Extension<'a> {
+    /// Parses either form.
+    pub(crate) fn parse(field: &'a str, json: &'a Json) -> Result<Self, Problem> {
+        let members = match json {
+            Json::String(name) => return Ok(Extension { field, name, configuration: None }),
+            Json::Object(members) => members,
+            other => {
+                return invalid(format!(
+                    "{field}: expected a name or an object with a name, found {}",
+                    other.brief()
+                ));
+            }
+        };
+        let (mut name, mut configuration) = (None, None);
+        for (key, value) in members {
+            match (key.as_str(), value) {
+                ("name", Json::String(text)) => name = Some(text.as_str()),
+                ("configuration", Json::Object(_)) => configuration = Some(value),
+                ("must_understand", Json::Bool(_)) => {}
+                ("name", other) => return invalid(format!("{field}: name is text, found {}", other.brief())),
+                ("configuration", other) => {
+                    return invalid(format!("{field}: configuration is an object, found {}", other.brief()));
+                }
+                ("must_understand", other) => {
+                    return invalid(format!(
+                        "{field}: must_understand is true or false, found {}",
+                        other.brief()
+                    ));
+                }
+                _ => {
+                    return invalid(format!(
+                        "{field}: expected name, configuration and must_understand, found {}",
+                        Json::from(key.as_str()).brief()
+                    ));
+                }
+            }
+        }
+        match name {
+            Some(name) => Ok(Extension { field, name, configuration }),
+            None => invalid(format!("{field}: the name is missing in {}", json.brief())),
+        }
+    }
+
+    /// The value of a configuration member.
+    pub(crate) fn get(&self, member: &str) -> Option<&'a Json> {
+        self.configuration.and_then(|configuration| configuration.get(member))
+    }
+
+    /// The value of a configuration member that must be there.
+    pub(crate) fn require(&self, member: &str) -> Result<&'a Json, Problem> {
+        self.get(member).ok_or_else(|| {
+            Problem::Invalid(format!("{}: the configuration of \"{}\" lacks {member}", self.field, self.name))
+        })
+    }
+
+    /// Refuses configuration members other than these: they would change the meaning in a way that is not known here.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
+        let members = self.configuration.and_then(Json::as_object).unwrap_or_default();
+        match members.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some((key, _)) => invalid(format!(
+                "{}: the configuration of \"{}\" has an unknown member {}",
+                self.field,
+                self.name,
+                Json::from(key.as_str()).brief()
+            )),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Zarr v2: `.zarray` (<https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html>).
+//!
+//! ```json
+//! {"shape": [4, 5], "chunks": [2, 2], "dtype": "<f4", "fill_value": 0.0, "order": "C", "filters": null,
+//!  "dimension_separator": ".", "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}
+//! ```
+//!
+//! Unknown fields are ignored, as the format has always been read. `compressor`, `filters` and `dimension_separator` may be absent.
+
+use crate::error::{Problem, invalid};
+use crate::json::Json;
+use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, sizes};
+use crate::spec::{ArraySpec, Choice};
+use crate::{Format, KeyEncoding, dtypes, fill};
+use hyperslab_codec::{Codec, registry};
+use std::sync::Arc;
+
+/// The attribute in which xarray keeps the names of axes.
+const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
+
+/// Checks that this is the document of a v2 array or group.
+pub(crate) fn check_format(document: &Json) -> Result<(), Problem> {
+    if !matches!(document, Json::Object(_)) {
+        return invalid(format!("expected an object, found {}", document.brief()));
+    }
+    match require(document, "zarr_format")? {
+        format if format.as_integer() == Some(2u8) => Ok(()),
+        other => invalid(format!("zarr_format: expected 2, found {}", other.brief())),
+    }
+}
+
+/// Parses `.zarray`. The attributes come from `.zattrs`.
+pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Problem> {
+    check_format(document)?;
+    let shape = sizes("shape", require(document, "shape")?)?;
+    let chunk = chunk_sizes("chunks", require(document, "chunks")?, &shape)?;
+    let dtype = dtypes::from_v2(require(document, "dtype")?)?;
+    let fill = match require(document, "fill_value")? {
+        Json::Null => None,
+        value => Some(fill::parse(dtype, value, Format::V2)?),
+    };
+    let fortran = match require(document, "order")?.as_str() {
+        Some("C") => false,
+        Some("F") => true,
+        _ => {
+            return invalid(format!(
+                "order: expected \"C\" or \"F\", found {}",
+                require(document, "order")?.brief()
+            ));
+        }
+    };
+    let filters = match document.get("filters") {
+        None | Some(Json::Null) => Vec::new(),
+        Some(Json::Array(filters)) => filters.clone(),
+        Some(other) => return invalid(format!("filters: expected null or a list, found {}", other.brief())),
+    };
+    let compressors = match document.get("compressor") {
+        None | Some(Json::Null) => Vec::new(),
+        Some(compressor @ Json::Object(_)) => vec![compressor.clone()],
+        Some(other) => {
+            return invalid(format!("compressor: expected null or an object, found {}", other.brief()));
+        }
+    };
+    let mut codecs = Vec::new();
+    for (field, list) in [("filters", &filters), ("compressor", &compressors)] {
+        for json in list {
+            codecs.push(codec(field, json, dtype.size())?);
+        }
+    }
+    let separator = match document.get("dimension_separator") {
+        None => '.',
+        Some(json) => separator("dimension_separator", json)?,
+    };
+    let rank = shape.len();
+    Ok(Metadata {
+        format: Format::V2,
+        dtype,
+        chunk,
+        stored: dtype.order(),
+        order: if fortran { (0..rank).rev().collect() } else { (0..rank).collect() },
+        codecs,
+        fill,
+        keys: KeyEncoding::V2 { separator },
+        dimension_names: dimension_names(&attributes, rank),
+        shape,
+        attributes,
+        filters,
+        serializer: None,
+        compressors,
+        document: document.clone(),
+    })
+}
+
+fn codec(field: &str, json: &Json, element: usize) -> Result<Arc<dyn Codec>, Problem> {
+    let value = json.to_serde().map_err(|error| Problem::Invalid(format!("{field}: {}", error.why)))?;
+    registry::from_v2(&value, element).map_err(|error| codec_problem(field, error))
+}
+
+/// xarray's names of the axes; anything else under that name is an attribute like any other.
+fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>> {
+    let names = attributes.get(DIMENSIONS)?.as_array()?;
+    let names: Vec<Option<String>> =
+        names.iter().map(|name| name.as_str().map(|name| Some(name.to_owned()))).collect::<Option<_>>()?;
+    (names.len() == rank).then_some(names)
+}
+
+/// The documents of a new array: `.zarray` and `.zattrs`.
+pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
+    if spec.serializer != Choice::Auto {
+        return invalid("serializer: Zarr v2 has none");
+    }
+    let separator = match spec.key_encoding {
+        None => '.',
+        Some(KeyEncoding::V2 { separator }) => separator,
+        Some(KeyEncoding::Default { .. }) => {
+            return invalid("chunk_key_encoding: Zarr v2 has only \"v2\", found \"default\"");
+        }
+    };
+    let normalized = |field: &str, list: &[Json]| -> Result<Vec<Json>, Problem> {
+        list.iter()
+            .map(|json| {
+                let codec = codec(field, json, spec.dtype.size())?;
+                match codec.to_v2() {
+                    Some(value) => Ok(Json::from(&value)),
+                    None => invalid(format!("{field}: Zarr v2 has no codec \"{}\"", codec.name())),
+                }
+            })
+            .collect()
+    };
+    let filters = match &spec.filters {
+        Choice::Auto => Json::Null,
+        Choice::Set(list) if list.is_empty() => Json::Null,
+        Choice::Set(list) => Json::Array(normalized("filters", list)?),
+    };
+    let compressor = match &spec.compressors {
+        Choice::Auto => Json::from([("id", "zstd".into()), ("level", 0u32.into())]),
+        Choice::Set(list) if list.len() > 1 => {
+            return invalid(format!("compressors: Zarr v2 has one at most, found {}", list.len()));
+        }
+        Choice::Set(list) => normalized("compressor", list)?.pop().unwrap_or(Json::Null),
+    };
+    let mut attributes = spec.attributes.clone();
+    if let Some(names) = &spec.dimension_names {
+        if names.len() != spec.shape.len() {
+            return invalid(format!(
+                "dimension_names: expected {} names, found {}",
+                spec.shape.len(),
+                names.len()
+            ));
+        }
+        let names: Option<Vec<Json>> = names.iter().map(|name| name.as_deref().map(Json::from)).collect();
+        match names {
+            Some(names) => attributes.set(DIMENSIONS, Json::Array(names)),
+            None => return invalid("dimension_names: Zarr v2 cannot leave a dimension without a name"),
+        }
+    }
+    let document = Json::from([
+        ("shape", spec.shape_json()),
+        ("chunks", spec.chunk_json()?),
+        ("dtype", Json::String(spec.dtype.numpy())),
+        ("fill_value", spec.fill_json()?),
+        ("order", if spec.fortran_order { "F".into() } else { "C".into() }),
+        ("filters", filters),
+        ("dimension_separator", Json::String(separator.into())),
+        ("compressor", compressor),
+        ("zarr_format", 2u32.into()),
+    ]);
+    Ok((document, attributes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_text(text: &str) -> Result<Metadata, String> {
+        parse(&Json::parse(text.as_bytes()).unwrap(), Json::object()).map_err(Problem::text)
+    }
+
+    const PLAIN: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": ">f4", "fill_value": "NaN", "order": "F", "filters": null, "dimension_separator": "/", "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}"#;
+
+    #[test]
+    fn what_zarr_python_writes() {
+        let metadata = parse_text(PLAIN).unwrap();
+        assert_eq!(metadata.shape.as_slice(), [4, 5]);
+        assert_eq!(metadata.chunk.as_slice(), [2, 2]);
+        assert_eq!(metadata.dtype.numpy(), ">f4");
+        assert_eq!(metadata.stored, hyperslab_codec::ByteOrder::Big);
+        assert_eq!(metadata.order, [1, 0]);
+        assert_eq!(metadata.fill.as_deref(), Some(&0x7fc0_0000u32.to_be_bytes()[..]));
+        assert_eq!(metadata.keys, KeyEncoding::V2 { separator: '/' });
+        assert_eq!(metadata.codecs.len(), 1);
+        let compressor = r#"{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}"#;
+        let blosc = parse_text(&PLAIN.replace(r#"{"id": "zstd", "level": 0}"#, compressor)).unwrap();
+        assert_eq!(blosc.codecs[0].name(), "blosc");
+    }
+
+    #[test]
+    fn fields_that_may_be_absent_or_extra() {
+        let text = r#"{"shape": [], "chunks": [], "dtype": "|b1", "fill_value": null, "order": "C", "zarr_format": 2, "extra": [1]}"#;
+        let metadata = parse_text(text).unwrap();
+        assert_eq!(metadata.keys, KeyEncoding::V2 { separator: '.' });
+        assert!(metadata.codecs.is_empty() && metadata.fill.is_none());
+        let filters = PLAIN.replace("\"filters\": null", r#""filters": [{"id": "crc32c"}]"#);
+        let names: Vec<_> = parse_text(&filters).unwrap().codecs.iter().map(|codec| codec.name()).collect();
+        assert_eq!(names, ["crc32c", "zstd"]);
+        assert_eq!(
+            parse_text(&PLAIN.replace("\"filters\": null", "\"filters\": []")).unwrap().codecs.len(),
+            1
+        );
+        let zero = PLAIN.replace("[4, 5]", "[0, 5]").replace("[2, 2]", "[0, 2]");
+        assert_eq!(parse_text(&zero).unwrap().chunk.as_slice(), [1, 2]);
+    }
+
+    #[test]
+    fn xarray_names_of_axes() {
+        let document = Json::parse(PLAIN.as_bytes()).unwrap();
+        let names =
+            |text: &str| parse(&document, Json::parse(text.as_bytes()).unwrap()).unwrap().dimension_names;
+        assert_eq!(
+            names(r#"{"_ARRAY_DIMENSIONS": ["y", "x"]}"#),
+            Some(vec![Some("y".into()), Some("x".into())])
+        );
+        for other in [
+            r#"{"_ARRAY_DIMENSIONS": ["y"]}"#,
+            r#"{"_ARRAY_DIMENSIONS": ["y", 1]}"#,
+            r#"{"_ARRAY_DIMENSIONS": "yx"}"#,
+            "{}",
+        ] {
+            assert_eq!(names(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn documents_that_are_refused() {
+        for (from, to, want) in [
+            ("\"zarr_format\": 2", "\"zarr_format\": 3", "zarr_format: expected 2, found 3"),
+            (", \"zarr_format\": 2", "", "zarr_format is missing"),
+            ("\"shape\": [4, 5], ", "", "shape is missing"),
+            ("\"chunks\": [2, 2], ", "", "chunks is missing"),
+            ("\"dtype\": \">f4\", ", "", "dtype is missing"),
+            ("\"fill_value\": \"NaN\", ", "", "fill_value is missing"),
+            ("\"order\": \"F\", ", "", "order is missing"),
+            ("[4, 5]", "[4, -5]", "shape: axis 1: expected an integer from 0 to 2⁶³ - 1, found -5"),
+            ("[4, 5]", "[4, 5.0]", "found 5.0"),
+            ("[4, 5]", "[4, 9223372036854775808]", "found 9223372036854775808"),
+            ("[4, 5]", "[4, 1e3]", "found 1e3"),
+            ("[4, 5]", "[4, true]", "found true"),
+            ("[4, 5]", "[4, null]", "found null"),
+            ("[4, 5]", "20", "shape: expected a list of integers, found 20"),
+            ("[4, 5]", "{\"0\": 4}", "expected a list"),
+            ("[2, 2]", "[2]", "chunks: expected 2 axes as in shape, found 1"),
+            ("[2, 2]", "[2, 2, 2]", "found 3"),
+            ("[2, 2]", "[2, 0]", "chunks: axis 1: expected a positive integer, found 0"),
+            ("[2, 2]", "[2, -1]", "chunks: axis 1"),
+            ("[2, 2]", "[2, [1, 1]]", "chunks: axis 1"),
+            ("[2, 2]", "false", "chunks: expected a list"),
+            ("\">f4\"", "\">f5\"", "data type \">f5\" is not supported"),
+            ("\">f4\"", "\"|O\"", "object data type"),
+            ("\">f4\"", "[[\"a\", \"<f4\"]]", "structured data type"),
+            (
+                "\"NaN\"",
+                "\"many\"",
+                "fill_value: expected a number, \"NaN\", \"Infinity\" or \"-Infinity\", found \"many\"",
+            ),
+            ("\"order\": \"F\"", "\"order\": \"A\"", "order: expected \"C\" or \"F\", found \"A\""),
+            ("\"order\": \"F\"", "\"order\": null", "found null"),
+            ("\"filters\": null", "\"filters\": {}", "filters: expected null or a list, found {}"),
+            ("\"filters\": null", "\"filters\": [3]", "filters: "),
+            (
+                "\"filters\": null",
+                "\"filters\": [{\"id\": \"delta\", \"dtype\": \"<f4\"}]",
+                "filters: codec \"delta\" is not supported",
+            ),
+            ("\"filters\": null", "\"filters\": [{}]", "filters: "),
+            (
+                "{\"id\": \"zstd\", \"level\": 0}",
+                "\"zstd\"",
+                "compressor: expected null or an object, found \"zstd\"",
+            ),
+            (
+                "{\"id\": \"zstd\", \"level\": 0}",
+                "{\"id\": \"bz2\"}",
+                "compressor: codec \"bz2\" is not supported",
+            ),
+            ("\"level\": 0", "\"level\": NaN", "compressor: "),
+            ("\"level\": 0", "\"level\": \"high\"", "compressor: "),
+            ("\"/\"", "\"-\"", "dimension_separator: expected \"/\" or \".\", found \"-\""),
+            ("\"/\"", "null", "dimension_separator"),
+        ] {
+            assert!(PLAIN.contains(from), "{from}");
+            let error = parse_text(&PLAIN.replace(from, to)).unwrap_err();
+            assert!(error.contains(want), "{to}: {error}");
+        }
+        for text in ["null", "[]", "3", "\"x\"", "{}"] {
+            assert!(parse_text(text).is_err(), "{text}");
+        }
+        let axes = format!("[{}]", vec!["1"; 65].join(", "));
+        let error = parse_text(&PLAIN.replace("[4, 5]", &axes)).unwrap_err();
+        assert!(error.contains("at most 64 axes, found 65"), "{error}");
+    }
+
+    #[test]
+    fn new_documents() {
+        let mut spec = ArraySpec::new(Format::V2, &[4, 5], ">f4".parse().unwrap());
+        spec.chunks = Some([2, 2].into_iter().collect());
+        spec.fill = Some(f32::NAN.to_be_bytes().to_vec());
+        spec.fortran_order = true;
+        spec.key_encoding = Some(KeyEncoding::V2 { separator: '/' });
+        spec.dimension_names = Some(vec![Some("y".into()), Some("x".into())]);
+        let (document, attributes) = document(&spec).unwrap();
+        assert_eq!(document.to_text(None), PLAIN);
+        assert_eq!(attributes.to_text(None), r#"{"_ARRAY_DIMENSIONS": ["y", "x"]}"#);
+
+        let refused = |change: &dyn Fn(&mut ArraySpec)| {
+            let mut spec = spec.clone();
+            change(&mut spec);
+            super::document(&spec).unwrap_err().text()
+        };
+        let zlib = || Json::from([("id", "zlib".into()), ("level", 1u32.into())]);
+        assert!(refused(&|s| s.serializer = Choice::Set("bytes".into())).contains("serializer"));
+        assert!(
+            refused(&|s| s.key_encoding = Some(KeyEncoding::Default { separator: '/' }))
+                .contains("chunk_key_encoding")
+        );
+        assert!(
+            refused(&|s| s.compressors = Choice::Set(vec![zlib(), zlib()])).contains("one at most, found 2")
+        );
+        assert!(refused(&|s| s.compressors = Choice::Set(vec!["zlib".into()])).contains("compressor"));
+        assert!(refused(&|s| s.dimension_names = Some(vec![None, None])).contains("without a name"));
+        assert!(refused(&|s| s.dimension_names = Some(vec![None])).contains("expected 2 names, found 1"));
+        assert!(refused(&|s| s.chunks = Some([0, 2].into_iter().collect())).contains("positive integers"));
+        assert!(refused(&|s| s.chunks = Some([2].into_iter().collect())).contains("expected 2 axes"));
+        assert!(refused(&|s| s.fill = Some(vec![0])).contains("expected 4 bytes"));
+        let with = |change: &dyn Fn(&mut ArraySpec)| {
+            let mut spec = spec.clone();
+            change(&mut spec);
+            super::document(&spec).unwrap().0
+        };
+        let none = with(&|s| s.compressors = Choice::Set(Vec::new()));
+        assert_eq!(none.get("compressor"), Some(&Json::Null));
+        let both = with(&|s| {
+            s.compressors = Choice::Set(vec![zlib()]);
+            s.filters = Choice::Set(vec![Json::from([("id", "crc32c".into())])]);
+        });
+        assert_eq!(both.get("compressor"), Some(&zlib()));
+        assert_eq!(both.get("filters").and_then(Json::as_array).map(<[_]>::len), Some(1));
+        assert_eq!(with(&|s| s.fill = None).get("fill_value"), Some(&Json::Null));
+    }
+}

@@ -1,0 +1,328 @@
+//! Zarr v3: `zarr.json` (<https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html>).
+//!
+//! ```json
+//! {"shape": [4, 5], "data_type": "float32",
+//!  "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
+//!  "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 0.0,
+//!  "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
+//!  "attributes": {}, "dimension_names": ["y", null], "zarr_format": 3, "node_type": "array", "storage_transformers": []}
+//! ```
+//!
+//! Whatever is not known is refused by name, except fields whose value is an object with `"must_understand": false`.
+
+use super::extension::Extension;
+use crate::error::{Problem, invalid};
+use crate::json::Json;
+use crate::metadata::{Metadata, attributes, chunk_sizes, codec_problem, require, separator, sizes};
+use crate::spec::{ArraySpec, Choice};
+use crate::{Format, KeyEncoding, dtypes, fill};
+use hyperslab_array::Dims;
+use hyperslab_codec::registry::{self, Parsed};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType};
+use std::sync::Arc;
+
+const ARRAY_FIELDS: [&str; 11] = [
+    "zarr_format",
+    "node_type",
+    "data_type",
+    "shape",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "fill_value",
+    "codecs",
+    "attributes",
+    "storage_transformers",
+    "dimension_names",
+];
+
+/// `consolidated_metadata` is no part of the specification; zarr-python writes it, with `"must_understand": false` or as `null`.
+const GROUP_FIELDS: [&str; 4] = ["zarr_format", "node_type", "attributes", "consolidated_metadata"];
+
+/// What kind of node a `zarr.json` describes.
+pub(crate) fn is_array(document: &Json) -> Result<bool, Problem> {
+    if !matches!(document, Json::Object(_)) {
+        return invalid(format!("expected an object, found {}", document.brief()));
+    }
+    match require(document, "zarr_format")? {
+        format if format.as_integer() == Some(3u8) => {}
+        other => return invalid(format!("zarr_format: expected 3, found {}", other.brief())),
+    }
+    match require(document, "node_type")? {
+        Json::String(kind) if kind == "array" => Ok(true),
+        Json::String(kind) if kind == "group" => Ok(false),
+        other => invalid(format!("node_type: expected \"array\" or \"group\", found {}", other.brief())),
+    }
+}
+
+/// Checks the `zarr.json` of a group and gives its attributes.
+pub(crate) fn parse_group(document: &Json) -> Result<Json, Problem> {
+    if is_array(document)? {
+        return invalid("node_type: expected \"group\", found \"array\"");
+    }
+    known_fields(document, &GROUP_FIELDS)?;
+    attributes(document.get("attributes"))
+}
+
+fn known_fields(document: &Json, known: &[&str]) -> Result<(), Problem> {
+    for (name, value) in document.as_object().unwrap_or_default() {
+        if !known.contains(&name.as_str()) && value.get("must_understand") != Some(&Json::Bool(false)) {
+            return Err(Problem::Unsupported(format!(
+                "field {} is not known, and not marked \"must_understand\": false",
+                Json::from(name.as_str()).brief()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Parses the `zarr.json` of an array.
+pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
+    if !is_array(document)? {
+        return invalid("node_type: expected \"array\", found \"group\"");
+    }
+    known_fields(document, &ARRAY_FIELDS)?;
+    let shape = sizes("shape", require(document, "shape")?)?;
+    let dtype = dtypes::from_v3(require(document, "data_type")?)?;
+    let chunk = chunk_grid(require(document, "chunk_grid")?, &shape)?;
+    let keys = key_encoding(require(document, "chunk_key_encoding")?)?;
+    let fill = fill::parse(dtype, require(document, "fill_value")?, Format::V3)?;
+    match document.get("storage_transformers") {
+        None | Some(Json::Null) => {}
+        Some(Json::Array(transformers)) => {
+            if let Some(first) = transformers.first() {
+                let name = Extension::parse("storage_transformers", first)?.name;
+                return Err(Problem::Unsupported(format!("storage transformer \"{name}\" is not supported")));
+            }
+        }
+        Some(other) => {
+            return invalid(format!("storage_transformers: expected a list, found {}", other.brief()));
+        }
+    }
+    let codecs = Codecs::parse(require(document, "codecs")?, dtype, shape.len())?;
+    Ok(Metadata {
+        format: Format::V3,
+        dimension_names: dimension_names(document.get("dimension_names"), shape.len())?,
+        shape,
+        dtype,
+        chunk,
+        stored: codecs.stored,
+        order: codecs.order,
+        codecs: codecs.bytes_to_bytes,
+        fill: Some(fill),
+        keys,
+        attributes: attributes(document.get("attributes"))?,
+        filters: codecs.filters,
+        serializer: Some(codecs.serializer),
+        compressors: codecs.compressors,
+        document: document.clone(),
+    })
+}
+
+fn chunk_grid(json: &Json, shape: &[u64]) -> Result<Dims, Problem> {
+    let grid = Extension::parse("chunk_grid", json)?;
+    if grid.name != "regular" {
+        return Err(Problem::Unsupported(format!(
+            "chunk grid \"{}\" is not supported (supported: regular)",
+            grid.name
+        )));
+    }
+    grid.only(&["chunk_shape"])?;
+    chunk_sizes("chunk_grid: chunk_shape", grid.require("chunk_shape")?, shape)
+}
+
+fn key_encoding(json: &Json) -> Result<KeyEncoding, Problem> {
+    // Early v3 writers put the separator beside the name.
+    let mut moved = json.clone();
+    let beside = moved.remove("separator");
+    let encoding = Extension::parse("chunk_key_encoding", &moved)?;
+    let make: fn(char) -> KeyEncoding = match encoding.name {
+        "default" => |separator| KeyEncoding::Default { separator },
+        "v2" => |separator| KeyEncoding::V2 { separator },
+        name => {
+            return Err(Problem::Unsupported(format!(
+                "chunk key encoding \"{name}\" is not supported (supported: default, v2)"
+            )));
+        }
+    };
+    encoding.only(&["separator"])?;
+    match encoding.get("separator").or(beside.as_ref()) {
+        Some(json) => Ok(make(separator("chunk_key_encoding: separator", json)?)),
+        None => Ok(make(if encoding.name == "default" { '/' } else { '.' })),
+    }
+}
+
+fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option<String>>>, Problem> {
+    let names = match json {
+        None | Some(Json::Null) => return Ok(None),
+        Some(Json::Array(names)) => names,
+        Some(other) => return invalid(format!("dimension_names: expected a list, found {}", other.brief())),
+    };
+    if names.len() != rank {
+        return invalid(format!(
+            "dimension_names: expected {rank} names, one per axis, found {}",
+            names.len()
+        ));
+    }
+    let names = names.iter().map(|name| match name {
+        Json::Null => Ok(None),
+        Json::String(name) => Ok(Some(name.clone())),
+        other => invalid(format!("dimension_names: expected text or null, found {}", other.brief())),
+    });
+    names.collect::<Result<_, _>>().map(Some)
+}
+
+/// The codecs of an array: any number of transpositions, `bytes`, any number of compressors and checksums.
+struct Codecs {
+    order: Vec<usize>,
+    stored: ByteOrder,
+    bytes_to_bytes: Vec<Arc<dyn Codec>>,
+    filters: Vec<Json>,
+    serializer: Json,
+    compressors: Vec<Json>,
+}
+
+impl Codecs {
+    fn parse(json: &Json, dtype: DataType, rank: usize) -> Result<Self, Problem> {
+        let Some(list) = json.as_array() else {
+            return invalid(format!("codecs: expected a list, found {}", json.brief()));
+        };
+        let mut order: Vec<usize> = (0..rank).collect();
+        let (mut filters, mut bytes, mut bytes_to_bytes, mut compressors) =
+            (Vec::new(), None, Vec::new(), Vec::new());
+        for json in list {
+            let name = Extension::parse("codecs", json)?.name;
+            match codec(json, dtype.size())? {
+                Parsed::Transpose(_) if bytes.is_some() => {
+                    return invalid(format!(
+                        "codecs: \"{name}\" works on arrays; it cannot come after \"bytes\""
+                    ));
+                }
+                Parsed::Transpose(transpose) => {
+                    let composed: Option<Vec<usize>> =
+                        transpose.order.iter().map(|axis| order.get(*axis).copied()).collect();
+                    order = match composed {
+                        Some(composed) if composed.len() == rank => composed,
+                        _ => {
+                            return invalid(format!(
+                                "codecs: \"{name}\": expected an order of the array's {rank} axes, found {:?}",
+                                transpose.order
+                            ));
+                        }
+                    };
+                    filters.push(json.clone());
+                }
+                Parsed::Bytes(_) if bytes.is_some() => {
+                    return invalid(format!("codecs: \"{name}\" is there twice"));
+                }
+                Parsed::Bytes(codec) => bytes = Some((codec, json.clone())),
+                Parsed::Compressor(_) if bytes.is_none() => {
+                    return invalid(format!(
+                        "codecs: \"{name}\" works on bytes; it must come after \"bytes\""
+                    ));
+                }
+                Parsed::Compressor(codec) => {
+                    bytes_to_bytes.push(codec);
+                    compressors.push(json.clone());
+                }
+            }
+        }
+        let Some((codec, serializer)) = bytes else {
+            return invalid("codecs: expected a codec from array to bytes (\"bytes\"), found none");
+        };
+        let stored = match codec.endian {
+            Some(order) => order,
+            None if dtype.has_order() => {
+                return invalid(format!("codecs: \"bytes\" needs \"endian\" for elements of type {dtype}"));
+            }
+            None => ByteOrder::NATIVE,
+        };
+        Ok(Codecs { order, stored, bytes_to_bytes, filters, serializer, compressors })
+    }
+}
+
+fn codec(json: &Json, element: usize) -> Result<Parsed, Problem> {
+    let extension = Extension::parse("codecs", json)?;
+    let configuration = match extension.configuration.map(Json::to_serde) {
+        None => None,
+        Some(Ok(configuration)) => Some(configuration),
+        Some(Err(error)) => return invalid(format!("codecs: \"{}\": {}", extension.name, error.why)),
+    };
+    registry::from_v3(extension.name, configuration.as_ref(), element)
+        .map_err(|error| codec_problem("codecs", error))
+}
+
+/// The document of a new array, and its attributes.
+pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
+    let mut codecs = Vec::new();
+    match &spec.filters {
+        Choice::Auto if spec.fortran_order && spec.shape.len() > 1 => {
+            let reversed = (0..spec.shape.len()).rev().map(Json::from).collect();
+            let order = Json::from([("order", Json::Array(reversed))]);
+            codecs.push(Json::from([("name", "transpose".into()), ("configuration", order)]));
+        }
+        Choice::Auto => {}
+        Choice::Set(_) if spec.fortran_order => {
+            return invalid(
+                "order: with explicit filters, give a \"transpose\" filter instead of order \"F\"",
+            );
+        }
+        Choice::Set(list) => codecs.extend(list.iter().cloned()),
+    }
+    codecs.push(match &spec.serializer {
+        Choice::Set(serializer) => serializer.clone(),
+        Choice::Auto => {
+            let endian = spec.dtype.has_order().then_some(ByteOrder::NATIVE);
+            Json::from(&BytesCodec { endian }.to_v3())
+        }
+    });
+    match &spec.compressors {
+        Choice::Auto => {
+            let level = Json::from([("level", 0u32.into()), ("checksum", false.into())]);
+            codecs.push(Json::from([("name", "zstd".into()), ("configuration", level)]));
+        }
+        Choice::Set(list) => codecs.extend(list.iter().cloned()),
+    }
+    // With every setting spelled out, so that what a default means cannot change later.
+    let codecs = codecs.iter().map(|json| normalized(json, spec.dtype.size())).collect::<Result<_, _>>()?;
+    let (name, separator) = match spec.key_encoding {
+        None => ("default", '/'),
+        Some(KeyEncoding::Default { separator }) => ("default", separator),
+        Some(KeyEncoding::V2 { separator }) => ("v2", separator),
+    };
+    let named = |name: &str, member: &str, value: Json| {
+        Json::from([("name", name.into()), ("configuration", Json::from([(member, value)]))])
+    };
+    let mut document = Json::from([
+        ("shape", spec.shape_json()),
+        ("data_type", dtypes::to_v3(spec.dtype)),
+        ("chunk_grid", named("regular", "chunk_shape", spec.chunk_json()?)),
+        ("chunk_key_encoding", named(name, "separator", Json::String(separator.into()))),
+        ("fill_value", spec.fill_json()?),
+        ("codecs", Json::Array(codecs)),
+        ("attributes", spec.attributes.clone()),
+    ]);
+    if let Some(names) = &spec.dimension_names {
+        let names = names.iter().map(|name| name.as_deref().map_or(Json::Null, Json::from)).collect();
+        document.set("dimension_names", Json::Array(names));
+    }
+    document.set("zarr_format", 3u32.into());
+    document.set("node_type", "array".into());
+    document.set("storage_transformers", Json::Array(Vec::new()));
+    Ok((document, spec.attributes.clone()))
+}
+
+fn normalized(json: &Json, element: usize) -> Result<Json, Problem> {
+    let value = match codec(json, element)? {
+        Parsed::Transpose(codec) => codec.to_v3(),
+        Parsed::Bytes(codec) => codec.to_v3(),
+        Parsed::Compressor(codec) => match codec.to_v3() {
+            Some(value) => value,
+            None => return invalid(format!("codecs: Zarr v3 has no codec \"{}\"", codec.name())),
+        },
+    };
+    Ok(Json::from(&value))
+}
+
+#[cfg(test)]
+#[path = "v3_tests.rs"]
+mod tests;

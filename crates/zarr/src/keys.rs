@@ -1,0 +1,192 @@
+//! Keys of chunks: indices ⇄ the names of objects.
+//!
+//! | encoding | array `a`, chunk (1, 20) | 0-dimensional |
+//! |---|---|---|
+//! | v3 default, `/` | `a/c/1/20` | `a/c` |
+//! | v3 default, `.` | `a/c.1.20` | `a/c` |
+//! | v2, `.` | `a/1.20` | `a/0` |
+//! | v2, `/` | `a/1/20` | `a/0` |
+
+use hyperslab_array::{ChunkLocator, Dims, Location};
+use hyperslab_store::StoreError;
+
+/// How the indices of a chunk become its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyEncoding {
+    /// v3's `default`: a `c`, then the indices.
+    Default {
+        /// `/` or `.`
+        separator: char,
+    },
+    /// `v2`, the one of v2 arrays: the indices only.
+    V2 {
+        /// `.` or `/`
+        separator: char,
+    },
+}
+
+impl KeyEncoding {
+    /// The separator.
+    pub fn separator(self) -> char {
+        match self {
+            KeyEncoding::Default { separator } | KeyEncoding::V2 { separator } => separator,
+        }
+    }
+
+    /// Appends the key of a chunk, relative to the array. Allocates nothing but room in `key`.
+    pub fn write(self, chunk: &[u64], key: &mut String) {
+        match self {
+            KeyEncoding::Default { separator } => {
+                key.push('c');
+                for index in chunk {
+                    key.push(separator);
+                    push_decimal(*index, key);
+                }
+            }
+            KeyEncoding::V2 { .. } if chunk.is_empty() => key.push('0'),
+            KeyEncoding::V2 { separator } => {
+                for (axis, index) in chunk.iter().enumerate() {
+                    if axis > 0 {
+                        key.push(separator);
+                    }
+                    push_decimal(*index, key);
+                }
+            }
+        }
+    }
+
+    /// The chunk of a key relative to the array, which has `rank` axes; `None` where it is no chunk's.
+    pub fn parse(self, key: &str, rank: usize) -> Option<Dims> {
+        let indices = match self {
+            KeyEncoding::Default { .. } if rank == 0 => return (key == "c").then(Dims::new),
+            KeyEncoding::V2 { .. } if rank == 0 => return (key == "0").then(Dims::new),
+            KeyEncoding::Default { separator } => key.strip_prefix('c')?.strip_prefix(separator)?,
+            KeyEncoding::V2 { .. } => key,
+        };
+        let mut chunk = Dims::new();
+        for index in indices.split(self.separator()) {
+            // No other spelling of the number is this chunk's key.
+            let canonical =
+                index == "0" || (!index.starts_with('0') && index.bytes().all(|b| b.is_ascii_digit()));
+            if !canonical || chunk.len() == rank {
+                return None;
+            }
+            chunk.push(index.parse().ok()?);
+        }
+        (chunk.len() == rank).then_some(chunk)
+    }
+}
+
+fn push_decimal(number: u64, text: &mut String) {
+    let mut digits = [0u8; 20];
+    let (mut rest, mut used) = (number, 0);
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        used += 1;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    text.extend(digits.iter().skip(digits.len() - used).map(|digit| char::from(*digit)));
+}
+
+/// Finds the chunks of a Zarr array: each is an object of its own.
+#[derive(Debug)]
+pub(crate) struct ChunkKeys {
+    /// The array's path and a slash; empty for the root.
+    prefix: String,
+    encoding: KeyEncoding,
+}
+
+impl ChunkKeys {
+    pub(crate) fn new(path: &str, encoding: KeyEncoding) -> Self {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+        ChunkKeys { prefix, encoding }
+    }
+}
+
+impl ChunkLocator for ChunkKeys {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+        key.push_str(&self.prefix);
+        self.encoding.write(chunk, key);
+        Ok(Location::Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ENCODINGS: [KeyEncoding; 4] = [
+        KeyEncoding::Default { separator: '/' },
+        KeyEncoding::Default { separator: '.' },
+        KeyEncoding::V2 { separator: '.' },
+        KeyEncoding::V2 { separator: '/' },
+    ];
+
+    fn key(encoding: KeyEncoding, chunk: &[u64]) -> String {
+        let mut key = String::new();
+        encoding.write(chunk, &mut key);
+        key
+    }
+
+    #[test]
+    fn known_keys() {
+        for (encoding, keys) in ENCODINGS.into_iter().zip([
+            ["c", "c/7", "c/1/20", "c/18446744073709551615/0"],
+            ["c", "c.7", "c.1.20", "c.18446744073709551615.0"],
+            ["0", "7", "1.20", "18446744073709551615.0"],
+            ["0", "7", "1/20", "18446744073709551615/0"],
+        ]) {
+            for (chunk, expected) in [&[][..], &[7], &[1, 20], &[u64::MAX, 0]].into_iter().zip(keys) {
+                assert_eq!(key(encoding, chunk), expected);
+            }
+        }
+        let mut key = String::new();
+        ChunkKeys::new("a/b", ENCODINGS[0]).locate(&[3], &mut key).unwrap();
+        assert_eq!(key, "a/b/c/3");
+        key.clear();
+        assert_eq!(ChunkKeys::new("", ENCODINGS[2]).locate(&[3, 4], &mut key).unwrap(), Location::Object);
+        assert_eq!(key, "3.4");
+    }
+
+    #[test]
+    fn other_objects_are_no_chunks() {
+        for encoding in ENCODINGS {
+            for other in [
+                "",
+                "zarr.json",
+                ".zarray",
+                "c",
+                "c/",
+                "c/1",
+                "1",
+                "1.",
+                "1/",
+                "c.01.2",
+                "01.2",
+                "1.2.3",
+                "1/2/3",
+                "c/1/2/3",
+                "+1.2",
+                "1.-2",
+                "d/1/2",
+                "1.18446744073709551616",
+                "c/1.2",
+                "c.1/2",
+            ] {
+                assert_eq!(encoding.parse(other, 2), None, "{encoding:?} {other}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(chunk in proptest::collection::vec(any::<u64>(), 0..5), which in 0..4usize) {
+            let key = key(ENCODINGS[which], &chunk);
+            prop_assert_eq!(ENCODINGS[which].parse(&key, chunk.len()).map(|c| c.to_vec()), Some(chunk));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Zarr v2 and v3: metadata and hierarchies.
+//!
+//! Metadata becomes the engine's [`ArrayLayout`](hyperslab_array::ArrayLayout): shape, element type, chunk grid, codecs, fill value, keys of
+//! chunks. [`open`] finds what is stored at a path, an [`Array`] or a [`Group`]; both create, change and delete nodes too.
+//!
+//! Metadata is kept as the JSON that was read ([`json`]): a change of attributes or shape rewrites the document with that one member
+//! replaced, and atomically. What a document asks for and is not known here is refused by name.
+//!
+//! ```
+//! use hyperslab_store::{MemoryStore, Store};
+//! use hyperslab_zarr::{Array, ArraySpec, Format, Json, Node, open};
+//! use std::sync::Arc;
+//!
+//! let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+//! let mut spec = ArraySpec::new(Format::V3, &[365, 720, 1440], "f4".parse()?);
+//! spec.attributes = Json::parse(br#"{"units": "K"}"#)?;
+//! Array::create(store.clone(), "ocean/temperature", spec, false)?;
+//!
+//! let Node::Group(ocean) = open(&store, "ocean", None)? else { panic!("a group") };
+//! let Node::Array(array) = ocean.child("temperature")? else { panic!("an array") };
+//! assert_eq!(array.layout().shape(), [365, 720, 1440]);
+//! assert_eq!(array.layout().grid().chunk_shape(), [46, 90, 180]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+
+mod array;
+mod base64;
+mod chunks;
+mod consolidated;
+mod dtypes;
+mod error;
+mod fill;
+mod format;
+mod group;
+pub mod json;
+mod keys;
+mod metadata;
+mod node;
+mod path;
+mod spec;
+
+pub use array::Array;
+pub use error::ZarrError;
+pub use format::Format;
+pub use group::{Consolidation, Group};
+pub use json::{Json, JsonError};
+pub use keys::KeyEncoding;
+pub use node::{Node, NodeKind, open, open_with};
+pub use path::{check_node_name, normalize_path};
+pub use spec::{ArraySpec, Choice};

@@ -1,0 +1,286 @@
+//! What the metadata of one array says, whichever format it is in.
+
+use crate::error::{Problem, invalid};
+use crate::json::Json;
+use crate::keys::{ChunkKeys, KeyEncoding};
+use crate::{Format, ZarrError};
+use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue};
+use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType};
+use hyperslab_store::Store;
+use std::sync::Arc;
+
+/// Parsed, checked metadata of an array.
+#[derive(Clone, Debug)]
+pub(crate) struct Metadata {
+    pub(crate) format: Format,
+    pub(crate) shape: Dims,
+    /// The type in memory.
+    pub(crate) dtype: DataType,
+    pub(crate) chunk: Dims,
+    /// The byte order of the stored elements.
+    pub(crate) stored: ByteOrder,
+    /// Which array axis is stored as the k-th, slowest first.
+    pub(crate) order: Vec<usize>,
+    /// Bytes-to-bytes codecs in the order of encoding.
+    pub(crate) codecs: Vec<Arc<dyn Codec>>,
+    /// One element; `None` for v2's `null`.
+    pub(crate) fill: Option<Vec<u8>>,
+    pub(crate) keys: KeyEncoding,
+    pub(crate) dimension_names: Option<Vec<Option<String>>>,
+    pub(crate) attributes: Json,
+    /// The codecs as metadata has them: v3's before `bytes`, v2's filters.
+    pub(crate) filters: Vec<Json>,
+    /// v3's codec from array to bytes.
+    pub(crate) serializer: Option<Json>,
+    /// v3's after `bytes`, v2's compressor.
+    pub(crate) compressors: Vec<Json>,
+    /// The whole document: `zarr.json` or `.zarray`.
+    pub(crate) document: Json,
+}
+
+impl Metadata {
+    /// Binds the array to its place in a store.
+    pub(crate) fn layout(
+        &self,
+        store: &Arc<dyn Store>,
+        path: &str,
+        key: &str,
+    ) -> Result<ArrayLayout, ZarrError> {
+        let url = store.url();
+        let refuse = |why: String| Problem::Invalid(why).at(&url, key);
+        let encoding =
+            ChunkEncoding::new(&self.chunk, self.dtype, self.stored, &self.order, self.codecs.clone())
+                .map_err(&refuse)?;
+        let grid = ChunkGrid::regular(self.chunk.clone())
+            .ok_or_else(|| refuse(format!("chunks of shape {:?} have no elements", self.chunk)))?;
+        let fill = FillValue::new(&self.fill.clone().unwrap_or_else(|| crate::fill::default(self.dtype)));
+        let locator = Arc::new(ChunkKeys::new(path, self.keys));
+        let name = if path.is_empty() { url.clone() } else { format!("/{path}") };
+        Ok(ArrayLayout::new(
+            name,
+            self.shape.clone(),
+            self.dtype,
+            grid,
+            encoding,
+            fill,
+            locator,
+            store.clone(),
+        )?)
+    }
+}
+
+impl Metadata {
+    /// Puts another shape into the document, and the chunk shape as it was understood: an axis that had no elements may have chunks of zero
+    /// in the document, which only such an axis may.
+    pub(crate) fn set_shape(&mut self, shape: &[u64]) {
+        let list = |sizes: &[u64]| Json::Array(sizes.iter().map(|n| (*n).into()).collect());
+        self.document.set("shape", list(shape));
+        let (parent, member) = match self.format {
+            Format::V2 => (Some(&mut self.document), "chunks"),
+            Format::V3 => {
+                let grid = self.document.get_mut("chunk_grid");
+                (grid.and_then(|grid| grid.get_mut("configuration")), "chunk_shape")
+            }
+        };
+        if let Some(parent) = parent {
+            parent.set(member, list(&self.chunk));
+        }
+    }
+}
+
+/// The number of axes that the engine takes; larger documents are refused before anything is made of them.
+const MAX_RANK: usize = hyperslab_array::MAX_RANK;
+
+/// The member `name` of an object that must have it.
+pub(crate) fn require<'a>(document: &'a Json, name: &str) -> Result<&'a Json, Problem> {
+    document.get(name).ok_or_else(|| Problem::Invalid(format!("{name} is missing")))
+}
+
+/// Sizes of axes: a list of integers from 0 to 2⁶³ - 1.
+pub(crate) fn sizes(field: &str, json: &Json) -> Result<Dims, Problem> {
+    let Some(items) = json.as_array() else {
+        return invalid(format!("{field}: expected a list of integers, found {}", json.brief()));
+    };
+    if items.len() > MAX_RANK {
+        return invalid(format!("{field}: expected at most {MAX_RANK} axes, found {}", items.len()));
+    }
+    let mut sizes = Dims::new();
+    for (axis, item) in items.iter().enumerate() {
+        match item.as_integer::<i64>().and_then(|n| u64::try_from(n).ok()) {
+            Some(size) => sizes.push(size),
+            None => {
+                return invalid(format!(
+                    "{field}: axis {axis}: expected an integer from 0 to 2⁶³ - 1, found {}",
+                    item.brief()
+                ));
+            }
+        }
+    }
+    Ok(sizes)
+}
+
+/// Chunk sizes for an array of `shape`: as many, none of them zero. On an axis without elements older writers stored zero for "all of it";
+/// it is read as one.
+pub(crate) fn chunk_sizes(field: &str, json: &Json, shape: &[u64]) -> Result<Dims, Problem> {
+    let mut chunk = sizes(field, json)?;
+    if chunk.len() != shape.len() {
+        return invalid(format!("{field}: expected {} axes as in shape, found {}", shape.len(), chunk.len()));
+    }
+    for (axis, (size, extent)) in chunk.iter_mut().zip(shape).enumerate() {
+        match (*size, *extent) {
+            (0, 0) => *size = 1,
+            (0, _) => return invalid(format!("{field}: axis {axis}: expected a positive integer, found 0")),
+            _ => {}
+        }
+    }
+    Ok(chunk)
+}
+
+/// `/` or `.`
+pub(crate) fn separator(field: &str, json: &Json) -> Result<char, Problem> {
+    match json.as_str() {
+        Some("/") => Ok('/'),
+        Some(".") => Ok('.'),
+        _ => invalid(format!("{field}: expected \"/\" or \".\", found {}", json.brief())),
+    }
+}
+
+/// Attributes: an object; absent or `null`, an empty one.
+pub(crate) fn attributes(json: Option<&Json>) -> Result<Json, Problem> {
+    match json {
+        None | Some(Json::Null) => Ok(Json::object()),
+        Some(object @ Json::Object(_)) => Ok(object.clone()),
+        Some(other) => invalid(format!("attributes: expected an object, found {}", other.brief())),
+    }
+}
+
+/// A codec's refusal: an unknown codec is valid metadata that is not supported.
+pub(crate) fn codec_problem(field: &str, error: CodecError) -> Problem {
+    match error {
+        CodecError::Unknown { .. } => Problem::Unsupported(format!("{field}: {error}")),
+        error => Problem::Invalid(format!("{field}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{v2, v3};
+    use hyperslab_store::MemoryStore;
+    use proptest::prelude::*;
+
+    const V2: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": ">f4", "fill_value": "NaN", "order": "F", "filters": [{"id": "crc32c"}],
+        "dimension_separator": "/", "compressor": {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}, "zarr_format": 2}"#;
+    const V3: &str = r#"{"shape": [4, 5], "data_type": {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 0,
+        "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}},
+                   {"name": "zstd", "configuration": {"level": 0, "checksum": false}}, "crc32c"],
+        "attributes": {"a": 1}, "dimension_names": ["x", null], "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
+    const HOSTILE: &[&str] = &[
+        "null",
+        "true",
+        "0",
+        "1",
+        "-1",
+        "2",
+        "3",
+        "0.5",
+        "1e400",
+        "NaN",
+        "9223372036854775807",
+        "9223372036854775808",
+        "18446744073709551616",
+        "123456789012345678901234567890",
+        "\"\"",
+        "\"x\"",
+        "\"bytes\"",
+        "\"r8\"",
+        "\"|V2147483647\"",
+        "\"<U536870911\"",
+        "\"0x7fc00001\"",
+        "[]",
+        "{}",
+        "[[]]",
+        "[0]",
+        "[0, 0]",
+        "[9223372036854775807, 9223372036854775807]",
+        "[1, 1, 1]",
+        "[\"bytes\", \"bytes\"]",
+        "{\"name\": \"bytes\"}",
+        "{\"id\": \"zlib\"}",
+        "{\"must_understand\": false}",
+        "{\"name\": \"r16\", \"configuration\": {\"length_bytes\": 4}}",
+    ];
+
+    /// Replaces (or removes) the `which`-th value of a document, in the order of its text.
+    fn damage(json: &mut Json, which: &mut usize, by: Option<&Json>) {
+        let mut visit = |value: &mut Json| {
+            let hit = *which == 0;
+            *which = which.wrapping_sub(1);
+            if hit {
+                *value = by.cloned().unwrap_or(Json::Null);
+            } else {
+                damage(value, which, by);
+            }
+            hit
+        };
+        match json {
+            Json::Array(items) => {
+                let hits: Vec<bool> = items.iter_mut().map(&mut visit).collect();
+                if by.is_none() {
+                    let mut hits = hits.into_iter();
+                    items.retain(|_| !hits.next().unwrap());
+                }
+            }
+            Json::Object(members) => {
+                let hits: Vec<bool> = members.iter_mut().map(|(_, value)| visit(value)).collect();
+                if by.is_none() {
+                    let mut hits = hits.into_iter();
+                    members.retain(|_| !hits.next().unwrap());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn damaged_documents_are_refused_or_sound(
+            is_v3 in any::<bool>(),
+            damages in proptest::collection::vec((0usize..40, proptest::option::of(0..HOSTILE.len())), 1..4),
+        ) {
+            let mut document = Json::parse(if is_v3 { V3 } else { V2 }.as_bytes()).unwrap();
+            for (mut which, by) in damages {
+                let by = by.map(|at| Json::parse(HOSTILE[at].as_bytes()).unwrap());
+                damage(&mut document, &mut which, by.as_ref());
+            }
+            let parsed = if is_v3 { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            match parsed {
+                Err(problem) => prop_assert!(!problem.text().is_empty()),
+                Ok(metadata) => if let Ok(layout) = metadata.layout(&store, "a", "a/zarr.json") {
+                    prop_assert_eq!(layout.shape().len(), layout.grid().rank());
+                    prop_assert!(layout.grid().chunk_shape().iter().all(|n| *n > 0));
+                    prop_assert_eq!(layout.fill().bytes().len(), layout.dtype().size());
+                    prop_assert!(layout.dtype().size() > 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn undamaged_documents_are_sound() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let v2 = v2::parse(&Json::parse(V2.as_bytes()).unwrap(), Json::object()).unwrap();
+        let v3 = v3::parse(&Json::parse(V3.as_bytes()).unwrap()).unwrap();
+        for metadata in [v2, v3] {
+            let layout = metadata.layout(&store, "", "zarr.json").unwrap();
+            // An array at the root is named by its store.
+            assert_eq!(layout.name(), store.url());
+            assert_eq!(layout.encoding().order(), [1, 0]);
+            assert_eq!(layout.encoding().chain().codecs().len(), 2);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What is stored at a path: finding it, making room for something new, removing it.
+
+use crate::error::{Problem, invalid};
+use crate::format::{v2, v3};
+use crate::json::Json;
+use crate::metadata::{Metadata, attributes};
+use crate::path::{check_node_name, join, normalize_path, parents};
+use crate::{Array, Consolidation, Format, Group, ZarrError};
+use hyperslab_store::{Key, Store};
+use std::sync::Arc;
+
+/// The largest metadata object that is read. Consolidated metadata of large hierarchies has tens of megabytes.
+const MAX_DOCUMENT: usize = 256 << 20;
+
+/// How metadata is indented, as zarr-python does.
+const INDENT: Option<usize> = Some(2);
+
+pub(crate) const ZARR_JSON: &str = "zarr.json";
+pub(crate) const ZARRAY: &str = ".zarray";
+pub(crate) const ZGROUP: &str = ".zgroup";
+pub(crate) const ZATTRS: &str = ".zattrs";
+pub(crate) const ZMETADATA: &str = ".zmetadata";
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// An array.
+    Array,
+    /// A group.
+    Group,
+}
+
+impl NodeKind {
+    /// "array", "group".
+    pub fn name(self) -> &'static str {
+        match self {
+            NodeKind::Array => "array",
+            NodeKind::Group => "group",
+        }
+    }
+
+    pub(crate) fn with_article(self) -> &'static str {
+        match self {
+            NodeKind::Array => "an array",
+            NodeKind::Group => "a group",
+        }
+    }
+}
+
+/// An array or a group.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// An array.
+    Array(Array),
+    /// A group.
+    Group(Group),
+}
+
+/// Opens what is stored at `path` (`""`: the root). Without a `format`, v3 is looked for first.
+/// A group uses its consolidated metadata if it has any.
+pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node, ZarrError> {
+    open_with(store, path, format, Consolidation::Auto)
+}
+
+/// [`open`], with a choice about consolidated metadata.
+pub fn open_with(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Option<Format>,
+    consolidation: Consolidation,
+) -> Result<Node, ZarrError> {
+    let path = normalize_path(path)?;
+    match read(store, &path, format)? {
+        None => Err(ZarrError::NotFound { what: "array or group", url: store.url(), path }),
+        Some(stored) if stored.kind == NodeKind::Array => {
+            Array::from_stored(store.clone(), path, stored, false).map(Node::Array)
+        }
+        Some(stored) => Group::from_stored(store.clone(), path, stored, consolidation).map(Node::Group),
+    }
+}
+
+/// The metadata of a node as it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) format: Format,
+    pub(crate) kind: NodeKind,
+    /// The key of `document`.
+    pub(crate) key: String,
+    /// `zarr.json`, `.zarray` or `.zgroup`.
+    pub(crate) document: Json,
+    /// v2: `.zattrs`. v3 has attributes within the document.
+    pub(crate) attributes: Option<Json>,
+}
+
+impl Stored {
+    /// The metadata of an array.
+    pub(crate) fn array(&self, url: &str) -> Result<Metadata, ZarrError> {
+        let parsed = match self.format {
+            Format::V2 => self.v2_attributes().and_then(|attributes| v2::parse(&self.document, attributes)),
+            Format::V3 => v3::parse(&self.document),
+        };
+        parsed.map_err(|problem| problem.at(url, &self.key))
+    }
+
+    /// The attributes of a group.
+    pub(crate) fn group(&self, url: &str) -> Result<Json, ZarrError> {
+        let parsed = match self.format {
+            Format::V2 => v2::check_format(&self.document).and_then(|()| self.v2_attributes()),
+            Format::V3 => v3::parse_group(&self.document),
+        };
+        parsed.map_err(|problem| problem.at(url, &self.key))
+    }
+
+    fn v2_attributes(&self) -> Result<Json, Problem> {
+        attributes(self.attributes.as_ref())
+    }
+}
+
+/// Reads the metadata at a path, of this format or of any.
+pub(crate) fn read(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Option<Format>,
+) -> Result<Option<Stored>, ZarrError> {
+    if format != Some(Format::V2) {
+        let key = join(path, ZARR_JSON);
+        if let Some(document) = read_document(store, &key)? {
+            let array = v3::is_array(&document).map_err(|problem| problem.at(&store.url(), &key))?;
+            let kind = if array { NodeKind::Array } else { NodeKind::Group };
+            return Ok(Some(Stored { format: Format::V3, kind, key, document, attributes: None }));
+        }
+    }
+    if format != Some(Format::V3) {
+        for (name, kind) in [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)] {
+            let key = join(path, name);
+            if let Some(document) = read_document(store, &key)? {
+                let attributes = read_document(store, &join(path, ZATTRS))?;
+                return Ok(Some(Stored { format: Format::V2, kind, key, document, attributes }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What kind of node of this format is at a path. Reads no more than that takes.
+pub(crate) fn kind(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+) -> Result<Option<NodeKind>, ZarrError> {
+    match format {
+        Format::V3 => Ok(read(store, path, Some(Format::V3))?.map(|stored| stored.kind)),
+        Format::V2 => {
+            for (name, kind) in [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)] {
+                if store.exists(Key::new(&join(path, name))?)? {
+                    return Ok(Some(kind));
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Reads and parses a metadata object; `None` if there is none.
+pub(crate) fn read_document(store: &Arc<dyn Store>, key: &str) -> Result<Option<Json>, ZarrError> {
+    let mut text = Vec::new();
+    if !store.read_all(Key::new(key)?, &mut text, MAX_DOCUMENT)? {
+        return Ok(None);
+    }
+    match Json::parse(&text) {
+        Ok(json) => Ok(Some(json)),
+        Err(error) => {
+            Err(ZarrError::Metadata { url: store.url(), key: key.to_owned(), why: error.to_string() })
+        }
+    }
+}
+
+/// Writes a metadata object.
+pub(crate) fn write_document(store: &Arc<dyn Store>, key: &str, document: &Json) -> Result<(), ZarrError> {
+    Ok(store.write(Key::new(key)?, &[document.to_text(INDENT).as_bytes()])?)
+}
+
+/// Makes room for a new node: removes what is there, or refuses (`overwrite`); creates missing parent groups, as zarr-python does.
+/// Nothing is changed where the node cannot be.
+pub(crate) fn make_room(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+    overwrite: bool,
+) -> Result<(), ZarrError> {
+    let mut missing = Vec::new();
+    for parent in parents(path) {
+        match kind(store, parent, format)? {
+            Some(NodeKind::Group) => continue,
+            Some(NodeKind::Array) => {
+                return Err(ZarrError::WrongNode {
+                    url: store.url(),
+                    path: parent.to_owned(),
+                    expected: "a group",
+                    found: "an array",
+                });
+            }
+            None => {}
+        }
+        let other = if format == Format::V2 { Format::V3 } else { Format::V2 };
+        if let Some(kind) = kind(store, parent, other)? {
+            let why = format!(
+                "the parent '{parent}' is a Zarr v{} {}; a Zarr v{} node cannot be in it",
+                other.number(),
+                kind.name(),
+                format.number()
+            );
+            return Err(ZarrError::Invalid { path: path.to_owned(), why });
+        }
+        missing.push(parent);
+    }
+    for new in missing.iter().copied().chain([path]).filter(|new| !new.is_empty()) {
+        check_node_name(new.rsplit('/').next().unwrap_or(new), format)?;
+    }
+    if overwrite {
+        remove(store, path)?;
+    } else {
+        for format in [Format::V3, Format::V2] {
+            if let Some(kind) = kind(store, path, format)? {
+                return Err(ZarrError::Exists { what: kind.name(), url: store.url(), path: path.to_owned() });
+            }
+        }
+    }
+    for parent in missing {
+        write_group(store, parent, format, &Json::object())?;
+    }
+    Ok(())
+}
+
+/// Writes the metadata of a group. Attributes first: the group appears when it is complete.
+pub(crate) fn write_group(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+    attributes: &Json,
+) -> Result<(), ZarrError> {
+    match format {
+        Format::V2 => {
+            write_document(store, &join(path, ZATTRS), attributes)?;
+            write_document(store, &join(path, ZGROUP), &Json::from([("zarr_format", 2u32.into())]))
+        }
+        Format::V3 => {
+            let document = Json::from([
+                ("attributes", attributes.clone()),
+                ("zarr_format", 3u32.into()),
+                ("node_type", "group".into()),
+            ]);
+            write_document(store, &join(path, ZARR_JSON), &document)
+        }
+    }
+}
+
+/// Removes a node and all below it. Its metadata goes first: what is left by an interruption is no array that lacks chunks.
+pub(crate) fn remove(store: &Arc<dyn Store>, path: &str) -> Result<(), ZarrError> {
+    for name in [ZMETADATA, ZARR_JSON, ZARRAY, ZGROUP, ZATTRS] {
+        store.delete(Key::new(&join(path, name))?)?;
+    }
+    let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
+    Ok(store.delete_prefix(prefix)?)
+}
+
+/// Checks attributes that a caller gives.
+pub(crate) fn check_attributes(path: &str, attributes: &Json) -> Result<(), ZarrError> {
+    let checked: Result<(), Problem> = match attributes {
+        Json::Object(_) => Ok(()),
+        other => invalid(format!("attributes: expected an object, found {}", other.brief())),
+    };
+    checked.map_err(|problem| ZarrError::Invalid { path: path.to_owned(), why: problem.text() })
+}

@@ -1,0 +1,112 @@
+//! What a new array is to be.
+
+use crate::error::{Problem, invalid};
+use crate::json::Json;
+use crate::{Format, KeyEncoding, chunks, fill};
+use hyperslab_array::{Dims, MAX_RANK};
+use hyperslab_codec::DataType;
+
+/// A setting that has a default.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Choice<T> {
+    /// The default.
+    #[default]
+    Auto,
+    /// This.
+    Set(T),
+}
+
+/// What a new array is to be. [`ArraySpec::new`] gives the defaults.
+#[derive(Clone, Debug)]
+pub struct ArraySpec {
+    /// The format.
+    pub format: Format,
+    /// Elements per axis.
+    pub shape: Dims,
+    /// The element type. v2 stores its byte order; a v3 array has the machine's byte order in memory, whatever is asked for here (what is
+    /// stored is a matter of `serializer`).
+    pub dtype: DataType,
+    /// Elements of a chunk per axis; `None`: chosen by size.
+    pub chunks: Option<Dims>,
+    /// v3: codecs from array to array (`transpose`), v3 objects. v2: filters, numcodecs objects. Auto: none.
+    pub filters: Choice<Vec<Json>>,
+    /// v3: compressors and checksums. v2: at most one compressor. Auto: zstd, level 0 (its default level).
+    pub compressors: Choice<Vec<Json>>,
+    /// v3: the codec from array to bytes. Auto: `bytes`, in the machine's byte order. v2 has none.
+    pub serializer: Choice<Json>,
+    /// One element in `dtype`'s byte order. `None`: `null` in v2, the type's default in v3.
+    pub fill: Option<Vec<u8>>,
+    /// Whether chunks are stored with the first axis fastest. v3 stores that as a `transpose` codec, and only where `filters` is auto.
+    pub fortran_order: bool,
+    /// The user's attributes, an object.
+    pub attributes: Json,
+    /// Names of the axes. v2 has no place for them; xarray's is used, the attribute `_ARRAY_DIMENSIONS`.
+    pub dimension_names: Option<Vec<Option<String>>>,
+    /// Keys of chunks. `None`: v3's default with `/`, v2's with `.`.
+    pub key_encoding: Option<KeyEncoding>,
+}
+
+impl ArraySpec {
+    /// An array with defaults for all else.
+    pub fn new(format: Format, shape: &[u64], dtype: DataType) -> Self {
+        ArraySpec {
+            format,
+            shape: shape.into(),
+            dtype,
+            chunks: None,
+            filters: Choice::Auto,
+            compressors: Choice::Auto,
+            serializer: Choice::Auto,
+            fill: None,
+            fortran_order: false,
+            attributes: Json::object(),
+            dimension_names: None,
+            key_encoding: None,
+        }
+    }
+
+    /// The metadata document of the array (`zarr.json`, `.zarray`) and its attributes. What it says is checked by parsing it.
+    pub(crate) fn document(&self) -> Result<(Json, Json), Problem> {
+        if self.shape.len() > MAX_RANK {
+            return invalid(format!("shape: expected at most {MAX_RANK} axes, found {}", self.shape.len()));
+        }
+        if !matches!(self.attributes, Json::Object(_)) {
+            return invalid(format!("attributes: expected an object, found {}", self.attributes.brief()));
+        }
+        match self.format {
+            Format::V2 => crate::format::v2::document(self),
+            Format::V3 => crate::format::v3::document(self),
+        }
+    }
+
+    /// The chunk shape as metadata has it. Chunks without elements are refused also on axes without elements: other readers refuse them.
+    pub(crate) fn chunk_json(&self) -> Result<Json, Problem> {
+        let chunk = match &self.chunks {
+            None => chunks::guess(&self.shape, self.dtype.size()),
+            Some(chunk) if chunk.len() != self.shape.len() => {
+                return invalid(format!(
+                    "chunks: expected {} axes as in shape, found {}",
+                    self.shape.len(),
+                    chunk.len()
+                ));
+            }
+            Some(chunk) if chunk.contains(&0) => {
+                return invalid(format!("chunks: expected positive integers, found {:?}", chunk.as_slice()));
+            }
+            Some(chunk) => chunk.clone(),
+        };
+        Ok(Json::Array(chunk.iter().map(|n| (*n).into()).collect()))
+    }
+
+    pub(crate) fn shape_json(&self) -> Json {
+        Json::Array(self.shape.iter().map(|n| (*n).into()).collect())
+    }
+
+    pub(crate) fn fill_json(&self) -> Result<Json, Problem> {
+        match &self.fill {
+            None if self.format == Format::V2 => Ok(Json::Null),
+            None => fill::write(self.dtype, &fill::default(self.dtype), self.format),
+            Some(bytes) => fill::write(self.dtype, bytes, self.format),
+        }
+    }
+}
