@@ -42,6 +42,8 @@ pub struct Explain {
     pub bytes: u64,
     /// Number of chunks touched.
     pub chunks: usize,
+    /// How many of them were looked at for what follows: all, up to [`Explain::MOST_CHUNKS`].
+    pub examined: usize,
     /// Number of distinct objects they lie in.
     pub objects: usize,
     /// Threads that would work on it, at most.
@@ -54,6 +56,11 @@ pub struct Explain {
     pub bytes_decoded: u64,
     /// The first chunks, one by one.
     pub tasks: Vec<ExplainTask>,
+}
+
+impl Explain {
+    /// The most chunks that are looked at. Each costs a look into the store, and an array may have any number of chunks.
+    pub const MOST_CHUNKS: usize = 1_000_000;
 }
 
 /// Explains [`crate::read`] of a selection; the first `list` chunks one by one. Looks chunks up in the store but reads none.
@@ -89,6 +96,7 @@ fn explain(
         shape: shape.to_vec(),
         bytes,
         chunks: plan.len(),
+        examined: plan.len().min(Explain::MOST_CHUNKS),
         objects: 0,
         threads: execute::worthwhile(layout, plan.len(), bytes, None),
         strategies: Vec::new(),
@@ -97,7 +105,7 @@ fn explain(
         tasks: Vec::new(),
     };
     let mut task = Task::default();
-    for number in 0..plan.len() {
+    for number in 0..explain.examined {
         plan.task(layout, number, &mut task);
         let told = explain_task(layout, &task, &strides, write)?;
         strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
@@ -201,11 +209,15 @@ impl fmt::Display for Explain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.write { "write" } else { "read" };
         writeln!(f, "{verb} {:?} of '{}' ({})", self.shape, self.array, Bytes(self.bytes))?;
-        writeln!(
-            f,
-            "  chunks   {} in {} objects, up to {} threads",
-            self.chunks, self.objects, self.threads
-        )?;
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let chunks = if self.examined < self.chunks {
+            format!("{}; of the first {}:", count(self.chunks, "chunk"), self.examined)
+        } else {
+            count(self.chunks, "chunk")
+        };
+        let threads =
+            if self.threads > 1 { format!("up to {} threads", self.threads) } else { "1 thread".into() };
+        writeln!(f, "  chunks   {chunks} in {}, {threads}", count(self.objects, "object"))?;
         let counts: Vec<String> =
             self.strategies.iter().map(|(strategy, n)| format!("{n} {strategy}")).collect();
         writeln!(
@@ -218,17 +230,14 @@ impl fmt::Display for Explain {
         let width = self.tasks.iter().map(|task| task.key.chars().count()).max().unwrap_or(0);
         for task in &self.tasks {
             let ranges = match task.ranges.as_slice() {
-                [] => "-".to_owned(),
-                [(offset, len)] => format!("{offset}..{}", offset + len),
+                [] => String::new(),
+                [(offset, len)] => format!("bytes {offset}..{}, ", offset + len),
                 [(first, _), .., (last, len)] => {
-                    format!("{} ranges in {first}..{}", task.ranges.len(), last + len)
+                    format!("{} ranges in bytes {first}..{}, ", task.ranges.len(), last + len)
                 }
             };
             let ExplainTask { chunk, key, strategy, elements, .. } = task;
-            writeln!(
-                f,
-                "  {key:width$}  {strategy:<14}  bytes {ranges}, {elements} elements of chunk {chunk:?}"
-            )?;
+            writeln!(f, "  {key:width$}  {strategy:<14}  {ranges}{elements} elements of chunk {chunk:?}")?;
         }
         if self.tasks.len() < self.chunks {
             writeln!(f, "  … and {} more", self.chunks - self.tasks.len())?;

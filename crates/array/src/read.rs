@@ -70,7 +70,7 @@ fn mostly_absent(layout: &ArrayLayout, plan: &Plan) -> bool {
     }
     Scratch::with(|scratch| {
         let absent = (0..SAMPLE).filter(|n| {
-            plan.task(layout, n * (plan.len() - 1) / (SAMPLE - 1), &mut scratch.task);
+            plan.task(layout, (plan.len() - 1) / (SAMPLE - 1) * n, &mut scratch.task);
             scratch.key.clear();
             match layout.locator().locate(&scratch.task.chunk, &mut scratch.key) {
                 Ok(Location::Absent) => true,

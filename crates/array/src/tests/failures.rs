@@ -138,3 +138,24 @@ fn interruption_stops_between_chunks() {
     assert!(matches!(outcome, Err(ArrayError::Interrupted { .. })));
     assert_eq!(store.list(None).unwrap().len(), 1);
 }
+
+#[test]
+fn any_number_of_chunks_can_be_planned() {
+    let spec = Spec::plain(&[1 << 62], &[1], "|u1");
+    let layout = spec.layout(&MemoryStore::new());
+    let all = Selection::all(&spec.shape);
+    assert_eq!(Plan::new(&layout, &all).unwrap().len(), 1 << 62);
+    let told = explain_read(&layout, &all, 2).unwrap();
+    assert_eq!((told.chunks, told.examined, told.tasks.len()), (1 << 62, Explain::MOST_CHUNKS, 2));
+    assert!(told.to_string().contains("of the first 1000000"), "{told}");
+    assert!(matches!(read(&layout, &all, ReadOptions::default()), Err(ArrayError::Memory { .. })));
+    let square = Spec::plain(&[1 << 62, 1 << 62], &[1, 1], "|u1");
+    let layout = square.layout(&MemoryStore::new());
+    assert!(Plan::new(&layout, &Selection::all(&square.shape)).is_none());
+    let step = Index::Slice { start: Some(5), stop: None, step: 1 << 61 };
+    let few = Selection::new("test", &square.shape, &[step, Index::At(-1)]).unwrap();
+    let plan = Plan::new(&layout, &few).unwrap();
+    let mut task = Task::default();
+    plan.task(&layout, 1, &mut task);
+    assert_eq!((plan.len(), task.chunk[0], task.out[0]), (2, (1 << 61) + 5, 1));
+}

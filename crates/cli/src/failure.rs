@@ -1,0 +1,113 @@
+//! Errors, as the user sees them: one line and an exit code.
+
+use hyperslab::zarr::ZarrError;
+use hyperslab::{Error, Node};
+use std::error;
+use std::io;
+use std::path::Path;
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The library's error.
+    Library(Error),
+    /// An argument that is understood only with what is stored.
+    Usage(String),
+    /// Nothing is stored at the path that the user gave.
+    NotFound(String),
+    /// Standard output is closed or full.
+    Output(io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Library(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Output(error)
+    }
+}
+
+/// Opens what the user named.
+pub(crate) fn open(location: &str) -> Result<Node, Failure> {
+    hyperslab::open(location).map_err(|error| match (hyperslab::local_path(location), error) {
+        (Ok(path), Error::Zarr(ZarrError::NotFound { .. })) => Failure::NotFound(path.display().to_string()),
+        (Ok(path), Error::Store(_)) if path.is_file() => Failure::NotFound(path.display().to_string()),
+        (_, error) => error.into(),
+    })
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> i32 {
+        match self {
+            Failure::Usage(_) | Failure::Library(Error::Options(_)) => 2,
+            Failure::Library(Error::Mismatch { .. }) => 3,
+            Failure::Library(Error::Interrupted) => 130,
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            _ => 1,
+        }
+    }
+
+    /// What to tell; nothing where the reader of our output has gone, as `head` does.
+    pub(crate) fn message(&self) -> Option<String> {
+        let text = match self {
+            Failure::Library(Error::Interrupted) => {
+                return Some("interrupted; the destination is as it was".into());
+            }
+            Failure::Library(error) => chain(error),
+            Failure::Usage(why) => why.clone(),
+            Failure::NotFound(path) => match std::fs::exists(path) {
+                Ok(false) => format!("there is no '{path}'"),
+                _ if Path::new(path).is_file() => format!("'{path}' is a file, not an array or group"),
+                _ => format!("'{path}' is no array or group: there is no Zarr metadata in it"),
+            },
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return None,
+            Failure::Output(error) => format!("cannot write to standard output: {error}"),
+        };
+        // Names from outside may hold anything; a message stays one line.
+        let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Some(format!("error: {line}"))
+    }
+}
+
+/// An error and its causes, as far as the error's own message does not name them.
+fn chain(error: &dyn error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_one_line_and_name_each_cause_once() {
+        let source = io::Error::other("no space\nleft");
+        let error = Error::Io { what: "make", path: "/a\nb".into(), source };
+        let failure = Failure::from(error);
+        assert_eq!(failure.message().unwrap(), "error: cannot make '/a b': no space left");
+        assert_eq!(failure.exit_code(), 1);
+    }
+
+    #[test]
+    fn exit_codes() {
+        assert_eq!(Failure::from(Error::Interrupted).exit_code(), 130);
+        assert_eq!(Failure::Usage(String::new()).exit_code(), 2);
+        let gone = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!((gone.exit_code(), gone.message()), (0, None));
+        let full = Failure::from(io::Error::from(io::ErrorKind::StorageFull));
+        assert_eq!(full.exit_code(), 1);
+    }
+}

@@ -1,0 +1,97 @@
+//! `hyperslab info`.
+
+use crate::args::InfoArgs;
+use crate::failure::{self, Failure};
+use crate::style::Style;
+use crate::text;
+use hyperslab::{GroupInfo, Info, Json, Node};
+use std::io::{self, Write};
+
+/// The most characters of an attribute's value.
+const LONGEST: usize = 60;
+
+/// A label and what is said about it; continued lines have no label.
+type Row = (&'static str, String);
+
+pub(crate) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let (json, rows, attributes) = match failure::open(&args.path)? {
+        Node::Array(array) => {
+            let info = array.info()?;
+            (info.to_json(), array_rows(&info), info.attributes)
+        }
+        Node::Group(group) => {
+            let info = group.info()?;
+            (info.to_json(), group_rows(&info), info.attributes)
+        }
+    };
+    if args.json {
+        writeln!(out, "{}", json.to_text(Some(2)))?;
+    } else {
+        print(&args.path, &rows, &attributes, out)?;
+    }
+    Ok(())
+}
+
+fn array_rows(info: &Info) -> Vec<Row> {
+    let chunks = text::count(info.chunks_total, "chunk");
+    let mut rows = vec![("kind", format!("array, {}", info.format)), ("shape", text::shape(&info.shape))];
+    if let Some(names) = &info.dimension_names {
+        let names: Vec<&str> = names.iter().map(|name| name.as_deref().unwrap_or("-")).collect();
+        rows.push(("dimensions", names.join(", ")));
+    }
+    let order =
+        info.order_name().map_or_else(|| format!("axes {:?}, slowest first", info.order), str::to_owned);
+    rows.extend([
+        ("data type", format!("{} ({})", text::dtype(info.dtype), info.dtype)),
+        ("chunks", format!("{}, {} each", text::shape(&info.chunks), text::bytes(info.chunk_bytes))),
+        ("grid", format!("{}, {chunks}", text::shape(&info.grid))),
+        ("order", order),
+    ]);
+    if info.codecs.is_empty() {
+        rows.push(("codecs", "none".into()));
+    }
+    for (number, codec) in info.codecs.iter().enumerate() {
+        rows.push((if number == 0 { "codecs" } else { "" }, text::codec(codec)));
+    }
+    let ratio = info.ratio().map_or_else(String::new, |ratio| format!(", ratio {ratio:.2}"));
+    let stored = format!("{} of {chunks}, {}{ratio}", info.chunks_stored, text::bytes(info.bytes_stored));
+    rows.extend([
+        ("fill value", info.fill_value.brief()),
+        ("in memory", text::bytes(info.bytes)),
+        ("stored", stored),
+    ]);
+    rows
+}
+
+fn group_rows(info: &GroupInfo) -> Vec<Row> {
+    let consolidated = if info.consolidated { ", with consolidated metadata" } else { "" };
+    let mut rows = vec![
+        ("kind", format!("group, {}{consolidated}", info.format)),
+        ("below it", format!("{}, {}", text::count(info.arrays, "array"), text::count(info.groups, "group"))),
+        ("in memory", text::bytes(info.bytes)),
+        (
+            "stored",
+            format!("{}, {}", text::count(info.chunks_stored, "chunk"), text::bytes(info.bytes_stored)),
+        ),
+    ];
+    rows.extend(info.failures.iter().map(|(path, why)| ("cannot open", format!("{path}: {why}"))));
+    rows
+}
+
+fn print(path: &str, rows: &[Row], attributes: &Json, out: &mut dyn Write) -> io::Result<()> {
+    let style = Style::of_stdout();
+    writeln!(out, "{}", style.bold(&text::plain(path)))?;
+    for (label, value) in rows {
+        writeln!(out, "  {}  {}", style.dim(&format!("{label:<11}")), text::plain(value))?;
+    }
+    let members = attributes.as_object().unwrap_or_default();
+    if members.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "  {}", style.dim("attributes"))?;
+    let width = members.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(30);
+    for (name, value) in members {
+        writeln!(out, "    {:<width$}  {}", text::plain(name), text::value(value, LONGEST))?;
+    }
+    Ok(())
+}

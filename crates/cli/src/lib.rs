@@ -1,0 +1,59 @@
+//! The hyperslab command line: `info`, `tree`, `explain`, `copy`.
+//!
+//! A library, so that the Python package runs the same commands in its own process: [`run`] takes the arguments and returns
+//! the exit code. It reads no global state but the terminal and `NO_COLOR`, and leaves signal handlers as they were.
+
+mod args;
+mod copy;
+mod explain;
+mod failure;
+mod info;
+mod meter;
+mod selection;
+mod signals;
+mod style;
+mod text;
+mod tree;
+
+use args::{Args, Command};
+use clap::Parser;
+use failure::Failure;
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+/// Runs the command of these arguments (the first is the program's name) and returns its exit code.
+///
+/// | code | means |
+/// |---|---|
+/// | 0 | done |
+/// | 1 | an error, told in one line on standard error |
+/// | 2 | wrong usage |
+/// | 3 | `copy --verify` found a difference |
+/// | 130 | interrupted |
+pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => {
+            // Also help and the version come this way. If nobody reads them, nothing is lost.
+            let _ = error.print();
+            return error.exit_code();
+        }
+    };
+    let outcome = execute(&args.command, &mut io::BufWriter::new(io::stdout().lock()));
+    let Err(failure) = outcome else { return 0 };
+    if let Some(message) = failure.message() {
+        // Standard error may be closed; there is no other place to say so.
+        let _ = writeln!(io::stderr(), "hyperslab: {message}");
+    }
+    failure.exit_code()
+}
+
+fn execute(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
+    match command {
+        Command::Info(args) => info::run(args, out)?,
+        Command::Tree(args) => tree::run(args, out)?,
+        Command::Explain(args) => explain::run(args, out)?,
+        Command::Copy(args) => copy::run(args, out)?,
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,96 @@
+//! Ctrl-C, as long as something can be cleaned up.
+//!
+//! While a [`Watch`] exists, the first SIGINT or SIGTERM only sets a flag, and a second one ends the process as if nobody watched. When it is
+//! dropped, the handlers are those of before: inside a Python process they are Python's.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Signals that ask to stop.
+const WATCHED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// Catches signals until it is dropped.
+pub(crate) struct Watch {
+    before: Vec<(libc::c_int, libc::sigaction)>,
+}
+
+impl Watch {
+    pub(crate) fn start() -> Watch {
+        INTERRUPTED.store(false, Relaxed);
+        let mut before = Vec::new();
+        for signal in WATCHED {
+            if let Some(old) = action(signal, None)
+                // What a parent process (nohup) ignores stays ignored.
+                && old.sa_sigaction != libc::SIG_IGN
+                && action(signal, Some(&catching())).is_some()
+            {
+                before.push((signal, old));
+            }
+        }
+        Watch { before }
+    }
+
+    /// Whether a signal has come.
+    pub(crate) fn interrupted(&self) -> bool {
+        INTERRUPTED.load(Relaxed)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        for (signal, old) in &self.before {
+            let _ = action(*signal, Some(old));
+        }
+    }
+}
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    if INTERRUPTED.swap(true, Relaxed) {
+        // SAFETY: both functions may be called in a signal handler (POSIX, async-signal-safe functions).
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+}
+
+fn catching() -> libc::sigaction {
+    // SAFETY: the structure is plain data, for which zeros are valid: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    let handler: extern "C" fn(libc::c_int) = on_signal;
+    action.sa_sigaction = handler as libc::sighandler_t;
+    // System calls that were interrupted go on: a chunk that is being written is finished.
+    action.sa_flags = libc::SA_RESTART;
+    action
+}
+
+/// Sets what a signal does, if something is given; returns what it did before.
+fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> Option<libc::sigaction> {
+    let new = new.map_or(ptr::null(), ptr::from_ref);
+    let mut old = MaybeUninit::zeroed();
+    // SAFETY: both pointers are null or lead to structures of this type; the handlers that are set are the one above or what was set before.
+    let done = unsafe { libc::sigaction(signal, new, old.as_mut_ptr()) };
+    // SAFETY: zeros are valid for this plain data, and the call has written it.
+    (done == 0).then(|| unsafe { old.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_is_noted_and_handlers_come_back() {
+        let before = action(libc::SIGTERM, None).unwrap().sa_sigaction;
+        let watch = Watch::start();
+        assert!(!watch.interrupted());
+        // SAFETY: the handler for this signal is the one above.
+        unsafe { libc::raise(libc::SIGTERM) };
+        assert!(watch.interrupted());
+        drop(watch);
+        assert_eq!(action(libc::SIGTERM, None).unwrap().sa_sigaction, before);
+        assert!(!Watch::start().interrupted());
+    }
+}

@@ -1,0 +1,45 @@
+//! Bold and dim text, on terminals only.
+
+use std::env;
+use std::io::{self, IsTerminal};
+
+/// Whether to use escape sequences.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style(bool);
+
+impl Style {
+    /// For standard output. `NO_COLOR`: <https://no-color.org>.
+    pub(crate) fn of_stdout() -> Self {
+        Style(io::stdout().is_terminal() && wanted())
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.wrapped("1", text)
+    }
+
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.wrapped("2", text)
+    }
+
+    fn wrapped(self, code: &str, text: &str) -> String {
+        if self.0 && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Whether colours are wanted on a terminal.
+pub(crate) fn wanted() -> bool {
+    env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Style;
+
+    #[test]
+    fn escapes_only_where_wanted() {
+        assert_eq!(Style(true).bold("a"), "\x1b[1ma\x1b[0m");
+        assert_eq!(Style(true).dim(""), "");
+        assert_eq!(Style(false).dim("a"), "a");
+    }
+}

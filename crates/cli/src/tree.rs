@@ -1,0 +1,133 @@
+//! `hyperslab tree`.
+
+use crate::args::TreeArgs;
+use crate::failure::{self, Failure};
+use crate::style::Style;
+use crate::text;
+use hyperslab::zarr::NodeKind;
+use hyperslab::{Array, Error, Group, Node};
+use std::io::{self, Write};
+
+/// One node, below the root.
+struct Row {
+    /// `│   ├── `
+    branch: String,
+    name: String,
+    cells: Cells,
+}
+
+enum Cells {
+    Group,
+    /// Shape, element type, chunk shape, codecs, bytes stored.
+    Array([String; 5]),
+    Failure(String),
+}
+
+/// What the numbers in each column say, for the heading.
+const HEADINGS: [&str; 5] = ["shape", "type", "chunks", "codecs", "stored"];
+
+pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let style = Style::of_stdout();
+    let (rows, format) = match failure::open(&args.path)? {
+        Node::Array(array) => {
+            let row = Row {
+                branch: String::new(),
+                name: text::plain(&args.path),
+                cells: cells(Ok(Node::Array(array))),
+            };
+            return Ok(print("", &[row], style, out)?);
+        }
+        Node::Group(group) => (rows(&group, args.depth.map(usize::from))?, group.format()),
+    };
+    writeln!(out, "{}  {}", style.bold(&text::plain(&args.path)), style.dim(&format!("group, {format}")))?;
+    Ok(print(&args.path, &rows, style, out)?)
+}
+
+fn rows(group: &Group, depth: Option<usize>) -> Result<Vec<Row>, Error> {
+    let nodes = group.walk(depth)?;
+    let mut rows: Vec<Row> = Vec::with_capacity(nodes.len());
+    // From the last node upwards: whether more siblings follow, per level.
+    let mut follows: Vec<bool> = Vec::new();
+    for (path, kind) in nodes.iter().rev() {
+        let mut names = path.split('/');
+        let name = text::plain(names.next_back().unwrap_or_default());
+        let level = names.count();
+        follows.resize(level + 1, false);
+        let mut branch: String =
+            follows.iter().take(level).map(|follows| if *follows { "│   " } else { "    " }).collect();
+        branch.push_str(if follows.get(level) == Some(&true) { "├── " } else { "└── " });
+        if let Some(follows) = follows.get_mut(level) {
+            *follows = true;
+        }
+        let cells = match kind {
+            NodeKind::Group => Cells::Group,
+            NodeKind::Array => cells(group.child(path)),
+        };
+        rows.push(Row { branch, name, cells });
+    }
+    rows.reverse();
+    Ok(rows)
+}
+
+fn cells(opened: Result<Node, Error>) -> Cells {
+    let facts = |array: &Array| -> Result<[String; 5], Error> {
+        let (_, bytes) = array.as_zarr().chunks_stored()?;
+        let codecs = array.layout().encoding().chain().codecs();
+        let codecs: Vec<&str> = codecs.iter().map(|codec| codec.name()).collect();
+        Ok([
+            text::shape(array.shape()),
+            text::dtype(array.dtype()),
+            text::shape(array.chunk_shape()),
+            if codecs.is_empty() { "-".into() } else { codecs.join(" ") },
+            text::bytes(bytes),
+        ])
+    };
+    let facts = opened.and_then(|node| match node {
+        Node::Array(array) => facts(&array).map(Cells::Array),
+        Node::Group(_) => Ok(Cells::Group),
+    });
+    // The others are worth seeing all the same.
+    facts.unwrap_or_else(|error| Cells::Failure(text::plain(&error.to_string())))
+}
+
+fn print(root: &str, rows: &[Row], style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let is_array = |row: &&Row| matches!(row.cells, Cells::Array(_));
+    let name_width = rows.iter().map(|row| width(&row.branch) + width(&row.name)).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(|column| {
+        let cell = |row: &Row| match &row.cells {
+            Cells::Array(cells) => cells.get(column).map_or(0, |cell| width(cell)),
+            _ => 0,
+        };
+        rows.iter().map(cell).max().unwrap_or(0).max(HEADINGS.get(column).map_or(0, |heading| heading.len()))
+    });
+    let line = |cells: [&str; 5]| -> String {
+        let mut line = String::new();
+        for (column, (cell, full)) in cells.into_iter().zip(widths).enumerate() {
+            let pad = " ".repeat(full.saturating_sub(width(cell)));
+            // Sizes are compared with each other: their ends are aligned.
+            let (before, after) = if column == 4 { (pad.as_str(), "") } else { ("", pad.as_str()) };
+            line.push_str(&format!("  {before}{cell}{after}"));
+        }
+        line
+    };
+    if rows.iter().filter(is_array).count() > 0 && !root.is_empty() {
+        writeln!(out, "{}{}", " ".repeat(name_width), style.dim(&line(HEADINGS)))?;
+    }
+    for row in rows {
+        let pad = " ".repeat(name_width.saturating_sub(width(&row.branch) + width(&row.name)));
+        let branch = style.dim(&row.branch);
+        match &row.cells {
+            Cells::Group => writeln!(out, "{branch}{}", style.bold(&row.name))?,
+            Cells::Array(cells) => {
+                writeln!(out, "{branch}{}{pad}{}", row.name, line(cells.each_ref().map(String::as_str)))?;
+            }
+            Cells::Failure(why) => writeln!(out, "{branch}{}{pad}  cannot open: {why}", row.name)?,
+        }
+    }
+    Ok(())
+}
+
+/// Columns on a terminal; right for names without wide or combining characters.
+fn width(text: &str) -> usize {
+    text.chars().count()
+}

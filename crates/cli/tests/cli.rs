@@ -1,0 +1,402 @@
+//! The program, from outside: what it prints, what it leaves on disk, how it exits.
+
+use assert_cmd::Command;
+use hyperslab::prelude::*;
+use hyperslab::{Choice, Json};
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_hyperslab");
+
+/// An ocean: a group, a field of which half is written, a coordinate, an array in a group.
+fn ocean() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let location = directory.path().join("ocean.zarr").display().to_string();
+    let mut root = Group::create(&location, Format::ZarrV2).unwrap();
+    root.set_attributes(Json::from([("title", "an ocean".into()), ("depth", Json::float(f64::NAN))]))
+        .unwrap();
+    let mut spec = ArraySpec::new(Format::ZarrV2.into(), &[4, 20, 30], "<f4".parse().unwrap());
+    spec.chunks = Some([1, 20, 30].as_slice().into());
+    spec.compressors = Choice::Set(Vec::new());
+    spec.dimension_names = Some(["time", "lat", "lon"].map(|name| Some(name.to_owned())).to_vec());
+    spec.attributes = Json::from([("units", "°C".into())]);
+    spec.fill = Some(f32::NAN.to_le_bytes().to_vec());
+    let field = root.create_array("sst", &spec).unwrap();
+    let values: Vec<f32> = (0..1200).map(|n| n as f32 / 7.0).collect();
+    field.write_slice(&[Index::range(0, 2)], &values).unwrap();
+    let mut spec = ArraySpec::new(Format::ZarrV2.into(), &[30], ">f8".parse().unwrap());
+    spec.chunks = Some([30].as_slice().into());
+    spec.compressors = Choice::Set(vec![Json::from([("id", "zlib".into()), ("level", 1u32.into())])]);
+    let lon = root.create_array("grid/lon", &spec).unwrap();
+    lon.write_slice(&[], &[1.5f64; 30]).unwrap();
+    directory
+}
+
+fn hyperslab(directory: &TempDir, args: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(directory.path()).args(args).timeout(Duration::from_secs(120));
+    command
+}
+
+/// Standard output of a command that succeeds and has nothing to complain about.
+fn output(directory: &TempDir, args: &[&str]) -> String {
+    let done = hyperslab(directory, args).assert().success().stderr("");
+    let text = String::from_utf8(done.get_output().stdout.clone()).unwrap();
+    assert!(!text.contains('\x1b'), "escape sequences without a terminal: {text:?}");
+    text
+}
+
+/// The one line on standard error of a command that fails with `code`.
+fn complaint(directory: &TempDir, args: &[&str], code: i32) -> String {
+    let done = hyperslab(directory, args).assert().code(code).stdout("");
+    let text = String::from_utf8(done.get_output().stderr.clone()).unwrap();
+    let line = text.strip_suffix('\n').unwrap();
+    assert!(!line.contains('\n'), "{text}");
+    line.strip_prefix("hyperslab: error: ").unwrap_or_else(|| panic!("{text}")).to_owned()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn info_of_an_array() {
+    let directory = ocean();
+    assert_eq!(
+        output(&directory, &["info", "ocean.zarr/sst"]),
+        "\
+ocean.zarr/sst
+  kind         array, Zarr v2
+  shape        (4, 20, 30)
+  dimensions   time, lat, lon
+  data type    float32 (<f4)
+  chunks       (1, 20, 30), 2.3 KiB each
+  grid         (4, 1, 1), 4 chunks
+  order        C
+  codecs       none
+  fill value   \"NaN\"
+  in memory    9.4 KiB
+  stored       2 of 4 chunks, 4.7 KiB, ratio 1.00
+  attributes
+    units              \"°C\"
+    _ARRAY_DIMENSIONS  [\"time\", \"lat\", \"lon\"]
+"
+    );
+}
+
+#[test]
+fn info_as_json() {
+    let directory = ocean();
+    let json: serde_json::Value =
+        serde_json::from_str(&output(&directory, &["info", "--json", "ocean.zarr/grid/lon"])).unwrap();
+    assert_eq!(json["kind"], "array");
+    assert_eq!(json["format"], "Zarr v2");
+    assert_eq!(json["shape"], serde_json::json!([30]));
+    assert_eq!(json["dtype"], ">f8");
+    assert_eq!(json["codecs"][0]["id"], "zlib");
+    assert_eq!(json["chunks_stored"], 1);
+    let text = output(&directory, &["info", "--json", "ocean.zarr"]);
+    // As Python's json writes and reads it.
+    let json = Json::parse(text.as_bytes()).unwrap();
+    assert_eq!(json.get("arrays").and_then(Json::as_integer), Some(2u64));
+    assert_eq!(json.get("attributes").unwrap().to_text(None), r#"{"title": "an ocean", "depth": NaN}"#);
+}
+
+#[test]
+fn info_of_a_group_with_a_broken_array() {
+    let directory = ocean();
+    fs::write(directory.path().join("ocean.zarr/grid/lon/.zarray"), "{").unwrap();
+    let text = output(&directory, &["info", "ocean.zarr"]);
+    assert!(text.contains("  below it     1 array, 1 group\n"), "{text}");
+    assert!(text.contains("  cannot open  grid/lon: 'grid/lon/.zarray' in file://"), "{text}");
+    let text = output(&directory, &["tree", "ocean.zarr"]);
+    assert!(
+        text.contains("    └── lon  cannot open: ") || text.contains("│   └── lon  cannot open: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn tree() {
+    let directory = ocean();
+    let bytes = fs::metadata(directory.path().join("ocean.zarr/grid/lon/0")).unwrap().len();
+    assert_eq!(
+        output(&directory, &["tree", "ocean.zarr"]),
+        format!(
+            "\
+ocean.zarr  group, Zarr v2
+             shape        type     chunks       codecs    stored
+├── grid
+│   └── lon  (30,)        >f8      (30,)        zlib    {bytes} bytes
+└── sst      (4, 20, 30)  float32  (1, 20, 30)  -        4.7 KiB
+"
+        )
+    );
+    let shallow = output(&directory, &["tree", "--depth", "1", "ocean.zarr"]);
+    assert!(shallow.contains("grid") && !shallow.contains("lon"), "{shallow}");
+    assert!(
+        output(&directory, &["tree", "ocean.zarr/sst"]).starts_with("ocean.zarr/sst  (4, 20, 30)  float32")
+    );
+}
+
+#[test]
+fn explain() {
+    let directory = ocean();
+    let text = output(&directory, &["explain", "ocean.zarr/sst", "1:, 5"]);
+    for part in ["[3, 30]", "3 in 3 objects", "1 read-into", "2 fill", "1.0.0"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert_eq!(output(&directory, &["explain", "ocean.zarr/sst[1:, 5]"]), text);
+    let text = output(&directory, &["explain", "ocean.zarr/sst", "-1, ..., ::-2", "--list", "0", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["shape"], serde_json::json!([20, 15]));
+    assert_eq!(json["strategies"]["fill"], 1);
+    assert_eq!(json["tasks"], serde_json::json!([]));
+    assert!(output(&directory, &["explain", "--write", "ocean.zarr/sst", "0"]).contains("write-from"));
+}
+
+#[test]
+fn copy_converts_and_says_so_in_one_line() {
+    let directory = ocean();
+    let args = [
+        "copy",
+        "ocean.zarr",
+        "new/ocean.zarr",
+        "--chunks",
+        "-1,10,10",
+        "--compressor",
+        "zstd:5",
+        "--order",
+        "f",
+    ];
+    let text =
+        output(&directory, &[&args[..], &["--zarr-format", "3", "--verify", "--threads", "2"]].concat());
+    let (note, text) = text.split_once('\n').unwrap();
+    assert!(
+        note.starts_with("note: fill value null in the source") && note.ends_with(": /grid/lon"),
+        "{note}"
+    );
+    assert!(text.starts_with("copied 2 arrays in 2 groups: 9.6 KiB, "), "{text}");
+    assert!(
+        text.contains(" stored ") && text.contains("; verified in ") && text.lines().count() == 1,
+        "{text}"
+    );
+
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let (old, new) =
+        (Array::open(&at("ocean.zarr/sst")).unwrap(), Array::open(&at("new/ocean.zarr/sst")).unwrap());
+    assert_eq!((new.format(), new.chunk_shape()), (Format::ZarrV3, [4, 10, 10].as_slice()));
+    assert!(new.as_zarr().fortran_order());
+    let bits =
+        |array: &Array| array.read_vec::<f32>(&[]).unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>();
+    assert_eq!(bits(&new), bits(&old));
+
+    assert_eq!(output(&directory, &["copy", "-q", "new/ocean.zarr", "back.zarr", "--format", "v2"]), "");
+    assert_eq!(bits(&Array::open(&at("back.zarr/sst")).unwrap()), bits(&old));
+    assert_eq!(names(directory.path()), ["back.zarr", "new", "ocean.zarr"]);
+}
+
+#[test]
+fn complaints_are_one_line_and_leave_nothing() {
+    let directory = ocean();
+    fs::write(directory.path().join("file"), "").unwrap();
+    fs::create_dir(directory.path().join("empty")).unwrap();
+    for (args, code, why) in [
+        (&["info", "nope"][..], 1, "there is no 'nope'"),
+        (&["info", "file"], 1, "'file' is a file, not an array or group"),
+        (&["tree", "empty"], 1, "'empty' is no array or group"),
+        (&["info", "s3://bucket/a"], 1, "'s3://' is not supported"),
+        (&["explain", "ocean.zarr"], 1, "is a group, not an array"),
+        (&["explain", "ocean.zarr/sst", "9"], 1, "index 9 is out of bounds for axis 0 with size 4"),
+        (&["explain", "ocean.zarr/sst", "a"], 2, "\"a\" is neither an integer, a slice nor '...'"),
+        (&["explain", "ocean.zarr/sst[9]x"], 1, "there is no"),
+        (&["copy", "ocean.zarr", "ocean.zarr", "--overwrite"], 1, "it is the source"),
+        (&["copy", "ocean.zarr", "ocean.zarr/sst/x"], 1, "inside the source"),
+        (&["copy", "ocean.zarr", "empty"], 1, "it exists already; set overwrite to replace it"),
+        (&["copy", "ocean.zarr", "file", "--overwrite"], 1, "it exists and is no array or group"),
+        (&["copy", "ocean.zarr", "file/x"], 1, "cannot make"),
+        (
+            &["copy", "ocean.zarr", "b", "--chunks", "1,2"],
+            2,
+            "2 sizes are given, but the source has arrays of 1, 3 axes",
+        ),
+        (&["copy", "nope", "b"], 1, "there is no 'nope'"),
+    ] {
+        let line = complaint(&directory, args, code);
+        assert!(line.contains(why), "{args:?}: {line}");
+    }
+    assert_eq!(names(directory.path()), ["empty", "file", "ocean.zarr"]);
+    assert!(names(&directory.path().join("empty")).is_empty());
+}
+
+#[test]
+fn wrong_usage_and_help() {
+    let directory = ocean();
+    for args in [
+        &["copy", "a"][..],
+        &["copy", "a", "b", "--codec", "zip"],
+        &["copy", "a", "b", "--chunks", "0"],
+        &["copy", "a", "b", "--max-memory", "lots"],
+        &["copy", "a", "b", "--format", "v9"],
+        &["tree", "a", "--depth", "0"],
+        &["frobnicate"],
+        &[],
+    ] {
+        hyperslab(&directory, args).assert().code(2).stdout("");
+    }
+    assert_eq!(output(&directory, &["--version"]), concat!("hyperslab ", env!("CARGO_PKG_VERSION"), "\n"));
+    for (args, part) in [
+        (&["--help"][..], "Exit codes: 0 done"),
+        (&["copy", "--help"], "blosc[:NAME[:LEVEL[:SHUFFLE]]]"),
+        (&["explain", "--help"], "Examples:"),
+    ] {
+        assert!(output(&directory, args).contains(part), "{args:?}");
+    }
+}
+
+#[test]
+fn a_corrupt_chunk_is_named_and_no_copy_is_left() {
+    let directory = ocean();
+    fs::write(directory.path().join("ocean.zarr/sst/1.0.0"), "short").unwrap();
+    let line = complaint(&directory, &["copy", "ocean.zarr", "b.zarr"], 1);
+    assert!(line.starts_with("array '/sst', chunk [1, 0, 0]: 'sst/1.0.0' in file://"), "{line}");
+    assert!(line.contains("has 5 bytes where 2400 are expected"), "{line}");
+    assert_eq!(names(directory.path()), ["ocean.zarr"]);
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let directory = ocean();
+    let mut child = std::process::Command::new(PROGRAM)
+        .args(["tree", "ocean.zarr"])
+        .current_dir(directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let done = child.wait_with_output().unwrap();
+    assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &[][..]));
+}
+
+/// A source whose compression takes seconds.
+fn slow_source(directory: &TempDir) {
+    let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[64, 1 << 18], "<f4".parse().unwrap());
+    spec.chunks = Some([1, 1 << 18].as_slice().into());
+    spec.compressors = Choice::Set(Vec::new());
+    let array = Array::create(&directory.path().join("slow.zarr").display().to_string(), &spec).unwrap();
+    let values: Vec<f32> = (0..1 << 18).map(|n| (n as f32 * 0.37).sin() * (n as f32 * 0.001).cos()).collect();
+    for step in 0..64 {
+        array.write_slice(&[Index::At(step)], &values).unwrap();
+    }
+}
+
+/// Starts a slow copy and waits until it has written something.
+fn started(directory: &TempDir, args: &[&str]) -> Child {
+    let mut command = std::process::Command::new(PROGRAM);
+    command.args([
+        "copy",
+        "slow.zarr",
+        "b.zarr",
+        "--codec",
+        "gzip:9",
+        "--threads",
+        "1",
+        "--max-memory",
+        "1MiB",
+    ]);
+    command.args(args).current_dir(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: signal() may be called between fork and exec. A test run in the background would have it ignored.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    let writing = || {
+        names(directory.path())
+            .iter()
+            .any(|name| name.starts_with(".b.zarr.") && directory.path().join(name).join("c").exists())
+    };
+    while !writing() {
+        assert!(
+            child.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_secs(60),
+            "no copy began"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child
+}
+
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: the child has not been waited for, so its number is its own.
+    unsafe { libc::kill(child.id() as i32, signal) };
+}
+
+#[test]
+fn ctrl_c_leaves_no_copy() {
+    let directory = tempfile::tempdir().unwrap();
+    slow_source(&directory);
+    for number in [libc::SIGINT, libc::SIGTERM] {
+        let mut child = started(&directory, &[]);
+        signal(&child, number);
+        let mut complaint = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{status:?} {complaint}");
+        assert_eq!(complaint, "hyperslab: interrupted; the destination is as it was\n");
+        assert_eq!(names(directory.path()), ["slow.zarr"]);
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_to_be_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    slow_source(&directory);
+    let old = Group::create(&directory.path().join("b.zarr").display().to_string(), Format::ZarrV3).unwrap();
+    let mut child = started(&directory, &["--overwrite"]);
+    signal(&child, libc::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(directory.path()), ["b.zarr", "slow.zarr"]);
+    assert_eq!(old.store().list(None).unwrap(), ["zarr.json"]);
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    slow_source(&directory);
+    let mut child = started(&directory, &[]);
+    signal(&child, libc::SIGINT);
+    signal(&child, libc::SIGTERM);
+    let status = child.wait().unwrap();
+    // Two that wait together come in any order; the second may also come when all is cleaned up already.
+    let ended = status.signal().is_some_and(|number| [libc::SIGINT, libc::SIGTERM].contains(&number));
+    assert!(ended || status.code() == Some(130), "{status:?}");
+    assert!(!directory.path().join("b.zarr").exists());
+}
+
+#[test]
+fn in_process() {
+    let directory = ocean();
+    let at = |name: &str| directory.path().join(name).into_os_string();
+    let copied =
+        hyperslab_cli::run(["hyperslab".into(), "copy".into(), "-q".into(), at("ocean.zarr"), at("b.zarr")]);
+    assert_eq!(copied, 0);
+    assert_eq!(names(directory.path()), ["b.zarr", "ocean.zarr"]);
+    assert_eq!(
+        hyperslab_cli::run(["hyperslab".into(), "copy".into(), "-q".into(), at("ocean.zarr"), at("b.zarr")]),
+        1
+    );
+}

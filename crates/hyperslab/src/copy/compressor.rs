@@ -1,0 +1,187 @@
+//! Which compressors a copy gets, in words that belong to no format.
+
+use crate::{Error, Json};
+use hyperslab_codec::Codec;
+use hyperslab_codec::registry::{self, Parsed};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Compressors and checksums, in the order of encoding.
+///
+/// As text, one of
+///
+/// | text | is |
+/// |---|---|
+/// | `none` | no compressor |
+/// | `zstd`, `zstd:5` | Zstandard, of this level (default 3) |
+/// | `gzip`, `gzip:6`; `zlib`, `zlib:6` | Deflate, of this level (default 6) |
+/// | `lz4`, `lz4:1` | LZ4, of this acceleration (default 1) |
+/// | `blosc`, `blosc:lz4`, `blosc:lz4:5`, `blosc:lz4:5:bitshuffle` | Blosc: compressor (default zstd; or lz4, lz4hc, blosclz, zlib), level (default 5), `shuffle`, `bitshuffle` or `noshuffle` (default: by bits for elements of one byte, else by bytes) |
+/// | `{"name": …}`, `{"id": …}`, `[…]` | what Zarr v3 or v2 metadata says, or a list of that |
+///
+/// ```
+/// use hyperslab::copy::Compressors;
+///
+/// let zstd: Compressors = "zstd:5".parse()?;
+/// let json: Compressors = r#"{"name": "gzip", "configuration": {"level": 6}}"#.parse()?;
+/// assert!("zip".parse::<Compressors>().is_err());
+/// # Ok::<(), hyperslab::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compressors(Vec<Json>);
+
+impl FromStr for Compressors {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let text = text.trim();
+        let list = if text.starts_with(['{', '[']) {
+            match Json::parse(text.as_bytes())? {
+                Json::Array(list) => list,
+                one => vec![one],
+            }
+        } else {
+            short(text)?
+        };
+        let compressors = Compressors(list);
+        // Found wrong here rather than in the middle of a copy. No codec but blosc looks at the size of elements.
+        compressors.codecs(1)?;
+        Ok(compressors)
+    }
+}
+
+impl Compressors {
+    /// The codecs for elements of so many bytes.
+    pub(super) fn codecs(&self, element_size: usize) -> Result<Vec<Arc<dyn Codec>>, Error> {
+        self.0.iter().map(|json| codec(json, element_size)).collect()
+    }
+}
+
+fn refuse(why: String) -> Error {
+    Error::Options(format!("compressor: {why}"))
+}
+
+/// The v2 metadata of a short form.
+fn short(text: &str) -> Result<Vec<Json>, Error> {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or_default();
+    let mut level = |default: i64| match parts.next() {
+        None | Some("") => Ok(Json::from(default)),
+        Some(level) => match level.parse::<i64>() {
+            Ok(level) => Ok(level.into()),
+            Err(_) => Err(refuse(format!("in {text:?}, {level:?} is no number"))),
+        },
+    };
+    let json = match name {
+        "none" => None,
+        "zstd" => Some(Json::from([("id", name.into()), ("level", level(3)?)])),
+        "gzip" | "zlib" => Some(Json::from([("id", name.into()), ("level", level(6)?)])),
+        "lz4" => Some(Json::from([("id", name.into()), ("acceleration", level(1)?)])),
+        "blosc" => {
+            let cname = parts.next().filter(|cname| !cname.is_empty()).unwrap_or("zstd");
+            let clevel = match parts.next().filter(|level| !level.is_empty()) {
+                None => 5_i64,
+                Some(level) => {
+                    level.parse().map_err(|_| refuse(format!("in {text:?}, {level:?} is no number")))?
+                }
+            };
+            // numcodecs' numbers.
+            let shuffle = match parts.next() {
+                None | Some("") => -1_i64,
+                Some("noshuffle" | "none") => 0,
+                Some("shuffle" | "byteshuffle") => 1,
+                Some("bitshuffle") => 2,
+                Some(other) => {
+                    return Err(refuse(format!(
+                        "in {text:?}, {other:?} is not shuffle, bitshuffle or noshuffle"
+                    )));
+                }
+            };
+            Some(Json::from([
+                ("id", name.into()),
+                ("cname", cname.into()),
+                ("clevel", Json::from(clevel)),
+                ("shuffle", Json::from(shuffle)),
+                ("blocksize", 0u32.into()),
+            ]))
+        }
+        other => {
+            return Err(refuse(format!(
+                "{other:?} is not known; use none, zstd, gzip, zlib, lz4, blosc (each with settings after colons, as in zstd:5) or JSON"
+            )));
+        }
+    };
+    match parts.next() {
+        Some(rest) => Err(refuse(format!("in {text:?}, {rest:?} is one setting too many"))),
+        None => Ok(json.into_iter().collect()),
+    }
+}
+
+/// The codec of an object of v2 (`id`) or v3 (`name`) metadata.
+fn codec(json: &Json, element_size: usize) -> Result<Arc<dyn Codec>, Error> {
+    let value = json.to_serde()?;
+    let found = match value.get("name").and_then(|name| name.as_str()).or(value.as_str()) {
+        None => registry::from_v2(&value, element_size),
+        Some(name) => match registry::from_v3(name, value.get("configuration"), element_size) {
+            Ok(Parsed::Compressor(codec)) => Ok(codec),
+            Ok(_) => return Err(refuse(format!("{name:?} does not compress bytes"))),
+            Err(error) => Err(error),
+        },
+    };
+    found.map_err(|error| refuse(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v2(text: &str) -> String {
+        let codecs = text.parse::<Compressors>().unwrap().codecs(4).unwrap();
+        codecs.iter().map(|codec| codec.to_v2().unwrap().to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn short_forms() {
+        for (text, metadata) in [
+            ("none", ""),
+            ("zstd", r#"{"id":"zstd","level":3}"#),
+            ("zstd:-2", r#"{"id":"zstd","level":-2}"#),
+            ("gzip:1", r#"{"id":"gzip","level":1}"#),
+            ("zlib", r#"{"id":"zlib","level":6}"#),
+            ("lz4:7", r#"{"id":"lz4","acceleration":7}"#),
+            (
+                r#"[{"name": "gzip", "configuration": {"level": 2}}, "crc32c"]"#,
+                r#"{"id":"gzip","level":2} {"id":"crc32c"}"#,
+            ),
+            (r#"{"id": "zstd", "level": 9}"#, r#"{"id":"zstd","level":9}"#),
+        ] {
+            assert_eq!(v2(text), metadata, "{text}");
+        }
+        let blosc = v2("blosc:lz4:7:bitshuffle");
+        for member in [r#""cname":"lz4""#, r#""clevel":7"#, r#""shuffle":2"#] {
+            assert!(blosc.contains(member), "{blosc}");
+        }
+        assert!(v2("blosc").contains(r#""cname":"zstd""#));
+        assert_eq!("none".parse::<Compressors>().unwrap(), Compressors(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_no_compressor() {
+        for (text, why) in [
+            ("", "not known"),
+            ("zip", "\"zip\" is not known"),
+            ("zstd:x", "\"x\" is no number"),
+            ("gzip:99", "level"),
+            ("zstd:5:6", "one setting too many"),
+            ("blosc:lz5", "lz5"),
+            ("blosc:lz4:5:sideways", "sideways"),
+            ("{", "invalid JSON"),
+            (r#"{"name": "bytes"}"#, "does not compress"),
+            (r#"{"name": "vlen-utf8"}"#, "not supported"),
+            ("[3]", "expected an object"),
+        ] {
+            let error = text.parse::<Compressors>().unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

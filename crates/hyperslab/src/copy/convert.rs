@@ -1,0 +1,273 @@
+//! What the copy of an array is to be: the source's metadata in the words of the destination's format.
+
+use super::{CopyOptions, Order};
+use crate::element::swap_bytes;
+use crate::{Array, Error, Format};
+use hyperslab_array::Dims;
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose};
+use hyperslab_zarr::{ArraySpec, Choice, Json, KeyEncoding};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// xarray's attribute for names of axes where the format has no place for them.
+const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
+
+/// What differs from the source without having been asked for, and the arrays concerned.
+pub(super) type Notes = BTreeMap<&'static str, Vec<String>>;
+
+const NO_FILL: &str =
+    "fill value null in the source, the default one in the copy (absent chunks read the same)";
+const NO_NAMES: &str = "dimension names left out, because some are missing, which Zarr v2 cannot say";
+
+/// The specification of the copy of `array`. What is worth telling is added to `notes`.
+pub(super) fn convert(
+    array: &Array,
+    name: &str,
+    options: &CopyOptions<'_>,
+    notes: &mut Notes,
+) -> Result<ArraySpec, Error> {
+    let format = options.format.unwrap_or(Format::ZarrV3);
+    let (layout, zarr) = (array.layout(), array.as_zarr());
+    let same_format = format == array.format();
+    let refuse = |why: String| Error::Copy { array: name.to_owned(), why };
+    let dtype = array.dtype();
+    let stored = if layout.encoding().swap() > 1 { other(dtype.order()) } else { dtype.order() };
+
+    // v2 has the stored order in the element type, v3 in the serializer.
+    let mut spec = ArraySpec::new(format.into(), array.shape(), dtype.with_order(stored));
+    spec.chunks = Some(chunks(array, options));
+    spec.fill = zarr.fill().map(|fill| {
+        let mut fill = fill.to_vec();
+        if stored != dtype.order() {
+            swap_bytes(&mut fill, dtype.number_size());
+        }
+        fill
+    });
+    if spec.fill.is_none() && format == Format::ZarrV3 {
+        notes.entry(NO_FILL).or_default().push(name.to_owned());
+    }
+
+    spec.attributes = zarr.attributes().clone();
+    spec.dimension_names = zarr.dimension_names().map(<[_]>::to_vec);
+    if format == Format::ZarrV3 && array.format() == Format::ZarrV2 && spec.dimension_names.is_some() {
+        spec.attributes.remove(DIMENSIONS);
+    }
+    if format == Format::ZarrV2 && spec.dimension_names.as_ref().is_some_and(|names| names.contains(&None)) {
+        spec.dimension_names = None;
+        notes.entry(NO_NAMES).or_default().push(name.to_owned());
+    }
+    spec.key_encoding = Some(match (format, zarr.key_encoding()) {
+        (_, encoding) if same_format => encoding,
+        // Nested folders stay nested.
+        (Format::ZarrV2, KeyEncoding::Default { separator } | KeyEncoding::V2 { separator }) => {
+            KeyEncoding::V2 { separator }
+        }
+        (Format::ZarrV3, _) => KeyEncoding::Default { separator: '/' },
+    });
+
+    let order = order(array, options);
+    let identity = order.iter().copied().eq(0..order.len());
+    let reversed = order.iter().copied().eq((0..order.len()).rev());
+    match format {
+        Format::ZarrV2 if identity || reversed => {
+            // Below two axes both are the same; then what the source says is kept.
+            spec.fortran_order =
+                if identity { options.order.is_none() && zarr.fortran_order() } else { true };
+        }
+        Format::ZarrV2 => {
+            return Err(refuse(format!(
+                "its axes are stored in the order {order:?}, which Zarr v2 has not; choose order C or F"
+            )));
+        }
+        Format::ZarrV3 => {
+            let transpose = |order| Transpose::new(order).map(|codec| vec![Json::from(&codec.to_v3())]);
+            let filters = if identity { Ok(Vec::new()) } else { transpose(order) };
+            spec.filters = Choice::Set(filters.map_err(|error| refuse(error.to_string()))?);
+            let endian = dtype.has_order().then_some(stored);
+            spec.serializer = Choice::Set(Json::from(&BytesCodec { endian }.to_v3()));
+        }
+    }
+
+    match (&options.compressors, format) {
+        (None, Format::ZarrV3) if same_format => spec.compressors = Choice::Set(zarr.compressors().to_vec()),
+        (None, Format::ZarrV2) if same_format => {
+            spec.filters = Choice::Set(zarr.filters().to_vec());
+            spec.compressors = Choice::Set(zarr.compressors().to_vec());
+        }
+        (chosen, _) => {
+            let codecs = match chosen {
+                Some(chosen) => chosen.codecs(dtype.size())?,
+                None => layout.encoding().chain().codecs().to_vec(),
+            };
+            let hint = if chosen.is_none() { "; choose another compressor" } else { "" };
+            let metadata = codecs.iter().map(|codec| {
+                in_format(codec, format)
+                    .ok_or_else(|| refuse(format!("{format} has no codec {:?}{hint}", codec.name())))
+            });
+            set_codecs(&mut spec, metadata.collect::<Result<_, _>>()?, format);
+        }
+    }
+    Ok(spec)
+}
+
+/// The chunk shape of the copy.
+fn chunks(array: &Array, options: &CopyOptions<'_>) -> Dims {
+    match &options.chunks {
+        // Coordinates have fewer axes than fields; they keep their chunks.
+        Some(chunks) if chunks.len() == array.shape().len() => {
+            // An axis of no elements has chunks too, of one.
+            let full = |(chunk, n): (&Option<u64>, &u64)| chunk.unwrap_or(*n).max(1);
+            chunks.iter().zip(array.shape()).map(full).collect()
+        }
+        _ => array.chunk_shape().into(),
+    }
+}
+
+/// The order of the axes in the copy's chunks, slowest first.
+fn order(array: &Array, options: &CopyOptions<'_>) -> Vec<usize> {
+    let rank = array.shape().len();
+    match options.order {
+        None => array.layout().encoding().order().iter().map(|axis| usize::from(*axis)).collect(),
+        Some(Order::C) => (0..rank).collect(),
+        Some(Order::F) => (0..rank).rev().collect(),
+    }
+}
+
+fn other(order: ByteOrder) -> ByteOrder {
+    match order {
+        ByteOrder::Little => ByteOrder::Big,
+        ByteOrder::Big => ByteOrder::Little,
+    }
+}
+
+fn in_format(codec: &Arc<dyn Codec>, format: Format) -> Option<Json> {
+    let value = match format {
+        Format::ZarrV2 => codec.to_v2(),
+        Format::ZarrV3 => codec.to_v3(),
+    };
+    value.as_ref().map(Json::from)
+}
+
+/// In v2, the last of several codecs is the compressor and those before it are filters.
+fn set_codecs(spec: &mut ArraySpec, mut codecs: Vec<Json>, format: Format) {
+    if format == Format::ZarrV2 {
+        let compressor = codecs.pop();
+        spec.filters = Choice::Set(codecs);
+        codecs = compressor.into_iter().collect();
+    }
+    spec.compressors = Choice::Set(codecs);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_store::{MemoryStore, Store};
+    use hyperslab_zarr as zarr;
+
+    fn stored(format: Format, change: impl FnOnce(&mut ArraySpec)) -> Array {
+        let mut spec = ArraySpec::new(format.into(), &[6, 8], "<f4".parse().unwrap());
+        spec.chunks = Some([2, 3].as_slice().into());
+        change(&mut spec);
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        zarr::Array::create(store, "a", spec, false).unwrap().into()
+    }
+
+    /// The copy's metadata, by creating it.
+    fn converted(array: &Array, options: &CopyOptions<'_>) -> (Array, Notes) {
+        let mut notes = Notes::new();
+        let spec = convert(array, "a", options, &mut notes).unwrap();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        (zarr::Array::create(store, "a", spec, false).unwrap().into(), notes)
+    }
+
+    fn to(format: Format) -> CopyOptions<'static> {
+        CopyOptions { format: Some(format), ..CopyOptions::default() }
+    }
+
+    #[test]
+    fn there_and_back_is_the_same() {
+        let blosc = r#"[{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}]"#;
+        let original = stored(Format::ZarrV2, |spec| {
+            spec.dtype = ">i2".parse().unwrap();
+            spec.fill = Some(vec![1, 2]);
+            spec.fortran_order = true;
+            spec.attributes =
+                Json::parse(br#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#).unwrap();
+            spec.dimension_names = Some(vec![Some("y".into()), Some("x".into())]);
+            spec.compressors =
+                Choice::Set(Json::parse(blosc.as_bytes()).unwrap().as_array().unwrap().to_vec());
+        });
+        let (v3, notes) = converted(&original, &to(Format::ZarrV3));
+        assert!(notes.is_empty());
+        assert_eq!(
+            v3.attributes().to_text(None),
+            r#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#
+        );
+        assert_eq!(v3.dimension_names(), original.dimension_names());
+        assert_eq!(v3.as_zarr().to_json().get("fill_value"), Some(&Json::from(0x0102_u32)));
+        assert!(v3.as_zarr().fortran_order());
+        assert_eq!(
+            v3.as_zarr().serializer().unwrap().to_text(None),
+            r#"{"name": "bytes", "configuration": {"endian": "big"}}"#
+        );
+        let (v2, _) = converted(&v3, &to(Format::ZarrV2));
+        for member in ["shape", "chunks", "dtype", "fill_value", "order", "compressor", "filters"] {
+            let of = |array: &Array| array.as_zarr().to_json().get(member).map(|json| json.to_text(None));
+            if member == "compressor" {
+                // The element size, which blosc took from the array, is spelled out in between.
+                assert!(of(&v2).unwrap().contains(r#""cname": "lz4""#));
+            } else {
+                assert_eq!(of(&v2), of(&original), "{member}");
+            }
+        }
+        assert_eq!(v2.attributes().get(DIMENSIONS).unwrap().to_text(None), r#"["y", "x"]"#);
+    }
+
+    #[test]
+    fn what_is_asked_for() {
+        let array = stored(Format::ZarrV2, |_| {});
+        let options = CopyOptions {
+            chunks: Some(vec![Some(5), None]),
+            order: Some(Order::F),
+            compressors: Some("gzip:2".parse().unwrap()),
+            ..CopyOptions::default()
+        };
+        let (copy, _) = converted(&array, &options);
+        assert_eq!(copy.format(), Format::ZarrV3);
+        assert_eq!(copy.chunk_shape(), [5, 8]);
+        assert!(copy.as_zarr().fortran_order());
+        assert_eq!(copy.layout().encoding().chain().codecs()[0].name(), "gzip");
+        // Other ranks keep their chunks.
+        let options = CopyOptions { chunks: Some(vec![Some(5)]), ..CopyOptions::default() };
+        assert_eq!(converted(&array, &options).0.chunk_shape(), [2, 3]);
+    }
+
+    #[test]
+    fn null_fill_values() {
+        let array = stored(Format::ZarrV2, |spec| spec.fill = None);
+        let (copy, notes) = converted(&array, &to(Format::ZarrV3));
+        assert_eq!(copy.as_zarr().fill(), Some(&[0; 4][..]));
+        assert_eq!(notes[NO_FILL], ["a"]);
+        let (copy, notes) = converted(&array, &to(Format::ZarrV2));
+        assert_eq!((copy.as_zarr().fill(), notes.len()), (None, 0));
+    }
+
+    #[test]
+    fn what_v2_has_not() {
+        let transpose = r#"{"name": "transpose", "configuration": {"order": [1, 2, 0]}}"#;
+        let array = stored(Format::ZarrV3, |spec| {
+            spec.shape = [2, 3, 4].as_slice().into();
+            spec.chunks = None;
+            spec.filters = Choice::Set(vec![Json::parse(transpose.as_bytes()).unwrap()]);
+            spec.dimension_names = Some(vec![Some("z".into()), None, None]);
+        });
+        let mut notes = Notes::new();
+        let error = convert(&array, "a", &to(Format::ZarrV2), &mut notes).unwrap_err().to_string();
+        assert!(error.contains("order [1, 2, 0]"), "{error}");
+        assert_eq!(notes[NO_NAMES], ["a"]);
+        let (copy, _) = converted(&array, &to(Format::ZarrV3));
+        assert_eq!(copy.layout().encoding().order(), array.layout().encoding().order());
+        let options = CopyOptions { order: Some(Order::C), ..to(Format::ZarrV2) };
+        assert!(!converted(&array, &options).0.as_zarr().fortran_order());
+    }
+}

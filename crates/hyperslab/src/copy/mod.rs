@@ -1,0 +1,317 @@
+//! Copies of arrays and whole hierarchies: other chunks, other codecs, another order of axes, the other format.
+//!
+//! [`copy`] goes in these steps:
+//!
+//! 1. Walk the source; decide what every array's copy is to be. What cannot be is refused before anything is written.
+//! 2. Make a temporary directory beside the destination. Only a complete copy is moved to its place, so that an error or an
+//!    interruption leaves the destination as it was.
+//! 3. Write groups and arrays. Elements go in blocks of whole destination chunks, read and written one block after the other, each by all threads;
+//!    memory is that of the largest block, whatever the size of the arrays.
+//! 4. On request, read both back and compare every bit.
+//! 5. Move the copy to its place.
+//!
+//! What is copied is what the format knows: groups, attributes, arrays. Other files in the source's directory are not.
+
+mod blocks;
+mod compressor;
+mod convert;
+mod place;
+mod transfer;
+
+pub use compressor::Compressors;
+
+use crate::{Array, Error, Format, Group, Node, info, local_path, settings, store_at};
+use convert::{Notes, convert};
+use hyperslab_store::Store;
+use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, NodeKind};
+use place::Place;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use transfer::{Job, Transfer};
+
+/// The order in which the elements of a chunk are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Last axis fastest.
+    C,
+    /// First axis fastest.
+    F,
+}
+
+/// What is done with the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// They are copied.
+    Copy,
+    /// Source and copy are compared.
+    Verify,
+}
+
+/// Who is told how far a copy is, and asked whether to go on. Called on the thread that called [`copy`].
+pub trait Progress {
+    /// A phase begins, of so many bytes of elements.
+    fn begin(&self, phase: Phase, bytes: u64) {
+        let _ = (phase, bytes);
+    }
+
+    /// The next array.
+    fn array(&self, name: &str) {
+        let _ = name;
+    }
+
+    /// So many more bytes are done.
+    fn advance(&self, bytes: u64) {
+        let _ = bytes;
+    }
+
+    /// Whether to stop. Asked between chunks.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// What the copy is to be like.
+#[derive(Clone)]
+pub struct CopyOptions<'a> {
+    /// The chunk shape of arrays with as many axes (`None` for one axis: all of it). Other arrays, and all if there is none here, keep theirs.
+    pub chunks: Option<Vec<Option<u64>>>,
+    /// Compressors and checksums; by default those of the source (with its v2 filters).
+    pub compressors: Option<Compressors>,
+    /// The order of the axes within a chunk; by default that of the source.
+    pub order: Option<Order>,
+    /// The format; by default v3.
+    pub format: Option<Format>,
+    /// How many threads work on it; by default [`settings::threads`].
+    pub threads: Option<usize>,
+    /// About how much memory to use, in bytes. At least a chunk of source and destination are needed.
+    pub max_memory: u64,
+    /// Whether to read the copy back and compare it with the source.
+    pub verify: bool,
+    /// Whether an array or group that is at the destination is replaced.
+    pub overwrite: bool,
+    /// Who is told how far it is.
+    pub progress: Option<&'a dyn Progress>,
+}
+
+impl Default for CopyOptions<'_> {
+    fn default() -> Self {
+        CopyOptions {
+            chunks: None,
+            compressors: None,
+            order: None,
+            format: None,
+            threads: None,
+            max_memory: 256 << 20,
+            verify: false,
+            overwrite: false,
+            progress: None,
+        }
+    }
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CopyReport {
+    /// Number of groups.
+    pub groups: u64,
+    /// Number of arrays.
+    pub arrays: u64,
+    /// Bytes of all elements in memory.
+    pub bytes: u64,
+    /// Bytes of the source's chunks.
+    pub stored_before: u64,
+    /// Bytes of the copy's chunks.
+    pub stored_after: u64,
+    /// The most memory that elements took at one time.
+    pub block_bytes: u64,
+    /// How long copying took.
+    pub elapsed: Duration,
+    /// How long verification took, if it was asked for.
+    pub verified: Option<Duration>,
+    /// What differs from the source without having been asked for.
+    pub notes: Vec<String>,
+}
+
+/// Copies an array or group, and all below it, to a path or `file://` URL.
+///
+/// The destination is complete or as it was before. Directories above it are made. Errors with [`Error::Destination`] where a copy cannot
+/// be (something is there, and `overwrite` is not set; it is the source, inside it or around it), [`Error::Mismatch`] where verification finds
+/// another value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
+pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
+    let walked = Walked::new(source, options)?;
+    let origin = local_path(&source.store().url()).ok().map(|root| root.join(source.path()));
+    let place = Place::prepare(&local_path(destination)?, origin.as_deref(), options.overwrite)?;
+    let temporary = place.temporary().to_str().ok_or_else(|| Error::Location {
+        location: destination.to_owned(),
+        why: "the directory above it has a name that is not UTF-8".into(),
+    })?;
+    let report = walked.copy(&store_at(temporary)?, "", options)?;
+    place.commit()?;
+    Ok(report)
+}
+
+/// Copies an array or group, and all below it, to a path (`""`: the root) in any store.
+///
+/// An array or group that is there is an error ([`CopyOptions::overwrite`] is not for stores, which cannot move a finished copy to its
+/// place). After an error, what was written is deleted; groups that had to be made above `path` stay.
+pub fn copy_to_store(
+    source: &Node,
+    store: &Arc<dyn Store>,
+    path: &str,
+    options: &CopyOptions<'_>,
+) -> Result<CopyReport, Error> {
+    let path = zarr::normalize_path(path)?;
+    let within = |outer: &str, inner: &str| {
+        inner
+            .strip_prefix(outer)
+            .is_some_and(|rest| outer.is_empty() || rest.is_empty() || rest.starts_with('/'))
+    };
+    if source.store().url() == store.url() && (within(source.path(), &path) || within(&path, source.path())) {
+        return Err(Error::Copy {
+            array: format!("/{path}"),
+            why: "source and destination are one, or one is inside the other".into(),
+        });
+    }
+    for format in [zarr::Format::V2, zarr::Format::V3] {
+        match zarr::open(store, &path, Some(format)) {
+            Err(zarr::ZarrError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
+                return Err(zarr::ZarrError::Exists { what: "array or group", url: store.url(), path }.into());
+            }
+        }
+    }
+    let walked = Walked::new(source, options)?;
+    walked.copy(store, &path, options).inspect_err(|_| {
+        // The first error is the one to report.
+        if let Ok(node) = zarr::open(store, &path, None) {
+            let _ = match node {
+                zarr::Node::Array(array) => array.delete(),
+                zarr::Node::Group(group) => group.delete(),
+            };
+        }
+    })
+}
+
+/// The source, and what its copy is to be. Paths are relative to the source.
+struct Walked {
+    groups: Vec<(String, Group)>,
+    arrays: Vec<(String, Array, ArraySpec)>,
+    consolidated: bool,
+    notes: Notes,
+    report: CopyReport,
+}
+
+impl Walked {
+    fn new(source: &Node, options: &CopyOptions<'_>) -> Result<Self, Error> {
+        let mut walked = Walked {
+            groups: Vec::new(),
+            arrays: Vec::new(),
+            consolidated: false,
+            notes: Notes::new(),
+            report: CopyReport::default(),
+        };
+        match source {
+            Node::Array(array) => walked.add_array(String::new(), array.clone(), options)?,
+            Node::Group(group) => {
+                walked.consolidated = group.as_zarr().is_consolidated();
+                // Consolidated metadata is a copy that may be out of date: what is stored counts.
+                let format = Some(group.format().into());
+                let group: Group =
+                    zarr::Group::open(group.store(), group.path(), format, Consolidation::Ignore)?.into();
+                walked.groups.push((String::new(), group.clone()));
+                for (path, kind) in group.walk(None)? {
+                    match (kind, group.child(&path)?) {
+                        (NodeKind::Group, Node::Group(child)) => walked.groups.push((path, child)),
+                        (_, Node::Array(array)) => walked.add_array(path, array, options)?,
+                        (NodeKind::Array, Node::Group(_)) => {}
+                    }
+                }
+            }
+        }
+        if let Some(chunks) = &options.chunks
+            && !walked.arrays.iter().any(|(_, array, _)| array.shape().len() == chunks.len())
+        {
+            let ranks: BTreeSet<usize> =
+                walked.arrays.iter().map(|(_, array, _)| array.shape().len()).collect();
+            let ranks = match ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "no arrays".into(),
+                ranks => format!("arrays of {ranks} axes"),
+            };
+            return Err(Error::Options(format!(
+                "chunks: {} sizes are given, but the source has {ranks}",
+                chunks.len()
+            )));
+        }
+        walked.report.notes =
+            walked.notes.iter().map(|(note, names)| format!("{note}: {}", listed(names))).collect();
+        walked.report.groups = walked.groups.len() as u64;
+        walked.report.arrays = walked.arrays.len() as u64;
+        Ok(walked)
+    }
+
+    fn add_array(&mut self, path: String, array: Array, options: &CopyOptions<'_>) -> Result<(), Error> {
+        let spec = convert(&array, &shown(&path), options, &mut self.notes)?;
+        self.report.bytes = self.report.bytes.saturating_add(info::array_bytes(&array));
+        self.arrays.push((path, array, spec));
+        Ok(())
+    }
+
+    fn copy(
+        mut self,
+        store: &Arc<dyn Store>,
+        base: &str,
+        options: &CopyOptions<'_>,
+    ) -> Result<CopyReport, Error> {
+        let start = Instant::now();
+        let format: zarr::Format = options.format.unwrap_or(Format::ZarrV3).into();
+        let target = |path: &str| match (base, path) {
+            ("", path) => path.to_owned(),
+            (base, "") => base.to_owned(),
+            (base, path) => format!("{base}/{path}"),
+        };
+        for (path, group) in &self.groups {
+            zarr::Group::create(store.clone(), &target(path), format, group.attributes().clone(), false)?;
+        }
+        let mut jobs = Vec::new();
+        for (path, array, spec) in self.arrays.drain(..) {
+            let (_, bytes) = array.as_zarr().chunks_stored()?;
+            self.report.stored_before = self.report.stored_before.saturating_add(bytes);
+            let copied = zarr::Array::create(store.clone(), &target(&path), spec, false)?.into();
+            jobs.push(Job { name: shown(&path), source: array, target: copied });
+        }
+        let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
+        let transfer = Transfer::new(&jobs, threads, options.max_memory, options.verify, options.progress)?;
+        self.report.block_bytes = transfer.block_bytes();
+        transfer.run(Phase::Copy, self.report.bytes)?;
+        if self.consolidated {
+            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate()?;
+        }
+        self.report.elapsed = start.elapsed();
+        if options.verify {
+            let start = Instant::now();
+            transfer.run(Phase::Verify, self.report.bytes)?;
+            self.report.verified = Some(start.elapsed());
+        }
+        for job in &jobs {
+            let (_, bytes) = job.target.as_zarr().chunks_stored()?;
+            self.report.stored_after = self.report.stored_after.saturating_add(bytes);
+        }
+        Ok(self.report)
+    }
+}
+
+/// The first names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 5;
+    let more = names.len().saturating_sub(MOST);
+    let listed = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if more == 0 { listed } else { format!("{listed} and {more} more") }
+}
+
+/// A path relative to the source, for messages.
+fn shown(path: &str) -> String {
+    format!("/{path}")
+}

@@ -1,0 +1,235 @@
+//! Moving elements, block by block, and comparing them.
+
+use super::blocks::{Block, Blocks, Cut};
+use super::{Phase, Progress};
+use crate::element::swap_bytes;
+use crate::info::array_bytes;
+use crate::{Array, Dims, Error, Key};
+use hyperslab_array::{ArrayError, Memory, ReadOptions, Source, Target, WriteOptions};
+use std::cell::RefCell;
+
+/// One array and its copy, which exists and is empty.
+pub(super) struct Job {
+    pub(super) name: String,
+    pub(super) source: Array,
+    pub(super) target: Array,
+}
+
+/// All arrays of a copy, and the memory that their elements go through.
+pub(super) struct Transfer<'a> {
+    jobs: &'a [Job],
+    /// Per array: its blocks for copying and for comparing.
+    blocks: Vec<(Blocks, Blocks)>,
+    threads: Vec<usize>,
+    /// One piece for all blocks of all arrays, so that no second one exists while the first waits to be used again.
+    buffer: RefCell<Memory>,
+    progress: Option<&'a dyn Progress>,
+}
+
+impl<'a> Transfer<'a> {
+    pub(super) fn new(
+        jobs: &'a [Job],
+        threads: usize,
+        max_memory: u64,
+        verify: bool,
+        progress: Option<&'a dyn Progress>,
+    ) -> Result<Self, Error> {
+        let mut this = Transfer {
+            jobs,
+            blocks: Vec::new(),
+            threads: Vec::new(),
+            buffer: RefCell::new(memory(0, "")?),
+            progress,
+        };
+        let mut largest = (0, "");
+        for job in jobs {
+            // A thread holds an encoded and a decoded chunk, of the source or of the copy.
+            let chunk = |array: &Array| array.layout().encoding().decoded_size() as u64;
+            let scratch = 2 * chunk(&job.source).max(chunk(&job.target));
+            let fit = (max_memory / 2).checked_div(scratch).unwrap_or(u64::MAX);
+            let threads = threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
+            let budget = max_memory.saturating_sub(scratch.saturating_mul(threads as u64));
+            let cut = |budget| {
+                Cut {
+                    shape: job.source.shape(),
+                    source_chunk: job.source.chunk_shape(),
+                    target_chunk: job.target.chunk_shape(),
+                    element: job.source.dtype().size() as u64,
+                    budget,
+                }
+                .blocks()
+            };
+            // Comparing takes a block of each.
+            let (copied, compared) = (cut(budget), cut(budget / 2));
+            let bytes = copied.bytes().max(if verify { compared.bytes().saturating_mul(2) } else { 0 });
+            if bytes > largest.0 {
+                largest = (bytes, &job.name);
+            }
+            this.blocks.push((copied, compared));
+            this.threads.push(threads);
+        }
+        this.buffer = RefCell::new(memory(largest.0, largest.1)?);
+        Ok(this)
+    }
+
+    /// Bytes of the memory that all blocks go through.
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.buffer.borrow().len() as u64
+    }
+
+    /// Copies or compares all arrays, which are `total` bytes in memory.
+    pub(super) fn run(&self, phase: Phase, total: u64) -> Result<(), Error> {
+        if let Some(progress) = self.progress {
+            progress.begin(phase, total);
+        }
+        let mut buffer = self.buffer.borrow_mut();
+        for ((job, (copied, compared)), threads) in self.jobs.iter().zip(&self.blocks).zip(&self.threads) {
+            if let Some(progress) = self.progress {
+                progress.array(&job.name);
+            }
+            let blocks = if phase == Phase::Copy { copied } else { compared };
+            let step = Step { job, threads: *threads, cancelled: &|| self.cancelled() };
+            let mut wanted = blocks.holding(job.source.chunk_shape(), stored_chunks(&job.source)?);
+            if phase == Phase::Verify {
+                wanted.append(&mut blocks.holding(job.target.chunk_shape(), stored_chunks(&job.target)?));
+            }
+            // Elsewhere both have the fill value.
+            let mut rest = array_bytes(&job.source);
+            for at in wanted {
+                if self.cancelled() {
+                    return Err(Error::Interrupted);
+                }
+                let block = blocks.block(&at);
+                let len = block.elements() as usize * job.source.dtype().size();
+                let done = match phase {
+                    Phase::Copy => step.copy(&block, buffer.as_mut_slice(), len),
+                    Phase::Verify => step.compare(&block, buffer.as_mut_slice(), len),
+                };
+                done.map_err(|error| match error {
+                    Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
+                    error => error,
+                })?;
+                rest = rest.saturating_sub(len as u64);
+                self.advance(len as u64);
+            }
+            self.advance(rest);
+        }
+        Ok(())
+    }
+
+    fn advance(&self, bytes: u64) {
+        if let Some(progress) = self.progress {
+            progress.advance(bytes);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.progress.is_some_and(Progress::cancelled)
+    }
+}
+
+fn memory(bytes: u64, array: &str) -> Result<Memory, Error> {
+    let memory = usize::try_from(bytes).ok().and_then(Memory::dirty);
+    Ok(memory.ok_or_else(|| ArrayError::Memory {
+        array: array.to_owned(),
+        what: "a block of chunks",
+        bytes,
+    })?)
+}
+
+/// The indices of the chunks that are stored. Lists the store.
+fn stored_chunks(array: &Array) -> Result<impl Iterator<Item = Dims>, Error> {
+    let (rank, encoding, path) = (array.shape().len(), array.as_zarr().key_encoding(), array.path());
+    let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
+    let start = if path.is_empty() { 0 } else { path.len() + 1 };
+    let keys = array.store().list(prefix)?;
+    Ok(keys.into_iter().filter_map(move |key| encoding.parse(key.get(start..)?, rank)))
+}
+
+/// What is done with each block of an array.
+struct Step<'a> {
+    job: &'a Job,
+    threads: usize,
+    cancelled: &'a dyn Fn() -> bool,
+}
+
+impl Step<'_> {
+    fn copy(&self, block: &Block, buffer: &mut [u8], len: usize) -> Result<(), Error> {
+        let bytes = front(buffer, len)?;
+        self.read(&self.job.source, block, bytes)?;
+        self.to_target_order(bytes);
+        let target = &self.job.target;
+        let selection = target.select(&block.index())?;
+        let source = Source::dense(bytes, &block.len, target.dtype().size()).ok_or_else(wrong_size)?;
+        let options = WriteOptions {
+            threads: Some(self.threads),
+            write_empty_chunks: Some(false),
+            interrupt: Some(self.cancelled),
+        };
+        target.write(&selection, &source, options)
+    }
+
+    fn compare(&self, block: &Block, buffer: &mut [u8], len: usize) -> Result<(), Error> {
+        let (expected, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong_size)?;
+        let found = front(rest, len)?;
+        self.read(&self.job.source, block, expected)?;
+        self.to_target_order(expected);
+        self.read(&self.job.target, block, found)?;
+        if expected == found {
+            return Ok(());
+        }
+        let size = self.job.target.dtype().size().max(1);
+        let pairs = expected.chunks_exact(size).zip(found.chunks_exact(size));
+        match pairs.enumerate().find(|(_, (expected, found))| expected != found) {
+            None => Ok(()),
+            Some((number, (expected, found))) => Err(Error::Mismatch {
+                array: self.job.name.clone(),
+                index: block.position(number as u64),
+                expected: hex(expected),
+                found: hex(found),
+            }),
+        }
+    }
+
+    fn read(&self, array: &Array, block: &Block, bytes: &mut [u8]) -> Result<(), Error> {
+        let selection = array.select(&block.index())?;
+        let mut target = Target::dense(bytes, &block.len, array.dtype().size()).ok_or_else(wrong_size)?;
+        let options =
+            ReadOptions { threads: Some(self.threads), verify: Some(true), interrupt: Some(self.cancelled) };
+        array.read_into(&selection, &mut target, options)
+    }
+
+    /// Elements of a v3 array are in the machine's byte order in memory, those of a v2 array in the stored one.
+    fn to_target_order(&self, bytes: &mut [u8]) {
+        let (from, to) = (self.job.source.dtype(), self.job.target.dtype());
+        if from.order() != to.order() {
+            swap_bytes(bytes, to.number_size());
+        }
+    }
+}
+
+fn front(buffer: &mut [u8], len: usize) -> Result<&mut [u8], Error> {
+    buffer.get_mut(..len).ok_or_else(wrong_size)
+}
+
+/// Blocks are cut to fit the buffer; if they did not, this is what is said instead of copying wrongly.
+fn wrong_size() -> Error {
+    Error::Options("a block does not fit the memory set aside for it".into())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const MOST: usize = 16;
+    let digits: String = bytes.iter().take(MOST).map(|byte| format!("{byte:02x}")).collect();
+    if bytes.len() > MOST { digits + "…" } else { digits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hex;
+
+    #[test]
+    fn elements_as_text() {
+        assert_eq!(hex(&[0, 1, 0xab]), "0001ab");
+        assert_eq!(hex(&[7; 17]), "07070707070707070707070707070707…");
+    }
+}

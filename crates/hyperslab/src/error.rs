@@ -1,0 +1,113 @@
+//! What can go wrong, from all layers.
+
+use hyperslab_array::ArrayError;
+use hyperslab_codec::DataType;
+use hyperslab_store::StoreError;
+use hyperslab_zarr::{JsonError, ZarrError};
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// An error of any layer. Messages name the array, chunk and object concerned, what was expected and what was found, in one line.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The engine failed: an index out of bounds, a corrupt chunk, …
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// Metadata is missing, invalid, or asks for what is not supported.
+    #[error(transparent)]
+    Zarr(#[from] ZarrError),
+    /// This is not where data can be.
+    #[error("cannot use {location:?} as a location: {why}")]
+    Location {
+        /// As given.
+        location: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An array where a group is wanted, or the other way round.
+    #[error("'{name}' in {url} is {found}, not {wanted}")]
+    NodeKind {
+        /// The node.
+        name: String,
+        /// The store.
+        url: String,
+        /// "an array", "a group".
+        found: &'static str,
+        /// "an array", "a group".
+        wanted: &'static str,
+    },
+    /// Elements of another type are asked for than the array has.
+    #[error("array '{array}' has elements of type {found}, not {wanted}")]
+    ElementType {
+        /// The array.
+        array: String,
+        /// The Rust type asked for.
+        wanted: &'static str,
+        /// The array's.
+        found: DataType,
+    },
+    /// A text is not the name of an element type.
+    #[error("{0}")]
+    DataType(String),
+    /// A text is not JSON.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// Options contradict each other or the data.
+    #[error("{0}")]
+    Options(String),
+    /// A copy cannot be made there.
+    #[error("cannot copy to '{}': {why}", path.display())]
+    Destination {
+        /// The destination.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The operating system refused something about the destination of a copy.
+    #[error("cannot {what} '{}': {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// An array cannot be copied as asked.
+    #[error("array '{array}': {why}")]
+    Copy {
+        /// The array.
+        array: String,
+        /// Why not.
+        why: String,
+    },
+    /// Verification of a copy found another value.
+    #[error(
+        "array '{array}': element {index:?} is {found} in the copy, but {expected} in the source (bytes in hexadecimal)"
+    )]
+    Mismatch {
+        /// The array.
+        array: String,
+        /// The first element that differs, in C order within its block.
+        index: Vec<u64>,
+        /// Its bytes in the source.
+        expected: String,
+        /// Its bytes in the copy.
+        found: String,
+    },
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl From<String> for Error {
+    /// The error of parsing a [`DataType`].
+    fn from(why: String) -> Self {
+        Error::DataType(why)
+    }
+}

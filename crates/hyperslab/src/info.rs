@@ -1,0 +1,216 @@
+//! Facts about arrays and groups, to be shown or stored.
+
+use crate::{Array, Error, Format, Group, Json, Node};
+use hyperslab_array::element_count;
+use hyperslab_codec::DataType;
+use hyperslab_zarr::NodeKind;
+
+/// All facts about an array.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Info {
+    /// The store.
+    pub url: String,
+    /// `/` and the path in it.
+    pub name: String,
+    /// The format.
+    pub format: Format,
+    /// Elements per axis.
+    pub shape: Vec<u64>,
+    /// The element type in memory.
+    pub dtype: DataType,
+    /// Elements of a chunk per axis.
+    pub chunks: Vec<u64>,
+    /// Chunks per axis.
+    pub grid: Vec<u64>,
+    /// The axes in the order in which a chunk stores them, slowest first: `0, 1, …` is C order.
+    pub order: Vec<u64>,
+    /// The codecs as metadata has them, in the order of encoding (v2: filters, compressor).
+    pub codecs: Vec<Json>,
+    /// The fill value as metadata has it.
+    pub fill_value: Json,
+    /// Names of the axes.
+    pub dimension_names: Option<Vec<Option<String>>>,
+    /// The user's attributes.
+    pub attributes: Json,
+    /// Bytes of all elements in memory.
+    pub bytes: u64,
+    /// Bytes of one chunk in memory.
+    pub chunk_bytes: u64,
+    /// Chunks that the grid has.
+    pub chunks_total: u64,
+    /// Chunks that are stored.
+    pub chunks_stored: u64,
+    /// Bytes of the stored chunks.
+    pub bytes_stored: u64,
+}
+
+impl Info {
+    pub(crate) fn new(array: &Array) -> Result<Self, Error> {
+        let (chunks_stored, bytes_stored) = array.as_zarr().chunks_stored()?;
+        let (layout, zarr) = (array.layout(), array.as_zarr());
+        let grid = layout.grid().counts(layout.shape());
+        let codecs = zarr.filters().iter().chain(zarr.serializer()).chain(zarr.compressors());
+        Ok(Info {
+            url: array.store().url(),
+            name: array.name(),
+            format: array.format(),
+            shape: layout.shape().to_vec(),
+            dtype: layout.dtype(),
+            chunks: layout.grid().chunk_shape().to_vec(),
+            chunks_total: element_count(&grid).unwrap_or(u64::MAX),
+            grid: grid.to_vec(),
+            order: layout.encoding().order().iter().map(|axis| u64::from(*axis)).collect(),
+            codecs: codecs.cloned().collect(),
+            fill_value: zarr.to_json().get("fill_value").cloned().unwrap_or(Json::Null),
+            dimension_names: array.dimension_names().map(<[_]>::to_vec),
+            attributes: array.attributes().clone(),
+            bytes: array_bytes(array),
+            chunk_bytes: layout.encoding().decoded_size() as u64,
+            chunks_stored,
+            bytes_stored,
+        })
+    }
+
+    /// How many times smaller the stored chunks are than their elements; `None` if nothing is stored. Chunks that are not stored do not count.
+    pub fn ratio(&self) -> Option<f64> {
+        let elements = self.chunk_bytes as f64 * self.chunks_stored as f64;
+        // Chunks at the edge are stored whole, so this is what was encoded.
+        (self.bytes_stored > 0).then(|| elements / self.bytes_stored as f64)
+    }
+
+    /// As JSON: an object with the names of the fields. (The order of axes is `"C"`, `"F"` or a list.)
+    pub fn to_json(&self) -> Json {
+        let list = |numbers: &[u64]| Json::Array(numbers.iter().map(|n| (*n).into()).collect());
+        let name = |name: &Option<String>| name.as_deref().map_or(Json::Null, Json::from);
+        Json::from([
+            ("kind", "array".into()),
+            ("url", self.url.as_str().into()),
+            ("name", self.name.as_str().into()),
+            ("format", self.format.to_string().as_str().into()),
+            ("shape", list(&self.shape)),
+            ("dtype", self.dtype.to_string().as_str().into()),
+            ("chunks", list(&self.chunks)),
+            ("grid", list(&self.grid)),
+            ("order", self.order_name().map_or_else(|| list(&self.order), Json::from)),
+            ("codecs", Json::Array(self.codecs.clone())),
+            ("fill_value", self.fill_value.clone()),
+            (
+                "dimension_names",
+                self.dimension_names
+                    .as_ref()
+                    .map_or(Json::Null, |names| Json::Array(names.iter().map(name).collect())),
+            ),
+            ("attributes", self.attributes.clone()),
+            ("bytes", self.bytes.into()),
+            ("chunk_bytes", self.chunk_bytes.into()),
+            ("chunks_total", self.chunks_total.into()),
+            ("chunks_stored", self.chunks_stored.into()),
+            ("bytes_stored", self.bytes_stored.into()),
+        ])
+    }
+
+    /// `"C"` (also below two axes), `"F"`, or `None` for another order.
+    pub fn order_name(&self) -> Option<&'static str> {
+        if self.order.is_sorted() {
+            Some("C")
+        } else if self.order.iter().rev().is_sorted() {
+            Some("F")
+        } else {
+            None
+        }
+    }
+}
+
+/// Bytes of all elements of an array in memory.
+pub(crate) fn array_bytes(array: &Array) -> u64 {
+    element_count(array.shape()).unwrap_or(u64::MAX).saturating_mul(array.dtype().size() as u64)
+}
+
+/// All facts about a group.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GroupInfo {
+    /// The store.
+    pub url: String,
+    /// `/` and the path in it.
+    pub name: String,
+    /// The format.
+    pub format: Format,
+    /// Whether nodes below are found in consolidated metadata.
+    pub consolidated: bool,
+    /// The user's attributes.
+    pub attributes: Json,
+    /// Groups below, at any depth.
+    pub groups: u64,
+    /// Arrays below, at any depth.
+    pub arrays: u64,
+    /// Bytes of all elements in memory.
+    pub bytes: u64,
+    /// Chunks that are stored.
+    pub chunks_stored: u64,
+    /// Bytes of the stored chunks.
+    pub bytes_stored: u64,
+    /// What is wrong with nodes that could not be opened: path and message. They are not counted.
+    pub failures: Vec<(String, String)>,
+}
+
+impl GroupInfo {
+    pub(crate) fn new(group: &Group) -> Result<Self, Error> {
+        let mut info = GroupInfo {
+            url: group.store().url(),
+            name: group.name(),
+            format: group.format(),
+            consolidated: group.as_zarr().is_consolidated(),
+            attributes: group.attributes().clone(),
+            groups: 0,
+            arrays: 0,
+            bytes: 0,
+            chunks_stored: 0,
+            bytes_stored: 0,
+            failures: Vec::new(),
+        };
+        for (path, kind) in group.walk(None)? {
+            if kind == NodeKind::Group {
+                info.groups += 1;
+                continue;
+            }
+            let opened = match group.child(&path) {
+                Ok(Node::Array(array)) => array.info(),
+                Ok(Node::Group(_)) => continue,
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok(array) => {
+                    info.arrays += 1;
+                    info.bytes = info.bytes.saturating_add(array.bytes);
+                    info.chunks_stored += array.chunks_stored;
+                    info.bytes_stored = info.bytes_stored.saturating_add(array.bytes_stored);
+                }
+                Err(error) => info.failures.push((path, error.to_string())),
+            }
+        }
+        Ok(info)
+    }
+
+    /// As JSON: an object with the names of the fields.
+    pub fn to_json(&self) -> Json {
+        let failure = |(path, why): &(String, String)| {
+            Json::from([("path", path.as_str().into()), ("error", why.as_str().into())])
+        };
+        Json::from([
+            ("kind", "group".into()),
+            ("url", self.url.as_str().into()),
+            ("name", self.name.as_str().into()),
+            ("format", self.format.to_string().as_str().into()),
+            ("consolidated", self.consolidated.into()),
+            ("attributes", self.attributes.clone()),
+            ("groups", self.groups.into()),
+            ("arrays", self.arrays.into()),
+            ("bytes", self.bytes.into()),
+            ("chunks_stored", self.chunks_stored.into()),
+            ("bytes_stored", self.bytes_stored.into()),
+            ("failures", Json::Array(self.failures.iter().map(failure).collect())),
+        ])
+    }
+}

@@ -1,0 +1,70 @@
+//! Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3.
+//!
+//! [`open`] finds what is stored at a path or `file://` URL, an [`Array`] or a [`Group`]. Formats are recognised from what is stored. A *hyperslab* is
+//! an N-dimensional block of an array; [`Index`] says which one, with NumPy's meaning.
+//!
+//! ```
+//! use hyperslab::prelude::*;
+//!
+//! # fn main() -> Result<(), hyperslab::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let location = directory.path().join("ocean.zarr").display().to_string();
+//! let ocean = Group::create(&location, Format::ZarrV3)?;
+//!
+//! let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[4, 180, 360], "<f4".parse()?);
+//! spec.chunks = Some([1, 180, 360].as_slice().into());
+//! let sst = ocean.create_array("sst", &spec)?;
+//! sst.write_slice(&[Index::At(0), Index::At(90)], &[15.5_f32; 360])?;
+//!
+//! let sst = hyperslab::open(&format!("{location}/sst"))?.into_array()?;
+//! let series: Vec<f32> = sst.read_vec(&[Index::ALL, Index::At(90), Index::At(180)])?;
+//! assert_eq!(series, [15.5, 0.0, 0.0, 0.0]);
+//!
+//! // What a request does can be looked at: one chunk of four is stored, and only its part is wanted.
+//! let plan = sst.explain_read(&sst.select(&[Index::ALL, Index::At(90)])?, 10)?;
+//! assert_eq!((plan.chunks, plan.strategies.len()), (4, 2));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`copy`] converts whole hierarchies: other chunks, other codecs, the other format. The layers below are re-exported for what is
+//! not wrapped here: [`mod@array`] (the engine), [`codec`], [`store`], [`zarr`].
+
+#![forbid(unsafe_code)]
+
+mod array_node;
+pub mod copy;
+mod element;
+mod error;
+mod format;
+mod group;
+mod info;
+mod location;
+mod node;
+
+pub use hyperslab_array as array;
+pub use hyperslab_codec as codec;
+pub use hyperslab_store as store;
+pub use hyperslab_zarr as zarr;
+
+pub use array_node::Array;
+pub use element::Element;
+pub use error::Error;
+pub use format::Format;
+pub use group::Group;
+pub use info::{GroupInfo, Info};
+pub use location::{local_path, store_at};
+pub use node::{Node, open, open_node};
+
+pub use hyperslab_array::{
+    Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Selection, Source, Strategy, Target,
+    WriteOptions, settings,
+};
+pub use hyperslab_codec::{ByteOrder, DataType, Kind};
+pub use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};
+pub use hyperslab_zarr::{ArraySpec, Choice, Json};
+
+/// What most programs need: `use hyperslab::prelude::*;`
+pub mod prelude {
+    pub use crate::{Array, ArraySpec, DataType, Element, Format, Group, Index, Node, Selection, open};
+}
