@@ -1,0 +1,157 @@
+//! `hyperslab.copy`.
+
+use crate::array::ArrayHandle;
+use crate::engine::Signals;
+use crate::errors;
+use crate::group::GroupHandle;
+use crate::store::StoreHandle;
+use hyperslab::copy::{
+    Compressors, CopyOptions, CopyReport, Order, Phase, Progress, copy as to_location, copy_to_store,
+};
+use hyperslab::{Error, Format, Node, zarr};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::cell::{Cell, RefCell};
+
+/// What is copied.
+#[derive(FromPyObject)]
+pub(crate) enum Source<'py> {
+    Array(PyRef<'py, ArrayHandle>),
+    Group(PyRef<'py, GroupHandle>),
+}
+
+impl Source<'_> {
+    fn node(&self, py: Python<'_>) -> PyResult<Node> {
+        Ok(match self {
+            Source::Array(handle) => zarr::Node::Array((*handle.slot.get(py)?).clone()).into(),
+            Source::Group(handle) => zarr::Node::Group((*handle.slot.get(py)?).clone()).into(),
+        })
+    }
+}
+
+/// Where a copy goes.
+#[derive(FromPyObject)]
+pub(crate) enum Destination<'py> {
+    Store(PyRef<'py, StoreHandle>),
+    Location(String),
+}
+
+/// What the copy is to be like: the items of a dictionary.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wanted {
+    chunks: Option<Vec<Option<u64>>>,
+    compressors: Option<String>,
+    fortran_order: Option<bool>,
+    zarr_format: u32,
+    threads: Option<usize>,
+    max_memory: u64,
+    verify: bool,
+    overwrite: bool,
+}
+
+/// Tells a Python function how far a copy is, and stops it when that raises or a signal comes.
+struct Teller {
+    told: Option<Py<PyAny>>,
+    signals: Signals,
+    raised: RefCell<Option<PyErr>>,
+    phase: Cell<Phase>,
+    done: Cell<u64>,
+    total: Cell<u64>,
+}
+
+impl Teller {
+    fn tell(&self) {
+        let Some(told) = &self.told else { return };
+        let phase = if self.phase.get() == Phase::Copy { "copy" } else { "verify" };
+        let answer =
+            Python::attach(|py| told.call1(py, (phase, self.done.get(), self.total.get())).map(drop));
+        if let Err(error) = answer {
+            self.raised.borrow_mut().get_or_insert(error);
+        }
+    }
+}
+
+impl Progress for Teller {
+    fn begin(&self, phase: Phase, bytes: u64) {
+        self.phase.set(phase);
+        self.done.set(0);
+        self.total.set(bytes);
+        self.tell();
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.done.set(self.done.get().saturating_add(bytes));
+        self.tell();
+    }
+
+    fn cancelled(&self) -> bool {
+        self.raised.borrow().is_some() || self.signals.ask()
+    }
+}
+
+/// Copies an array or group and all below it to a path or URL, or to a path in a store.
+#[pyfunction]
+#[pyo3(signature = (source, destination, path, wanted, progress=None))]
+pub(crate) fn copy<'py>(
+    py: Python<'py>,
+    source: Source<'py>,
+    destination: Destination<'py>,
+    path: &str,
+    wanted: Wanted,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let node = source.node(py)?;
+    let (location, store) = match &destination {
+        Destination::Location(location) => (location.as_str(), None),
+        Destination::Store(handle) => ("", Some(handle.store.clone())),
+    };
+    let compressors: Option<Compressors> =
+        wanted.compressors.map(|text| text.parse()).transpose().map_err(|error| errors::copy(py, &error))?;
+    let format = if wanted.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 };
+    let order = wanted.fortran_order.map(|fortran| if fortran { Order::F } else { Order::C });
+    let (result, raised) = py.detach(move || {
+        let teller = Teller {
+            told: progress,
+            signals: Signals::new(),
+            raised: RefCell::new(None),
+            phase: Cell::new(Phase::Copy),
+            done: Cell::new(0),
+            total: Cell::new(0),
+        };
+        let options = CopyOptions {
+            chunks: wanted.chunks,
+            compressors,
+            order,
+            format: Some(format),
+            threads: wanted.threads,
+            max_memory: wanted.max_memory,
+            verify: wanted.verify,
+            overwrite: wanted.overwrite,
+            progress: Some(&teller),
+        };
+        let result = match &store {
+            None => to_location(&node, location, &options),
+            Some(store) => copy_to_store(&node, store, path, &options),
+        };
+        (result, teller.raised.into_inner().or(teller.signals.raised()))
+    });
+    match (result, raised) {
+        (Ok(report), _) => facts(py, &report),
+        (Err(Error::Interrupted), Some(raised)) => Err(raised),
+        (Err(error), _) => Err(errors::copy(py, &error)),
+    }
+}
+
+fn facts<'py>(py: Python<'py>, report: &CopyReport) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("groups", report.groups)?;
+    dict.set_item("arrays", report.arrays)?;
+    dict.set_item("bytes", report.bytes)?;
+    dict.set_item("stored_before", report.stored_before)?;
+    dict.set_item("stored_after", report.stored_after)?;
+    dict.set_item("seconds", report.elapsed.as_secs_f64())?;
+    dict.set_item("seconds_verified", report.verified.map(|time| time.as_secs_f64()))?;
+    dict.set_item("notes", report.notes.clone())?;
+    Ok(dict)
+}

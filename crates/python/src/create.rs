@@ -1,0 +1,148 @@
+//! Opening and creating nodes.
+
+use crate::array::ArrayHandle;
+use crate::errors;
+use crate::group::{GroupHandle, NodeHandle};
+use crate::store::StoreHandle;
+use hyperslab::codec::DataType;
+use hyperslab::zarr::{Array, ArraySpec, Choice, Consolidation, Format, Group, Json, KeyEncoding, open_with};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// A format by its number.
+pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
+    match number {
+        None => Ok(None),
+        Some(2) => Ok(Some(Format::V2)),
+        Some(3) => Ok(Some(Format::V3)),
+        Some(other) => Err(PyValueError::new_err(format!("zarr_format is 2 or 3, found {other}"))),
+    }
+}
+
+/// JSON that Python wrote.
+pub(crate) fn json(py: Python<'_>, what: &str, text: &str) -> PyResult<Json> {
+    Json::parse(text.as_bytes())
+        .map_err(|error| errors::exception(py, "InvalidArgumentError", format!("{what}: {error}")))
+}
+
+/// An object with the members of another added or replaced.
+pub(crate) fn merged(old: &Json, new: Json) -> Json {
+    let mut all = old.clone();
+    if let Json::Object(members) = new {
+        for (name, value) in members {
+            all.set(&name, value);
+        }
+    }
+    all
+}
+
+/// Opens what is stored at a path. `consolidated`: only with consolidated metadata (true), never (false), if there is any.
+#[pyfunction]
+#[pyo3(signature = (store, path, zarr_format=None, consolidated=None))]
+pub(crate) fn open_node(
+    py: Python<'_>,
+    store: &StoreHandle,
+    path: &str,
+    zarr_format: Option<u32>,
+    consolidated: Option<bool>,
+) -> PyResult<NodeHandle> {
+    let format = format(zarr_format)?;
+    let consolidation = match consolidated {
+        None => Consolidation::Auto,
+        Some(true) => Consolidation::Require,
+        Some(false) => Consolidation::Ignore,
+    };
+    py.detach(|| open_with(&store.store, path, format, consolidation))
+        .map(NodeHandle::from)
+        .map_err(|error| errors::zarr(py, &error))
+}
+
+/// Creates a group.
+#[pyfunction]
+pub(crate) fn create_group(
+    py: Python<'_>,
+    store: &StoreHandle,
+    path: &str,
+    zarr_format: u32,
+    attributes: &str,
+    overwrite: bool,
+) -> PyResult<GroupHandle> {
+    let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
+    let attributes = json(py, "attributes", attributes)?;
+    py.detach(|| Group::create(store.store.clone(), path, format, attributes, overwrite))
+        .map(GroupHandle::new)
+        .map_err(|error| errors::zarr(py, &error))
+}
+
+/// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's type string.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Spec {
+    zarr_format: u32,
+    shape: Vec<u64>,
+    dtype: String,
+    chunks: Option<Vec<u64>>,
+    filters: Option<String>,
+    compressors: Option<String>,
+    serializer: Option<String>,
+    fill: Option<Vec<u8>>,
+    fortran_order: bool,
+    attributes: String,
+    dimension_names: Option<Vec<Option<String>>>,
+    key_encoding: Option<(String, char)>,
+}
+
+impl Spec {
+    fn parse(self, py: Python<'_>) -> PyResult<ArraySpec> {
+        let invalid = |message: String| errors::exception(py, "InvalidArgumentError", message);
+        let format = format(Some(self.zarr_format))?.unwrap_or(Format::V3);
+        let dtype: DataType =
+            self.dtype.parse().map_err(|message| errors::exception(py, "DataTypeError", message))?;
+        let codecs = |what: &str, text: Option<String>| -> PyResult<Choice<Vec<Json>>> {
+            match text.map(|text| json(py, what, &text)).transpose()? {
+                None => Ok(Choice::Auto),
+                Some(Json::Array(codecs)) => Ok(Choice::Set(codecs)),
+                Some(other) => Err(invalid(format!("{what}: expected a list, found {}", other.brief()))),
+            }
+        };
+        let mut spec = ArraySpec::new(format, &self.shape, dtype);
+        spec.chunks = self.chunks.map(|chunks| chunks.as_slice().into());
+        spec.filters = codecs("filters", self.filters)?;
+        spec.compressors = codecs("compressors", self.compressors)?;
+        if let Some(text) = self.serializer {
+            spec.serializer = Choice::Set(json(py, "serializer", &text)?);
+        }
+        spec.fill = self.fill;
+        spec.fortran_order = self.fortran_order;
+        spec.attributes = json(py, "attributes", &self.attributes)?;
+        spec.dimension_names = self.dimension_names;
+        spec.key_encoding = match self.key_encoding {
+            None => None,
+            Some((name, separator)) => match name.as_str() {
+                "default" => Some(KeyEncoding::Default { separator }),
+                "v2" => Some(KeyEncoding::V2 { separator }),
+                other => {
+                    return Err(invalid(format!(
+                        "chunk_key_encoding: expected 'default' or 'v2', found {other:?}"
+                    )));
+                }
+            },
+        };
+        Ok(spec)
+    }
+}
+
+/// Creates an array.
+#[pyfunction]
+pub(crate) fn create_array(
+    py: Python<'_>,
+    store: &StoreHandle,
+    path: &str,
+    spec: Spec,
+    overwrite: bool,
+) -> PyResult<ArrayHandle> {
+    let spec = spec.parse(py)?;
+    py.detach(|| Array::create(store.store.clone(), path, spec, overwrite))
+        .map(ArrayHandle::new)
+        .map_err(|error| errors::zarr(py, &error))
+}

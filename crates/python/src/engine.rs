@@ -1,0 +1,59 @@
+//! Work without the GIL that Ctrl-C can stop.
+
+use crate::errors;
+use hyperslab::array::ArrayError;
+use pyo3::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+/// How often signals are looked at: often enough for a person, too rarely to be felt as work.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// Asks Python now and then whether a signal came in (Ctrl-C). Lives on the calling thread.
+pub(crate) struct Signals {
+    asked: Cell<Instant>,
+    raised: RefCell<Option<PyErr>>,
+}
+
+impl Signals {
+    pub(crate) fn new() -> Self {
+        Signals { asked: Cell::new(Instant::now()), raised: RefCell::new(None) }
+    }
+
+    /// Whether the work is to stop.
+    pub(crate) fn ask(&self) -> bool {
+        if self.asked.get().elapsed() < EVERY {
+            return false;
+        }
+        let raised = Python::attach(|py| py.check_signals().err());
+        self.asked.set(Instant::now());
+        let stop = raised.is_some();
+        if stop {
+            *self.raised.borrow_mut() = raised;
+        }
+        stop
+    }
+
+    /// What a signal handler raised.
+    pub(crate) fn raised(self) -> Option<PyErr> {
+        self.raised.into_inner()
+    }
+}
+
+/// Runs `work`, which is given the question whether to stop, without the GIL. What a signal handler raised wins over the error of
+/// the work that was stopped.
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, ArrayError> + Send,
+) -> PyResult<T> {
+    let (result, raised) = py.detach(|| {
+        let signals = Signals::new();
+        let result = work(&|| signals.ask());
+        (result, signals.raised())
+    });
+    match (result, raised) {
+        (Ok(value), None) => Ok(value),
+        (_, Some(raised)) => Err(raised),
+        (Err(error), None) => Err(errors::array(py, &error)),
+    }
+}

@@ -1,0 +1,116 @@
+//! Errors of Rust as the exceptions of `hyperslab.errors`. The message is Rust's, unchanged.
+
+use hyperslab::array::ArrayError;
+use hyperslab::codec::CodecError;
+use hyperslab::store::StoreError;
+use hyperslab::zarr::ZarrError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::io;
+
+/// The exception class of `hyperslab.errors` with this name, with this message.
+pub(crate) fn exception(py: Python<'_>, class: &str, message: impl Into<String>) -> PyErr {
+    let message = message.into();
+    match find(py, class) {
+        Ok(class) => PyErr::from_type(class, (message,)),
+        Err(_) => PyRuntimeError::new_err(message),
+    }
+}
+
+fn find<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyType>> {
+    Ok(py.import("hyperslab.errors")?.getattr(class)?.cast_into::<PyType>()?)
+}
+
+/// An error of the operating system: the subclass that Python has for it, with its number.
+fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
+    let class = match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "StorePermissionError",
+        io::ErrorKind::AlreadyExists => "StoreExistsError",
+        io::ErrorKind::NotFound => "StoreNotFoundError",
+        io::ErrorKind::NotADirectory => "StoreNotADirectoryError",
+        io::ErrorKind::IsADirectory => "StoreIsADirectoryError",
+        io::ErrorKind::OutOfMemory => "OutOfMemoryError",
+        _ => "StoreError",
+    };
+    match (source.raw_os_error(), find(py, class)) {
+        (Some(number), Ok(class)) => PyErr::from_type(class, (number, message)),
+        _ => exception(py, class, message),
+    }
+}
+
+/// An error of a store. `message` is that of the outermost error.
+fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
+    match error {
+        StoreError::Io { source, .. } => system(py, source, message),
+        StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),
+        StoreError::WrongSize { .. } | StoreError::OutOfRange { .. } | StoreError::TooLarge { .. } => {
+            exception(py, "ChunkError", message)
+        }
+        _ => exception(py, "StoreError", message),
+    }
+}
+
+/// An error of a store.
+pub(crate) fn store(py: Python<'_>, error: &StoreError) -> PyErr {
+    store_class(py, error, error.to_string())
+}
+
+/// An error of the engine.
+pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        ArrayError::Index { .. } => exception(py, "BoundsCheckError", message),
+        ArrayError::Shape { .. } => exception(py, "ArrayShapeError", message),
+        ArrayError::Layout { .. } => exception(py, "MetadataValidationError", message),
+        ArrayError::Memory { .. } => exception(py, "OutOfMemoryError", message),
+        ArrayError::Store { source, .. } => store_class(py, source, message),
+        ArrayError::Codec { source, .. } => match **source {
+            CodecError::Unknown { .. } => exception(py, "UnknownCodecError", message),
+            _ => exception(py, "ChunkError", message),
+        },
+        ArrayError::ReadOnly { .. } => exception(py, "ReadOnlyError", message),
+        _ => exception(py, "HyperslabError", message),
+    }
+}
+
+/// An error of a hierarchy.
+pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
+    let message = error.to_string();
+    let class = match error {
+        ZarrError::Store(error) => return store(py, error),
+        ZarrError::Array(error) => return array(py, error),
+        ZarrError::NotFound { what: "array", .. } => "ArrayNotFoundError",
+        ZarrError::NotFound { what: "group", .. } => "GroupNotFoundError",
+        ZarrError::NotFound { .. } => "NodeNotFoundError",
+        ZarrError::Exists { what: "group", .. } => "ContainsGroupError",
+        ZarrError::Exists { .. } => "ContainsArrayError",
+        // As in zarr-python: a group wanted and an array found says what the array is in the way of.
+        ZarrError::WrongNode { found: "an array", .. } => "ContainsArrayError",
+        ZarrError::WrongNode { .. } => "NodeTypeValidationError",
+        ZarrError::Metadata { .. } => "MetadataValidationError",
+        ZarrError::Unsupported { what, .. } if what.contains("codec") => "UnknownCodecError",
+        ZarrError::Unsupported { .. } => "UnsupportedError",
+        ZarrError::Path { .. } | ZarrError::Invalid { .. } => "InvalidArgumentError",
+        _ => "HyperslabError",
+    };
+    exception(py, class, message)
+}
+
+/// An error of the layer above: locations and copies.
+pub(crate) fn copy(py: Python<'_>, error: &hyperslab::Error) -> PyErr {
+    use hyperslab::Error;
+    let message = error.to_string();
+    let class = match error {
+        Error::Store(error) => return store(py, error),
+        Error::Array(error) => return array(py, error),
+        Error::Zarr(error) => return zarr(py, error),
+        Error::Io { source, .. } => return system(py, source, message),
+        Error::Location { .. } => "UnsupportedError",
+        Error::Destination { .. } => "DestinationError",
+        Error::Mismatch { .. } => "VerificationError",
+        Error::Options(_) | Error::Copy { .. } | Error::Json(_) => "InvalidArgumentError",
+        _ => "HyperslabError",
+    };
+    exception(py, class, message)
+}

@@ -1,0 +1,54 @@
+//! The Python extension module `hyperslab._native`: the engine behind the Python package, which gives it its shape and documentation.
+//!
+//! What is here is what has to be fast or unsafe: indexing, results that own Rust memory, values from NumPy's memory. Everything else is
+//! Python. The GIL is released around every call that works or waits.
+
+mod array;
+mod copy;
+mod create;
+mod engine;
+mod errors;
+mod explain;
+mod group;
+mod index;
+mod output;
+mod settings;
+mod slot;
+mod store;
+mod values;
+
+use pyo3::prelude::*;
+use std::ffi::OsString;
+
+#[pymodule(gil_used = false)]
+mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::array::{ArrayBase, ArrayHandle};
+    #[pymodule_export]
+    use crate::copy::copy;
+    #[pymodule_export]
+    use crate::create::{create_array, create_group, open_node};
+    #[pymodule_export]
+    use crate::group::{GroupBase, GroupHandle};
+    #[pymodule_export]
+    use crate::run_cli;
+    #[pymodule_export]
+    use crate::settings::{
+        recycled_bytes, set_recycler_bound, set_threads, set_verify_checksums, set_write_empty_chunks,
+    };
+    #[pymodule_export]
+    use crate::store::StoreHandle;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// Runs the command line with these arguments, the program's name first; returns the exit code.
+#[pyfunction]
+fn run_cli(py: Python<'_>, args: Vec<OsString>) -> i32 {
+    py.detach(|| hyperslab_cli::run(args))
+}

@@ -1,0 +1,80 @@
+//! A node that is opened when it is first needed, and shared by all its Python objects.
+
+use crate::errors;
+use hyperslab::store::Store;
+use hyperslab::zarr::{Format, ZarrError};
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Something that is stored at a path.
+pub(crate) trait Stored: Clone + Send + Sync {
+    fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self, ZarrError>;
+}
+
+/// An unpickled object opens its node on first use, so that sending many costs nothing. Changes (a resize) replace the
+/// node whole: reads under way go on with the one that they began with.
+pub(crate) struct Slot<T> {
+    store: Arc<dyn Store>,
+    path: String,
+    format: Option<Format>,
+    node: RwLock<Option<Arc<T>>>,
+    changing: Mutex<()>,
+}
+
+impl<T: Stored> Slot<T> {
+    /// An open node.
+    pub(crate) fn open(store: Arc<dyn Store>, path: String, format: Format, node: T) -> Arc<Self> {
+        let node = RwLock::new(Some(Arc::new(node)));
+        Arc::new(Slot { store, path, format: Some(format), node, changing: Mutex::new(()) })
+    }
+
+    /// A node to be opened later.
+    pub(crate) fn deferred(store: Arc<dyn Store>, path: String, format: Option<Format>) -> Arc<Self> {
+        Arc::new(Slot { store, path, format, node: RwLock::new(None), changing: Mutex::new(()) })
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn current(&self) -> Option<Arc<T>> {
+        self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, node: T) -> Arc<T> {
+        let node = Arc::new(node);
+        *self.node.write().unwrap_or_else(PoisonError::into_inner) = Some(node.clone());
+        node
+    }
+
+    fn get_or_open(&self) -> Result<Arc<T>, ZarrError> {
+        match self.current() {
+            Some(node) => Ok(node),
+            None => Ok(self.set(T::open(&self.store, &self.path, self.format)?)),
+        }
+    }
+
+    /// The node, opened now if it is not yet.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<T>> {
+        match self.current() {
+            Some(node) => Ok(node),
+            None => py.detach(|| self.get_or_open()).map_err(|error| errors::zarr(py, &error)),
+        }
+    }
+
+    /// Changes the node; where that fails it stays as it was. Without the GIL: no lock here is ever held while waiting for that.
+    pub(crate) fn change<R: Send>(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut T) -> Result<R, ZarrError> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| {
+            let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut node = T::clone(&*self.get_or_open()?);
+            let result = change(&mut node)?;
+            self.set(node);
+            Ok(result)
+        })
+        .map_err(|error: ZarrError| errors::zarr(py, &error))
+    }
+}

@@ -1,0 +1,100 @@
+//! Stores, held by the Python classes `LocalStore` and `MemoryStore`.
+
+use crate::errors;
+use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The largest object that is handed to Python as a whole.
+const LARGEST: usize = 1 << 30;
+
+/// A store.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct StoreHandle {
+    pub(crate) store: Arc<dyn Store>,
+    root: Option<PathBuf>,
+}
+
+impl StoreHandle {
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| work(&*self.store)).map_err(|error| errors::store(py, &error))
+    }
+}
+
+#[pymethods]
+impl StoreHandle {
+    /// Files below the directory of a path or `file://` URL.
+    #[staticmethod]
+    fn at(py: Python<'_>, location: &str, fsync: bool) -> PyResult<Self> {
+        let root = hyperslab::local_path(location).map_err(|error| errors::copy(py, &error))?;
+        Self::local(py, root, fsync)
+    }
+
+    /// Files below a directory.
+    #[staticmethod]
+    fn local(py: Python<'_>, root: PathBuf, fsync: bool) -> PyResult<Self> {
+        let store = py
+            .detach(|| LocalStore::open(&root, LocalOptions { fsync }))
+            .map_err(|error| errors::store(py, &error))?;
+        Ok(StoreHandle { root: Some(store.root().to_owned()), store: Arc::new(store) })
+    }
+
+    /// Objects in memory.
+    #[staticmethod]
+    fn memory() -> Self {
+        StoreHandle { store: Arc::new(MemoryStore::new()), root: None }
+    }
+
+    /// Where it is.
+    #[getter]
+    fn url(&self) -> String {
+        self.store.url()
+    }
+
+    /// The directory of a local store.
+    #[getter]
+    fn root(&self) -> Option<PathBuf> {
+        self.root.clone()
+    }
+
+    /// Whether both reach the same objects.
+    fn same(&self, other: &StoreHandle) -> bool {
+        Arc::ptr_eq(&self.store, &other.store) || self.root.is_some() && self.root == other.root
+    }
+
+    /// Whether nothing is stored below a path.
+    fn is_empty(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
+        self.run(py, |store| {
+            let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
+            Ok(store.list_dir(prefix)?.is_empty())
+        })
+    }
+
+    /// All keys below a prefix.
+    fn list(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<String>> {
+        self.run(py, |store| store.list(if prefix.is_empty() { None } else { Some(Key::new(prefix)?) }))
+    }
+
+    /// The bytes of an object.
+    fn get<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let mut bytes = Vec::new();
+        let found = self.run(py, |store| store.read_all(Key::new(key)?, &mut bytes, LARGEST))?;
+        Ok(found.then(|| PyBytes::new(py, &bytes)))
+    }
+
+    /// Creates or replaces an object.
+    fn set(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<()> {
+        self.run(py, |store| store.write(Key::new(key)?, &[value]))
+    }
+
+    /// Deletes an object.
+    fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        self.run(py, |store| store.delete(Key::new(key)?))
+    }
+}

@@ -1,0 +1,88 @@
+//! Values to be written: anything that NumPy makes an array of, broadcast to the selection.
+
+use crate::engine;
+use crate::errors;
+use crate::output::data_of;
+use hyperslab::array::{ArrayLayout, Selection, Source, WriteOptions, write};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+/// Options of a write that Python can give.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Writing {
+    pub(crate) threads: Option<usize>,
+    pub(crate) write_empty_chunks: Option<bool>,
+}
+
+/// Writes `value` to a selection, with NumPy's rules: conversion as in an assignment, and broadcasting.
+pub(crate) fn assign(
+    layout: &ArrayLayout,
+    dtype: &Bound<'_, PyArrayDescr>,
+    selection: &Selection,
+    value: &Bound<'_, PyAny>,
+    writing: Writing,
+) -> PyResult<()> {
+    let py = dtype.py();
+    let array = converted(value, dtype)?;
+    let shape = selection.shape();
+    let Some(strides) = broadcast(array.shape(), array.strides(), &shape) else {
+        let message = format!(
+            "could not broadcast input array from shape {} into shape {}",
+            tuple(array.shape().iter().map(|n| *n as u64)),
+            tuple(shape.iter().copied())
+        );
+        return Err(errors::exception(py, "ArrayShapeError", message));
+    };
+    // SAFETY: NumPy vouches that every element of an array lies in its memory; broadcasting repeats elements and names no others. `array` is
+    // held until the end. Python code that changes it meanwhile from another thread races with itself.
+    let source = unsafe { Source::from_raw(data_of(&array), &shape, &strides) };
+    engine::run(py, |stop| {
+        let options = WriteOptions {
+            threads: writing.threads,
+            write_empty_chunks: writing.write_empty_chunks,
+            interrupt: Some(stop),
+        };
+        write(layout, selection, &source, options)
+    })
+}
+
+/// The value as an array of exactly this type. An array that has it is taken as it is, whatever its strides.
+fn converted<'py>(
+    value: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    if let Ok(array) = value.cast::<PyUntypedArray>()
+        && array.dtype().is_equiv_to(dtype)
+    {
+        return Ok(array.clone());
+    }
+    Ok(value.py().import("numpy")?.call_method1("asarray", (value, dtype))?.cast_into::<PyUntypedArray>()?)
+}
+
+/// Strides with which values of `from` fill `to`: axes are matched from the last; axes of length 1 repeat; further axes in front
+/// must have length 1, as in an assignment of NumPy. `None` where they do not fit.
+fn broadcast(from: &[usize], strides: &[isize], to: &[u64]) -> Option<Vec<isize>> {
+    let surplus = from.len().saturating_sub(to.len());
+    if from[..surplus].iter().any(|len| *len != 1) {
+        return None;
+    }
+    let (from, strides) = (&from[surplus..], &strides[surplus..]);
+    let mut result = vec![0; to.len()];
+    let first = to.len() - from.len();
+    for ((len, stride), (wanted, place)) in
+        from.iter().zip(strides).zip(to[first..].iter().zip(&mut result[first..]))
+    {
+        match *len as u64 {
+            len if len == *wanted => *place = *stride,
+            1 => *place = 0,
+            _ => return None,
+        }
+    }
+    Some(result)
+}
+
+/// A shape as NumPy's messages have it: `(3,)`, `(2,4)`.
+fn tuple(shape: impl ExactSizeIterator<Item = u64>) -> String {
+    let trailing = if shape.len() == 1 { "," } else { "" };
+    format!("({}{trailing})", shape.map(|n| n.to_string()).collect::<Vec<_>>().join(","))
+}

@@ -1,0 +1,70 @@
+"""Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3.
+
+Names and meanings are those of zarr-python 3.
+
+>>> import hyperslab as hs
+>>> z = hs.create_array(hs.MemoryStore(), shape=(100, 200), chunks=(10, 100), dtype="f4")
+>>> z[20:30, ::2] = 1.5
+>>> float(z[:].sum())
+1500.0
+"""
+
+from hyperslab import codecs, errors
+from hyperslab._api import (
+    consolidate_metadata,
+    create_array,
+    create_group,
+    group,
+    open,
+    open_array,
+    open_consolidated,
+    open_group,
+)
+from hyperslab._array import Array
+from hyperslab._attrs import Attributes
+from hyperslab._config import Config, config
+from hyperslab._convenience import array, create, empty, full, load, ones, save, save_array, save_group, zeros
+from hyperslab._copy import CopyReport, copy
+from hyperslab._explain import Explain, ExplainTask
+from hyperslab._group import Group
+from hyperslab._native import __version__
+from hyperslab._store import LocalStore, MemoryStore, Store, StoreLike
+from hyperslab.errors import HyperslabError
+
+__all__ = [
+    "Array",
+    "Attributes",
+    "Config",
+    "CopyReport",
+    "Explain",
+    "ExplainTask",
+    "Group",
+    "HyperslabError",
+    "LocalStore",
+    "MemoryStore",
+    "Store",
+    "StoreLike",
+    "__version__",
+    "array",
+    "codecs",
+    "config",
+    "consolidate_metadata",
+    "copy",
+    "create",
+    "create_array",
+    "create_group",
+    "empty",
+    "errors",
+    "full",
+    "group",
+    "load",
+    "ones",
+    "open",
+    "open_array",
+    "open_consolidated",
+    "open_group",
+    "save",
+    "save_array",
+    "save_group",
+    "zeros",
+]

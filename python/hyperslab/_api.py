@@ -1,0 +1,493 @@
+"""Opening and creating: the functions of `hyperslab`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import _native
+from hyperslab._array import Array, parse_config
+from hyperslab._attrs import attributes_text
+from hyperslab._create import (
+    DEFAULT_FILL_VALUE,
+    ChunksLike,
+    ShapeLike,
+    array_spec,
+    normalize_dtype,
+    normalize_format,
+    normalize_shape,
+)
+from hyperslab._group import Group, node_of
+from hyperslab._store import Store, StoreLike, resolve_store
+from hyperslab.codecs import CodecLike, CodecsLike
+from hyperslab.errors import (
+    ArrayNotFoundError,
+    ContainsArrayError,
+    GroupNotFoundError,
+    InvalidArgumentError,
+    NodeNotFoundError,
+    NodeTypeValidationError,
+    ReadOnlyError,
+    StoreExistsError,
+)
+
+__all__ = [
+    "consolidate_metadata",
+    "create_array",
+    "create_group",
+    "group",
+    "open",
+    "open_array",
+    "open_consolidated",
+    "open_group",
+]
+
+Mode: TypeAlias = Literal["r", "r+", "a", "w", "w-"]
+ZarrFormat: TypeAlias = Literal[2, 3]
+
+_MODES = ("r", "r+", "a", "w", "w-")
+# Data that is not in memory is copied in blocks of about so many bytes.
+_BLOCK_BYTES = 64 << 20
+
+
+def _place(
+    store: Any, path: str | None, mode: Mode | None, storage_options: object = None
+) -> tuple[Store, str, Mode | None]:
+    """Store, path and mode of the arguments of an ``open…`` function."""
+    if mode is not None and mode not in _MODES:
+        raise InvalidArgumentError(f"Invalid mode: {mode}, expected one of {_MODES}")
+    found, base = resolve_store(store, storage_options)
+    if found.read_only:
+        if mode not in (None, "r"):
+            raise ReadOnlyError(
+                f"Store is read-only but mode is {mode!r}. Create a writable store or use 'r' mode."
+            )
+        mode = "r"
+    elif mode == "r":
+        found = found.with_read_only(True)
+    parts = [part for part in f"{base}/{path or ''}".split("/") if part]
+    return found, "/".join(parts), mode
+
+
+def _must_be_empty(store: Store, path: str) -> None:
+    if not store._native.is_empty(path):
+        raise StoreExistsError(
+            f"Cannot create '{path}' in {store.url} with mode 'w-' because it already contains data. "
+            "Use mode 'w' to overwrite or 'a' to append."
+        )
+
+
+def _check_keywords(function: str, given: Mapping[str, Any]) -> None:
+    """Refuses keywords that mean nothing: of a node that exists they would be ignored, and so would a
+    mistyped ``mode``.
+    """
+    from hyperslab import _convenience
+
+    known: set[str] = set()
+    for called in (create_array, open_group, _convenience.create):
+        known |= set(inspect.signature(called).parameters)
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise TypeError(f"{function}() got an unexpected keyword argument {unknown[0]!r}")
+
+
+def open(
+    store: StoreLike | None = None,
+    *,
+    mode: Mode | None = None,
+    zarr_format: ZarrFormat | None = None,
+    path: str | None = None,
+    storage_options: None = None,
+    **kwargs: Any,
+) -> Array | Group:
+    """Open an array or group, whichever is stored.
+
+    Parameters
+    ----------
+    store : str, os.PathLike, LocalStore or MemoryStore, optional
+        A path, a ``file://`` URL or a store. ``None``: a new `MemoryStore`.
+    mode : {"r", "r+", "a", "w", "w-"}, optional
+        ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
+        deleting what is there; ``w-``: create, must not exist. Default: ``a``, or ``r`` where the store is
+        read-only.
+    zarr_format : {2, 3}, optional
+        Only this format; by default the one that is stored.
+    path : str, optional
+        The path of the node in the store.
+    **kwargs
+        Arguments of `create` for a new array (``shape`` among them), of `open_group` for a new group.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where nothing is stored (a ``FileNotFoundError``).
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> store = hs.MemoryStore()
+    >>> z = hs.create_array(store, name="a", shape=(3,), dtype="i2")
+    >>> hs.open(store, mode="r")["a"].dtype
+    dtype('int16')
+    """
+    _check_keywords("open", kwargs)
+    place, full, mode = _place(store, path, mode, storage_options)
+    mode = mode or "a"
+    if "shape" in kwargs or "data" in kwargs:
+        return open_array(place, path=full, mode=mode, zarr_format=zarr_format, **kwargs)
+    if mode in ("r", "r+", "a"):
+        try:
+            handle = _native.open_node(place._native, full, zarr_format)
+        except NodeNotFoundError:
+            if mode != "a":
+                raise
+        else:
+            if isinstance(handle, _native.ArrayHandle):
+                return Array(handle, place, parse_config(kwargs.get("config")))
+            return node_of(handle, place)
+    return open_group(place, path=full, mode=mode, zarr_format=zarr_format, **kwargs)
+
+
+def open_array(
+    store: StoreLike | None = None,
+    *,
+    zarr_format: ZarrFormat | None = None,
+    path: str = "",
+    storage_options: None = None,
+    config: Any = None,
+    mode: Mode | None = None,
+    **kwargs: Any,
+) -> Array:
+    """Open an array, or create one.
+
+    Parameters
+    ----------
+    store, mode, zarr_format, path
+        As in `open`. Without a ``mode`` the array must exist, and can be written.
+    config : mapping, optional
+        Settings of this array: ``{"write_empty_chunks": True}``.
+    **kwargs
+        Arguments of `create` for a new array (modes ``a``, ``w``, ``w-``).
+
+    Raises
+    ------
+    ArrayNotFoundError
+        Where there is no array (a ``FileNotFoundError``).
+    NodeTypeValidationError
+        Where there is a group.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> store = hs.MemoryStore()
+    >>> hs.open_array(store, mode="w", shape=(3,), dtype="i4").shape
+    (3,)
+    """
+    _check_keywords("open_array", kwargs)
+    place, full, mode = _place(store, path, mode, storage_options)
+    if mode == "w-":
+        _must_be_empty(place, full)
+    elif mode != "w":
+        try:
+            handle = _native.open_node(place._native, full, zarr_format)
+        except NodeNotFoundError as error:
+            if mode != "a":
+                raise ArrayNotFoundError(f"no array at '{full}' in {place.url}") from error
+        else:
+            if not isinstance(handle, _native.ArrayHandle):
+                raise NodeTypeValidationError(f"'{full}' in {place.url} is a group where an array is wanted")
+            return Array(handle, place, parse_config(config))
+    from hyperslab._convenience import create
+
+    return create(
+        store=place, path=full, overwrite=mode == "w", zarr_format=zarr_format, config=config, **kwargs
+    )
+
+
+def open_group(
+    store: StoreLike | None = None,
+    *,
+    mode: Mode = "a",
+    path: str | None = None,
+    storage_options: None = None,
+    zarr_format: ZarrFormat | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    use_consolidated: bool | None = None,
+) -> Group:
+    """Open a group, or create one.
+
+    Parameters
+    ----------
+    store, mode, zarr_format, path
+        As in `open`.
+    attributes : mapping, optional
+        Attributes of a new group.
+    use_consolidated : bool, optional
+        ``True``: only with consolidated metadata; ``False``: without; by default, if there is any.
+
+    Raises
+    ------
+    GroupNotFoundError
+        Where there is no group (a ``FileNotFoundError``).
+    ContainsArrayError
+        Where there is an array.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g = hs.open_group(hs.MemoryStore(), attributes={"title": "ocean"})
+    >>> dict(g.attrs)
+    {'title': 'ocean'}
+    """
+    place, full, found_mode = _place(store, path, mode, storage_options)
+    mode = found_mode or mode
+    if mode == "w-":
+        _must_be_empty(place, full)
+    elif mode != "w":
+        try:
+            handle = _native.open_node(place._native, full, zarr_format, use_consolidated)
+        except NodeNotFoundError as error:
+            if mode != "a" or use_consolidated:
+                raise GroupNotFoundError(
+                    f"{error}" if use_consolidated else f"no group at '{full}' in {place.url}"
+                ) from error
+        else:
+            if not isinstance(handle, _native.GroupHandle):
+                raise ContainsArrayError(f"'{full}' in {place.url} is an array where a group is wanted")
+            return Group(handle, place)
+    return create_group(
+        place, path=full, overwrite=mode == "w", zarr_format=zarr_format, attributes=attributes
+    )
+
+
+def open_consolidated(store: StoreLike, **kwargs: Any) -> Group:
+    """`open_group` with ``use_consolidated=True``."""
+    return open_group(store, **{**kwargs, "use_consolidated": True})
+
+
+def consolidate_metadata(
+    store: StoreLike, path: str | None = None, zarr_format: ZarrFormat | None = None
+) -> Group:
+    """Store the metadata of all nodes below a group with it, so that opening the hierarchy needs one read.
+
+    Parameters
+    ----------
+    store, path, zarr_format
+        As in `open`.
+
+    Returns
+    -------
+    Group
+        The group, with its consolidated metadata.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> store = hs.MemoryStore()
+    >>> z = hs.create_group(store).create_array("a", shape=(3,), dtype="i4")
+    >>> list(hs.consolidate_metadata(store))
+    ['a']
+    """
+    return open_group(
+        store, path=path, zarr_format=zarr_format, mode="r+", use_consolidated=False
+    ).consolidate()
+
+
+def create_group(
+    store: StoreLike,
+    *,
+    path: str | None = None,
+    zarr_format: ZarrFormat | None = None,
+    overwrite: bool = False,
+    attributes: Mapping[str, Any] | None = None,
+    storage_options: None = None,
+) -> Group:
+    """Create a group, and missing groups above it.
+
+    Parameters
+    ----------
+    store : str, os.PathLike, LocalStore or MemoryStore
+        A path, a ``file://`` URL or a store.
+    path : str, optional
+        The path of the group in the store.
+    zarr_format : {2, 3}, optional
+        Default: ``hyperslab.config.default_zarr_format``.
+    overwrite : bool, default False
+        Whether what is there is deleted first.
+    attributes : mapping, optional
+
+    Raises
+    ------
+    ContainsArrayError, ContainsGroupError
+        Where something is there and ``overwrite`` is false.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g = hs.create_group(hs.MemoryStore(), attributes={"title": "ocean"})
+    >>> len(g)
+    0
+    """
+    place, full, _ = _place(store, path, "a", storage_options)
+    handle = _native.create_group(
+        place._native, full, normalize_format(zarr_format), attributes_text(attributes), overwrite
+    )
+    return Group(handle, place)
+
+
+def group(
+    store: StoreLike | None = None,
+    *,
+    overwrite: bool = False,
+    path: str | None = None,
+    zarr_format: ZarrFormat | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> Group:
+    """`open_group` with mode ``a``, or ``w`` with ``overwrite``."""
+    return open_group(
+        store, mode="w" if overwrite else "a", path=path, zarr_format=zarr_format, attributes=attributes
+    )
+
+
+def create_array(
+    store: StoreLike,
+    *,
+    name: str | None = None,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    data: Any = None,
+    chunks: ChunksLike = "auto",
+    shards: None = None,
+    filters: CodecsLike = "auto",
+    compressors: CodecsLike = "auto",
+    serializer: CodecLike | Literal["auto"] = "auto",
+    fill_value: Any = DEFAULT_FILL_VALUE,
+    order: Literal["C", "F"] | None = None,
+    zarr_format: ZarrFormat | None = 3,
+    attributes: Mapping[str, Any] | None = None,
+    chunk_key_encoding: Any = None,
+    dimension_names: Iterable[str | None] | None = None,
+    storage_options: None = None,
+    overwrite: bool = False,
+    config: Any = None,
+    write_data: bool = True,
+) -> Array:
+    """Create an array, and missing groups above it.
+
+    Parameters
+    ----------
+    store : str, os.PathLike, LocalStore or MemoryStore
+        A path, a ``file://`` URL or a store.
+    name : str, optional
+        The path of the array in the store.
+    shape : int or sequence of int
+        Elements per axis.
+    dtype : data type
+        Anything that NumPy makes a data type of: bool, integers, floats, complex numbers, ``S``, ``U``,
+        ``V``, dates and time differences.
+    data : array-like, optional
+        Gives shape and data type, and is written.
+    chunks : int, sequence of int or "auto", default "auto"
+        Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk.
+    shards : None
+        Sharding is not supported yet.
+    filters : codecs, default "auto"
+        Codecs from array to array (`hyperslab.codecs.Transpose`). Auto: none.
+    compressors : codecs, default "auto"
+        A codec or a list of codecs of `hyperslab.codecs`, zarr-python or numcodecs, or metadata; ``None``:
+        none. Auto: `Zstd`.
+    serializer : codec, default "auto"
+        `hyperslab.codecs.Bytes`, for stored elements in another byte order.
+    fill_value : scalar, optional
+        What elements never written hold. Default: zero, the empty string, not-a-time. ``None`` in Zarr v2:
+        ``null``.
+    order : {"C", "F"}, optional
+        Order of elements in stored chunks. In Zarr v3, ``"F"`` is a transpose codec.
+    zarr_format : {2, 3} or None, default 3
+        ``None``: ``hyperslab.config.default_zarr_format``.
+    attributes : mapping, optional
+        The user's attributes.
+    chunk_key_encoding : optional
+        ``("default", "/")``, ``("v2", ".")``, or metadata: how chunks are named. In Zarr v2 the separator
+        alone counts.
+    dimension_names : sequence of str or None, optional
+        Names of the axes. In Zarr v2 they are stored as xarray does, in the attribute ``_ARRAY_DIMENSIONS``.
+    overwrite : bool, default False
+        Whether what is there is deleted first.
+    config : mapping, optional
+        Settings of this array object: ``{"write_empty_chunks": True}``.
+    write_data : bool, default True
+        Whether ``data`` is written.
+
+    Returns
+    -------
+    Array
+
+    Raises
+    ------
+    ContainsArrayError, ContainsGroupError
+        Where something is there and ``overwrite`` is false.
+    DataTypeError
+        For element types that are not supported.
+    InvalidArgumentError, UnsupportedError
+        For arguments that no array can have, and for what is missing here.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> lz4 = hs.codecs.Blosc(cname="lz4")
+    >>> z = hs.create_array(
+    ...     hs.MemoryStore(), shape=(100, 200), chunks=(10, 200), dtype="f4", compressors=lz4
+    ... )
+    >>> z[5] = 1.5
+    >>> z[4:7, 0]
+    array([0. , 1.5, 0. ], dtype=float32)
+    """
+    if data is None:
+        if shape is None or dtype is None:
+            missing = "shape" if shape is None else "dtype"
+            raise InvalidArgumentError(f"{missing} is needed where there is no data")
+    else:
+        if shape is not None or dtype is not None:
+            given = "shape" if shape is not None else "dtype"
+            raise InvalidArgumentError(f"data gives the {given}: give one of them, not both")
+        if not (hasattr(data, "shape") and hasattr(data, "dtype")):
+            data = np.asarray(data)
+        shape, dtype = data.shape, data.dtype
+    place, full, _ = _place(store, name, "a", storage_options)
+    spec = array_spec(
+        zarr_format=normalize_format(zarr_format),
+        shape=normalize_shape(cast(ShapeLike, shape)),
+        dtype=normalize_dtype(dtype),
+        chunks=chunks,
+        shards=shards,
+        filters=filters,
+        compressors=compressors,
+        serializer=serializer,
+        fill_value=fill_value,
+        order=order,
+        attributes=attributes,
+        chunk_key_encoding=chunk_key_encoding,
+        dimension_names=dimension_names,
+    )
+    handle = _native.create_array(place._native, full, spec, overwrite)
+    array = Array(handle, place, parse_config(config))
+    if data is not None and write_data:
+        write_blocks(array, data)
+    return array
+
+
+def write_blocks(array: Array, data: Any) -> None:
+    """Write an array's worth of data, which need not be in memory: block by block along the first axis."""
+    if isinstance(data, np.ndarray) or array.ndim == 0:
+        array[...] = data
+        return
+    row = max(array.nbytes // max(len(array), 1), 1)
+    # Whole chunks, so that none is written twice.
+    step = max(_BLOCK_BYTES // row // array.chunks[0], 1) * array.chunks[0]
+    for start in range(0, len(array), step):
+        array[start : start + step] = data[start : start + step]

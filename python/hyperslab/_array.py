@@ -1,0 +1,432 @@
+"""Arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import _native
+from hyperslab._attrs import Attributes
+from hyperslab._create import ShapeLike, normalize_shape
+from hyperslab._explain import Explain
+from hyperslab._html import array_html
+from hyperslab._info import Info, human_size
+from hyperslab._store import Store
+from hyperslab.codecs import Codec, parse_codec
+from hyperslab.errors import ArrayShapeError, InvalidArgumentError, UnsupportedError
+
+__all__ = ["Array", "Metadata"]
+
+# Iteration reads about so many bytes at a time.
+_ITERATION_BYTES = 16 << 20
+
+
+class Metadata(dict[str, Any]):
+    """A metadata document; its members are attributes, too."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as a plain dictionary."""
+        return dict(self)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"metadata has no member {name!r}") from None
+
+
+class Array(_native.ArrayBase):
+    """A chunked N-dimensional array in a store. Made by `hyperslab.open`, `hyperslab.create_array` and
+    groups.
+
+    ``array[...]`` reads, ``array[...] = values`` writes, with NumPy's meaning: integers, slices with any step
+    (also negative), ``...``. Reading gives a NumPy array of its own, or a NumPy scalar where every axis is
+    selected by an integer. Assignment converts and broadcasts as NumPy does. Python's other threads run
+    meanwhile, and Ctrl-C stops it.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), shape=(4, 6), chunks=(2, 3), dtype="f4")
+    >>> z[1:3, ::-2] = [1, 2, 3]
+    >>> z[1]
+    array([0., 3., 0., 2., 0., 1.], dtype=float32)
+    >>> z[1, 1]
+    np.float32(3.0)
+    """
+
+    _store: Store
+    _keep_empty: bool | None
+    _attrs: Attributes
+
+    # NumPy arrays defer to nothing here: `array + z` reads `z` and adds.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __new__(
+        cls, handle: _native.ArrayHandle, store: Store, write_empty_chunks: bool | None = None
+    ) -> Self:
+        self = super().__new__(cls, handle, store.read_only, write_empty_chunks)
+        self._store = store
+        self._keep_empty = write_empty_chunks
+        self._attrs = Attributes(self)
+        return self
+
+    # ---- what it is
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def shards(self) -> tuple[int, ...] | None:
+        """Shape of a shard; ``None``: the array has no shards."""
+        return None
+
+    @property
+    def zarr_format(self) -> Literal[2, 3]:
+        """2 or 3."""
+        return cast(Literal[2, 3], self._zarr_format)
+
+    @property
+    def order(self) -> Literal["C", "F"]:
+        """Order of elements within stored chunks: ``"C"``, last axis fastest, or ``"F"``. What is read is
+        in C order.
+        """
+        return "F" if self._fortran_order else "C"
+
+    @property
+    def fill_value(self) -> Any:
+        """What elements never written hold, a NumPy scalar; ``None`` where Zarr v2 metadata leaves it
+        open (they read as zero).
+        """
+        fill = self._fill
+        return None if fill is None else np.frombuffer(fill, dtype=self.dtype)[0]
+
+    @property
+    def store(self) -> Store:
+        """The store that it lies in."""
+        return self._store
+
+    @property
+    def name(self) -> str:
+        """``/`` and the path in the store."""
+        return f"/{self.path}"
+
+    @property
+    def basename(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def attrs(self) -> Attributes:
+        """The user's attributes: a dictionary that is stored."""
+        return self._attrs
+
+    @attrs.setter
+    def attrs(self, attributes: Mapping[str, Any]) -> None:
+        self._attrs.put(attributes)
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata as it is stored, with the attributes."""
+        return Metadata({**json.loads(self._document), "attributes": self._attrs.asdict()})
+
+    @property
+    def filters(self) -> tuple[Codec | dict[str, Any], ...]:
+        """Codecs from array to array (Zarr v2: filters)."""
+        return _codecs(json.loads(self._codecs[0]))
+
+    @property
+    def serializer(self) -> Codec | dict[str, Any] | None:
+        """The codec from array to bytes; ``None`` in Zarr v2."""
+        text = self._codecs[1]
+        return None if text is None else _codecs([json.loads(text)])[0]
+
+    @property
+    def compressors(self) -> tuple[Codec | dict[str, Any], ...]:
+        """Codecs from bytes to bytes: compressors and checksums."""
+        return _codecs(json.loads(self._codecs[2]))
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks, stored or not."""
+        return math.prod(self.cdata_shape)
+
+    @property
+    def nchunks_initialized(self) -> int:
+        """Number of chunks that are stored. Lists the store."""
+        return self._stored()[0]
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all stored objects of the array, metadata included. Lists the store."""
+        documents = [".zarray", ".zattrs"] if self.zarr_format == 2 else ["zarr.json"]
+        prefix = f"{self.path}/" if self.path else ""
+        found = (self._store.get(prefix + name) for name in documents)
+        return self._stored()[1] + sum(len(document) for document in found if document is not None)
+
+    @property
+    def info(self) -> Info:
+        """What it is, one fact per line."""
+        return Info(self._facts())
+
+    def info_complete(self) -> Info:
+        """`info`, and what is stored. Lists the store."""
+        chunks, stored = self._stored()[0], self.nbytes_stored()
+        facts = self._facts()
+        facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
+        facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
+        facts["Chunks Initialized"] = f"{chunks} of {self.nchunks}"
+        return Info(facts)
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "Type": "Array",
+            "Zarr format": self.zarr_format,
+            "Data type": self.dtype,
+            "Fill value": self.fill_value,
+            "Shape": self.shape,
+            "Chunk shape": self.chunks,
+            "Order": self.order,
+            "Read-only": self.read_only,
+            "Store type": type(self._store).__name__,
+            "Filters": self.filters,
+        }
+        if self.serializer is not None:
+            facts["Serializer"] = self.serializer
+        facts["Compressors"] = self.compressors
+        facts["No. bytes"] = f"{self.nbytes} ({human_size(self.nbytes)})"
+        if self.dimension_names is not None:
+            facts["Dimension names"] = self.dimension_names
+        return facts
+
+    # ---- reading and writing
+
+    def explain(self, selection: Any = ..., *, write: bool = False, tasks: int = 20) -> Explain:
+        """What reading (or writing) a selection would do, without doing it.
+
+        Parameters
+        ----------
+        selection : index, default ...
+            As in ``array[selection]``.
+        write : bool, default False
+            Whether to explain a write.
+        tasks : int, default 20
+            How many chunks to list one by one.
+
+        Returns
+        -------
+        Explain
+            Chunks, objects, byte ranges, how each chunk is executed, bytes read and decoded. Prints as a
+            table.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(4, 6), chunks=(2, 3), dtype="f4", compressors=None)
+        >>> z[:2, :3] = 1
+        >>> z.explain((0, slice(None))).strategies
+        {'fill': 1, 'read-into': 1}
+        """
+        return Explain._from(self._explain(selection, write, tasks))
+
+    def get_basic_selection(self, selection: Any = ..., *, out: Any = None, fields: None = None) -> Any:
+        """``array[selection]``, or with ``out``, ``array.read(selection, out=out)``."""
+        _no_fields(fields)
+        return self[selection] if out is None else self.read(selection, out=out)
+
+    def set_basic_selection(self, selection: Any, value: npt.ArrayLike, *, fields: None = None) -> None:
+        """``array[selection] = value``"""
+        _no_fields(fields)
+        self[selection] = value
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("`copy=False` is not supported. This method always creates a copy.")
+        values = self.read()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim == 0:
+            raise TypeError("iteration over an array without axes")
+        return self._rows()
+
+    def _rows(self) -> Iterator[Any]:
+        """What ``array[0]``, ``array[1]`` … are; read some chunks at a time, so that no chunk is decoded
+        for each of its rows.
+        """
+        row = max(self.nbytes // max(len(self), 1), 1)
+        step = max(min(self.chunks[0], _ITERATION_BYTES // row), 1)
+        for start in range(0, len(self), step):
+            block = self.read(slice(start, start + step))
+            # Copies: a row that is kept must not keep its block.
+            yield from (block[index].copy() for index in range(len(block)))
+
+    # ---- changing
+
+    def resize(self, new_shape: ShapeLike) -> None:
+        """Change the extent. No data moves; chunks that are then outside are deleted.
+
+        Parameters
+        ----------
+        new_shape : int or sequence of int
+            As many axes as before.
+
+        Raises
+        ------
+        InvalidArgumentError
+            For another number of axes.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", fill_value=7)
+        >>> z.resize((5,))
+        >>> z[:]
+        array([7, 7, 7, 7, 7], dtype=int32)
+        """
+        self._resize(list(normalize_shape(new_shape)))
+
+    def append(self, data: npt.ArrayLike, axis: int = 0) -> tuple[int, ...]:
+        """Extend the array along one axis by some data.
+
+        Parameters
+        ----------
+        data : array-like
+            As many axes as the array, and as long along all but ``axis``.
+        axis : int, default 0
+
+        Returns
+        -------
+        tuple of int
+            The new shape.
+
+        Raises
+        ------
+        ArrayShapeError
+            Where ``data`` does not fit.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(0, 2), dtype="i4", chunks=(4, 2))
+        >>> z.append([[1, 2], [3, 4]])
+        (2, 2)
+        """
+        values = np.asarray(data, dtype=self.dtype)
+        old = self.shape
+        if not -len(old) <= axis < len(old):
+            raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {len(old)} axes")
+        axis %= len(old)
+        if values.ndim != len(old) or any(values.shape[k] != old[k] for k in range(len(old)) if k != axis):
+            raise ArrayShapeError(
+                f"shape of data to append is not compatible with the array: "
+                f"{values.shape} cannot be appended to {old} along axis {axis}"
+            )
+        new = (*old[:axis], old[axis] + values.shape[axis], *old[axis + 1 :])
+        self.resize(new)
+        try:
+            self[(slice(None),) * axis + (slice(old[axis], None),)] = values
+        except BaseException:
+            # The array must not end in elements that were never written.
+            self.resize(old)
+            raise
+        return new
+
+    def update_attributes(self, new_attributes: Mapping[str, Any]) -> Array:
+        """Add or replace attributes in one change; returns the array."""
+        self._attrs.update(new_attributes)
+        return self
+
+    def with_config(self, config: Mapping[str, Any]) -> Array:
+        """The same array with settings of its own: ``write_empty_chunks`` (``None``: as
+        `hyperslab.config` says).
+        """
+        return Array(self._handle, self._store, parse_config(config, self._keep_empty))
+
+    def refresh(self) -> Array:
+        """Read the metadata again: what others changed (a shape, attributes) becomes visible. Returns the
+        array.
+        """
+        self._refresh()
+        return self
+
+    # ---- what Python asks
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Array):
+            return NotImplemented
+        return (
+            self._store == other._store
+            and self.path == other.path
+            and self._document == other._document
+            and self._attributes == other._attributes
+        )
+
+    def __repr__(self) -> str:
+        place = f"{self._store.url}/{self.path}" if self.path else self._store.url
+        return f"<Array {place} shape={self.shape} dtype={self.dtype}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "Shape": self.shape,
+            "Chunks": f"{self.chunks}, {self.nchunks} in all",
+            "Data type": self.dtype,
+            "Bytes": human_size(self.nbytes),
+            "Bytes per chunk": human_size(math.prod(self.chunks) * self.dtype.itemsize),
+            "Codecs": ", ".join(map(str, (*self.filters, *self.compressors))) or "none",
+            "Fill value": self.fill_value,
+            "Format": f"Zarr v{self.zarr_format}" + (", order F" if self.order == "F" else ""),
+        }
+        if self.dimension_names is not None:
+            facts["Dimensions"] = ", ".join(str(name) for name in self.dimension_names)
+        return array_html(f"Array {self._store.url}{self.name}", facts, self.shape, self.chunks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._store, self.path, self.zarr_format, self._keep_empty)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        state = hashlib.sha256(f"{self._document}\0{self._attributes}".encode()).hexdigest()
+        return "hyperslab.Array", self._store.url, self.path, state
+
+    def __enter__(self) -> Array:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _reopen(store: Store, path: str, zarr_format: int, write_empty_chunks: bool | None) -> Array:
+    """An unpickled array: opened when it is first used."""
+    return Array(_native.ArrayHandle.deferred(store._native, path, zarr_format), store, write_empty_chunks)
+
+
+def _codecs(metadata: list[dict[str, Any]]) -> tuple[Codec | dict[str, Any], ...]:
+    return tuple(parse_codec(codec) or codec for codec in metadata)
+
+
+def _no_fields(fields: object) -> None:
+    if fields is not None:
+        raise UnsupportedError("fields: structured types are not supported yet")
+
+
+def parse_config(config: Any, default: bool | None = None) -> bool | None:
+    """``write_empty_chunks`` of an array's own settings."""
+    if config is None:
+        return default
+    if not isinstance(config, Mapping):
+        # zarr-python's ArrayConfig.
+        config = {"write_empty_chunks": getattr(config, "write_empty_chunks", None)}
+    unknown = set(config) - {"write_empty_chunks", "order", "read_missing_chunks"}
+    if unknown:
+        raise InvalidArgumentError(
+            f"config: unknown settings {sorted(unknown)} (settings: write_empty_chunks)"
+        )
+    value = config.get("write_empty_chunks", default)
+    return None if value is None else bool(value)

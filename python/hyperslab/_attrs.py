@@ -1,0 +1,98 @@
+"""User attributes: a dictionary that is stored."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, Protocol
+
+__all__ = ["Attributes", "attributes_text"]
+
+
+class _Node(Protocol):
+    @property
+    def _attributes(self) -> str: ...
+    def _set_attributes(self, text: str) -> None: ...
+    def _update_attributes(self, text: str) -> None: ...
+    def _delete_attribute(self, name: str) -> bool: ...
+
+
+def attributes_text(attributes: Mapping[str, Any] | None) -> str:
+    """Attributes as JSON.
+
+    ``NaN`` and infinities are written as Python writes them: other software does, too.
+    """
+    return json.dumps(dict(attributes or {}), allow_nan=True)
+
+
+class Attributes(MutableMapping[str, Any]):
+    """The attributes of an array or a group: every change is stored at once.
+
+    Values are what JSON has: dictionaries, lists, strings, numbers, booleans, ``None``. A value that is
+    changed in place (``attrs["list"].append(1)``) is not stored: assign it.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g = hs.create_group(hs.MemoryStore(), attributes={"title": "ocean"})
+    >>> g.attrs["version"] = 2
+    >>> g.attrs.asdict()
+    {'title': 'ocean', 'version': 2}
+    """
+
+    def __init__(self, node: _Node) -> None:
+        self._node = node
+        self._parsed: tuple[str, dict[str, Any]] = ("{}", {})
+
+    def _dict(self) -> dict[str, Any]:
+        # The text is the truth (another object of the same node may have changed it); parsing it is what is
+        # saved.
+        text = self._node._attributes
+        if text != self._parsed[0]:
+            self._parsed = (text, json.loads(text))
+        return self._parsed[1]
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._dict()[name]
+        return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._node._update_attributes(attributes_text({name: value}))
+
+    def __delitem__(self, name: str) -> None:
+        if not self._node._delete_attribute(name):
+            raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._dict()))
+
+    def __len__(self) -> int:
+        return len(self._dict())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._dict()
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Add or replace several attributes in one change."""
+        self._node._update_attributes(attributes_text(dict(*args, **kwargs)))
+
+    def clear(self) -> None:
+        """Remove all attributes in one change."""
+        self.put({})
+
+    def put(self, attributes: Mapping[str, Any]) -> None:
+        """Replace all attributes in one change."""
+        self._node._set_attributes(attributes_text(attributes))
+
+    def asdict(self) -> dict[str, Any]:
+        """All attributes, as a dictionary of its own."""
+        return copy.deepcopy(self._dict())
+
+    def __eq__(self, other: object) -> bool:
+        return self.asdict() == (other.asdict() if isinstance(other, Attributes) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Attributes({self._dict()!r})"

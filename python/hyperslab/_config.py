@@ -1,0 +1,297 @@
+"""Settings, all in one place.
+
+``threads`` (environment variable ``HYPERSLAB_THREADS``)
+    Threads that work on one request, the caller's included. ``None`` (also ``0`` and ``auto``), the default:
+    one per core.
+``recycler_bytes`` (``HYPERSLAB_RECYCLER``)
+    The most bytes of memory kept for results to come; also as text, ``"64 MiB"``. ``0``: none. Default: 256
+    MiB.
+``verify_checksums`` (``HYPERSLAB_VERIFY_CHECKSUMS``)
+    Whether checksums of chunks are verified on reading. Default: yes.
+``write_empty_chunks`` (``HYPERSLAB_WRITE_EMPTY_CHUNKS``)
+    Whether chunks of nothing but fill value are stored. Default: no.
+``fsync`` (``HYPERSLAB_FSYNC``)
+    Whether local stores opened from now on flush every write to the disk before it returns. Default: no.
+``default_zarr_format`` (``HYPERSLAB_ZARR_FORMAT``)
+    The format of new nodes where ``zarr_format`` is ``None``: 2 or 3. Default: 3.
+
+Environment variables are read when hyperslab is imported; one with a value that makes no sense is ignored
+with a warning. zarr-python's names ``array.write_empty_chunks`` and ``threading.max_workers`` are understood
+too. Options of a call win over settings.
+
+Examples
+--------
+>>> import hyperslab as hs
+>>> hs.config.threads = 4
+>>> with hs.config.set(threads=1, verify_checksums=False):
+...     hs.config.threads
+1
+>>> hs.config.threads
+4
+>>> hs.config.set({"threads": None, "recycler_bytes": "64 MiB"}).recycler_bytes
+67108864
+>>> hs.config.reset()
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+from hyperslab import _native
+
+__all__ = ["Config", "ConfigSet", "config", "parse_size"]
+
+_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+
+
+def parse_size(value: int | str) -> int:
+    """Bytes of ``4096``, ``"64 MiB"``, ``"1.5 GB"``. Raises `ValueError` or `TypeError` for anything else."""
+    if isinstance(value, str):
+        found = _SIZE.fullmatch(value)
+        if found is None:
+            raise ValueError(f"expected a number of bytes such as 4096 or '64 MiB', found {value!r}")
+        number, unit = found[1], (found[2] or "").lower()
+        size = (
+            int(float(number) * (_BINARY | _UNITS)[unit])
+            if "." in number
+            else int(number) * (_BINARY | _UNITS)[unit]
+        )
+    else:
+        size = _integer(value)
+    if not 0 <= size < 2**63:
+        raise ValueError(f"expected a number of bytes from 0 to 2**63 - 1, found {value!r}")
+    return size
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"expected an integer, found {value!r}")
+    return int(cast(Any, value).__index__())
+
+
+def _threads(value: object) -> int | None:
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("auto", "0")):
+        return None
+    if isinstance(value, str):
+        if not value.strip().isdecimal():
+            raise ValueError(f"expected a number of threads or 'auto', found {value!r}")
+        value = int(value)
+    count = _integer(value)
+    if not 0 <= count <= 1024:
+        raise ValueError(f"expected 0 to 1024 threads, found {count}")
+    return count or None
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in ("1", "true", "yes", "on"):
+            return True
+        if word in ("0", "false", "no", "off"):
+            return False
+    raise ValueError(f"expected true or false, found {value!r}")
+
+
+def _format(value: object) -> Literal[2, 3]:
+    number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    if isinstance(number, bool) or number not in (2, 3):
+        raise ValueError(f"expected 2 or 3, found {value!r}")
+    return 2 if number == 2 else 3
+
+
+_PARSE: dict[str, Callable[[Any], Any]] = {
+    "threads": _threads,
+    "recycler_bytes": parse_size,
+    "verify_checksums": _flag,
+    "write_empty_chunks": _flag,
+    "fsync": _flag,
+    "default_zarr_format": _format,
+}
+_DEFAULTS: dict[str, Any] = {
+    "threads": None,
+    "recycler_bytes": 256 << 20,
+    "verify_checksums": True,
+    "write_empty_chunks": False,
+    "fsync": False,
+    "default_zarr_format": 3,
+}
+_ENVIRONMENT = {
+    "threads": "HYPERSLAB_THREADS",
+    "recycler_bytes": "HYPERSLAB_RECYCLER",
+    "verify_checksums": "HYPERSLAB_VERIFY_CHECKSUMS",
+    "write_empty_chunks": "HYPERSLAB_WRITE_EMPTY_CHUNKS",
+    "fsync": "HYPERSLAB_FSYNC",
+    "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
+}
+_ALIASES = {"array.write_empty_chunks": "write_empty_chunks", "threading.max_workers": "threads"}
+# Settings of the engine take effect in Rust; the others are looked up by this package.
+_APPLY: dict[str, Callable[[Any], None]] = {
+    "threads": lambda value: _native.set_threads(value or 0),
+    "recycler_bytes": _native.set_recycler_bound,
+    "verify_checksums": _native.set_verify_checksums,
+    "write_empty_chunks": _native.set_write_empty_chunks,
+}
+
+
+class ConfigSet:
+    """The result of `Config.set`: a context manager that puts the old values back."""
+
+    def __init__(self, config: Config, old: Mapping[str, Any]) -> None:
+        self._config, self._old = config, dict(old)
+
+    def __enter__(self) -> Config:
+        return self._config
+
+    def __exit__(self, *_: object) -> None:
+        self._config._assign(self._old)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._config, name)
+
+
+class Config:
+    """All settings of hyperslab, for the whole process; see the module's text for what each means.
+
+    Settings are attributes. ``config.set(...)`` changes several at once, and as a context manager for a
+    while.
+    """
+
+    __slots__ = ("_values",)
+
+    _values: dict[str, Any]
+
+    def __init__(self) -> None:
+        self._values = {}
+        self._assign(_DEFAULTS)
+
+    @property
+    def threads(self) -> int | None:
+        """Threads that work on one request, the caller's included; ``None``: one per core."""
+        return cast("int | None", self._values["threads"])
+
+    @threads.setter
+    def threads(self, value: int | None) -> None:
+        self._assign({"threads": value})
+
+    @property
+    def recycler_bytes(self) -> int:
+        """Most bytes of memory kept for results to come; 0 turns recycling off."""
+        return cast(int, self._values["recycler_bytes"])
+
+    @recycler_bytes.setter
+    def recycler_bytes(self, value: int | str) -> None:
+        self._assign({"recycler_bytes": value})
+
+    @property
+    def verify_checksums(self) -> bool:
+        """Whether checksums of chunks are verified on reading."""
+        return cast(bool, self._values["verify_checksums"])
+
+    @verify_checksums.setter
+    def verify_checksums(self, value: bool) -> None:
+        self._assign({"verify_checksums": value})
+
+    @property
+    def write_empty_chunks(self) -> bool:
+        """Whether chunks of nothing but fill value are stored."""
+        return cast(bool, self._values["write_empty_chunks"])
+
+    @write_empty_chunks.setter
+    def write_empty_chunks(self, value: bool) -> None:
+        self._assign({"write_empty_chunks": value})
+
+    @property
+    def fsync(self) -> bool:
+        """Whether local stores opened from now on flush every write to the disk."""
+        return cast(bool, self._values["fsync"])
+
+    @fsync.setter
+    def fsync(self, value: bool) -> None:
+        self._assign({"fsync": value})
+
+    @property
+    def default_zarr_format(self) -> Literal[2, 3]:
+        """The format of new nodes where none is asked for."""
+        return cast(Literal[2, 3], self._values["default_zarr_format"])
+
+    @default_zarr_format.setter
+    def default_zarr_format(self, value: Literal[2, 3]) -> None:
+        self._assign({"default_zarr_format": value})
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a setting by name, ``default`` where there is no such setting."""
+        return self._values.get(_ALIASES.get(name, name), default)
+
+    def set(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> ConfigSet:
+        """Change settings; all or, where one makes no sense, none.
+
+        Parameters
+        ----------
+        settings, **more
+            Settings by name.
+
+        Returns
+        -------
+        ConfigSet
+            Used in a ``with`` statement it puts the old values back at the end.
+
+        Raises
+        ------
+        KeyError
+            For an unknown setting.
+        ValueError, TypeError
+            For a value that a setting cannot have.
+        """
+        new = {_ALIASES.get(name, name): value for name, value in {**(settings or {}), **more}.items()}
+        old = {name: self._values[name] for name in new if name in self._values}
+        self._assign(new)
+        return ConfigSet(self, old)
+
+    def reset(self) -> None:
+        """Put every setting back to its default, or to what the environment says."""
+        self._assign(_DEFAULTS)
+        self._read_environment(os.environ)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings by name."""
+        return dict(self._values)
+
+    def __repr__(self) -> str:
+        return "Config(" + ", ".join(f"{name}={value!r}" for name, value in self._values.items()) + ")"
+
+    def _assign(self, settings: Mapping[str, Any]) -> None:
+        parsed = {}
+        for name, value in settings.items():
+            if name not in _PARSE:
+                raise KeyError(f"unknown setting {name!r} (settings: {', '.join(_PARSE)})")
+            try:
+                parsed[name] = _PARSE[name](value)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{name}: {error}") from None
+        for name, value in parsed.items():
+            if name in _APPLY:
+                _APPLY[name](value)
+            self._values[name] = value
+
+    def _read_environment(self, environment: Mapping[str, str]) -> None:
+        for name, variable in _ENVIRONMENT.items():
+            text = environment.get(variable, "")
+            if not text.strip():
+                continue
+            try:
+                self._assign({name: text})
+            except (TypeError, ValueError) as error:
+                # A wrong variable must not make the package unusable.
+                warnings.warn(f"environment variable {variable} is ignored: {error}", stacklevel=2)
+
+
+config = Config()
+config._read_environment(os.environ)

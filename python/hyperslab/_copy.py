@@ -1,0 +1,169 @@
+"""Copies of arrays and hierarchies."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+from hyperslab import _native
+from hyperslab._api import open
+from hyperslab._array import Array
+from hyperslab._config import parse_size
+from hyperslab._create import CopySpec, normalize_format
+from hyperslab._group import Group
+from hyperslab._store import LocalStore, StoreLike, resolve_store
+from hyperslab.codecs import CodecsLike, codecs_metadata
+from hyperslab.errors import InvalidArgumentError, ReadOnlyError
+
+__all__ = ["CopyReport", "copy"]
+
+Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What was copied."""
+
+    groups: int
+    """Number of groups."""
+    arrays: int
+    """Number of arrays."""
+    bytes: int
+    """Bytes of all elements in memory."""
+    stored_before: int
+    """Bytes of the source's chunks."""
+    stored_after: int
+    """Bytes of the copy's chunks."""
+    seconds: float
+    """How long copying took."""
+    seconds_verified: float | None
+    """How long verification took, if it was asked for."""
+    notes: tuple[str, ...]
+    """What differs from the source without having been asked for."""
+
+
+def copy(
+    source: Array | Group | StoreLike,
+    dest: Group | StoreLike,
+    name: str | None = None,
+    *,
+    chunks: Iterable[int | None] | None = None,
+    compressors: CodecsLike | str = "keep",
+    order: Literal["C", "F"] | None = None,
+    zarr_format: Literal[2, 3] | None = None,
+    threads: int | None = None,
+    max_memory: int | str = "256 MiB",
+    verify: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> CopyReport:
+    """Copy an array or a group with all below it; with other chunks, codecs, order, or in the other format.
+
+    The destination is complete, or after an error or Ctrl-C, as it was before.
+
+    Parameters
+    ----------
+    source : Array, Group, or store
+        What to copy: a node, a path, a ``file://`` URL, a store.
+    dest : Group, or store
+        Where to: a path, a ``file://`` URL, a store, a group.
+    name : str, optional
+        Name of the copy in a group or store.
+    chunks : sequence of int or None, optional
+        Chunk shape of arrays with as many axes (``None`` or -1: all of an axis). Others keep theirs.
+    compressors : codecs, default "keep"
+        As in `create_array`; also as text, ``"zstd:5"``, ``"blosc:lz4"``.
+    order : {"C", "F"}, optional
+        Order of elements in stored chunks; by default that of the source.
+    zarr_format : {2, 3}, optional
+        Default: that of the group copied to, else ``config.default_zarr_format``.
+    threads : int, optional
+        Default: ``config.threads``.
+    max_memory : int or str, default "256 MiB"
+        About how much memory to use.
+    verify : bool, default False
+        Whether to read the copy back and compare every bit.
+    overwrite : bool, default False
+        Whether an array or group at a destination on disk is replaced.
+    progress : callable, optional
+        Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``.
+
+    Returns
+    -------
+    CopyReport
+
+    Raises
+    ------
+    DestinationError
+        Where something is at the destination already (a ``FileExistsError``), or it cannot be copied to.
+    VerificationError
+        Where verification finds another value.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g = hs.create_group(hs.MemoryStore())
+    >>> g["a"] = [1, 2, 3]
+    >>> copied = hs.MemoryStore()
+    >>> hs.copy(g, copied, zarr_format=2, verify=True).arrays
+    1
+    >>> hs.open(copied)["a"][:]
+    array([1, 2, 3])
+    """
+    node = source if isinstance(source, (Array, Group)) else open(source, mode="r")
+    if zarr_format is None and isinstance(dest, Group):
+        zarr_format = dest.zarr_format
+    if order not in (None, "C", "F"):
+        raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
+    wanted: CopySpec = {
+        "chunks": None if chunks is None else [None if n in (None, -1) else int(n) for n in chunks],
+        "compressors": _compressors(compressors),
+        "fortran_order": None if order is None else order == "F",
+        "zarr_format": normalize_format(zarr_format),
+        "threads": threads,
+        "max_memory": parse_size(max_memory),
+        "verify": bool(verify),
+        "overwrite": bool(overwrite),
+    }
+    target, path = _destination(node, dest, name)
+    if overwrite and not isinstance(target, str):
+        raise InvalidArgumentError("overwrite: only a whole directory can be replaced; delete the node first")
+    facts = _native.copy(node._handle, target, path, wanted, progress)
+    return CopyReport(**{**facts, "notes": tuple(facts["notes"])})
+
+
+def _destination(
+    node: Array | Group, dest: Group | StoreLike, name: str | None
+) -> tuple[str | _native.StoreHandle, str]:
+    """Where a copy goes: to a directory of its own, which appears when it is complete, or to a path in a
+    store.
+    """
+    if isinstance(dest, (str, os.PathLike)) and name is None:
+        return os.fspath(dest), ""
+    if isinstance(dest, Group):
+        name = node.basename if name is None else name
+        store, base = dest.store, dest.path
+        if not name:
+            raise InvalidArgumentError("name: the copy needs one in the group")
+    else:
+        store, base = resolve_store(dest)
+    if store.read_only:
+        raise ReadOnlyError(f"store {store.url} was opened in read-only mode and does not support writing")
+    path = "/".join(part for part in f"{base}/{name or ''}".split("/") if part)
+    # In a group that exists nothing but the copy is to be made.
+    if isinstance(store, LocalStore) and (not path or (isinstance(dest, Group) and "/" not in (name or ""))):
+        return str(store.root / path), ""
+    return store._native, path
+
+
+def _compressors(given: CodecsLike | str) -> str | None:
+    """Metadata or a short form (``"zstd:5"``); ``None``: those of the source."""
+    if given == "keep":
+        return None
+    if isinstance(given, str) and given != "auto":
+        return given
+    found = codecs_metadata(cast(CodecsLike, given), 3)
+    return json.dumps([{"name": "zstd"}] if found is None else found)

@@ -1,0 +1,255 @@
+"""Arguments of new arrays, in the form that the engine takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, cast
+
+import numpy as np
+
+from hyperslab._attrs import attributes_text
+from hyperslab._config import config as settings
+from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
+from hyperslab.errors import DataTypeError, InvalidArgumentError, UnsupportedError
+
+__all__ = [
+    "DEFAULT_FILL_VALUE",
+    "ArraySpec",
+    "ChunksLike",
+    "CopySpec",
+    "ShapeLike",
+    "array_spec",
+    "normalize_format",
+    "normalize_shape",
+]
+
+ZarrFormat: TypeAlias = Literal[2, 3]
+ShapeLike: TypeAlias = int | Iterable[int]
+ChunksLike: TypeAlias = int | Iterable[int] | Literal["auto"] | bool | None
+
+
+class ArraySpec(TypedDict):
+    """What a new array is to be, for the engine: JSON texts for codecs and attributes, NumPy's type
+    string.
+    """
+
+    zarr_format: int
+    shape: list[int]
+    dtype: str
+    chunks: list[int] | None
+    filters: str | None
+    compressors: str | None
+    serializer: str | None
+    fill: bytes | None
+    fortran_order: bool
+    attributes: str
+    dimension_names: list[str | None] | None
+    key_encoding: tuple[str, str] | None
+
+
+class CopySpec(TypedDict):
+    """What a copy is to be like, for the engine."""
+
+    chunks: list[int | None] | None
+    compressors: str | None
+    fortran_order: bool | None
+    zarr_format: int
+    threads: int | None
+    max_memory: int
+    verify: bool
+    overwrite: bool
+
+
+class _DefaultFillValue:
+    """Says that a fill value was not given; ``None`` is one in Zarr v2 (``null``)."""
+
+    def __repr__(self) -> str:
+        return "DEFAULT_FILL_VALUE"
+
+
+DEFAULT_FILL_VALUE = _DefaultFillValue()
+
+
+def normalize_format(zarr_format: int | None) -> ZarrFormat:
+    """2 or 3; ``None`` is the default of the settings."""
+    if zarr_format is None:
+        return settings.default_zarr_format
+    if zarr_format not in (2, 3):
+        raise InvalidArgumentError(f"zarr_format: expected 2 or 3, found {zarr_format!r}")
+    return cast(ZarrFormat, int(zarr_format))
+
+
+def _length(what: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what}: expected integers, found {value!r}")
+    return int(value.__index__())
+
+
+def normalize_shape(shape: ShapeLike) -> tuple[int, ...]:
+    """A shape as a tuple; an integer is one axis."""
+    axes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    lengths = tuple(_length("shape", axis) for axis in axes)
+    for length in lengths:
+        if not 0 <= length < 2**63:
+            raise InvalidArgumentError(f"shape: expected lengths from 0 to 2**63 - 1, found {lengths}")
+    return lengths
+
+
+def _normalize_chunks(chunks: ChunksLike, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The chunk shape; ``None``: for the engine to choose."""
+    if chunks is None or isinstance(chunks, str):
+        if chunks not in (None, "auto"):
+            raise InvalidArgumentError(f"chunks: expected integers or 'auto', found {chunks!r}")
+        return None
+    if chunks is True:
+        raise InvalidArgumentError("chunks: True is not a chunk shape; use 'auto'")
+    whole = tuple(max(length, 1) for length in shape)
+    if chunks is False:
+        return whole
+    if isinstance(chunks, Iterable):
+        items: list[Any] = list(chunks)
+        if any(isinstance(item, Iterable) for item in items):
+            raise UnsupportedError(
+                "chunks: grids of chunks of several sizes (rectilinear) are not supported yet"
+            )
+    else:
+        items = [chunks] * len(shape)
+    if len(items) != len(shape):
+        raise InvalidArgumentError(
+            f"chunks has {len(items)} dimensions but shape has {len(shape)} dimensions"
+        )
+    lengths = tuple(_length("chunks", item) for item in items)
+    for length in lengths:
+        if length < 1 and length != -1:
+            raise InvalidArgumentError(
+                f"chunks: expected positive integers, or -1 for the whole axis, found {lengths}"
+            )
+    return tuple(full if length == -1 else length for length, full in zip(lengths, whole, strict=True))
+
+
+def normalize_dtype(dtype: Any) -> np.dtype[Any]:
+    """A NumPy data type that arrays can have. Raises `DataTypeError` for others, and says what is missing."""
+    if dtype is str or dtype is bytes:
+        kind = "strings" if dtype is str else "bytes"
+        raise DataTypeError(
+            f"dtype {dtype.__name__}: {kind} of any length are not supported yet; give a length: 'U10', 'S10'"
+        )
+    found: np.dtype[Any] = np.dtype(dtype)
+    if found.kind == "O":
+        raise DataTypeError("dtype object is not supported: elements need a fixed size")
+    if found.kind == "T":
+        raise DataTypeError(
+            "dtype StringDType: strings of any length are not supported yet; give a length: 'U10'"
+        )
+    if found.fields is not None or found.subdtype is not None:
+        raise DataTypeError(f"dtype {found}: structured types are not supported yet")
+    if found.kind not in "biufcSUVMm" or (found.kind in "fc" and found.itemsize not in (2, 4, 8, 16)):
+        raise DataTypeError(f"dtype {found} is not supported")
+    if found.kind == "f" and found.itemsize > 8:
+        raise DataTypeError(
+            f"dtype {found} (long double) is not supported: its layout differs between machines"
+        )
+    if found.itemsize == 0:
+        raise DataTypeError(f"dtype {found!r}: a length is needed: '{found.kind}10'")
+    return found
+
+
+def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
+    """The bytes of one element."""
+    try:
+        element = np.array(fill_value, dtype=dtype)
+    except (ValueError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"fill_value: {fill_value!r} is no value of type {dtype}: {error}"
+        ) from error
+    if element.shape != ():
+        raise InvalidArgumentError(f"fill_value: expected one value, found shape {element.shape}")
+    return element.tobytes()
+
+
+def _key_encoding(given: Any) -> tuple[str, str] | None:
+    """Name and separator of a chunk key encoding: ``("v2", ".")``, ``{"name": "default", "separator":
+    "/"}``, zarr-python's objects.
+    """
+    if given is None:
+        return None
+    if hasattr(given, "to_dict"):
+        given = given.to_dict()
+    name: Any
+    separator: Any
+    if isinstance(given, str):
+        name, separator = given, None
+    elif isinstance(given, Mapping):
+        name = given.get("name")
+        separator = given.get("separator", (given.get("configuration") or {}).get("separator"))
+    elif isinstance(given, Sequence) and len(given) == 2:
+        name, separator = given
+    else:
+        name, separator = None, None
+    if name not in ("default", "v2"):
+        raise InvalidArgumentError(
+            f"chunk_key_encoding: expected 'default' or 'v2' with separator '/' or '.', found {given!r}"
+        )
+    separator = separator or ("/" if name == "default" else ".")
+    if separator not in ("/", "."):
+        raise InvalidArgumentError(f"chunk_key_encoding: expected separator '/' or '.', found {separator!r}")
+    return name, separator
+
+
+def array_spec(
+    *,
+    zarr_format: ZarrFormat,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    chunks: ChunksLike,
+    shards: object,
+    filters: CodecsLike,
+    compressors: CodecsLike,
+    serializer: CodecLike | Literal["auto"] | None,
+    fill_value: Any,
+    order: Literal["C", "F"] | None,
+    attributes: Mapping[str, Any] | None,
+    chunk_key_encoding: Any,
+    dimension_names: Iterable[str | None] | None,
+) -> ArraySpec:
+    """All arguments of a new array, checked as far as Python knows them; the engine checks the rest."""
+    if shards is not None:
+        raise UnsupportedError("shards: sharding is not supported yet")
+    if order not in (None, "C", "F"):
+        raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
+    if zarr_format == 2 and serializer not in (None, "auto"):
+        raise InvalidArgumentError("serializer: Zarr v2 arrays have none; the byte order is part of dtype")
+    key_encoding = _key_encoding(chunk_key_encoding)
+    if zarr_format == 2 and key_encoding is not None:
+        key_encoding = ("v2", key_encoding[1])
+    if fill_value is DEFAULT_FILL_VALUE:
+        fill = bytes(dtype.itemsize) if zarr_format == 2 and dtype.kind not in "Mm" else None
+        if zarr_format == 2 and dtype.kind in "Mm":
+            fill = _fill_bytes("NaT", dtype)
+    else:
+        fill = None if fill_value is None else _fill_bytes(fill_value, dtype)
+    names = (
+        None if dimension_names is None else [None if name is None else str(name) for name in dimension_names]
+    )
+    filters_found, compressors_found = (
+        codecs_metadata(filters, zarr_format),
+        codecs_metadata(compressors, zarr_format),
+    )
+    chunk_shape = _normalize_chunks(chunks, shape)
+    return {
+        "zarr_format": zarr_format,
+        "shape": list(shape),
+        "dtype": dtype.str,
+        "chunks": None if chunk_shape is None else list(chunk_shape),
+        "filters": None if filters_found is None else json.dumps(filters_found),
+        "compressors": None if compressors_found is None else json.dumps(compressors_found),
+        "serializer": None
+        if serializer is None or serializer == "auto"
+        else json.dumps(codec_metadata(serializer, zarr_format)),
+        "fill": fill,
+        "fortran_order": order == "F",
+        "attributes": attributes_text(attributes),
+        "dimension_names": names,
+        "key_encoding": key_encoding,
+    }

@@ -1,0 +1,430 @@
+"""Groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import _native
+from hyperslab._array import Array, Metadata
+from hyperslab._attrs import Attributes
+from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, normalize_shape
+from hyperslab._info import Info
+from hyperslab._store import Store
+from hyperslab._tree import Tree
+from hyperslab.codecs import CodecLike, CodecsLike
+from hyperslab.errors import InvalidArgumentError, NodeNotFoundError
+
+__all__ = ["Group", "node_of"]
+
+
+def node_of(handle: _native.ArrayHandle | _native.GroupHandle, store: Store) -> Array | Group:
+    """The node that a handle is for."""
+    return Array(handle, store) if isinstance(handle, _native.ArrayHandle) else Group(handle, store)
+
+
+class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
+    """A group: arrays and other groups by name. Made by `hyperslab.open_group`, `hyperslab.create_group` and
+    groups.
+
+    A mapping from names to nodes; names of nodes further down are paths (``group["ocean/sst"]``).
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g = hs.create_group(hs.MemoryStore())
+    >>> z = g.create_array("ocean/sst", shape=(2, 3), dtype="f4")
+    >>> g["ocean"] == g["ocean/sst"].store, list(g), "ocean/sst" in g
+    (False, ['ocean'], True)
+    >>> g.tree()
+    /
+    └── ocean
+        └── sst (2, 3) float32
+    <BLANKLINE>
+    """
+
+    _store: Store
+    _attrs: Attributes
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __new__(cls, handle: _native.GroupHandle, store: Store) -> Self:
+        self = super().__new__(cls, handle, store.read_only)
+        self._store = store
+        self._attrs = Attributes(self)
+        return self
+
+    # ---- what it is
+
+    @property
+    def zarr_format(self) -> Literal[2, 3]:
+        """2 or 3."""
+        return cast(Literal[2, 3], self._zarr_format)
+
+    @property
+    def store(self) -> Store:
+        """The store that it lies in."""
+        return self._store
+
+    @property
+    def name(self) -> str:
+        """``/`` and the path in the store."""
+        return f"/{self.path}"
+
+    @property
+    def basename(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def attrs(self) -> Attributes:
+        """The user's attributes: a dictionary that is stored."""
+        return self._attrs
+
+    @attrs.setter
+    def attrs(self, attributes: Mapping[str, Any]) -> None:
+        self._attrs.put(attributes)
+
+    @property
+    def metadata(self) -> Metadata:
+        """Format, kind and attributes; the nodes below where they come from consolidated metadata."""
+        facts: dict[str, Any] = {"zarr_format": self.zarr_format, "node_type": "group"}
+        facts["attributes"] = self._attrs.asdict()
+        facts["consolidated_metadata"] = self._consolidated_document()
+        return Metadata(facts)
+
+    def _consolidated_document(self) -> dict[str, Any] | None:
+        if not self._is_consolidated:
+            return None
+        return {path: node.metadata.to_dict() for path, node in self.members(max_depth=None)}
+
+    @property
+    def info(self) -> Info:
+        """What it is, one fact per line."""
+        return Info(
+            {
+                "Name": self.name,
+                "Type": "Group",
+                "Zarr format": self.zarr_format,
+                "Read-only": self.read_only,
+                "Store type": type(self._store).__name__,
+                "Consolidated": self._is_consolidated,
+            }
+        )
+
+    def info_complete(self) -> Info:
+        """`info`, and how many nodes are below. Lists the store."""
+        kinds = [kind for _, kind in self._walk(None)]
+        counts = {
+            "No. members": len(kinds),
+            "No. arrays": kinds.count("array"),
+            "No. groups": kinds.count("group"),
+        }
+        return Info({**self.info.to_dict(), **counts})
+
+    # ---- nodes in it
+
+    def __getitem__(self, path: str) -> Array | Group:
+        try:
+            return node_of(self._child(path), self._store)
+        except NodeNotFoundError:
+            raise KeyError(path) from None
+
+    def __setitem__(self, path: str, value: Any) -> None:
+        """Create an array of these values, in the place of what is there."""
+        values = value if hasattr(value, "shape") and hasattr(value, "dtype") else np.asarray(value)
+        self.create_array(path, data=values, overwrite=True)
+
+    def __delitem__(self, path: str) -> None:
+        try:
+            self._delete_child(path)
+        except NodeNotFoundError:
+            raise KeyError(path) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([path for path, _ in self._walk(1)])
+
+    def __len__(self) -> int:
+        return len(self._walk(1))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, str):
+            return False
+        try:
+            return self._child_kind(path) is not None
+        except InvalidArgumentError:
+            return False
+
+    def get_array(self, path: str) -> Array:
+        """The array at a path.
+
+        Raises `KeyError` where there is nothing, `TypeError` where there is a group.
+        """
+        node = self[path]
+        if not isinstance(node, Array):
+            raise TypeError(f"{path!r} is a group, not an array")
+        return node
+
+    def get_group(self, path: str) -> Group:
+        """The group at a path.
+
+        Raises `KeyError` where there is nothing, `TypeError` where there is an array.
+        """
+        node = self[path]
+        if not isinstance(node, Group):
+            raise TypeError(f"{path!r} is an array, not a group")
+        return node
+
+    def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Array | Group], ...]:
+        """Nodes below, with their paths relative to this group.
+
+        Parameters
+        ----------
+        max_depth : int or None, default 0
+            0: the direct children; ``None``: all nodes.
+        """
+        return tuple(
+            (path, node_of(self._child(path), self._store)) for path, _ in self._walk(_levels(max_depth))
+        )
+
+    def nmembers(self, max_depth: int | None = 0) -> int:
+        """How many nodes are below; ``max_depth`` as in `members`."""
+        return len(self._walk(_levels(max_depth)))
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Names and arrays directly below."""
+        for name in self.array_keys():
+            yield name, self.get_array(name)
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Names and groups directly below."""
+        for name in self.group_keys():
+            yield name, self.get_group(name)
+
+    def array_keys(self) -> Iterator[str]:
+        """Names of arrays directly below."""
+        return iter([path for path, kind in self._walk(1) if kind == "array"])
+
+    def group_keys(self) -> Iterator[str]:
+        """Names of groups directly below."""
+        return iter([path for path, kind in self._walk(1) if kind == "group"])
+
+    def array_values(self) -> Iterator[Array]:
+        """Arrays directly below."""
+        return (node for _, node in self.arrays())
+
+    def group_values(self) -> Iterator[Group]:
+        """Groups directly below."""
+        return (node for _, node in self.groups())
+
+    def tree(
+        self, expand: object = None, level: int | None = None, *, max_nodes: int = 500, plain: bool = True
+    ) -> Tree:
+        """The hierarchy below as a tree, to be printed.
+
+        Parameters
+        ----------
+        level : int, optional
+            How many levels; all by default.
+        max_nodes : int, default 500
+            Further nodes are left out, with a note.
+        """
+        nodes = self._walk(level)
+        note = (
+            f"Truncated at max_nodes={max_nodes}, some nodes and their children may be missing"
+            if len(nodes) > max_nodes
+            else ""
+        )
+        facts = []
+        for path, kind in nodes[:max_nodes]:
+            node = node_of(self._child(path), self._store) if kind == "array" else None
+            facts.append((path, f"{node.shape} {node.dtype}" if isinstance(node, Array) else ""))
+        return Tree(self.name, facts, note)
+
+    # ---- changing
+
+    def create_group(
+        self, name: str, *, overwrite: bool = False, attributes: Mapping[str, Any] | None = None
+    ) -> Group:
+        """Create a group below this one; see `hyperslab.create_group`."""
+        from hyperslab import _api
+
+        return _api.create_group(
+            self._store,
+            path=self._path_of(name),
+            zarr_format=self.zarr_format,
+            overwrite=overwrite,
+            attributes=attributes,
+        )
+
+    def require_group(self, name: str, **kwargs: Any) -> Group:
+        """The group of this name, created where it is missing. Raises `TypeError` where there is an array."""
+        if name in self and not kwargs.get("overwrite", False):
+            return self.get_group(name)
+        return self.create_group(name, **kwargs)
+
+    def require_groups(self, *names: str) -> tuple[Group, ...]:
+        """`require_group` for several names."""
+        return tuple(self.require_group(name) for name in names)
+
+    def create_array(
+        self,
+        name: str,
+        *,
+        shape: ShapeLike | None = None,
+        dtype: npt.DTypeLike | None = None,
+        data: Any = None,
+        chunks: ChunksLike = "auto",
+        shards: None = None,
+        filters: CodecsLike = "auto",
+        compressors: CodecsLike = "auto",
+        serializer: CodecLike | Literal["auto"] = "auto",
+        fill_value: Any = DEFAULT_FILL_VALUE,
+        order: Literal["C", "F"] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        chunk_key_encoding: Any = None,
+        dimension_names: Iterable[str | None] | None = None,
+        overwrite: bool = False,
+        config: Any = None,
+        write_data: bool = True,
+    ) -> Array:
+        """Create an array below this group.
+
+        Arguments are those of `hyperslab.create_array`; the format is the group's.
+        """
+        from hyperslab import _api
+
+        return _api.create_array(
+            self._store,
+            name=self._path_of(name),
+            shape=shape,
+            dtype=dtype,
+            data=data,
+            chunks=chunks,
+            shards=shards,
+            filters=filters,
+            compressors=compressors,
+            serializer=serializer,
+            fill_value=fill_value,
+            order=order,
+            zarr_format=self.zarr_format,
+            attributes=attributes,
+            chunk_key_encoding=chunk_key_encoding,
+            dimension_names=dimension_names,
+            overwrite=overwrite,
+            config=config,
+            write_data=write_data,
+        )
+
+    create = create_array
+
+    def require_array(
+        self, name: str, *, shape: Any, dtype: npt.DTypeLike | None = None, exact: bool = False, **kwargs: Any
+    ) -> Array:
+        """The array of this name, created where it is missing.
+
+        Raises
+        ------
+        TypeError
+            Where there is a group, or an array of another shape, or of a type to which ``dtype`` cannot be
+            cast safely (``exact``: of another type).
+        """
+        if name not in self:
+            return self.create_array(name, shape=shape, dtype=dtype, **kwargs)
+        found = self.get_array(name)
+        wanted = normalize_shape(shape)
+        if found.shape != wanted:
+            raise TypeError(f"Incompatible shape ({found.shape} vs {wanted})")
+        if dtype is not None:
+            dtype = np.dtype(dtype)
+            fits = found.dtype == dtype if exact else np.can_cast(found.dtype, dtype)
+            if not fits:
+                raise TypeError(f"Incompatible dtype ({found.dtype} vs {dtype})")
+        return found
+
+    def empty(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
+        """Create an array of zeros below this group."""
+        return self.create_array(name, shape=shape, **{"dtype": "f8", **kwargs})
+
+    zeros = empty
+
+    def ones(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
+        """Create an array of ones (as its fill value) below this group."""
+        return self.create_array(name, shape=shape, **{"dtype": "f8", "fill_value": 1, **kwargs})
+
+    def full(self, *, name: str, shape: Any, fill_value: Any, **kwargs: Any) -> Array:
+        """Create an array with this fill value below this group."""
+        return self.create_array(name, shape=shape, fill_value=fill_value, **{"dtype": "f8", **kwargs})
+
+    def update_attributes(self, new_attributes: Mapping[str, Any]) -> Group:
+        """Add or replace attributes in one change; returns the group."""
+        self._attrs.update(new_attributes)
+        return self
+
+    def consolidate(self) -> Group:
+        """Store the metadata of all nodes below with this group, so that opening needs one read; returns
+        the group.
+        """
+        self._consolidate()
+        return self
+
+    def refresh(self) -> Group:
+        """Read the metadata again: what others changed becomes visible. Returns the group."""
+        self._refresh()
+        return self
+
+    def _path_of(self, name: str) -> str:
+        relative = "/".join(part for part in str(name).split("/") if part)
+        if not relative:
+            raise InvalidArgumentError(f"name: a node needs a name, found {name!r}")
+        return f"{self.path}/{relative}" if self.path else relative
+
+    # ---- what Python asks
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Group):
+            return NotImplemented
+        return (
+            self._store == other._store
+            and self.path == other.path
+            and self.zarr_format == other.zarr_format
+            and json.loads(self._attributes) == json.loads(other._attributes)
+        )
+
+    def __repr__(self) -> str:
+        return f"<Group {self._store.url}/{self.path}>" if self.path else f"<Group {self._store.url}>"
+
+    def _repr_html_(self) -> str:
+        return self.tree(max_nodes=100)._repr_html_()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._store, self.path, self.zarr_format)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return "hyperslab.Group", self._store.url, self.path, self._attributes
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _levels(max_depth: int | None) -> int | None:
+    if max_depth is None:
+        return None
+    if max_depth < 0:
+        raise InvalidArgumentError(f"max_depth: expected 0 or more, or None, found {max_depth}")
+    return max_depth + 1
+
+
+def _reopen(store: Store, path: str, zarr_format: int) -> Group:
+    """An unpickled group: opened when it is first used."""
+    return Group(_native.GroupHandle.deferred(store._native, path, zarr_format), store)

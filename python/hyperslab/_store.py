@@ -1,0 +1,201 @@
+"""Stores: where the objects of a hierarchy are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from hyperslab import _native
+from hyperslab._config import config
+from hyperslab.errors import ReadOnlyError, UnsupportedError
+
+__all__ = ["LocalStore", "MemoryStore", "Store", "StoreLike", "resolve_store"]
+
+
+class Store:
+    """Named objects (bytes): what `LocalStore` and `MemoryStore` have in common. Not made directly."""
+
+    _native: _native.StoreHandle
+    _read_only: bool
+
+    def __init__(self) -> None:
+        raise TypeError("use LocalStore or MemoryStore")
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nodes opened through it refuse changes."""
+        return self._read_only
+
+    @property
+    def url(self) -> str:
+        """Where it is: ``file:///data/ocean.zarr``, ``memory://…``."""
+        return self._native.url
+
+    def with_read_only(self, read_only: bool = True) -> Store:
+        """The same store with another `read_only`."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._read_only = bool(read_only)
+        return other
+
+    def list(self, prefix: str = "") -> list[str]:
+        """The keys of all objects below a prefix, sorted."""
+        return self._native.list(prefix)
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes of an object, ``None`` where there is none."""
+        return self._native.get(key)
+
+    def set(self, key: str, value: bytes) -> None:
+        """Create or replace an object."""
+        self._writable()
+        self._native.set(key, bytes(value))
+
+    def delete(self, key: str) -> bool:
+        """Delete an object; returns whether there was one."""
+        self._writable()
+        return self._native.delete(key)
+
+    def _writable(self) -> None:
+        if self._read_only:
+            raise ReadOnlyError(f"store {self.url} was opened in read-only mode")
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Store)
+            and self._read_only == other._read_only
+            and self._native.same(other._native)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class LocalStore(Store):
+    """Objects as files below a directory, which the first write makes where it is missing.
+
+    Parameters
+    ----------
+    root : str or os.PathLike
+        The directory.
+    fsync : bool, optional
+        Whether every write is flushed to the disk before it returns. Default: ``config.fsync``.
+    read_only : bool, default False
+        Whether nodes opened through it refuse changes.
+
+    Raises
+    ------
+    StoreError
+        Where ``root`` is something else than a directory, or cannot be reached; also the built-in exception
+        for the case (``NotADirectoryError``, ``PermissionError``).
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, fsync: bool | None = None, read_only: bool = False
+    ) -> None:
+        self._fsync = config.fsync if fsync is None else bool(fsync)
+        self._native = _native.StoreHandle.local(root, self._fsync)
+        self._read_only = bool(read_only)
+
+    @classmethod
+    def _at(cls, location: str) -> LocalStore:
+        """The store at a path or ``file://`` URL."""
+        self = object.__new__(cls)
+        self._fsync = config.fsync
+        self._native = _native.StoreHandle.at(location, self._fsync)
+        self._read_only = False
+        return self
+
+    @property
+    def root(self) -> Path:
+        """The directory, as an absolute path."""
+        return Path(cast("os.PathLike[str]", self._native.root))
+
+    @property
+    def fsync(self) -> bool:
+        """Whether every write is flushed to the disk before it returns."""
+        return self._fsync
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _local, (self._native.root, self._fsync, self._read_only)
+
+
+def _local(root: str, fsync: bool, read_only: bool) -> LocalStore:
+    return LocalStore(root, fsync=fsync, read_only=read_only)
+
+
+class MemoryStore(Store):
+    """Objects in memory, gone when the last reference to them is.
+
+    Parameters
+    ----------
+    read_only : bool, default False
+        Whether nodes opened through it refuse changes.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> store = hs.MemoryStore()
+    >>> z = hs.create_array(store, name="a", shape=(3,), dtype="u1")
+    >>> hs.open_array(store, path="a", mode="r").shape
+    (3,)
+    """
+
+    def __init__(self, *, read_only: bool = False) -> None:
+        self._native = _native.StoreHandle.memory()
+        self._read_only = bool(read_only)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "a MemoryStore, and what lies in it, cannot be pickled: its objects are in this process only"
+        )
+
+
+StoreLike: TypeAlias = Store | str | os.PathLike[str]
+"""What a store can be given as: a store, a path, a ``file://`` URL."""
+
+
+def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, str]:
+    """The store that an argument means, and a path inside it.
+
+    Also takes zarr-python's ``LocalStore`` and ``StorePath``.
+    """
+    if storage_options is not None:
+        raise TypeError(
+            "'storage_options' was provided but unused: only paths, file:// URLs and MemoryStore "
+            "are supported"
+        )
+    if store is None:
+        return MemoryStore(), ""
+    if isinstance(store, Store):
+        return store, ""
+    if isinstance(store, str):
+        return LocalStore._at(store), ""
+    if isinstance(store, os.PathLike):
+        protocol = getattr(store, "protocol", "")
+        if protocol not in ("", "file"):
+            raise UnsupportedError(
+                f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
+            )
+        return LocalStore(os.fsdecode(store)), ""
+    if type(store).__module__.split(".")[0] == "zarr":
+        if hasattr(store, "store") and hasattr(store, "path"):
+            inner, path = resolve_store(store.store)
+            return inner, "/".join(part for part in (path, str(store.path)) if part)
+        if isinstance(getattr(store, "root", None), os.PathLike):
+            return LocalStore(store.root, read_only=bool(getattr(store, "read_only", False))), ""
+        raise UnsupportedError(
+            f"zarr-python's {type(store).__name__} is not supported (supported: its LocalStore)"
+        )
+    if isinstance(store, dict):
+        raise TypeError("a dict is not a store here: pass hyperslab.MemoryStore()")
+    raise TypeError(
+        "expected a path, a file:// URL, a LocalStore or a MemoryStore as store, "
+        f"found {type(store).__name__}"
+    )

@@ -1,0 +1,364 @@
+"""Codecs: how the elements of a chunk become its stored bytes.
+
+They are given to `hyperslab.create_array` as ``filters``, ``serializer`` and ``compressors``. What they are
+called in metadata differs between Zarr v2 and v3; `Codec.to_dict` gives either. zarr-python's class names
+(``ZstdCodec`` …) are here too. Everywhere a codec is expected, a metadata dictionary of either format, a
+codec of zarr-python or one of numcodecs will do.
+
+Examples
+--------
+>>> import hyperslab as hs
+>>> z = hs.create_array(
+...     hs.MemoryStore(), shape=(4, 6), dtype="i4", compressors=[hs.codecs.Zstd(level=3), hs.codecs.Crc32c()]
+... )
+>>> z.compressors
+(Zstd(level=3, checksum=False), Crc32c())
+>>> hs.codecs.Zstd(level=3).to_dict(zarr_format=2)
+{'id': 'zstd', 'level': 3, 'checksum': False}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast, runtime_checkable
+
+from hyperslab.errors import InvalidArgumentError
+
+__all__ = [
+    "LZ4",
+    "Blosc",
+    "BloscCodec",
+    "Bytes",
+    "BytesCodec",
+    "Codec",
+    "CodecLike",
+    "CodecsLike",
+    "Crc32c",
+    "Crc32cCodec",
+    "Gzip",
+    "GzipCodec",
+    "Transpose",
+    "TransposeCodec",
+    "Zlib",
+    "Zstd",
+    "ZstdCodec",
+]
+
+ZarrFormat: TypeAlias = Literal[2, 3]
+
+
+class Codec:
+    """What all codecs have in common. Codecs are immutable, and equal where their settings are."""
+
+    _v2: ClassVar[str | None] = None
+    _v3: ClassVar[str | None] = None
+
+    def to_dict(self, zarr_format: ZarrFormat = 3) -> dict[str, Any]:
+        """The metadata of this codec.
+
+        Parameters
+        ----------
+        zarr_format : {2, 3}, default 3
+
+        Raises
+        ------
+        InvalidArgumentError
+            Where the format has no such codec.
+        """
+        name = self._v3 if zarr_format == 3 else self._v2
+        if name is None:
+            raise InvalidArgumentError(f"Zarr v{zarr_format} has no codec {type(self).__name__}")
+        settings = self._settings(zarr_format)
+        if zarr_format == 2:
+            return {"id": name, **settings}
+        return {"name": name, "configuration": settings} if settings else {"name": name}
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        """The settings as metadata has them. Other than None: that is for the engine to choose."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Bytes(Codec):
+    """Elements as they are in memory, in a stated byte order (Zarr v3's ``bytes``).
+
+    Parameters
+    ----------
+    endian : {"little", "big"} or None, default "little"
+        ``None`` for elements of one byte.
+    """
+
+    endian: Literal["little", "big"] | None = "little"
+
+    _v3 = "bytes"
+
+
+@dataclass(frozen=True)
+class Transpose(Codec):
+    """The axes of the stored chunk are those of the array in another order (Zarr v3's ``transpose``).
+
+    Parameters
+    ----------
+    order : sequence of int
+        Axis ``i`` of the stored chunk is axis ``order[i]`` of the array.
+    """
+
+    order: tuple[int, ...]
+
+    _v3 = "transpose"
+
+    def __init__(self, order: Iterable[int]) -> None:
+        object.__setattr__(self, "order", tuple(int(axis) for axis in order))
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        return {"order": list(self.order)}
+
+
+@dataclass(frozen=True)
+class Gzip(Codec):
+    """DEFLATE in a gzip frame.
+
+    Parameters
+    ----------
+    level : int, default 5
+        0 (stored) to 9 (smallest).
+    """
+
+    level: int = 5
+
+    _v2, _v3 = "gzip", "gzip"
+
+
+@dataclass(frozen=True)
+class Zlib(Codec):
+    """DEFLATE in a zlib frame.
+
+    Parameters
+    ----------
+    level : int, default 1
+        0 (stored) to 9 (smallest).
+    """
+
+    level: int = 1
+
+    _v2, _v3 = "zlib", "numcodecs.zlib"
+
+
+@dataclass(frozen=True)
+class Zstd(Codec):
+    """Zstandard: the default, fast to read and small.
+
+    Parameters
+    ----------
+    level : int, default 0
+        -131072 (fastest) to 22 (smallest); 0 is the library's own default, 3.
+    checksum : bool, default False
+        Whether a checksum of the content is stored.
+    """
+
+    level: int = 0
+    checksum: bool = False
+
+    _v2, _v3 = "zstd", "zstd"
+
+
+_SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+
+
+@dataclass(frozen=True)
+class Blosc(Codec):
+    """Blosc: shuffles bytes or bits of elements, then compresses block by block.
+
+    Parameters
+    ----------
+    cname : {"zstd", "lz4", "lz4hc", "blosclz", "zlib"}, default "zstd"
+        The compressor inside. (Also ``snappy``, for reading.)
+    clevel : int, default 5
+        0 (stored) to 9 (smallest).
+    shuffle : {"noshuffle", "shuffle", "bitshuffle"} or None
+        ``None``: by bytes, or by bits for elements of one byte.
+    typesize : int or None
+        Bytes of one element; ``None``: what the array's elements have.
+    blocksize : int, default 0
+        0 lets the encoder choose.
+    """
+
+    cname: str = "zstd"
+    clevel: int = 5
+    shuffle: Literal["noshuffle", "shuffle", "bitshuffle"] | None = None
+    typesize: int | None = None
+    blocksize: int = 0
+
+    _v2, _v3 = "blosc", "blosc"
+
+    def __post_init__(self) -> None:
+        # Members of an enumeration (zarr-python's) mean their values.
+        for name in ("cname", "shuffle"):
+            object.__setattr__(self, name, getattr(getattr(self, name), "value", getattr(self, name)))
+        if self.shuffle is not None and self.shuffle not in _SHUFFLES:
+            raise InvalidArgumentError(
+                f"blosc: shuffle: expected one of {', '.join(_SHUFFLES)}, found {self.shuffle!r}"
+            )
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        settings = super()._settings(zarr_format)
+        if zarr_format == 2:
+            settings.pop("typesize", None)
+            # numcodecs' AUTOSHUFFLE is -1.
+            settings["shuffle"] = _SHUFFLES.get(self.shuffle or "", -1)
+        return settings
+
+
+@dataclass(frozen=True)
+class LZ4(Codec):
+    """LZ4 in numcodecs' frame.
+
+    Parameters
+    ----------
+    acceleration : int, default 1
+        Larger is faster and compresses less.
+    """
+
+    acceleration: int = 1
+
+    _v2, _v3 = "lz4", "numcodecs.lz4"
+
+
+@dataclass(frozen=True)
+class Crc32c(Codec):
+    """A checksum: finds corrupt chunks on reading."""
+
+    _v2, _v3 = "crc32c", "crc32c"
+
+
+BytesCodec = Bytes
+TransposeCodec = Transpose
+GzipCodec = Gzip
+ZstdCodec = Zstd
+BloscCodec = Blosc
+Crc32cCodec = Crc32c
+
+
+@runtime_checkable
+class _HasToDict(Protocol):
+    """A codec of zarr-python."""
+
+    def to_dict(self) -> Mapping[str, Any]: ...
+
+
+@runtime_checkable
+class _HasConfig(Protocol):
+    """A codec of numcodecs."""
+
+    def get_config(self) -> Mapping[str, Any]: ...
+
+
+CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig
+"""A codec of ours, of zarr-python or of numcodecs, or its metadata."""
+
+CodecsLike: TypeAlias = CodecLike | Iterable[CodecLike] | Literal["auto"] | None
+
+_CLASSES: tuple[type[Codec], ...] = (Bytes, Transpose, Gzip, Zlib, Zstd, Blosc, LZ4, Crc32c)
+
+
+def _metadata(codec: CodecLike) -> dict[str, Any]:
+    """The metadata of a foreign codec, in whichever format it has."""
+    if isinstance(codec, Mapping):
+        return dict(codec)
+    if isinstance(codec, _HasConfig):
+        return dict(codec.get_config())
+    if isinstance(codec, _HasToDict):
+        found = dict(codec.to_dict())
+        # zarr-python fills these in when the codec meets its array; until then they mean nothing.
+        open_settings = getattr(codec, "_tunable_attrs", ())
+        if open_settings and isinstance(found.get("configuration"), Mapping):
+            configuration = dict(found["configuration"])
+            for name in open_settings:
+                configuration.pop(name, None)
+            found["configuration"] = configuration
+        return found
+    raise InvalidArgumentError(
+        "expected a codec of hyperslab, zarr-python or numcodecs, a dictionary, a list of these, None or "
+        f"'auto', found {codec!r}"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Metadata as JSON has it: enumerations as their values, tuples as lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    if hasattr(value, "value"):
+        return _plain(value.value)
+    return int(value) if hasattr(value, "__index__") else value
+
+
+def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:
+    """The metadata of a codec of any origin in the given format.
+
+    What is not known here is passed on as it is, for the engine to refuse.
+    """
+    if isinstance(codec, Codec):
+        return codec.to_dict(zarr_format)
+    found = cast("dict[str, Any]", _plain(_metadata(codec)))
+    if zarr_format == 3 and "id" in found:
+        name = found["id"]
+        known = parse_codec(found)
+        settings = {key: value for key, value in found.items() if key != "id"}
+        return {"name": f"numcodecs.{name}", "configuration": settings} if known is None else known.to_dict(3)
+    if zarr_format == 2 and "name" in found:
+        known = parse_codec(found)
+        if known is None:
+            name = str(found["name"]).removeprefix("numcodecs.")
+            return {"id": name, **found.get("configuration", {})}
+        return known.to_dict(2)
+    return found
+
+
+def codecs_metadata(codecs: CodecsLike, zarr_format: ZarrFormat) -> list[dict[str, Any]] | None:
+    """The metadata of a codec argument; ``None`` for ``"auto"``."""
+    if isinstance(codecs, str):
+        if codecs == "auto":
+            return None
+        raise InvalidArgumentError(f"expected a codec, a list of codecs, None or 'auto', found {codecs!r}")
+    if codecs is None:
+        return []
+    if isinstance(codecs, Iterable) and not isinstance(codecs, Mapping):
+        return [codec_metadata(codec, zarr_format) for codec in codecs]
+    return [codec_metadata(cast(CodecLike, codecs), zarr_format)]
+
+
+def parse_codec(metadata: Mapping[str, Any]) -> Codec | None:
+    """The codec of metadata of either format; ``None`` where there is no such class here, or it has no
+    such setting.
+    """
+    v2 = "id" in metadata
+    name = metadata["id"] if v2 else metadata.get("name")
+    settings = dict(metadata if v2 else metadata.get("configuration") or {})
+    settings.pop("id", None)
+    if isinstance(name, str) and name.startswith("numcodecs."):
+        # zarr-python's names for numcodecs' codecs: configured as in v2.
+        name, v2 = name.removeprefix("numcodecs."), True
+    for kind in _CLASSES:
+        if name == kind._v2 if v2 else name == kind._v3:
+            break
+    else:
+        return None
+    if kind is Blosc and v2:
+        shuffle = settings.get("shuffle", 1)
+        settings["shuffle"] = next((word for word, number in _SHUFFLES.items() if number == shuffle), None)
+        settings.setdefault("cname", "lz4")
+    if kind is Gzip and v2:
+        settings.setdefault("level", 1)
+    if kind is Bytes:
+        settings.setdefault("endian", None)
+    if kind is Crc32c and v2 and settings.get("location") in (None, "end"):
+        settings.pop("location", None)
+    try:
+        return kind(**settings)
+    except TypeError:
+        return None

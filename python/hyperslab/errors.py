@@ -1,0 +1,144 @@
+"""What can go wrong, as exceptions.
+
+Every exception that hyperslab raises on its own account is a :class:`HyperslabError`. Each is also the
+built-in exception that people already catch for such a case, and where zarr-python has an exception for it,
+has its name. Messages name the array, and where one is concerned, the chunk, its key and the cause.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArrayNotFoundError",
+    "ArrayShapeError",
+    "BoundsCheckError",
+    "ChunkError",
+    "ContainsArrayError",
+    "ContainsGroupError",
+    "DataTypeError",
+    "DestinationError",
+    "GroupNotFoundError",
+    "HyperslabError",
+    "InvalidArgumentError",
+    "MetadataValidationError",
+    "NodeNotFoundError",
+    "NodeTypeValidationError",
+    "OutOfMemoryError",
+    "ReadOnlyError",
+    "StoreError",
+    "StoreExistsError",
+    "StoreIsADirectoryError",
+    "StoreNotADirectoryError",
+    "StoreNotFoundError",
+    "StorePermissionError",
+    "UnknownCodecError",
+    "UnsupportedError",
+    "UnsupportedSelectionError",
+    "VerificationError",
+]
+
+
+class HyperslabError(Exception):
+    """Anything that hyperslab refuses or fails to do."""
+
+
+class NodeNotFoundError(HyperslabError, FileNotFoundError, ValueError):
+    """There is no array or group at this path."""
+
+
+class ArrayNotFoundError(NodeNotFoundError):
+    """There is no array at this path."""
+
+
+class GroupNotFoundError(NodeNotFoundError):
+    """There is no group at this path."""
+
+
+class ContainsArrayError(HyperslabError, FileExistsError, ValueError):
+    """There is an array at this path where none may be."""
+
+
+class ContainsGroupError(HyperslabError, FileExistsError, ValueError):
+    """There is a group at this path where none may be."""
+
+
+class MetadataValidationError(HyperslabError, ValueError):
+    """Stored metadata is not valid."""
+
+
+class NodeTypeValidationError(MetadataValidationError):
+    """A group where an array is wanted."""
+
+
+class UnsupportedError(HyperslabError, NotImplementedError, ValueError):
+    """Something valid that hyperslab cannot do. The message names what is missing."""
+
+
+class UnknownCodecError(UnsupportedError):
+    """A codec that hyperslab does not have."""
+
+
+class DataTypeError(UnsupportedError, TypeError):
+    """An element type that hyperslab does not have."""
+
+
+class UnsupportedSelectionError(UnsupportedError, IndexError):
+    """A way to index that hyperslab does not have."""
+
+
+class BoundsCheckError(HyperslabError, IndexError):
+    """An index outside the array, or too many of them."""
+
+
+class ArrayShapeError(HyperslabError, ValueError):
+    """Values, or memory for a result, that do not fit: another shape, another data type, not writable."""
+
+
+class InvalidArgumentError(HyperslabError, ValueError):
+    """An argument that no array or group can have."""
+
+
+class ReadOnlyError(HyperslabError, PermissionError, ValueError):
+    """A change to something that was opened for reading."""
+
+
+class ChunkError(HyperslabError, ValueError):
+    """The stored bytes of a chunk are truncated, corrupt, or not what the metadata says."""
+
+
+class DestinationError(HyperslabError, FileExistsError, ValueError):
+    """A copy cannot be made there: usually because something is there already."""
+
+
+class VerificationError(HyperslabError, ValueError):
+    """A copy holds another value than its source."""
+
+
+class OutOfMemoryError(HyperslabError, MemoryError):
+    """A result or a chunk does not fit into memory."""
+
+
+class StoreError(HyperslabError, OSError):
+    """The operating system refused.
+
+    ``errno`` says why; so does the built-in base where Python has one for it.
+    """
+
+
+class StorePermissionError(StoreError, PermissionError):
+    """No permission."""
+
+
+class StoreExistsError(StoreError, FileExistsError):
+    """Something is in the way."""
+
+
+class StoreNotFoundError(StoreError, FileNotFoundError):
+    """Something is missing."""
+
+
+class StoreNotADirectoryError(StoreError, NotADirectoryError):
+    """A file where a directory should be."""
+
+
+class StoreIsADirectoryError(StoreError, IsADirectoryError):
+    """A directory where a file should be."""
