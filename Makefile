@@ -1,0 +1,126 @@
+# Everything a developer needs, in a few words: `make help`.
+#
+# Needed on the machine: CPython >= 3.11 with venv, a Rust toolchain and a C compiler. Everything else comes
+# from PyPI and crates.io into .venv-*/ and target/.
+
+SHELL := bash
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+# A toolchain from rustup is often not on the PATH of a non-interactive shell.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# Pyright brings its own Node.js as a wheel: what is installed on the machine does not matter.
+export PYRIGHT_PYTHON_GLOBAL_NODE := 0
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+CARGO ?= cargo
+CARGO_FLAGS ?= --locked
+STEP := scripts/step.sh
+
+# The stable ABI makes one wheel for every CPython from 3.11 on, so it is built once and tested on two.
+WHEEL_STAMP := build/wheel/stamp
+SOURCES := $(shell find crates python -type f \( -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.toml' \
+	-o -name py.typed \)) Cargo.toml $(wildcard Cargo.lock) pyproject.toml README.md LICENSE-MIT LICENSE-APACHE
+
+# Recipes begin with one of these. `$$venv` is then an environment with the pinned tools, and with hyperslab;
+# PYO3_PYTHON keeps the Rust build off a `python3` that may be too old. `set -e` is here because macOS still ships a make without .SHELLFLAGS.
+with_tools := set -e; venv=$$(scripts/venv.sh newest);
+with_rust := set -e; PYO3_PYTHON=$$(scripts/find-python.sh newest); export PYO3_PYTHON;
+with_wheel := set -e; venv=$$(scripts/venv.sh newest build/wheel/*.whl);
+
+##@ The two commands
+
+run: $(WHEEL_STAMP) ## Write, copy, read and check realistic data; print how fast (RUN="--quick", RUN="--dir D")
+	@$(with_wheel) "$$venv/bin/python" benches/ocean.py $(RUN)
+
+test: tools lint test-rust test-docs test-python test-package ## Run every test, formatting check and lint
+	@printf '\n==> All tests passed\n'
+
+##@ Parts of the tests
+
+lint: lint-rust lint-python ## Check formatting, lints and types
+
+lint-rust: tools
+	@$(STEP) 'Rust: formatting' $(CARGO) fmt --all --check
+	@$(with_rust) $(STEP) 'Rust: clippy' $(CARGO) clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+
+lint-python: $(WHEEL_STAMP)
+	@$(with_wheel) \
+	$(STEP) 'Python: formatting' "$$venv/bin/ruff" format --check .; \
+	$(STEP) 'Python: ruff' "$$venv/bin/ruff" check .; \
+	$(STEP) 'Python: mypy' "$$venv/bin/mypy" --python-executable "$$venv/bin/python"; \
+	$(STEP) 'Python: pyright' "$$venv/bin/pyright" --pythonpath "$$venv/bin/python"
+
+test-rust: tools ## Run the Rust tests and documentation tests
+	@$(with_rust) $(STEP) 'Rust: tests' $(CARGO) test $(CARGO_FLAGS) --workspace --quiet
+
+test-python: $(WHEEL_STAMP) ## Run the Python tests on the newest and the oldest Python (TESTS="-k name" chooses)
+	@$(with_wheel) oldest=$$(scripts/venv.sh oldest build/wheel/*.whl); \
+	$(STEP) "Python: tests on the newest Python ($$venv)" "$$venv/bin/python" -m pytest -q $(TESTS); \
+	if [[ $$venv == "$$oldest" ]]; then \
+	    printf '\n==> Only one CPython >= 3.11 is installed: the newest is also the oldest\n'; \
+	else \
+	    $(STEP) "Python: tests on the oldest Python ($$oldest)" "$$oldest/bin/python" -m pytest -q $(TESTS); \
+	fi
+
+test-docs: $(WHEEL_STAMP) ## Build the Rust documentation; run the examples of README.md and docs/
+	@$(with_rust) RUSTDOCFLAGS='-D warnings' $(STEP) 'Rust: documentation' $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
+	@$(with_wheel) \
+	$(STEP) 'Examples of README.md and docs/' "$$venv/bin/python" scripts/check_docs.py
+
+test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as they would be published
+	@$(with_tools) rm -rf build/sdist; \
+	$(STEP) 'Package: sdist' "$$venv/bin/maturin" sdist --out build/sdist; \
+	$(STEP) 'Package: contents of wheel and sdist' \
+	    "$$venv/bin/python" scripts/check_package.py build/wheel/*.whl build/sdist/*.tar.gz; \
+	$(STEP) 'Package: sdist installs from source' scripts/try-sdist.sh "$$venv/bin/python" build/sdist/*.tar.gz
+	@$(with_rust) $(STEP) 'Package: crates' $(CARGO) package $(CARGO_FLAGS) --workspace --exclude hyperslab-python --allow-dirty --quiet
+
+##@ Work
+
+bench: $(WHEEL_STAMP) ## Measure against other libraries and the machine (ROW="scan-zstd", QUICK=1)
+	@$(with_wheel) "$$venv/bin/python" benches/run.py \
+	    $(foreach row,$(ROW),--row $(row)) $(if $(QUICK),--quick) --json build/bench/results.json
+
+wheel: $(WHEEL_STAMP) ## Build the wheel and the sdist into dist/
+	@$(with_tools) mkdir -p dist; rm -f dist/hyperslab-*; \
+	"$$venv/bin/maturin" sdist --out dist; cp build/wheel/*.whl dist; ls -l dist
+
+docs: $(WHEEL_STAMP) ## Build the Rust documentation (target/doc) and the Python reference (build/docs)
+	@$(with_rust) $(STEP) 'Rust: documentation' $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps
+	@$(with_wheel) mkdir -p build/docs; \
+	cd build/docs && $(CURDIR)/$(STEP) 'Python: reference' "$(CURDIR)/$$venv/bin/python" -m pydoc -w hyperslab hyperslab.codecs hyperslab.errors
+
+fmt: ## Format everything
+	@$(with_tools) $(CARGO) fmt --all; "$$venv/bin/ruff" format .; "$$venv/bin/ruff" check --fix --quiet .
+
+lock: ## Pin the newest development dependencies anew (requirements/)
+	@"$$(scripts/find-python.sh newest)" scripts/lock.py newest > build/lock && mv build/lock requirements/py312.txt
+	@"$$(scripts/find-python.sh oldest)" scripts/lock.py oldest > build/lock && mv build/lock requirements/py311.txt
+
+clean: ## Remove everything that was built, downloaded environments included
+	rm -rf build dist target .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+help:
+	@printf '\nhyperslab: chunked N-dimensional arrays at the speed of the disk and the codec\n'
+	@awk 'BEGIN { FS = ":.*## " } \
+	    /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	    /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nPYTHON=/path/to/python chooses the newest Python to use.\n\n'
+
+# ---- behind the scenes
+
+tools:
+	@$(STEP) 'Tools' scripts/check-tools.sh
+
+$(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
+	@scripts/check-tools.sh
+	@mkdir -p build/wheel; rm -f build/wheel/*.whl; $(with_tools) \
+	$(STEP) 'Building the wheel' "$$venv/bin/maturin" build --release --locked --quiet \
+	    --interpreter "$$venv/bin/python" --out build/wheel
+	@touch $@
+
+.PHONY: run test lint lint-rust lint-python test-rust test-docs test-python test-package bench wheel docs fmt lock \
+	clean help tools

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Says what is missing before anything is built: a Rust toolchain, its formatter and linter, a C compiler.
+set -uo pipefail
+
+need_minor=88
+missing=0
+complain() {
+    echo "    missing: $1" >&2
+    missing=1
+}
+
+if version=$(cargo --version 2>/dev/null); then
+    minor=$(sed -E 's/^cargo 1\.([0-9]+)\..*/\1/' <<<"$version")
+    if ((minor < need_minor)); then
+        complain "Rust >= 1.$need_minor (found $version); rustup update, or see https://rustup.rs"
+    fi
+    cargo fmt --version >/dev/null 2>&1 || complain "rustfmt: rustup component add rustfmt"
+    cargo clippy --version >/dev/null 2>&1 || complain "clippy: rustup component add clippy"
+else
+    complain "a Rust toolchain: see https://rustup.rs"
+fi
+command -v "${CC:-cc}" >/dev/null || complain "a C compiler (on Debian: apt install build-essential)"
+exit $missing

@@ -1,0 +1,105 @@
+"""Runs the examples of README.md and docs/*.md, so that what they say stays true.
+
+Blocks of one file run one after the other in one empty directory:
+
+    ```python    all in one namespace
+    ```console   lines that begin with `$ ` run in a shell; the lines below are the expected output, in which
+                 `...` stands for anything
+    ```rust      must be the same as one of crates/hyperslab/examples/*.rs, which is compiled and run here
+
+Other blocks (```sh and so on) are for reading.
+"""
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run_python(code: str, namespace: dict[str, Any], where: str) -> str:
+    """Runs one block. What it prints does not matter; what it asserts does."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, where, "exec"), namespace)
+    return ""
+
+
+def run_console(block: str) -> str:
+    """Runs the commands of one block; returns what is wrong."""
+    for command, expected in re.findall(r"^\$ ([^\n]*)\n?((?:(?!\$ )[^\n]*\n?)*)", block, re.MULTILINE):
+        done = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+        found = done.stdout + done.stderr
+        if done.returncode:
+            return f"$ {command}\nexit status {done.returncode}\n{found}"
+        if expected.strip() and not doctest.OutputChecker().check_output(expected, found, OPTIONS):
+            return f"$ {command}\nexpected:\n{expected}\nfound:\n{found}"
+    return ""
+
+
+def run_rust(code: str) -> str:
+    """Compiles and runs the example that the block is a copy of; returns what is wrong."""
+    for example in (ROOT / "crates/hyperslab/examples").glob("*.rs"):
+        if code.strip() in example.read_text():
+            command = ["cargo", "run", "--quiet", "--package", "hyperslab", "--example", example.stem]
+            done = subprocess.run(
+                [*command, "--manifest-path", str(ROOT / "Cargo.toml")], capture_output=True, text=True
+            )
+            return done.stderr if done.returncode else ""
+    return "is in none of crates/hyperslab/examples/*.rs"
+
+
+def check(path: Path) -> tuple[int, list[str]]:
+    """Runs all blocks of one file: how many there are, and what is wrong."""
+    text = path.read_text()
+    problems: list[str] = []
+    count = 0
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+        for block in FENCE.finditer(text):
+            language, code = block.groups()
+            where = f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, block.start()) + 1}"
+            try:
+                if language == "python":
+                    problem = run_python(code, namespace, where)
+                elif language == "console":
+                    problem = run_console(code)
+                elif language == "rust":
+                    problem = run_rust(code)
+                else:
+                    continue
+            except Exception:
+                problem = traceback.format_exc(limit=-1)
+            count += 1
+            if problem:
+                problems.append(f"{where}: {problem}")
+    return count, problems
+
+
+def main() -> None:
+    """Checks every document."""
+    # The command is the one of this Python's environment, whether that is active or not.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    problems: list[str] = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        count, found = check(path)
+        problems += found
+        print(f"    {path.relative_to(ROOT)}: {count} examples, {len(found)} fail")
+    for problem in problems:
+        print(f"\n{problem}", file=sys.stderr)
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Checks what is about to be published: check_package.py WHEEL SDIST.
+
+The wheel must work on every CPython from 3.11 on, carry its licences, its types and its command, and nothing
+else; the sdist must hold everything that a build from source needs.
+"""
+
+import re
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+problems: list[str] = []
+
+
+def expect(condition: bool, problem: str) -> None:
+    """Notes a problem; all of them are printed at the end."""
+    if not condition:
+        problems.append(problem)
+
+
+def check_metadata(text: str, where: str) -> None:
+    """The fields that an index and an installer read."""
+    metadata = Parser().parsestr(text)
+    expect(metadata["Name"] == "hyperslab", f"{where}: name is {metadata['Name']!r}")
+    expect(
+        bool(re.fullmatch(r"\d+\.\d+\.\d+", metadata["Version"])),
+        f"{where}: version is {metadata['Version']!r}",
+    )
+    expect(
+        metadata["Requires-Python"] == ">=3.11", f"{where}: requires Python {metadata['Requires-Python']!r}"
+    )
+    expect(metadata["License-Expression"] == "MIT OR Apache-2.0", f"{where}: no licence expression")
+    expect(
+        metadata.get_all("Requires-Dist") == ["numpy>=2.0"], f"{where}: {metadata.get_all('Requires-Dist')}"
+    )
+    expect("Typing :: Typed" in metadata.get_all("Classifier", []), f"{where}: classifiers are missing")
+    expect(bool(metadata.get_payload()), f"{where}: no long description")
+
+
+def check_wheel(path: Path) -> None:
+    """The contents of the wheel."""
+    where = path.name
+    expect("-cp311-abi3-" in where, f"{where}: not a stable-ABI wheel for CPython 3.11 and newer")
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        info = next(name.split("/")[0] for name in names if name.endswith(".dist-info/METADATA"))
+        check_metadata(wheel.read(f"{info}/METADATA").decode(), where)
+        entry_points = wheel.read(f"{info}/entry_points.txt").decode()
+    expect("hyperslab=hyperslab._cli:main" in entry_points.replace(" ", ""), f"{where}: no command")
+    package = {
+        p.relative_to("python").as_posix() for p in Path("python").rglob("*") if p.suffix in (".py", ".pyi")
+    }
+    package.add("hyperslab/py.typed")
+    for name in sorted(package - set(names)):
+        expect(False, f"{where}: lacks {name}")
+    native = [name for name in names if name.startswith("hyperslab/_native") and name.endswith(".so")]
+    expect(len(native) == 1, f"{where}: native modules: {native}")
+    for licence in ("LICENSE-MIT", "LICENSE-APACHE"):
+        expect(any(name.endswith(licence) for name in names), f"{where}: lacks {licence}")
+    strays = [
+        name for name in names if not name.startswith(("hyperslab/", f"{info}/")) or "__pycache__" in name
+    ]
+    expect(not strays, f"{where}: strays: {strays}")
+
+
+def check_sdist(path: Path) -> None:
+    """The contents of the source distribution."""
+    with tarfile.open(path) as sdist:
+        root = path.name.removesuffix(".tar.gz")
+        names = {name.removeprefix(f"{root}/") for name in sdist.getnames()}
+        metadata = sdist.extractfile(f"{root}/PKG-INFO")
+        assert metadata is not None
+        check_metadata(metadata.read().decode(), path.name)
+    needed = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"}
+    needed |= {p.as_posix() for p in Path("crates").glob("*/src/**/*.rs")}
+    needed |= {p.as_posix() for p in Path("python").rglob("*") if p.suffix in (".py", ".pyi", ".typed")}
+    for name in sorted(needed - names):
+        expect(False, f"{path.name}: lacks {name}")
+    strays = [
+        name
+        for name in names
+        if name.startswith(("target/", "build/", ".venv", "dist/")) or name.endswith(".so")
+    ]
+    expect(not strays, f"{path.name}: strays: {strays}")
+
+
+def main() -> None:
+    """Checks both files named on the command line."""
+    wheel, sdist = (Path(argument) for argument in sys.argv[1:])
+    check_wheel(wheel)
+    check_sdist(sdist)
+    for problem in problems:
+        print(f"    {problem}", file=sys.stderr)
+    if problems:
+        sys.exit(1)
+    for path in (wheel, sdist):
+        print(f"    {path.name}  {path.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Pins the development dependencies: writes requirements/*.txt from the dependency groups of pyproject.toml.
+
+Each file is what pip resolves in a fresh virtual environment of the Python that it is for:
+
+    python3.13 scripts/lock.py newest > requirements/py312.txt
+    python3.11 scripts/lock.py oldest > requirements/py311.txt
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+import venv
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+HEADER = """\
+# {purpose}
+# Written by scripts/lock.py on Python 3.{minor} from the dependency groups in pyproject.toml; do not edit.
+"""
+PURPOSE = {
+    "newest": "Pinned development dependencies for CPython 3.12 and newer.",
+    "oldest": "Pinned development dependencies for CPython 3.11, with the oldest NumPy that is supported.",
+}
+
+
+def flatten(groups: dict[str, Any], name: str) -> list[str]:
+    """The requirements of one dependency group, with the groups that it includes."""
+    requirements: list[str] = []
+    for entry in groups[name]:
+        requirements += flatten(groups, entry["include-group"]) if isinstance(entry, dict) else [entry]
+    return requirements
+
+
+def main() -> None:
+    """Resolves the group named on the command line and prints the lock file."""
+    group = sys.argv[1]
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = flatten(pyproject["dependency-groups"], group)
+    with tempfile.TemporaryDirectory() as directory:
+        venv.create(directory, with_pip=True)
+        pip = [f"{directory}/bin/python", "-m", "pip", "--disable-pip-version-check"]
+        subprocess.run([*pip, "install", "--quiet", *wanted], check=True, stdout=sys.stderr, env=os.environ)
+        frozen = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True).stdout
+    # `name @ file:///...` would name a path of this machine.
+    if "@" in frozen:
+        sys.exit(f"not installed from a package index:\n{frozen}")
+    # Fresh environments of Python 3.11 bring their own setuptools; it is not a dependency.
+    pins = [line for line in frozen.splitlines() if not line.startswith(("pip==", "setuptools=="))]
+    print(HEADER.format(purpose=PURPOSE[group], minor=sys.version_info.minor) + "\n".join(pins))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Installs the source distribution into an environment that has nothing else, and uses it:
+# try-sdist.sh PYTHON SDIST
+set -euo pipefail
+
+python=$1
+sdist=$2
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+
+"$python" -m venv "$directory/venv"
+# Dependencies that are compiled already are used again; the build is otherwise isolated, as a user's is.
+CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} "$directory/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$sdist"
+
+cd "$directory"
+venv/bin/python - <<'PROGRAM'
+import numpy as np
+import hyperslab as hs
+
+data = np.arange(60, dtype="f4").reshape(6, 10)
+hs.create_array("array.zarr", data=data, chunks=(4, 4))
+assert np.array_equal(hs.open_array("array.zarr", mode="r")[::-1, 3], data[::-1, 3])
+PROGRAM
+venv/bin/hyperslab --version
+venv/bin/hyperslab info array.zarr >/dev/null
+venv/bin/python -m hyperslab --version >/dev/null

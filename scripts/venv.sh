@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Makes a virtual environment ready and prints its path: venv.sh newest|oldest [WHEEL]
+#
+# The pinned requirements, and the wheel where one is given, are installed only when they differ from what
+# the environment's stamps say is already there, so that a second run costs nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+which=${1:?usage: venv.sh newest|oldest [WHEEL]}
+wheel=${2:-}
+
+python=$(scripts/find-python.sh "$which")
+minor=$("$python" -c 'import sys; print(sys.version_info.minor)')
+venv=.venv-3.$minor
+if ((minor == 11)); then lock=requirements/py311.txt; else lock=requirements/py312.txt; fi
+
+say() { echo "    $*" >&2; }
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+
+# An environment whose interpreter has gone, or whose making was interrupted, is made anew.
+if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
+    say "creating $venv ($python)"
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+fi
+
+if ! cmp -s "$lock" "$venv/.requirements"; then
+    say "installing $lock into $venv"
+    "$venv/bin/python" -m pip install --quiet --requirement "$lock" >&2
+    cp "$lock" "$venv/.requirements"
+fi
+
+if [[ -n $wheel ]]; then
+    sum=$(cksum <"$wheel")
+    if [[ $sum != "$(cat "$venv/.wheel" 2>/dev/null)" ]]; then
+        say "installing $(basename "$wheel") into $venv"
+        "$venv/bin/python" -m pip install --quiet --force-reinstall --no-deps --no-index "$wheel" >&2
+        echo "$sum" >"$venv/.wheel"
+    fi
+fi
+
+echo "$venv"
