@@ -1,0 +1,68 @@
+"""What all tests share.
+
+Generated tests are the same on every run, so that continuous integration never fails by chance.
+``HYPERSLAB_EXAMPLES=5000`` runs so many cases of each instead of the usual few, chosen anew every time, and
+prints what reproduces a failure.
+
+Files that other projects wrote are read from ``HYPERSLAB_CORPORA`` (default: ``shared/corpora`` beside the
+project).
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import hyperslab as hs
+import hypothesis
+import numpy as np
+import pytest
+
+CORPORA = Path(os.environ.get("HYPERSLAB_CORPORA") or Path(__file__).parents[2] / "shared" / "corpora")
+
+hypothesis.settings.register_profile(
+    "default",
+    deadline=None,
+    derandomize="HYPERSLAB_EXAMPLES" not in os.environ,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.data_too_large,
+        hypothesis.HealthCheck.filter_too_much,
+    ],
+)
+hypothesis.settings.load_profile("default")
+
+# zarr-python warns of element types whose v3 names may change; that is theirs to know, and ours to read.
+warnings.filterwarnings("ignore", module="zarr")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for category in ("UnstableSpecificationWarning", "ZarrUserWarning"):
+        config.addinivalue_line("filterwarnings", f"ignore::zarr.errors.{category}")
+    # Bits that mean NaN, on purpose.
+    config.addinivalue_line("filterwarnings", "ignore:invalid value encountered:RuntimeWarning")
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of files that other projects wrote."""
+    if not CORPORA.is_dir():
+        pytest.skip(f"there is no {CORPORA}: set HYPERSLAB_CORPORA to the folder of other projects' files")
+    return CORPORA
+
+
+@pytest.fixture(autouse=True)
+def settings_as_they_were() -> Iterator[None]:
+    """A test that changes settings changes them for itself only."""
+    before = hs.config.to_dict()
+    yield
+    hs.config.set(before)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20240229)

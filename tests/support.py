@@ -1,0 +1,101 @@
+"""Small tools of the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def examples(usual: int) -> int:
+    """How many cases a generated test runs: the usual number, or what HYPERSLAB_EXAMPLES says."""
+    return int(os.environ.get("HYPERSLAB_EXAMPLES") or usual)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty directory for one generated case (pytest's ``tmp_path`` lasts for the whole test)."""
+    with tempfile.TemporaryDirectory(prefix="hyperslab-") as path:
+        yield Path(path)
+
+
+def as_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A result as an array. NumPy's scalars have lost the byte order, and the padding of strings."""
+    return value if isinstance(value, np.ndarray) else np.asarray(value).astype(dtype)
+
+
+def assert_same(found: Any, expected: Any, what: str = "") -> None:
+    """Same element type, byte order, shape, and bits: ``-0.0`` is not ``0.0``, NaNs have payloads."""
+    if isinstance(expected, np.generic) and isinstance(found, np.ndarray):
+        expected = np.asarray(expected).astype(found.dtype.newbyteorder("=")).astype(found.dtype)
+    expected = np.asarray(expected)
+    found = as_array(found, expected.dtype)
+    assert found.dtype == expected.dtype, f"{what}: dtype {found.dtype.str}, expected {expected.dtype.str}"
+    assert found.shape == expected.shape, f"{what}: shape {found.shape}, expected {expected.shape}"
+    if found.tobytes() == expected.tobytes():
+        return
+    bits = f"V{expected.dtype.itemsize}"
+    differ = np.ascontiguousarray(found).view(bits) != np.ascontiguousarray(expected).view(bits)
+    where = tuple(int(i) for i in np.argwhere(np.atleast_1d(differ))[0])
+    at = where if expected.ndim else ()
+    raise AssertionError(
+        f"{what}: {int(np.sum(differ))} of {expected.size} elements differ, the first at {where}: "
+        f"found {found[at]!r} ({found[at].tobytes().hex()}), "
+        f"expected {expected[at]!r} ({expected[at].tobytes().hex()})"
+    )
+
+
+def as_view(selection: Any) -> Any:
+    """The same selection, that never gives a scalar: NumPy's have no byte order."""
+    selection = selection if isinstance(selection, tuple) else (selection,)
+    return selection if ... in selection else (*selection, ...)
+
+
+def assign(model: np.ndarray[Any, Any], selection: Any, value: Any) -> None:
+    """NumPy's assignment by broadcasting. Without the ellipsis, a single element is another matter there."""
+    model[as_view(selection)] = value
+
+
+def same_scalar(found: Any, expected: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether two fill values have the same bits; ``None`` only equals ``None``."""
+    if found is None or expected is None:
+        return found is expected
+    return np.asarray(found, dtype).tobytes() == np.asarray(expected, dtype).tobytes()
+
+
+def files_below(root: Path) -> dict[str, bytes]:
+    """Every file below a directory: relative path and contents."""
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
+
+def chunk_files(root: Path) -> dict[str, bytes]:
+    """Files that are chunks."""
+    return {name: data for name, data in files_below(root).items() if name.rsplit("/", 1)[-1] not in METADATA}
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def edit_json(path: Path, **changes: Any) -> None:
+    """Changes members of a metadata document; ``...`` removes one."""
+    document = read_json(path)
+    for name, value in changes.items():
+        if value is ...:
+            document.pop(name, None)
+        else:
+            document[name] = value
+    path.write_text(json.dumps(document))

@@ -1,0 +1,87 @@
+"""Chunks that numcodecs of many versions encoded, each read as the one chunk of a Zarr v2 array."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import numpy as np
+import pytest
+from support import assert_same
+
+OURS = ["zlib", "gzip", "zstd", "blosc", "lz4", "crc32c"]
+
+
+def fixture_folder(corpora: Path) -> Path:
+    folder = corpora / "zarr" / "numcodecs-fixture"
+    if not folder.is_dir():
+        pytest.skip(f"there is no {folder}")
+    return folder
+
+
+def arrays(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
+    return {path.stem.removeprefix("array."): np.load(path) for path in sorted(folder.glob("array.*.npy"))}
+
+
+def store_chunk(
+    path: Path, array: np.ndarray[Any, Any], config: dict[str, Any], encoded: bytes, **more: Any
+) -> None:
+    """A v2 array of one chunk, whose bytes are given."""
+    path.mkdir(parents=True)
+    # numcodecs encodes memory as it lies.
+    order = "C" if array.flags.c_contiguous else "F"
+    document = {
+        "zarr_format": 2,
+        "shape": array.shape,
+        "chunks": array.shape,
+        "dtype": array.dtype.str,
+        "fill_value": None,
+        "order": order,
+        "compressor": config,
+        "filters": None,
+        **more,
+    }
+    (path / ".zarray").write_text(json.dumps(document))
+    (path / ".".join("0" for _ in array.shape)).write_bytes(encoded)
+
+
+@pytest.mark.parametrize("codec", OURS)
+def test_encoded_by_numcodecs(corpora: Path, tmp_path: Path, codec: str) -> None:
+    folder = fixture_folder(corpora) / codec
+    compared = 0
+    for number, expected in arrays(folder).items():
+        for settings in sorted(folder.glob("codec.*")):
+            config = json.loads((settings / "config.json").read_text())
+            path = tmp_path / f"{settings.name}-{number}"
+            store_chunk(path, expected, config, (settings / f"encoded.{number}.dat").read_bytes())
+            assert_same(hs.open_array(path, mode="r")[...], expected, str(path))
+            # As a filter it is the same codec.
+            path = tmp_path / f"{settings.name}-{number}-filter"
+            encoded = (settings / f"encoded.{number}.dat").read_bytes()
+            store_chunk(path, expected, config, encoded, compressor=None, filters=[config])
+            assert_same(hs.open_array(path, mode="r")[...], expected, str(path))
+            compared += 1
+    assert compared == len(list(folder.glob("codec.*/encoded.*.dat")))
+    assert compared >= 13
+
+
+def test_codecs_that_are_missing_are_named(corpora: Path, tmp_path: Path) -> None:
+    folder = fixture_folder(corpora)
+    refused: dict[str, int] = {}
+    for config_file in sorted(folder.rglob("config.json")):
+        config = json.loads(config_file.read_text())
+        codec = config["id"]
+        if codec in OURS:
+            continue
+        path = tmp_path / config_file.parent.relative_to(folder)
+        store_chunk(path, np.zeros(1000, "i4"), config, b"?")
+        with pytest.raises(hs.errors.UnknownCodecError, match=f'codec "{codec}" is not supported') as caught:
+            hs.open_array(path, mode="r")
+        assert isinstance(caught.value, NotImplementedError)
+        assert ".zarray" in str(caught.value)
+        refused[codec] = refused.get(codec, 0) + 1
+    assert {"bz2", "delta", "lzma", "shuffle", "vlen-utf8", "zfpy"} <= refused.keys()
+    # Every folder of the corpus is one or the other.
+    assert {path.name for path in folder.iterdir() if list(path.rglob("config.json"))} <= {*OURS, *refused}
