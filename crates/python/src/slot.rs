@@ -41,16 +41,15 @@ impl<T: Stored> Slot<T> {
         self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, node: T) -> Arc<T> {
-        let node = Arc::new(node);
-        *self.node.write().unwrap_or_else(PoisonError::into_inner) = Some(node.clone());
-        node
-    }
-
     fn get_or_open(&self) -> Result<Arc<T>, ZarrError> {
         match self.current() {
             Some(node) => Ok(node),
-            None => Ok(self.set(T::open(&self.store, &self.path, self.format)?)),
+            None => {
+                let opened = Arc::new(T::open(&self.store, &self.path, self.format)?);
+                // Where another thread was faster, its node stays: it may have been changed since.
+                let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
+                Ok(node.get_or_insert(opened).clone())
+            }
         }
     }
 
@@ -72,7 +71,7 @@ impl<T: Stored> Slot<T> {
             let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
             let mut node = T::clone(&*self.get_or_open()?);
             let result = change(&mut node)?;
-            self.set(node);
+            *self.node.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(node));
             Ok(result)
         })
         .map_err(|error: ZarrError| errors::zarr(py, &error))
