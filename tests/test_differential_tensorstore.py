@@ -71,7 +71,7 @@ def without_gaps(selection: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[An
 
 
 @given(case=tensorstore_cases, data=st.data())
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(220))
 def test_tensorstore_writes_and_we_read(case: Case, data: st.DataObject) -> None:
     with scratch() as root:
         # Metadata is ours: TensorStore reads it, so that it is also understood.
@@ -101,7 +101,7 @@ def test_tensorstore_writes_and_we_read(case: Case, data: st.DataObject) -> None
 
 
 @given(case=tensorstore_cases)
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(180))
 def test_tensorstore_creates_and_both_agree(case: Case) -> None:
     """The metadata is TensorStore's own, from the settings that our metadata has."""
     with scratch() as root:

@@ -60,7 +60,7 @@ def same_described(ours: hs.Array, theirs: zarr.Array, case: Case) -> None:
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=examples(220))
+@settings(max_examples=examples(350))
 def test_zarr_python_writes_and_we_read(case: Case, data: st.DataObject) -> None:
     with scratch() as root:
         with everything_stored():
@@ -76,7 +76,7 @@ def test_zarr_python_writes_and_we_read(case: Case, data: st.DataObject) -> None
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=examples(180))
+@settings(max_examples=examples(280))
 def test_we_write_and_zarr_python_reads(case: Case, data: st.DataObject) -> None:
     with scratch() as root:
         ours = hs.create_array(root / "a", **case.arguments())
@@ -98,7 +98,7 @@ def test_we_write_and_zarr_python_reads(case: Case, data: st.DataObject) -> None
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(150))
 def test_both_write_parts_of_one_array(case: Case, data: st.DataObject) -> None:
     with scratch() as root, everything_stored():
         if data.draw(st.booleans()):
@@ -137,7 +137,7 @@ def without_defaults(document: Any) -> Any:
 
 
 @given(case=cases())
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(160))
 def test_the_same_arguments_give_the_same_metadata(case: Case) -> None:
     with scratch() as root:
         hs.create_array(root / "ours", **case.arguments())

@@ -36,7 +36,7 @@ def key_of(case: Case, index: tuple[int, ...]) -> str:
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(300))
 def test_chunks_on_disk(case: Case, data: st.DataObject) -> None:
     fill = np.zeros((), case.opened_dtype)
     if case.fill is not None:

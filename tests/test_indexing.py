@@ -22,7 +22,7 @@ def created(case: Case) -> hs.Array:
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(450))
 def test_reading(case: Case, data: st.DataObject) -> None:
     z = created(case)
     assert_same(z[...], case.data.astype(z.dtype))
@@ -70,7 +70,7 @@ def memory(
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=examples(250))
+@settings(max_examples=examples(350))
 def test_reading_into_memory_of_any_layout(case: Case, data: st.DataObject) -> None:
     z = created(case)
     expected = case.data.astype(z.dtype)
@@ -127,7 +127,7 @@ def test_out_with_elements_that_share_memory() -> None:
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(450))
 def test_assignment(case: Case, data: st.DataObject) -> None:
     z = created(case)
     model = case.data.astype(z.dtype)
@@ -149,7 +149,7 @@ def test_assignment(case: Case, data: st.DataObject) -> None:
 
 
 @given(case=cases(names=["b1", "i1", "u2", "i4", "f2", "f4", "f8", "c8"]), data=st.data())
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(250))
 def test_assigned_values_are_converted_as_numpy_does(case: Case, data: st.DataObject) -> None:
     z = created(case)
     model = case.data.astype(z.dtype)
@@ -167,12 +167,14 @@ def test_assigned_values_are_converted_as_numpy_does(case: Case, data: st.DataOb
             st.just((np.arange(math.prod(target)).reshape(target) % 128).astype(">i8")),
         )
     )
+    before = model.copy()
     try:
         assign(model, selection, value)
     except (ValueError, OverflowError, TypeError) as refused:
         with pytest.raises(type(refused)):
             z[selection] = value
-        assert_same(z[...], model, "nothing is written where NumPy refuses")
+        # NumPy stops half way; here nothing is written.
+        assert_same(z[...], before)
         return
     z[selection] = value
     assert_same(z[...], model, repr((selection, value)))

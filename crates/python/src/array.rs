@@ -380,7 +380,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let dtype = self.descr(py, &array)?;
         let selection = self.select(&array, Some(selection))?;
-        scalar_or_array(read_new(array.layout(), &dtype, &selection, Reading::default())?)
+        scalar_or_array(array.layout(), read_new(array.layout(), &dtype, &selection, Reading::default())?)
     }
 
     fn __setitem__(

@@ -7,7 +7,7 @@ use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, get_type_object
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PySystemError, PyTypeError};
 use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -78,7 +78,10 @@ fn over<'py>(
 }
 
 /// What `array[key]` gives: a NumPy scalar where the result has no axes, else the array.
-pub(crate) fn scalar_or_array(array: Bound<'_, PyUntypedArray>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn scalar_or_array<'py>(
+    layout: &ArrayLayout,
+    array: Bound<'py, PyUntypedArray>,
+) -> PyResult<Bound<'py, PyAny>> {
     if array.ndim() > 0 {
         return Ok(array.into_any());
     }
@@ -88,6 +91,15 @@ pub(crate) fn scalar_or_array(array: Bound<'_, PyUntypedArray>) -> PyResult<Boun
         let scalar = PY_ARRAY_API.PyArray_Return(py, array.into_ptr().cast());
         Bound::from_owned_ptr_or_err(py, scalar)
     }
+    .map_err(|error| match error.is_instance_of::<PySystemError>(py) {
+        // Text is what NumPy cannot make a scalar of: the stored number is beyond the last character there is.
+        true => errors::exception(
+            py,
+            "ChunkError",
+            format!("array '{}': the element is not text: {error}", layout.name()),
+        ),
+        false => error,
+    })
 }
 
 /// Reads a selection into the caller's array or buffer.
