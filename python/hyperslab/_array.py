@@ -35,10 +35,11 @@ class Metadata(dict[str, Any]):
         return dict(self)
 
     def __getattr__(self, name: str) -> Any:
-        try:
+        if name in self:
             return self[name]
-        except KeyError:
-            raise AttributeError(f"metadata has no member {name!r}") from None
+        if name == "dimension_names":
+            return None  # a document may leave it out
+        raise AttributeError(f"metadata has no member {name!r}")
 
 
 class Array(_native.ArrayBase):

@@ -211,9 +211,9 @@ impl fmt::Display for Explain {
         writeln!(f, "{verb} {:?} of '{}' ({})", self.shape, self.array, Bytes(self.bytes))?;
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let chunks = if self.examined < self.chunks {
-            format!("{}; of the first {}:", count(self.chunks, "chunk"), self.examined)
+            format!("{}; the first {}", self.chunks, self.examined)
         } else {
-            count(self.chunks, "chunk")
+            self.chunks.to_string()
         };
         let threads =
             if self.threads > 1 { format!("up to {} threads", self.threads) } else { "1 thread".into() };

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ZarrError {
     /// Nothing is stored there.
-    #[error("no Zarr {what} at '{path}' in {url}")]
+    #[error("no Zarr {what} at '/{path}' in {url}")]
     NotFound {
         /// What was looked for: "array", "group", "array or group".
         what: &'static str,
@@ -19,7 +19,7 @@ pub enum ZarrError {
         path: String,
     },
     /// Something is stored where a new node should go.
-    #[error("there already is a Zarr {what} at '{path}' in {url}")]
+    #[error("there already is a Zarr {what} at '/{path}' in {url}")]
     Exists {
         /// What is there.
         what: &'static str,
@@ -29,7 +29,7 @@ pub enum ZarrError {
         path: String,
     },
     /// An array where a group is wanted, or the other way round.
-    #[error("'{path}' in {url} is {found} where {expected} is wanted")]
+    #[error("'/{path}' in {url} is {found} where {expected} is wanted")]
     WrongNode {
         /// The store.
         url: String,
@@ -69,7 +69,7 @@ pub enum ZarrError {
         why: &'static str,
     },
     /// A new array or group, or a change, was asked for that cannot be.
-    #[error("'{path}': {why}")]
+    #[error("'/{path}': {why}")]
     Invalid {
         /// The node.
         path: String,

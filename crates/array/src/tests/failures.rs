@@ -147,7 +147,7 @@ fn any_number_of_chunks_can_be_planned() {
     assert_eq!(Plan::new(&layout, &all).unwrap().len(), 1 << 62);
     let told = explain_read(&layout, &all, 2).unwrap();
     assert_eq!((told.chunks, told.examined, told.tasks.len()), (1 << 62, Explain::MOST_CHUNKS, 2));
-    assert!(told.to_string().contains("of the first 1000000"), "{told}");
+    assert!(told.to_string().contains("the first 1000000 in 1000000 objects"), "{told}");
     assert!(matches!(read(&layout, &all, ReadOptions::default()), Err(ArrayError::Memory { .. })));
     let square = Spec::plain(&[1 << 62, 1 << 62], &[1, 1], "|u1");
     let layout = square.layout(&MemoryStore::new());
