@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import shutil
 import statistics
 import time
@@ -329,6 +330,20 @@ def timed(timing: Timing) -> Iterator[None]:
     finally:
         timing.samples.append(time.perf_counter() - start)
         gc.enable()
+
+
+def turns(names: Iterable[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """Round by round, who does the work next. Round -1 warms the caches and is not to be counted.
+
+    The order is another one in every round, the same in every run: what one leaves behind (freed pages that
+    the system takes back, a full cache) would otherwise always hit the same next one.
+    """
+    order = list(names)
+    chance = random.Random(0)
+    for number in range(-1, rounds):
+        for name in order:
+            yield number, name
+        chance.shuffle(order)
 
 
 def remove(path: Path) -> None:

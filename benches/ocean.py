@@ -290,16 +290,17 @@ def measure(directory: Path, source: Path, copy: Path, steps: list[Array], round
             )
 
     for work in works:
-        # The first round warms caches and is not counted. Writing takes long and varies little.
-        for counted in [False] + [True] * (rounds if work.name.startswith("read") else min(rounds, 3)):
-            for name, run in work.run.items():
-                timing = Timing()
-                work.prepare()
-                with common.timed(timing):
-                    result = run()
-                del result
-                if counted:
-                    work.timings.setdefault(name, Timing()).samples += timing.samples
+        # Writing takes long and varies little.
+        for number, name in common.turns(
+            work.run, rounds if work.name.startswith("read") else min(rounds, 3)
+        ):
+            work.prepare()
+            timing = Timing()
+            with common.timed(timing):
+                result = work.run[name]()
+            del result
+            if number >= 0:
+                work.timings.setdefault(name, Timing()).samples += timing.samples
         if sys.stdout.isatty():
             print(f"  measured: {work.name}".ljust(60), end="\r", flush=True)
     common.remove(directory / "scratch")

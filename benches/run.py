@@ -1,6 +1,6 @@
 """`make bench`: the same work done by hyperslab, by other libraries, and by plain file I/O.
 
-Within each round the contenders take turns (A B C, A B C, ...), so that whatever else the machine does hits
+Within each round the contenders take turns (A B C, B A C, ...), so that whatever else the machine does hits
 all of them alike. The first round warms the caches, checks every value, and is not counted. Medians are
 reported.
 
@@ -135,19 +135,18 @@ def measure(row: Row, directory: Path, contenders: list[Contender], rounds: int)
     )
 
     timings = {name: Timing() for name in work}
-    for counted in range(-1, rounds):
-        for name, run in work.items():
-            if not row.reads:
-                common.remove(scratch / name)
-            timing = Timing()
-            with common.timed(timing):
-                for _ in range(row.repeat):
-                    run()
-            if counted >= 0:
-                timings[name].samples.append(timing.samples[0] / row.repeat)
-            elif not row.reads and name != "plain":
-                zarr = common.contenders(["zarr"])[0]
-                check(name, row, zarr.read(zarr.open(scratch / name), Ellipsis), expected)
+    for number, name in common.turns(work, rounds):
+        if not row.reads:
+            common.remove(scratch / name)
+        timing = Timing()
+        with common.timed(timing):
+            for _ in range(row.repeat):
+                work[name]()
+        if number >= 0:
+            timings[name].samples.append(timing.samples[0] / row.repeat)
+        elif not row.reads and name != "plain":
+            zarr = common.contenders(["zarr"])[0]
+            check(name, row, zarr.read(zarr.open(scratch / name), Ellipsis), expected)
     common.remove(scratch)
     return timings
 

@@ -1,4 +1,5 @@
-"""Puts what `make run` and `make bench` print into docs/performance.md. Use it on a machine that does nothing else.
+"""Puts what `make run` and `make bench` print into docs/performance.md. The machine should do nothing else.
+
 
 update_performance.py RUN_OUTPUT BENCH_OUTPUT
 """

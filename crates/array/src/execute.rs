@@ -20,8 +20,14 @@ const CODEC_FACTOR: u64 = 4;
 
 /// How many threads a request of this many tasks is worth.
 pub(crate) fn worthwhile(layout: &ArrayLayout, tasks: usize, bytes: u64, asked: Option<usize>) -> usize {
-    let factor = if layout.encoding().chain().is_identity() { 1 } else { CODEC_FACTOR };
-    let work = bytes.saturating_mul(factor).saturating_add((tasks as u64).saturating_mul(TASK_WORK));
+    let (encoding, chunks) = (layout.encoding(), tasks as u64);
+    let moved = if encoding.chain().is_identity() {
+        bytes
+    } else {
+        // However little of a chunk is wanted, all of it goes through the codecs.
+        chunks.saturating_mul(encoding.decoded_size() as u64).saturating_mul(CODEC_FACTOR)
+    };
+    let work = moved.saturating_add(chunks.saturating_mul(TASK_WORK));
     let limit = asked.filter(|n| *n > 0).unwrap_or_else(settings::threads);
     limit.min(tasks).min((work / INLINE_WORK) as usize + 1)
 }
