@@ -10,7 +10,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from bad_input import damaged, written
+from bad_input import DATA, damaged, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Case, cases
