@@ -84,6 +84,7 @@ fn explain(
     list: usize,
     write: bool,
 ) -> Result<Explain, ArrayError> {
+    selection.check(layout.name(), layout.shape())?;
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let shape = selection.shape();
     let bytes = crate::element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);

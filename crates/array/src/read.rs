@@ -32,6 +32,7 @@ pub fn read(
     selection: &Selection,
     options: ReadOptions<'_>,
 ) -> Result<Memory, ArrayError> {
+    selection.check(layout.name(), layout.shape())?;
     let shape = selection.shape();
     let element = layout.dtype().size();
     let bytes = element_count(&shape).and_then(|n| n.checked_mul(element as u64));
@@ -41,7 +42,7 @@ pub fn read(
     let zeroed = layout.fill().is_zero() && len as u64 >= SPARSE_FROM && mostly_absent(layout, &plan);
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
     let target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
-    let bound = Bound::target(layout.name(), &target, selection)?;
+    let bound = Bound::target(layout, &target, selection)?;
     execute_all(layout, &plan, &bound, zeroed, len as u64, options)?;
     Ok(memory)
 }
@@ -54,7 +55,7 @@ pub fn read_into(
     target: &mut Target<'_>,
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
-    let bound = Bound::target(layout.name(), target, selection)?;
+    let bound = Bound::target(layout, target, selection)?;
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);

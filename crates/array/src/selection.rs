@@ -113,6 +113,28 @@ impl Selection {
         self.axes.iter().filter(|axis| !axis.dropped).map(|axis| axis.len).collect()
     }
 
+    /// Refuses an array of another shape than the selection was made for, where that would reach outside it: an array may
+    /// have shrunk since. Errors with [`ArrayError::Index`].
+    pub(crate) fn check(&self, array: &str, shape: &[u64]) -> Result<(), ArrayError> {
+        let last = |axis: &AxisSelection| {
+            let reach = axis.step.unsigned_abs().checked_mul(axis.len.saturating_sub(1))?;
+            if axis.step > 0 {
+                axis.first.checked_add(reach)
+            } else {
+                axis.first.checked_sub(reach).map(|_| axis.first)
+            }
+        };
+        let inside =
+            |(axis, len): (&AxisSelection, &u64)| axis.len == 0 || last(axis).is_some_and(|last| last < *len);
+        if self.axes.len() == shape.len() && self.axes.iter().zip(shape).all(inside) {
+            return Ok(());
+        }
+        Err(ArrayError::Index {
+            array: array.to_owned(),
+            why: format!("the selection was made for another shape than {shape:?}"),
+        })
+    }
+
     /// Whether nothing is selected.
     pub fn is_empty(&self) -> bool {
         self.axes.iter().any(|axis| axis.len == 0)

@@ -1,6 +1,6 @@
 //! The caller's memory, seen as a strided array of the selection's shape.
 
-use crate::{ArrayError, Dims, Selection, Strides, c_strides, element_count};
+use crate::{ArrayError, ArrayLayout, Dims, Selection, Strides, c_strides, element_count};
 use std::marker::PhantomData;
 
 /// Memory that a read fills.
@@ -9,6 +9,8 @@ pub struct Target<'a> {
     base: *mut u8,
     shape: Dims,
     strides: Strides,
+    /// Bytes of one element; `None` where the maker of the view vouches for them.
+    element: Option<usize>,
     memory: PhantomData<&'a mut [u8]>,
 }
 
@@ -18,6 +20,8 @@ pub struct Source<'a> {
     base: *const u8,
     shape: Dims,
     strides: Strides,
+    /// As in [`Target`].
+    element: Option<usize>,
     memory: PhantomData<&'a [u8]>,
 }
 
@@ -39,16 +43,17 @@ impl<'a> Target<'a> {
     /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of `element` bytes.
     pub fn dense(memory: &'a mut [u8], shape: &[u64], element: usize) -> Option<Self> {
         let strides = dense(memory.len(), shape, element)?;
-        Some(Target { base: memory.as_mut_ptr(), shape: shape.into(), strides, memory: PhantomData })
+        let element = Some(element);
+        Some(Target { base: memory.as_mut_ptr(), shape: shape.into(), strides, element, memory: PhantomData })
     }
 
     /// Any strided memory.
     ///
     /// # Safety
-    /// For all indices within `shape`, `base + Σ index · stride` must be valid for writes of one element for `'a`; no two indices may share
+    /// For all indices within `shape`, `base + Σ index · stride` must be valid for writes of one element of the array that is read, for `'a`; no two indices may share
     /// bytes; nobody else may read or write these bytes during `'a`.
     pub unsafe fn from_raw(base: *mut u8, shape: &[u64], strides: &[isize]) -> Self {
-        Target { base, shape: shape.into(), strides: strides.into(), memory: PhantomData }
+        Target { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
 }
 
@@ -56,23 +61,25 @@ impl<'a> Source<'a> {
     /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of `element` bytes.
     pub fn dense(memory: &'a [u8], shape: &[u64], element: usize) -> Option<Self> {
         let strides = dense(memory.len(), shape, element)?;
-        Some(Source { base: memory.as_ptr(), shape: shape.into(), strides, memory: PhantomData })
+        let element = Some(element);
+        Some(Source { base: memory.as_ptr(), shape: shape.into(), strides, element, memory: PhantomData })
     }
 
     /// Any strided memory.
     ///
     /// # Safety
-    /// For all indices within `shape`, `base + Σ index · stride` must be valid for reads of one element for `'a`, and not change during it.
+    /// For all indices within `shape`, `base + Σ index · stride` must be valid for reads of one element of the array that is written, for `'a`, and not change during it.
     pub unsafe fn from_raw(base: *const u8, shape: &[u64], strides: &[isize]) -> Self {
-        Source { base, shape: shape.into(), strides: strides.into(), memory: PhantomData }
+        Source { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
 
-    /// One element for all of `shape`. `None` where `element` is empty but the shape is not; then there is nothing to repeat.
+    /// One element for all of `shape`.
     pub fn repeat(element: &'a [u8], shape: &[u64]) -> Self {
         Source {
             base: element.as_ptr(),
             shape: shape.into(),
             strides: Strides::from_elem(0, shape.len()),
+            element: Some(element.len()),
             memory: PhantomData,
         }
     }
@@ -85,19 +92,29 @@ pub(crate) struct Bound<P> {
 }
 
 /// Per axis of the array: the stride along the ascending selection, and the bytes from the given base to its first element.
+///
+/// Refuses a selection that was made for another shape (it would name chunks outside the array), memory of another shape, and
+/// memory of smaller or larger elements (the copy would leave it).
 fn bind(
-    array: &str,
+    layout: &ArrayLayout,
     shape: &[u64],
     strides: &[isize],
+    element: Option<usize>,
     selection: &Selection,
 ) -> Result<(isize, Strides), ArrayError> {
+    selection.check(layout.name(), layout.shape())?;
+    let array = || layout.name().to_owned();
     let wanted = selection.shape();
     if wanted.as_slice() != shape || shape.len() != strides.len() {
-        return Err(ArrayError::Shape {
-            array: array.to_owned(),
-            expected: wanted.to_vec(),
-            found: shape.to_vec(),
-        });
+        return Err(ArrayError::Shape { array: array(), expected: wanted.to_vec(), found: shape.to_vec() });
+    }
+    let size = layout.dtype().size();
+    if let Some(element) = element.filter(|element| *element != size) {
+        let why = format!(
+            "its elements ({}) have {size} bytes, those of the memory given {element}",
+            layout.dtype()
+        );
+        return Err(ArrayError::Layout { array: array(), why });
     }
     let mut given = strides.iter();
     let mut offset = 0isize;
@@ -115,8 +132,12 @@ fn bind(
 }
 
 impl Bound<*mut u8> {
-    pub(crate) fn target(array: &str, view: &Target<'_>, selection: &Selection) -> Result<Self, ArrayError> {
-        let (offset, strides) = bind(array, &view.shape, &view.strides, selection)?;
+    pub(crate) fn target(
+        layout: &ArrayLayout,
+        view: &Target<'_>,
+        selection: &Selection,
+    ) -> Result<Self, ArrayError> {
+        let (offset, strides) = bind(layout, &view.shape, &view.strides, view.element, selection)?;
         Ok(Bound { base: view.base.wrapping_offset(offset), strides })
     }
 
@@ -127,8 +148,12 @@ impl Bound<*mut u8> {
 }
 
 impl Bound<*const u8> {
-    pub(crate) fn source(array: &str, view: &Source<'_>, selection: &Selection) -> Result<Self, ArrayError> {
-        let (offset, strides) = bind(array, &view.shape, &view.strides, selection)?;
+    pub(crate) fn source(
+        layout: &ArrayLayout,
+        view: &Source<'_>,
+        selection: &Selection,
+    ) -> Result<Self, ArrayError> {
+        let (offset, strides) = bind(layout, &view.shape, &view.strides, view.element, selection)?;
         Ok(Bound { base: view.base.wrapping_offset(offset), strides })
     }
 

@@ -35,7 +35,7 @@ pub fn write(
     source: &Source<'_>,
     options: WriteOptions<'_>,
 ) -> Result<(), ArrayError> {
-    let bound = Bound::source(layout.name(), source, selection)?;
+    let bound = Bound::source(layout, source, selection)?;
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);

@@ -97,6 +97,28 @@ fn shapes_must_fit() {
         read_into(&layout, &all, &mut target, ReadOptions::default()),
         Err(ArrayError::Shape { .. })
     ));
+    // Memory of other elements, whatever its shape: reading or writing it would leave it.
+    for source in [Source::dense(&values, &[4, 6], 4).unwrap(), Source::repeat(&values[..4], &[4, 6])] {
+        let wide = Spec::plain(&[4, 6], &[2, 3], "<f8").layout(&MemoryStore::new());
+        let error = write(&wide, &all, &source, WriteOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("8 bytes") && error.contains("4"), "{error}");
+    }
+    // A selection of another array, or of this one before it shrank.
+    for shape in [&[4, 7][..], &[5, 6], &[24], &[4, 6, 1], &[]] {
+        let other = Selection::all(shape);
+        let bytes = vec![0; shape.iter().product::<u64>() as usize * 4];
+        let source = Source::dense(&bytes, shape, 4).unwrap();
+        let outcomes = [
+            read(&layout, &other, ReadOptions::default()).map(|_| ()),
+            write(&layout, &other, &source, WriteOptions::default()),
+            explain_read(&layout, &other, 0).map(|_| ()),
+        ];
+        for outcome in outcomes {
+            assert!(matches!(outcome, Err(ArrayError::Index { .. })), "{shape:?}");
+        }
+    }
+    let first = Selection::new("test", &[9, 9], &[Index::At(3), Index::range(4, 6)]).unwrap();
+    assert_eq!(read(&layout, &first, ReadOptions::default()).unwrap().len(), 8);
     assert!(Source::dense(&values, &[5, 5], 4).is_none());
     assert!(Target::dense(&mut memory, &[u64::MAX, 2], 4).is_none());
 }
