@@ -91,6 +91,11 @@ impl ChunkEncoding {
         &self.order
     }
 
+    /// Whether the last axis is stored fastest, the first slowest.
+    pub fn is_c_order(&self) -> bool {
+        self.order.iter().enumerate().all(|(k, axis)| k == *axis as usize)
+    }
+
     /// Byte strides of a decoded chunk, per array axis.
     pub fn strides(&self) -> &[isize] {
         &self.strides

@@ -18,6 +18,11 @@ const TASK_WORK: u64 = 16 << 10;
 /// How much slower than moving bytes decoding or encoding them is, roughly.
 const CODEC_FACTOR: u64 = 4;
 
+/// How many threads may work on a request for which `asked` were asked.
+pub(crate) fn limit(asked: Option<usize>) -> usize {
+    asked.filter(|n| *n > 0).unwrap_or_else(settings::threads)
+}
+
 /// How many threads a request of this many tasks is worth.
 pub(crate) fn worthwhile(layout: &ArrayLayout, tasks: usize, bytes: u64, asked: Option<usize>) -> usize {
     let (encoding, chunks) = (layout.encoding(), tasks as u64);
@@ -28,8 +33,7 @@ pub(crate) fn worthwhile(layout: &ArrayLayout, tasks: usize, bytes: u64, asked: 
         chunks.saturating_mul(encoding.decoded_size() as u64).saturating_mul(CODEC_FACTOR)
     };
     let work = moved.saturating_add(chunks.saturating_mul(TASK_WORK));
-    let limit = asked.filter(|n| *n > 0).unwrap_or_else(settings::threads);
-    limit.min(tasks).min((work / INLINE_WORK) as usize + 1)
+    limit(asked).min(tasks).min((work / INLINE_WORK) as usize + 1)
 }
 
 /// Executes all tasks of a plan. `bytes` is an estimate of what is moved.

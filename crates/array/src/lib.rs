@@ -29,6 +29,8 @@ mod selection;
 pub mod settings;
 mod strategy;
 mod strided;
+mod swap;
+mod transpose;
 mod view;
 mod write;
 

@@ -25,10 +25,12 @@ struct AxisPlan {
     step: u64,
     /// Number of selected elements, at least 1.
     len: u64,
-    /// Elements of a chunk.
+    /// Elements of a chunk, or of a part of one.
     chunk: u64,
-    /// Number of chunks with a selected element.
+    /// Number of chunks (or parts) with a selected element.
     spans: u64,
+    /// Parts of a chunk; 1: chunks are not cut.
+    parts: u64,
 }
 
 impl AxisPlan {
@@ -38,7 +40,7 @@ impl AxisPlan {
         let lowest = if axis.step > 0 { axis.first } else { axis.first.checked_sub(reach)? };
         // Steps up to a chunk's length miss no chunk between the first and the last; longer ones meet another chunk each time.
         let spans = if step <= chunk { (lowest + reach) / chunk - lowest / chunk + 1 } else { axis.len };
-        Some(AxisPlan { lowest, step, len: axis.len, chunk, spans })
+        Some(AxisPlan { lowest, step, len: axis.len, chunk, spans, parts: 1 })
     }
 
     /// The n-th chunk with a selected element. Worked out, not looked up: an axis may have any number of chunks.
@@ -54,6 +56,19 @@ impl AxisPlan {
         Span { chunk: element / chunk, first, count: ((chunk - first - 1) / step + 1).min(len - out), out }
     }
 }
+
+/// Chunks without codecs are cut into parts of about this many bytes: large enough that opening the object again costs little, small enough
+/// for a core's own cache. Unit tests have a small bound, so that they meet it.
+const PART: usize = if cfg!(test) { 96 } else { 1 << 20 };
+
+/// A chunk is cut into at most so many.
+const MOST_PARTS: u64 = 64;
+
+/// Chunks are cut for the sake of threads where there are fewer than so many for each.
+const FEW_PER_THREAD: usize = 4;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// The tasks of a request: one for each chunk that has a selected element, in C order of the chunks.
 ///
@@ -98,6 +113,39 @@ impl Plan {
         Some(Plan { axes, count })
     }
 
+    /// Cuts large chunks without codecs into parts that are tasks of their own, along the axis that is stored slowest: so that several
+    /// threads can read one chunk, and so that what is read is still in the cache when its axes or bytes are reordered.
+    ///
+    /// Parts are equally long: their number divides the chunk's length. A chunk of prime length stays whole.
+    pub(crate) fn cut(mut self, layout: &ArrayLayout, selection: &Selection, threads: usize) -> Self {
+        let encoding = layout.encoding();
+        let reordered = encoding.swap() > 1 || !encoding.is_c_order();
+        let few = threads > 1 && self.count < FEW_PER_THREAD.saturating_mul(threads);
+        let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * PART;
+        if self.is_empty() || !large || !(reordered || few) {
+            return self;
+        }
+        let long = |axis: &&u8| encoding.chunk_shape()[**axis as usize] > 1;
+        let Some(k) = encoding.order().iter().find(long).map(|axis| *axis as usize) else { return self };
+        let (chunk, row) = (encoding.chunk_shape()[k], encoding.strides()[k].unsigned_abs());
+        // Parts of a transposed chunk are rows of the output if the axis is the output's fastest: rows of whole cache lines.
+        let least = if k + 1 == self.axes.len() { LINE / encoding.element_size().max(1) } else { 1 };
+        let least = least.max(PART.div_ceil(row.max(1))) as u64;
+        let Some(parts) = (2..=(chunk / least).min(MOST_PARTS)).rev().find(|parts| chunk % parts == 0) else {
+            return self;
+        };
+        let Some(axis) = selection.axes().get(k).and_then(|axis| AxisPlan::new(axis, chunk / parts)) else {
+            return self;
+        };
+        let others = self.count as u64 / self.axes[k].spans;
+        let Some(count) = others.checked_mul(axis.spans).and_then(|n| usize::try_from(n).ok()) else {
+            return self;
+        };
+        self.axes[k] = AxisPlan { parts, ..axis };
+        self.count = count;
+        self
+    }
+
     /// Number of tasks.
     pub fn len(&self) -> usize {
         self.count
@@ -119,13 +167,13 @@ impl Plan {
         for (k, axis) in self.axes.iter().enumerate().rev() {
             let span = axis.span(rest % axis.spans);
             rest /= axis.spans;
-            task.chunk[k] = span.chunk;
-            task.first[k] = span.first;
+            task.chunk[k] = span.chunk / axis.parts;
+            task.first[k] = span.first + span.chunk % axis.parts * axis.chunk;
             task.step[k] = axis.step;
             task.count[k] = span.count;
             task.out[k] = span.out;
             // `count` equal to the elements inside can only mean all of them: steps above 1 select fewer, unless there is but one.
-            task.whole &= span.count == layout.grid().inside(k, span.chunk, layout.shape()[k]);
+            task.whole &= span.count == layout.grid().inside(k, task.chunk[k], layout.shape()[k]);
         }
     }
 }
@@ -167,6 +215,46 @@ mod tests {
                     assert_eq!(spans, walked(&axis, chunk), "{axis:?} in chunks of {chunk}");
                 }
             }
+        }
+    }
+
+    /// A layout of one plain chunk of `shape`, stored in `order`.
+    fn plain(shape: &[u64], order: &[usize]) -> ArrayLayout {
+        let dtype = "<f4".parse().unwrap();
+        let encoding =
+            crate::ChunkEncoding::new(shape, dtype, hyperslab_codec::ByteOrder::Little, order, vec![])
+                .unwrap();
+        let grid = crate::ChunkGrid::regular(shape.into()).unwrap();
+        let store = std::sync::Arc::new(hyperslab_store::MemoryStore::new());
+        let locator = std::sync::Arc::new(crate::tests::model::PerChunk("c"));
+        ArrayLayout::new("a", shape.into(), dtype, grid, encoding, crate::FillValue::zero(4), locator, store)
+            .unwrap()
+    }
+
+    #[test]
+    fn parts_cover_a_chunk_once() {
+        for (shape, order, parts) in [
+            (vec![1, 32, 4, 6], vec![], 32),
+            (vec![32, 4, 6], vec![2, 1, 0], 1), // not whole cache lines of the output
+            (vec![4, 2, 64], vec![2, 1, 0], 4),
+            (vec![257, 2], vec![], 1),   // prime
+            (vec![1, 4, 10], vec![], 1), // small
+            (vec![1 << 22], vec![], 64),
+        ] {
+            let layout = plain(&shape, &order);
+            let selection = Selection::all(&shape);
+            let plan = Plan::new(&layout, &selection).unwrap().cut(&layout, &selection, 2);
+            assert_eq!(plan.len(), parts, "{shape:?}");
+            let mut task = Task::default();
+            let mut next = 0;
+            let axis = (0..shape.len()).find(|k| plan.axes[*k].parts > 1).unwrap_or(0);
+            for number in 0..plan.len() {
+                plan.task(&layout, number, &mut task);
+                assert!(task.chunk.iter().all(|index| *index == 0));
+                assert_eq!((task.first[axis], task.out[axis]), (next, next));
+                next += task.count[axis];
+            }
+            assert_eq!(next, shape[axis]);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::strategy::{Rows, choose_read};
 use crate::strided::{self, Region};
 use crate::view::Bound;
 use crate::{ArrayError, ArrayLayout, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task};
-use crate::{element_count, settings};
+use crate::{element_count, settings, swap};
 use hyperslab_store::{RangeRead, StoreError};
 
 /// Options of one read.
@@ -43,6 +43,7 @@ pub fn read(
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
     let target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
     let bound = Bound::target(layout, &target, selection)?;
+    let plan = plan.cut(layout, selection, execute::limit(options.threads));
     execute_all(layout, &plan, &bound, zeroed, len as u64, options)?;
     Ok(memory)
 }
@@ -57,6 +58,7 @@ pub fn read_into(
 ) -> Result<(), ArrayError> {
     let bound = Bound::target(layout, target, selection)?;
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+    let plan = plan.cut(layout, selection, execute::limit(options.threads));
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     execute_all(layout, &plan, &bound, false, bytes, options)
@@ -176,7 +178,7 @@ impl Reader<'_> {
             self.read_ranges(scratch, location, &mut [RangeRead { offset: offset as u64, buf: out }])?;
         if found && layout.encoding().swap() > 1 {
             // SAFETY: as above; the borrow for reading has ended.
-            strided::swap_in_place(unsafe { &mut *self.run(len) }, layout.encoding().swap());
+            swap::in_place(unsafe { &mut *self.run(len) }, layout.encoding().swap());
         }
         Ok(found)
     }
@@ -243,7 +245,7 @@ impl Reader<'_> {
             .chain()
             .decode(&scratch.encoded, out, &mut scratch.codec, self.verify)
             .map_err(|source| codec_error(self.layout, &scratch.task, &scratch.key, source))?;
-        strided::swap_in_place(out, encoding.swap());
+        swap::in_place(out, encoding.swap());
         Ok(true)
     }
 

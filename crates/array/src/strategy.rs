@@ -2,7 +2,7 @@
 //!
 //! | strategy | when | what happens |
 //! |---|---|---|
-//! | read-into | stored bytes are the output bytes, one run on both sides | read straight into the output |
+//! | read-into | no codec, one run on both sides | read straight into the output; swap bytes there |
 //! | read-rows | no codec, but strided, or only a part is wanted | read only the wanted ranges: long rows straight into the output, short ones through scratch |
 //! | decode-into | all of the chunk is wanted, and it is one run of the output | decode straight into the output, swap bytes there |
 //! | decode-scatter | anything else | decode to scratch, then one pass: byte order, order of axes, strides |
@@ -68,8 +68,8 @@ pub(crate) fn choose_read(encoding: &ChunkEncoding, region: &Region) -> Strategy
     let run = region.contiguous();
     if encoding.chain().is_identity() {
         match run {
-            Some(len) if encoding.swap() == 1 || len == encoding.decoded_size() => Strategy::ReadInto,
-            _ => Strategy::ReadRows,
+            Some(_) => Strategy::ReadInto,
+            None => Strategy::ReadRows,
         }
     } else if run == Some(encoding.decoded_size()) && !encoding.chain().only_frames() {
         Strategy::DecodeInto

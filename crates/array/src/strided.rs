@@ -5,9 +5,10 @@
 //! with the smallest destination stride comes last. Then one of three loops runs, compiled once per element size:
 //!
 //! * rows contiguous on both sides: `memcpy` (or a byte-swapping loop) per row;
-//! * the source's fastest axis is another than the destination's: square tiles, so that both sides stay within cached lines;
+//! * the source's fastest axis is another than the destination's: [`crate::transpose`];
 //! * anything else: a strided loop.
 
+use crate::{swap, transpose};
 use smallvec::SmallVec;
 
 /// One axis of a copy: length, and bytes to the next element on either side.
@@ -148,17 +149,58 @@ fn for_each_offset(axes: &[Axis], dst: isize, src: isize, row: &mut impl FnMut(i
 }
 
 /// A unit of 1, 2, 4, 8 or 16 bytes.
-trait Unit: Copy + PartialEq {
+pub(crate) trait Unit: Copy + PartialEq {
     fn reversed(self) -> Self;
+
+    /// The units of two registers in turn: those of the lower halves, and those of the upper.
+    fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]);
 }
 
+/// `$low`, `$high`: the instructions of x86-64, which every such processor has. Elsewhere the compiler finds its own.
 macro_rules! unit {
-    ($($t:ty),*) => { $(impl Unit for $t {
+    ($($t:ty, $low:ident, $high:ident;)*) => { $(impl Unit for $t {
         #[inline(always)]
         fn reversed(self) -> Self { self.swap_bytes() }
+
+        #[inline(always)]
+        fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                use std::arch::x86_64::*;
+                let (a, b): (__m128i, __m128i) = (bytemuck::cast(a), bytemuck::cast(b));
+                // SAFETY: SSE2 is part of x86-64.
+                unsafe { (bytemuck::cast($low(a, b)), bytemuck::cast($high(a, b))) }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            {
+                const N: usize = 16 / size_of::<$t>();
+                let (a, b): ([$t; N], [$t; N]) = (bytemuck::cast(a), bytemuck::cast(b));
+                let at = |i: usize| if i % 2 == 0 { a[i / 2] } else { b[i / 2] };
+                let low: [$t; N] = std::array::from_fn(at);
+                let high: [$t; N] = std::array::from_fn(|i| at(i + N));
+                (bytemuck::cast(low), bytemuck::cast(high))
+            }
+        }
     })* };
 }
-unit!(u8, u16, u32, u64, u128);
+unit! {
+    u8, _mm_unpacklo_epi8, _mm_unpackhi_epi8;
+    u16, _mm_unpacklo_epi16, _mm_unpackhi_epi16;
+    u32, _mm_unpacklo_epi32, _mm_unpackhi_epi32;
+    u64, _mm_unpacklo_epi64, _mm_unpackhi_epi64;
+}
+
+impl Unit for u128 {
+    #[inline(always)]
+    fn reversed(self) -> Self {
+        self.swap_bytes()
+    }
+
+    #[inline(always)]
+    fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]) {
+        (a, b)
+    }
+}
 
 macro_rules! by_unit {
     ($size:expr, $f:ident :: <_ $(, $swap:literal)?> ( $($arg:expr),* )) => {
@@ -191,9 +233,6 @@ pub(crate) unsafe fn copy(region: &Region, dst: *mut u8, src: *const u8) {
     }
 }
 
-/// Tiles are this many bytes wide on either side: a cache line's worth, so that each line is loaded once per tile.
-const TILE_BYTES: usize = 64;
-
 /// # Safety
 /// As [`copy`], with `T` of the region's unit size.
 unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src: *const u8) {
@@ -215,7 +254,7 @@ unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src
                     let across = others.remove(k);
                     for_each(&others, dst, src, &mut |dst, src| {
                         // SAFETY: `across` and `last` are the two axes taken out of the region.
-                        unsafe { copy_tiled::<T, SWAP>(across, *last, dst, src) }
+                        unsafe { transpose::copy::<T, SWAP>(across, *last, dst, src) }
                     });
                 }
                 _ => for_each(outer, dst, src, &mut |dst, src| {
@@ -235,7 +274,7 @@ unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src
 /// # Safety
 /// Every element of the row must be valid, as for [`copy`].
 #[inline(always)]
-unsafe fn copy_row<T: Unit, const SWAP: bool>(axis: Axis, dst: *mut u8, src: *const u8) {
+pub(crate) unsafe fn copy_row<T: Unit, const SWAP: bool>(axis: Axis, dst: *mut u8, src: *const u8) {
     let size = size_of::<T>() as isize;
     // Strides known at compile time let the compiler use vector instructions.
     let go = |dst_step: isize, src_step: isize| {
@@ -249,54 +288,15 @@ unsafe fn copy_row<T: Unit, const SWAP: bool>(axis: Axis, dst: *mut u8, src: *co
         }
     };
     if axis.dst == size && axis.src == size {
+        if SWAP {
+            // SAFETY: both sides are one run of the row's elements.
+            return unsafe { swap::row::<T>(dst, src, axis.len) };
+        }
         go(size, size);
     } else if axis.dst == size {
         go(size, axis.src);
     } else {
         go(axis.dst, axis.src);
-    }
-}
-
-/// Copies a plane of which the source is fastest along `across`, the destination along `last`.
-///
-/// # Safety
-/// Every element of the plane must be valid, as for [`copy`].
-unsafe fn copy_tiled<T: Unit, const SWAP: bool>(across: Axis, last: Axis, dst: *mut u8, src: *const u8) {
-    let tile = (TILE_BYTES / size_of::<T>()).max(4);
-    for a in (0..across.len).step_by(tile) {
-        let rows = tile.min(across.len - a);
-        for b in (0..last.len).step_by(tile) {
-            let (a, b) = (a as isize, b as isize);
-            let columns = Axis { len: tile.min(last.len - b as usize), ..last };
-            let dst = dst.wrapping_offset(a * across.dst + b * last.dst);
-            let src = src.wrapping_offset(a * across.src + b * last.src);
-            for row in 0..rows as isize {
-                // SAFETY: a row of the tile, inside the plane.
-                unsafe {
-                    copy_row::<T, SWAP>(
-                        columns,
-                        dst.wrapping_offset(row * across.dst),
-                        src.wrapping_offset(row * across.src),
-                    );
-                }
-            }
-        }
-    }
-}
-
-/// Reverses the bytes of each unit of `swap` bytes. `bytes` holds whole units.
-pub(crate) fn swap_in_place(bytes: &mut [u8], swap: usize) {
-    fn go<const N: usize>(bytes: &mut [u8]) {
-        for unit in bytes.as_chunks_mut::<N>().0 {
-            unit.reverse();
-        }
-    }
-    match swap {
-        2 => go::<2>(bytes),
-        4 => go::<4>(bytes),
-        8 => go::<8>(bytes),
-        16 => go::<16>(bytes),
-        _ => {}
     }
 }
 
@@ -540,15 +540,5 @@ mod tests {
         assert_eq!(region.contiguous(), Some(4));
         let region = Region::new(&[2], &[12], &[12], 12, 1);
         assert_eq!(region.contiguous(), Some(24));
-    }
-
-    #[test]
-    fn swapping_in_place() {
-        let mut bytes = [1, 2, 3, 4, 5, 6, 7, 8];
-        swap_in_place(&mut bytes, 4);
-        assert_eq!(bytes, [4, 3, 2, 1, 8, 7, 6, 5]);
-        swap_in_place(&mut bytes, 1);
-        swap_in_place(&mut bytes, 8);
-        assert_eq!(bytes, [5, 6, 7, 8, 1, 2, 3, 4]);
     }
 }

@@ -8,7 +8,7 @@ use crate::strategy::choose_write;
 use crate::strided::{self, Region};
 use crate::view::Bound;
 use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Source, Strategy, Task};
-use crate::{element_count, process, settings};
+use crate::{element_count, process, settings, swap};
 use smallvec::SmallVec;
 
 /// Options of one write.
@@ -51,7 +51,7 @@ pub fn write(
 /// The fill value as it stands in a decoded chunk: in the stored byte order.
 fn stored_fill(layout: &ArrayLayout) -> SmallVec<[u8; 16]> {
     let mut bytes = SmallVec::from_slice(layout.fill().bytes());
-    strided::swap_in_place(&mut bytes, layout.encoding().swap());
+    swap::in_place(&mut bytes, layout.encoding().swap());
     bytes
 }
 

@@ -3,5 +3,5 @@
 mod counts;
 mod failures;
 mod generated;
-mod model;
+pub(crate) mod model;
 mod sharing;

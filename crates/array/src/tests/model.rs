@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// One object per chunk: `name/1.2.3`.
 #[derive(Debug)]
-pub(super) struct PerChunk(pub(super) &'static str);
+pub(crate) struct PerChunk(pub(crate) &'static str);
 
 impl ChunkLocator for PerChunk {
     fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
