@@ -23,8 +23,14 @@ pub(crate) fn limit(asked: Option<usize>) -> usize {
     asked.filter(|n| *n > 0).unwrap_or_else(settings::threads)
 }
 
-/// How many threads a request of this many tasks is worth.
-pub(crate) fn worthwhile(layout: &ArrayLayout, tasks: usize, bytes: u64, asked: Option<usize>) -> usize {
+/// How many threads may work on a write for which `asked` were asked.
+pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
+    let usual = if layout.store().waits() { settings::waiting_threads() } else { settings::threads() };
+    asked.filter(|n| *n > 0).unwrap_or(usual)
+}
+
+/// How many of `limit` threads a request of this many tasks is worth.
+pub(crate) fn worthwhile(layout: &ArrayLayout, tasks: usize, bytes: u64, limit: usize) -> usize {
     let (encoding, chunks) = (layout.encoding(), tasks as u64);
     let moved = if encoding.chain().is_identity() {
         bytes
@@ -33,15 +39,15 @@ pub(crate) fn worthwhile(layout: &ArrayLayout, tasks: usize, bytes: u64, asked: 
         chunks.saturating_mul(encoding.decoded_size() as u64).saturating_mul(CODEC_FACTOR)
     };
     let work = moved.saturating_add(chunks.saturating_mul(TASK_WORK));
-    limit(asked).min(tasks).min((work / INLINE_WORK) as usize + 1)
+    limit.min(tasks).min((work / INLINE_WORK) as usize + 1)
 }
 
-/// Executes all tasks of a plan. `bytes` is an estimate of what is moved.
+/// Executes all tasks of a plan on up to `limit` threads. `bytes` is an estimate of what is moved.
 pub(crate) fn run(
     layout: &ArrayLayout,
     plan: &Plan,
     bytes: u64,
-    threads: Option<usize>,
+    limit: usize,
     interrupt: Option<Interrupt<'_>>,
     execute: &(dyn Fn(&mut Scratch) -> Result<(), ArrayError> + Sync),
 ) -> Result<(), ArrayError> {
@@ -51,7 +57,7 @@ pub(crate) fn run(
             execute(scratch)
         })
     };
-    let threads = worthwhile(layout, plan.len(), bytes, threads);
+    let threads = worthwhile(layout, plan.len(), bytes, limit);
     let interrupted = || {
         interrupt.is_some_and(|ask| ask()).then(|| ArrayError::Interrupted { array: layout.name().into() })
     };

@@ -89,6 +89,7 @@ fn explain(
     let shape = selection.shape();
     let bytes = crate::element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     let strides = ascending(layout, selection);
+    let limit = if write { execute::write_limit(layout, None) } else { execute::limit(None) };
     let mut strategies: BTreeMap<String, (Strategy, usize)> = BTreeMap::new();
     let mut objects = BTreeSet::new();
     let mut explain = Explain {
@@ -99,7 +100,7 @@ fn explain(
         chunks: plan.len(),
         examined: plan.len().min(Explain::MOST_CHUNKS),
         objects: 0,
-        threads: execute::worthwhile(layout, plan.len(), bytes, None),
+        threads: execute::worthwhile(layout, plan.len(), bytes, limit),
         strategies: Vec::new(),
         bytes_read: 0,
         bytes_decoded: 0,

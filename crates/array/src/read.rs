@@ -16,6 +16,8 @@ pub struct ReadOptions<'a> {
     pub threads: Option<usize>,
     /// Whether checksums are verified; `None`: [`settings::verify_checksums`].
     pub verify: Option<bool>,
+    /// Whether [`read()`] makes the first axis of its result the fastest (Fortran's order) instead of the last.
+    pub fortran: bool,
     /// Asked by the calling thread between chunks; `true` stops the read.
     pub interrupt: Option<Interrupt<'a>>,
 }
@@ -23,7 +25,7 @@ pub struct ReadOptions<'a> {
 /// Outputs of this size and more are looked at for absent chunks first, see [`mostly_absent`].
 const SPARSE_FROM: u64 = 4 << 20;
 
-/// Reads a selection into new memory: dense, C order, of the selection's shape.
+/// Reads a selection into new memory: dense, of the selection's shape, in C order unless `options` say otherwise.
 ///
 /// Errors: [`ArrayError::Memory`] for results that memory cannot hold, [`ArrayError::Store`] and [`ArrayError::Codec`] naming the chunk
 /// at fault. Nothing is returned then.
@@ -41,7 +43,10 @@ pub fn read(
     let plan = Plan::new(layout, selection).ok_or_else(none)?;
     let zeroed = layout.fill().is_zero() && len as u64 >= SPARSE_FROM && mostly_absent(layout, &plan);
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
-    let target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
+    let mut target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
+    if options.fortran {
+        target.reverse_axes();
+    }
     let bound = Bound::target(layout, &target, selection)?;
     let plan = plan.cut(layout, selection, execute::limit(options.threads));
     execute_all(layout, &plan, &bound, zeroed, len as u64, options)?;
@@ -96,7 +101,7 @@ fn execute_all(
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
     let verify = options.verify.unwrap_or_else(settings::verify_checksums);
-    execute::run(layout, plan, bytes, options.threads, options.interrupt, &|scratch| {
+    execute::run(layout, plan, bytes, execute::limit(options.threads), options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
         let reader = Reader { layout, dst, strides: target.strides(), verify };
         if !reader.read(scratch)? && !filled {

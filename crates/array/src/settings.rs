@@ -15,6 +15,18 @@ pub fn threads() -> usize {
     }
 }
 
+/// How many threads write to a store that makes writers wait ([`hyperslab_store::Store::waits`]): more than cores, so that
+/// these have something to do meanwhile; but not where [`set_threads`] has set a number.
+pub(crate) fn waiting_threads() -> usize {
+    match THREADS.load(Relaxed) {
+        0 => cores() * WAITING_PER_CORE,
+        n => n,
+    }
+}
+
+/// Each waiting thread has buffers of its own, so there is a price to more.
+const WAITING_PER_CORE: usize = 4;
+
 /// Sets [`threads`]; 0: one per core that the process may use.
 pub fn set_threads(n: usize) {
     THREADS.store(n.min(1024), Relaxed);

@@ -47,6 +47,13 @@ impl<'a> Target<'a> {
         Some(Target { base: memory.as_mut_ptr(), shape: shape.into(), strides, element, memory: PhantomData })
     }
 
+    /// Makes dense memory in C order dense memory in Fortran's order, of the same shape.
+    pub(crate) fn reverse_axes(&mut self) {
+        let Some(element) = self.element else { return };
+        let reversed: Dims = self.shape.iter().rev().copied().collect();
+        self.strides = c_strides(&reversed, element).into_iter().rev().collect();
+    }
+
     /// Any strided memory.
     ///
     /// # Safety

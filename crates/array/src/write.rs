@@ -42,7 +42,8 @@ pub fn write(
     let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
     let fill = stored_fill(layout);
     let locks = &process::current().locks;
-    execute::run(layout, &plan, bytes, options.threads, options.interrupt, &|scratch| {
+    let limit = execute::write_limit(layout, options.threads);
+    execute::run(layout, &plan, bytes, limit, options.interrupt, &|scratch| {
         let src = bound.at(&scratch.task.out);
         Writer { layout, locks, src, strides: bound.strides(), fill: &fill, keep_empty }.write(scratch)
     })

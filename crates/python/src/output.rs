@@ -26,7 +26,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     fn options<'a>(self, interrupt: &'a dyn Fn() -> bool) -> ReadOptions<'a> {
-        ReadOptions { threads: self.threads, verify: self.verify, interrupt: Some(interrupt) }
+        ReadOptions { threads: self.threads, verify: self.verify, fortran: false, interrupt: Some(interrupt) }
     }
 }
 

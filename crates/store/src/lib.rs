@@ -110,6 +110,11 @@ pub trait Store: Send + Sync + Debug {
     /// objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
 
+    /// Whether writers mostly wait, for a disk or a network, so that more of them than cores get more done.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Where the store is, for messages and `repr`: a `file://` URL, `memory://…`.
     fn url(&self) -> String;
 }

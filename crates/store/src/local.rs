@@ -233,6 +233,11 @@ impl Store for LocalStore {
         hash::fnv1a(self.lock_seed, key.as_str().as_bytes())
     }
 
+    /// Replacing a file makes ext4 start writing the new one to the disk, lest a power failure leaves neither.
+    fn waits(&self) -> bool {
+        true
+    }
+
     fn url(&self) -> String {
         self.url.clone()
     }

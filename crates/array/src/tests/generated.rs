@@ -115,6 +115,11 @@ proptest! {
             let wanted = model.read(selection);
             let found = read(&layout, selection, options).unwrap();
             prop_assert_eq!(found.as_slice(), wanted.as_slice());
+            // In Fortran's order it is the transposed result, element by element.
+            let turned = read(&layout, selection, ReadOptions { fortran: true, ..options }).unwrap();
+            let model = Model { shape: selection.shape().to_vec(), element, bytes: wanted.clone() };
+            let transposed = model.transposed();
+            prop_assert_eq!(turned.as_slice(), transposed.as_slice());
             // Into memory of another order, with gaps: first axis fastest.
             let shape = selection.shape();
             let mut strides = Strides::new();

@@ -123,6 +123,20 @@ impl Model {
         places.into_iter().map(|place| place as usize * self.element).collect()
     }
 
+    /// All elements, first axis fastest.
+    pub(super) fn transposed(&self) -> Vec<u8> {
+        let mut places = vec![0u64];
+        for (k, len) in self.shape.iter().enumerate().rev() {
+            let step: u64 = self.shape[k + 1..].iter().product();
+            places = places.iter().flat_map(|head| (0..*len).map(move |i| head + i * step)).collect();
+        }
+        places
+            .iter()
+            .flat_map(|at| &self.bytes[*at as usize * self.element..][..self.element])
+            .copied()
+            .collect()
+    }
+
     pub(super) fn read(&self, selection: &Selection) -> Vec<u8> {
         let element = self.element;
         self.places(selection).into_iter().flat_map(|at| self.bytes[at..at + element].to_vec()).collect()

@@ -194,8 +194,12 @@ impl Step<'_> {
     fn read(&self, array: &Array, block: &Block, bytes: &mut [u8]) -> Result<(), Error> {
         let selection = array.select(&block.index())?;
         let mut target = Target::dense(bytes, &block.len, array.dtype().size()).ok_or_else(wrong_size)?;
-        let options =
-            ReadOptions { threads: Some(self.threads), verify: Some(true), interrupt: Some(self.cancelled) };
+        let options = ReadOptions {
+            threads: Some(self.threads),
+            verify: Some(true),
+            interrupt: Some(self.cancelled),
+            ..ReadOptions::default()
+        };
         array.read_into(&selection, &mut target, options)
     }
 
