@@ -5,3 +5,5 @@ mod failures;
 mod generated;
 pub(crate) mod model;
 mod sharing;
+mod streams;
+mod writers;
