@@ -16,10 +16,12 @@
 //!
 //! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there is no deeper nesting, and no deadlock.
 
+use crate::settings;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Work without a caller who waits.
 pub(crate) trait Background: Send + Sync {
@@ -35,6 +37,31 @@ pub(crate) struct Pool(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
+    /// How much work was ever queued; changed under the queue's lock.
+    posted: AtomicUsize,
+    /// Workers that look out for work instead of sleeping.
+    awake: AtomicUsize,
+}
+
+/// How long a thread looks out for what it waits for before it sleeps. Waking a sleeping thread takes longer than reading a chunk, above all on
+/// virtual machines; and one request is often followed by the next.
+const LOOK_OUT: Duration = Duration::from_micros(50);
+
+/// Looks for a while whether something has happened. Gives way to every other thread that could run meanwhile.
+fn look_out(happened: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    loop {
+        for _ in 0..16 {
+            if happened() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if start.elapsed() > LOOK_OUT {
+            return false;
+        }
+        std::thread::yield_now();
+    }
 }
 
 #[derive(Default)]
@@ -142,8 +169,9 @@ impl Pool {
             stop.store(true, Ordering::Relaxed);
         }
         lock(&self.0.queue).jobs.retain(|other| !Arc::ptr_eq(other, &job));
+        lock(&job.state).closed = true;
+        look_out(|| lock(&job.state).taken == 0);
         let mut seats = lock(&job.state);
-        seats.closed = true;
         while seats.taken > 0 {
             seats = job.left.wait(seats).unwrap_or_else(PoisonError::into_inner);
         }
@@ -159,8 +187,11 @@ impl Pool {
         let mut queue = lock(&self.0.queue);
         queue.jobs.push_back(job.clone());
         self.grow(&mut queue, helpers);
+        self.0.posted.fetch_add(1, Ordering::Relaxed);
+        // Those that are awake look at the queue before they sleep.
+        let sleeping = queue.idle;
         drop(queue);
-        for _ in 0..helpers {
+        for _ in 0..helpers.min(sleeping) {
             self.0.wake.notify_one();
         }
     }
@@ -170,6 +201,7 @@ impl Pool {
         let mut queue = lock(&self.0.queue);
         queue.background.push_back(work);
         self.grow(&mut queue, workers);
+        self.0.posted.fetch_add(1, Ordering::Relaxed);
         let sleeping = queue.idle > 0;
         drop(queue);
         // One that is awake looks at the queue before it sleeps.
@@ -223,10 +255,22 @@ fn worker(shared: &Shared) {
     }
 }
 
-fn sleep<'q>(shared: &Shared, mut queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
-    queue.idle += 1;
-    queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
-    queue.idle -= 1;
+/// Waits for work, at first awake. No more workers stay awake than there are cores beside the one that gives work.
+fn sleep<'q>(shared: &'q Shared, mut queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+    // Under the lock: what is queued from here on changes the number.
+    let seen = shared.posted.load(Ordering::Relaxed);
+    let posted = || shared.posted.load(Ordering::Relaxed) != seen;
+    if shared.awake.fetch_add(1, Ordering::Relaxed) + 1 < settings::cores() {
+        drop(queue);
+        look_out(posted);
+        queue = lock(&shared.queue);
+    }
+    shared.awake.fetch_sub(1, Ordering::Relaxed);
+    if !posted() {
+        queue.idle += 1;
+        queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        queue.idle -= 1;
+    }
     queue
 }
 
@@ -261,7 +305,6 @@ fn enter(job: &Job) -> bool {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
-    use std::time::Duration;
 
     fn never<E>() -> Option<E> {
         None

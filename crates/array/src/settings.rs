@@ -33,7 +33,7 @@ pub fn set_threads(n: usize) {
 }
 
 /// Cores this process may use; asked of the system once.
-fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     static CORES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
