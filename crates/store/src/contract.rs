@@ -13,7 +13,7 @@
     clippy::cast_possible_truncation
 )]
 
-use crate::{Entry, Key, RangeRead, Store, StoreError};
+use crate::{Entry, Key, RangeRead, Stamp, Store, StoreError};
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -37,6 +37,8 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     prefix_deletions(&*make());
     listings(&*make());
     locks(&*make(), &*make());
+    stamps(&*make(), &*make());
+    stamps_during_replacement(&*make());
     concurrent_replacement(&*make());
     concurrent_writers(&*make());
     concurrent_creation_and_deletion(&*make());
@@ -448,6 +450,96 @@ fn locks(store: &dyn Store, other: &dyn Store) {
     assert!(spread(&mut numbers.clone()) > 900);
     assert_ne!(store.lock_id(key("a")), other.lock_id(key("a")), "two stores");
     assert!(store.url().contains("://") && store.url() != other.url());
+}
+
+/// Reads an object in both ways that give stamps.
+fn stamped(store: &dyn Store, name: &str) -> [(Vec<u8>, Option<Stamp>); 2] {
+    let mut whole = Vec::new();
+    let (found, stamp) = store.read_all_stamped(key(name), &mut whole, usize::MAX).unwrap();
+    assert!(found);
+    let mut part = vec![0xEE; 1];
+    let mut ranges = [RangeRead { offset: 0, buf: &mut part }];
+    let (found, of_range) = store.read_ranges_stamped(key(name), None, &mut ranges).unwrap();
+    assert!(found);
+    [(whole, stamp), (part, of_range)]
+}
+
+/// A stamp that came with bytes is never that of other bytes. (A store may never give one.)
+fn stamps(store: &dyn Store, other: &dyn Store) {
+    assert_eq!(store.stamp(key("s/x")).unwrap(), None, "missing");
+    assert_eq!(store.read_all_stamped(key("s/x"), &mut vec![1], 10).unwrap(), (false, None));
+    assert_eq!(store.read_ranges_stamped(key("s/x"), None, &mut []).unwrap(), (false, None));
+    put(store, "s/x", b"0");
+    assert_eq!(store.stamp(key("s")).unwrap(), None, "a prefix is no object");
+    assert!(matches!(
+        store.read_all_stamped(key("s/x"), &mut Vec::new(), 0),
+        Err(StoreError::TooLarge { .. })
+    ));
+    let outside = &mut [RangeRead { offset: 1, buf: &mut [0] }];
+    let answer = store.read_ranges_stamped(key("s/x"), None, outside);
+    assert!(matches!(answer, Err(StoreError::OutOfRange { .. })));
+
+    // Faster than any clock ticks, in one store and in two, the same bytes and others, with deletions.
+    let mut given: Vec<(Vec<u8>, Stamp)> = Vec::new();
+    for round in 0..400u32 {
+        let (at, name) =
+            (if round % 3 == 0 { other } else { store }, if round % 5 == 0 { "s/y" } else { "s/x" });
+        let value = [(round / 2) as u8];
+        put(at, name, &value);
+        for (bytes, stamp) in stamped(at, name) {
+            assert_eq!(bytes, value);
+            if let Some(stamp) = stamp {
+                assert_eq!(at.stamp(key(name)).unwrap(), Some(stamp), "a stamp stays while nothing changes");
+                for (before, earlier) in &given {
+                    assert!(stamp != *earlier || value[..] == before[..], "other bytes, the same stamp");
+                }
+                given.push((value.into(), stamp));
+            }
+        }
+        if round % 7 == 0 {
+            assert!(at.delete(key(name)).unwrap());
+            assert_eq!(at.stamp(key(name)).unwrap(), None);
+        }
+    }
+}
+
+/// Bytes that were kept under a stamp are those of every later moment at which the object has that stamp.
+fn stamps_during_replacement(store: &dyn Store) {
+    put(store, "s/x", &0u32.to_le_bytes());
+    let written = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=2000u32 {
+                put(store, "s/x", &round.to_le_bytes());
+                written.store(round.into(), Ordering::SeqCst);
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut kept: Option<(Vec<u8>, Stamp)> = None;
+                loop {
+                    let least = written.load(Ordering::SeqCst);
+                    let now = store.stamp(key("s/x")).unwrap();
+                    let bytes = match &kept {
+                        Some((bytes, stamp)) if now == Some(*stamp) => bytes.clone(),
+                        _ => {
+                            let mut bytes = Vec::new();
+                            let (found, stamp) =
+                                store.read_all_stamped(key("s/x"), &mut bytes, usize::MAX).unwrap();
+                            assert!(found);
+                            kept = stamp.map(|stamp| (bytes.clone(), stamp));
+                            bytes
+                        }
+                    };
+                    let value = u32::from_le_bytes(bytes.try_into().unwrap());
+                    assert!(u64::from(value) >= least, "{value}, after {least} was written");
+                    if least == 2000 {
+                        break;
+                    }
+                }
+            });
+        }
+    });
 }
 
 /// A value that shows if it is whole: its length follows from its first byte, and all bytes are equal.

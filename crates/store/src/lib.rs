@@ -24,11 +24,13 @@ mod hash;
 mod key;
 mod local;
 mod memory;
+mod stamp;
 
 pub use error::{Operation, StoreError};
 pub use key::Key;
 pub use local::{LocalOptions, LocalStore};
 pub use memory::MemoryStore;
+pub use stamp::Stamp;
 
 use std::fmt::Debug;
 
@@ -81,6 +83,35 @@ pub trait Store: Send + Sync + Debug {
 
     /// The size of an object in bytes; `None` if there is none.
     fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError>;
+
+    /// Which contents an object has now: one question to the system, not a read. `None`: there is no such
+    /// object, or the store cannot tell (stores that leave this method out).
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+        let _ = key;
+        Ok(None)
+    }
+
+    /// As [`Store::read_all`], and the stamp under which these very bytes may be kept; `None` where the store
+    /// cannot vouch that every later change gives the object another [`Store::stamp`] (of a file that has
+    /// just been changed, for example).
+    fn read_all_stamped(
+        &self,
+        key: Key<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        Ok((self.read_all(key, buf, limit)?, None))
+    }
+
+    /// As [`Store::read_ranges`], and the stamp of the object as with [`Store::read_all_stamped`].
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        Ok((self.read_ranges(key, size, ranges)?, None))
+    }
 
     /// Whether an object exists under this key.
     fn exists(&self, key: Key<'_>) -> Result<bool, StoreError> {

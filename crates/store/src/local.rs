@@ -44,9 +44,10 @@
 mod delete;
 mod list;
 mod read;
+mod stamp;
 mod write;
 
-use crate::{Entry, Key, Operation, RangeRead, Store, StoreError, hash};
+use crate::{Entry, Key, Operation, RangeRead, Stamp, Store, StoreError, hash};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 use std::ffi::CStr;
@@ -204,6 +205,28 @@ impl Store for LocalStore {
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
         self.size_of(key)
+    }
+
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+        self.stamp_of_object(key)
+    }
+
+    fn read_all_stamped(
+        &self,
+        key: Key<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        self.read_all_stamped_of(key, buf, limit)
+    }
+
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        self.read_ranges_stamped_of(key, size, ranges)
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {

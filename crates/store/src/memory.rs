@@ -1,9 +1,10 @@
 //! Objects in memory: for tests, and for data that need not outlive the process.
 
-use crate::{Entry, Key, Operation, RangeRead, Store, StoreError, hash};
+use crate::{Entry, Key, Operation, RangeRead, Stamp, Store, StoreError, hash};
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Objects in memory. It behaves like a directory: a key cannot lie below an object. A clone shares the
@@ -14,7 +15,33 @@ pub struct MemoryStore {
     objects: Arc<RwLock<Objects>>,
 }
 
-type Objects = BTreeMap<String, Arc<Vec<u8>>>;
+type Objects = BTreeMap<String, Arc<Object>>;
+
+#[derive(Debug)]
+struct Object {
+    bytes: Vec<u8>,
+    /// Another one for every object ever written to any store of the process.
+    version: u64,
+}
+
+impl Object {
+    fn new(parts: &[&[u8]]) -> Object {
+        static VERSIONS: AtomicU64 = AtomicU64::new(0);
+        Object { bytes: parts.concat(), version: VERSIONS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp::new([Stamp::NO_DEVICE, self.version, 0, 0, 0, 0, 0])
+    }
+}
+
+impl Deref for Object {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
 
 impl MemoryStore {
     /// A new, empty store.
@@ -31,7 +58,7 @@ impl MemoryStore {
         self.objects.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, key: Key<'_>) -> Option<Arc<Vec<u8>>> {
+    fn get(&self, key: Key<'_>) -> Option<Arc<Object>> {
         self.objects().get(key.as_str()).cloned()
     }
 
@@ -59,7 +86,16 @@ impl Store for MemoryStore {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
-        let Some(object) = self.get(key) else { return Ok(false) };
+        Ok(self.read_ranges_stamped(key, size, ranges)?.0)
+    }
+
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        let Some(object) = self.get(key) else { return Ok((false, None)) };
         let found = object.len() as u64;
         if let Some(expected) = size
             && expected != found
@@ -83,7 +119,7 @@ impl Store for MemoryStore {
                 }
             }
         }
-        Ok(true)
+        Ok((true, Some(object.stamp())))
     }
 
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
@@ -92,8 +128,17 @@ impl Store for MemoryStore {
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+        Ok(self.read_all_stamped(key, buf, limit)?.0)
+    }
+
+    fn read_all_stamped(
+        &self,
+        key: Key<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
         buf.clear();
-        let Some(object) = self.get(key) else { return Ok(false) };
+        let Some(object) = self.get(key) else { return Ok((false, None)) };
         if object.len() > limit {
             let (key, url) = (key.as_str().to_owned(), self.url());
             return Err(StoreError::TooLarge { key, url, limit: limit as u64 });
@@ -102,7 +147,11 @@ impl Store for MemoryStore {
             return Err(self.error(Operation::Read, key, io::ErrorKind::OutOfMemory));
         }
         buf.extend_from_slice(&object);
-        Ok(true)
+        Ok((true, Some(object.stamp())))
+    }
+
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+        Ok(self.objects().get(key.as_str()).map(|object| object.stamp()))
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
@@ -110,7 +159,7 @@ impl Store for MemoryStore {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
-        let object = Arc::new(parts.concat());
+        let object = Arc::new(Object::new(parts));
         let mut objects = self.objects_mut();
         let mut above = key.as_str();
         while let Some((parent, _)) = above.rsplit_once('/') {

@@ -1,7 +1,8 @@
 //! Reading objects: one open, one read, one close.
 
+use super::stamp::{settled, unchanged};
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
-use crate::{Key, Operation, RangeRead, StoreError};
+use crate::{Key, Operation, RangeRead, Stamp, StoreError};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
 use smallvec::SmallVec;
@@ -83,6 +84,30 @@ impl LocalStore {
     ) -> Result<bool, StoreError> {
         buf.clear();
         let Some(file) = self.open_object(key)? else { return Ok(false) };
+        self.read_all_of_file(key, file.as_fd(), buf, limit)
+    }
+
+    pub(super) fn read_all_stamped_of(
+        &self,
+        key: Key<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        buf.clear();
+        let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
+        let stamp = settled(file.as_fd());
+        let found = self.read_all_of_file(key, file.as_fd(), buf, limit)?;
+        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
+    }
+
+    /// Reads an open file into `buf`, which is empty.
+    fn read_all_of_file(
+        &self,
+        key: Key<'_>,
+        file: BorrowedFd<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<bool, StoreError> {
         let too_large = || StoreError::TooLarge {
             key: key.as_str().to_owned(),
             url: self.url.clone(),
@@ -94,7 +119,7 @@ impl LocalStore {
             }
             if buf.len() == buf.capacity() {
                 // The size is only a hint here: it saves growing in many steps. The end of the file decides.
-                let Some(size) = self.size_of_file(key, file.as_fd())? else { return Ok(false) };
+                let Some(size) = self.size_of_file(key, file)? else { return Ok(false) };
                 if size > limit as u64 {
                     return Err(too_large());
                 }
@@ -105,12 +130,12 @@ impl LocalStore {
                 }
             }
             let asked = (buf.capacity() - buf.len()).min(MAX_TRANSFER);
-            match append(file.as_fd(), buf, asked) {
+            match append(file, buf, asked) {
                 Ok(read) if read < asked => break,
                 Ok(_) => {}
                 Err(error) => {
                     buf.clear();
-                    return self.missing_or(key, file.as_fd(), error.into());
+                    return self.missing_or(key, file, error.into());
                 }
             }
         }
@@ -118,7 +143,7 @@ impl LocalStore {
             return Err(too_large());
         }
         // `/dev/null` and its like read as empty.
-        Ok(!buf.is_empty() || self.size_of_file(key, file.as_fd())?.is_some())
+        Ok(!buf.is_empty() || self.size_of_file(key, file)?.is_some())
     }
 
     pub(super) fn read_ranges_of(
@@ -128,8 +153,30 @@ impl LocalStore {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
         let Some(file) = self.open_object(key)? else { return Ok(false) };
+        self.read_ranges_of_file(key, file.as_fd(), size, ranges)
+    }
+
+    pub(super) fn read_ranges_stamped_of(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
+        let stamp = settled(file.as_fd());
+        let found = self.read_ranges_of_file(key, file.as_fd(), size, ranges)?;
+        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
+    }
+
+    fn read_ranges_of_file(
+        &self,
+        key: Key<'_>,
+        file: BorrowedFd<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, StoreError> {
         if size.is_some() || ranges.iter().all(|range| range.buf.is_empty()) {
-            let Some(found) = self.size_of_file(key, file.as_fd())? else { return Ok(false) };
+            let Some(found) = self.size_of_file(key, file)? else { return Ok(false) };
             if let Some(expected) = size
                 && expected != found
             {
@@ -143,15 +190,15 @@ impl LocalStore {
         let complete = if ranges.iter().any(|range| !lies_within(range, end)) {
             false
         } else {
-            match fill_ranges(file.as_fd(), ranges) {
+            match fill_ranges(file, ranges) {
                 Ok(complete) => complete,
-                Err(error) => return self.missing_or(key, file.as_fd(), error),
+                Err(error) => return self.missing_or(key, file, error),
             }
         };
         if complete {
             return Ok(true);
         }
-        let Some(size) = self.size_of_file(key, file.as_fd())? else { return Ok(false) };
+        let Some(size) = self.size_of_file(key, file)? else { return Ok(false) };
         let outside = ranges.iter().find(|range| !lies_within(range, size));
         Err(StoreError::OutOfRange {
             key: key.as_str().to_owned(),

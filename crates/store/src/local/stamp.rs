@@ -1,0 +1,212 @@
+//! Stamps of files: which inode it is, and when that was last changed.
+//!
+//! A stamp is device, inode, size, time of modification and time of change, as one `stat` tells them. The
+//! time of change (ctime) is set by the kernel on every write, truncation, rename and link, and nobody can
+//! set it back, as `utimes` does with the time of modification.
+//!
+//! By itself that proves little: file systems take times from a clock that ticks every few milliseconds
+//! (some keep whole seconds). Two writes of equal length between two ticks leave equal stamps. So do two
+//! replacements by rename: the second temporary file may get the inode that the first replacement freed. Who read the
+//! first contents and kept them under that stamp would never notice the second. (Version control has the same problem with its
+//! index, and the same answer.) A stamp vouches for bytes only if it was **settled** when they were read:
+//!
+//! 1. The file is open. Its stamp is taken, and then the clock is read: at that time the last change was longer than
+//!    [`SETTLED`] ago.
+//! 2. The bytes are read, from that open file: a path may lead elsewhere meanwhile, and back.
+//! 3. The stamp of the open file is taken again, and is the same.
+//!
+//! Every change after step 1 gets a time of change later than the one in the stamp, as clocks tick more often
+//! than every [`SETTLED`]. One during step 2 is seen in step 3; one after step 3 gives the file a stamp that no
+//! settled one equals, and another file of the same inode number was made, and so changed, after this one.
+//!
+//! [`SETTLED`] is far longer than a tick for a second reason. A write in place sets the times first and moves the bytes then.
+//! Who reads in between gets a mixture (that is so with every reader, and why this store renames) under
+//! the final stamp. The mixture would be kept only if moving the bytes of one call took longer than [`SETTLED`].
+//!
+//! What no stamp shows: stores to a shared memory mapping of the file, of which the kernel notes only the first on
+//! each page until it has written the page back; and a clock that is set back to the very nanosecond of the last change.
+//! File systems for which the kernel keeps attributes for a while (network, FUSE) would answer with an old stamp
+//! after a change elsewhere: there nothing is vouched for, see [`keeps_attributes`].
+
+use super::{LocalStore, PathBytes};
+use crate::{Key, Operation, Stamp, StoreError};
+use rustix::fs::{FileType, Stat};
+use rustix::io::{Errno, retry_on_intr};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, SystemTime};
+
+/// How long ago the last change must be before a stamp vouches for bytes. Longer than any clock's tick (FAT: two seconds).
+const SETTLED: Duration = Duration::from_millis(2_100);
+
+impl LocalStore {
+    pub(super) fn stamp_of_object(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+        let mut bytes = PathBytes::new();
+        match self.path(key.as_str(), &mut bytes).and_then(|path| retry_on_intr(|| rustix::fs::stat(path))) {
+            Ok(found) => Ok(stamp_of(&found)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(self.error(Operation::Size, key.as_str(), error)),
+        }
+    }
+}
+
+/// `None`: not a regular file.
+#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+fn stamp_of(found: &Stat) -> Option<Stamp> {
+    (FileType::from_raw_mode(found.st_mode) == FileType::RegularFile).then(|| {
+        Stamp::new([
+            found.st_dev as u64,
+            found.st_ino as u64,
+            found.st_size as u64,
+            found.st_mtime as u64,
+            found.st_mtime_nsec as u64,
+            found.st_ctime as u64,
+            found.st_ctime_nsec as u64,
+        ])
+    })
+}
+
+/// The stamp of an open file, if it vouches for what is read from now on and until [`unchanged`] says so.
+pub(super) fn settled(file: BorrowedFd<'_>) -> Option<Stamp> {
+    let found = rustix::fs::fstat(file).ok()?;
+    (is_settled(&found, SystemTime::now()) && !keeps_attributes(file)).then(|| stamp_of(&found)).flatten()
+}
+
+/// Whether an open file still has this stamp.
+pub(super) fn unchanged(file: BorrowedFd<'_>, stamp: Stamp) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|found| stamp_of(&found) == Some(stamp))
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+fn is_settled(found: &Stat, now: SystemTime) -> bool {
+    let changed = u64::try_from(found.st_ctime as i64).ok().and_then(|seconds| {
+        let nanoseconds = u32::try_from(found.st_ctime_nsec).ok()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+    });
+    // A change in the future, or before 1970: a clock that cannot be believed.
+    changed.and_then(|changed| now.duration_since(changed).ok()).is_some_and(|age| age > SETTLED)
+}
+
+/// Whether the file system may answer `stat` from memory although the file has changed: those of the network, and FUSE.
+/// Cluster file systems that keep clients coherent (Lustre, GPFS) do not.
+#[cfg(target_os = "linux")]
+fn keeps_attributes(file: BorrowedFd<'_>) -> bool {
+    // <linux/magic.h>: NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, AFS (kafs), Ceph, Coda.
+    const NAMES: [u32; 10] = [
+        0x6969,
+        0x517B,
+        0xFF53_4D42,
+        0xFE53_4D42,
+        0x6573_5546,
+        0x0102_1997,
+        0x5346_414F,
+        0x6B41_4653,
+        0x00C3_6400,
+        0x7375_7245,
+    ];
+    // The low 32 bits are the name: on some systems it is sign-extended.
+    rustix::fs::fstatfs(file).map_or(true, |found| {
+        NAMES.into_iter().any(|name| u64::from(name) == (found.f_type as u64 & 0xFFFF_FFFF))
+    })
+}
+
+/// Unknown elsewhere: nothing is vouched for.
+#[cfg(not(target_os = "linux"))]
+fn keeps_attributes(_: BorrowedFd<'_>) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SETTLED, is_settled, settled, stamp_of, unchanged};
+    use crate::{Key, LocalOptions, LocalStore, Store};
+    use std::fs::{self, File, OpenOptions};
+    use std::io::{Seek, Write};
+    use std::os::fd::AsFd;
+    use std::thread::sleep;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn only_old_changes_are_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("x"), b"1").unwrap();
+        let mut found = rustix::fs::stat(dir.path().join("x")).unwrap();
+        found.st_ctime = 1_000_000;
+        found.st_ctime_nsec = 999_999_999;
+        let at = SystemTime::UNIX_EPOCH + Duration::new(1_000_000, 999_999_999);
+        for (age, expected) in [
+            (Duration::ZERO, false),
+            (SETTLED, false),
+            (SETTLED + Duration::from_nanos(1), true),
+            (Duration::from_secs(1 << 30), true),
+        ] {
+            assert_eq!(is_settled(&found, at + age), expected, "{age:?}");
+        }
+        assert!(!is_settled(&found, at - Duration::from_secs(5)), "a file from the future");
+    }
+
+    /// Every way to change a file, each long after it was settled.
+    #[test]
+    fn every_change_of_a_settled_file_shows() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
+        let changes: [fn(&std::path::Path); 6] = [
+            |path| {
+                let mut file = OpenOptions::new().write(true).open(path).unwrap();
+                file.write_all(b"bb").unwrap();
+            },
+            |path| OpenOptions::new().write(true).open(path).unwrap().set_len(2).unwrap(),
+            |path| fs::write(path, b"bbbb").unwrap(),
+            |path| {
+                fs::write(path.with_extension("new"), b"bbbb").unwrap();
+                fs::rename(path.with_extension("new"), path).unwrap();
+            },
+            // As `cp --preserve` and `rsync` leave it.
+            |path| {
+                let old = fs::metadata(path).unwrap().modified().unwrap();
+                let mut file = OpenOptions::new().write(true).open(path).unwrap();
+                file.rewind().unwrap();
+                file.write_all(b"b").unwrap();
+                file.set_modified(old).unwrap();
+            },
+            |path| fs::remove_file(path).unwrap(),
+        ];
+        let names: Vec<String> = (0..changes.len()).map(|n| format!("c/{n}")).collect();
+        let key = |n: usize| Key::new(&names[n]).unwrap();
+        for n in 0..changes.len() {
+            store.write(key(n), &[b"aaaa"]).unwrap();
+            let mut buf = Vec::new();
+            assert_eq!(store.read_all_stamped(key(n), &mut buf, 10).unwrap(), (true, None), "too young");
+            assert_eq!(buf, b"aaaa");
+        }
+        sleep(SETTLED + Duration::from_millis(20));
+        for (n, change) in changes.iter().enumerate() {
+            let mut buf = Vec::new();
+            let (found, stamp) = store.read_all_stamped(key(n), &mut buf, 10).unwrap();
+            assert!(found && stamp.is_some() && buf == b"aaaa");
+            assert_eq!(store.stamp(key(n)).unwrap(), stamp);
+            change(&dir.path().join(&names[n]));
+            assert_ne!(store.stamp(key(n)).unwrap(), stamp, "change {n}");
+            assert!(store.read_all_stamped(key(n), &mut buf, 10).unwrap().1.is_none(), "change {n}");
+        }
+    }
+
+    #[test]
+    fn a_change_during_the_read_shows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, b"aaaa").unwrap();
+        sleep(SETTLED + Duration::from_millis(20));
+        let file = File::open(&path).unwrap();
+        let stamp = settled(file.as_fd()).unwrap();
+        assert!(unchanged(file.as_fd(), stamp));
+        OpenOptions::new().write(true).open(&path).unwrap().write_all(b"b").unwrap();
+        assert!(!unchanged(file.as_fd(), stamp));
+        assert_eq!(settled(file.as_fd()), None);
+    }
+
+    #[test]
+    fn what_is_no_file_has_no_stamp() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(stamp_of(&rustix::fs::stat(dir.path()).unwrap()), None);
+    }
+}
