@@ -22,6 +22,7 @@ from hyperslab._api import (
 )
 from hyperslab._array import Array
 from hyperslab._attrs import Attributes
+from hyperslab._cache import Cache, CacheLike
 from hyperslab._config import Config, config
 from hyperslab._convenience import array, create, empty, full, load, ones, save, save_array, save_group, zeros
 from hyperslab._copy import CopyReport, copy
@@ -34,6 +35,8 @@ from hyperslab.errors import HyperslabError
 __all__ = [
     "Array",
     "Attributes",
+    "Cache",
+    "CacheLike",
     "Config",
     "CopyReport",
     "Explain",

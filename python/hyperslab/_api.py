@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._array import Array, parse_config
+from hyperslab._array import Array, parse_cache, parse_config
 from hyperslab._attrs import attributes_text
+from hyperslab._cache import CacheLike, resolve_cache
 from hyperslab._create import (
     DEFAULT_FILL_VALUE,
     ChunksLike,
@@ -102,6 +103,7 @@ def open(
     zarr_format: ZarrFormat | None = None,
     path: str | None = None,
     storage_options: None = None,
+    cache: CacheLike | None = None,
     **kwargs: Any,
 ) -> Array | Group:
     """Open an array or group, whichever is stored.
@@ -118,6 +120,9 @@ def open(
         Only this format; by default the one that is stored.
     path : str, optional
         The path of the node in the store.
+    cache : Cache, int or str, optional
+        Where decoded chunks are kept, for reading small parts of them again and again: a `Cache`, or the size
+        of a new one, ``"64 MiB"``. Arrays of a group share the group's. Default: nowhere.
     **kwargs
         Arguments of `create` for a new array (``shape`` among them), of `open_group` for a new group.
 
@@ -137,8 +142,9 @@ def open(
     _check_keywords("open", kwargs)
     place, full, mode = _place(store, path, mode, storage_options)
     mode = mode or "a"
+    kept = resolve_cache(cache)
     if "shape" in kwargs or "data" in kwargs:
-        return open_array(place, path=full, mode=mode, zarr_format=zarr_format, **kwargs)
+        return open_array(place, path=full, mode=mode, zarr_format=zarr_format, cache=kept, **kwargs)
     if mode in ("r", "r+", "a"):
         try:
             handle = _native.open_node(place._native, full, zarr_format)
@@ -147,9 +153,10 @@ def open(
                 raise
         else:
             if isinstance(handle, _native.ArrayHandle):
-                return Array(handle, place, parse_config(kwargs.get("config")))
-            return node_of(handle, place)
-    return open_group(place, path=full, mode=mode, zarr_format=zarr_format, **kwargs)
+                config = kwargs.get("config")
+                return Array(handle, place, parse_config(config), kept or parse_cache(config))
+            return node_of(handle, place, kept)
+    return open_group(place, path=full, mode=mode, zarr_format=zarr_format, cache=kept, **kwargs)
 
 
 def open_array(
@@ -160,16 +167,17 @@ def open_array(
     storage_options: None = None,
     config: Any = None,
     mode: Mode | None = None,
+    cache: CacheLike | None = None,
     **kwargs: Any,
 ) -> Array:
     """Open an array, or create one.
 
     Parameters
     ----------
-    store, mode, zarr_format, path
+    store, mode, zarr_format, path, cache
         As in `open`. Without a ``mode`` the array must exist, and can be written.
     config : mapping, optional
-        Settings of this array: ``{"write_empty_chunks": True}``.
+        Settings of this array: ``{"write_empty_chunks": True, "cache": "64 MiB"}``.
     **kwargs
         Arguments of `create` for a new array (modes ``a``, ``w``, ``w-``).
 
@@ -189,6 +197,7 @@ def open_array(
     """
     _check_keywords("open_array", kwargs)
     place, full, mode = _place(store, path, mode, storage_options)
+    kept = resolve_cache(cache) or parse_cache(config)
     if mode == "w-":
         _must_be_empty(place, full)
     elif mode != "w":
@@ -200,12 +209,13 @@ def open_array(
         else:
             if not isinstance(handle, _native.ArrayHandle):
                 raise NodeTypeValidationError(f"'{full}' in {place.url} is a group where an array is wanted")
-            return Array(handle, place, parse_config(config))
+            return Array(handle, place, parse_config(config), kept)
     from hyperslab._convenience import create
 
-    return create(
+    created = create(
         store=place, path=full, overwrite=mode == "w", zarr_format=zarr_format, config=config, **kwargs
     )
+    return created if kept is None else created.with_config({"cache": kept})
 
 
 def open_group(
@@ -217,12 +227,13 @@ def open_group(
     zarr_format: ZarrFormat | None = None,
     attributes: Mapping[str, Any] | None = None,
     use_consolidated: bool | None = None,
+    cache: CacheLike | None = None,
 ) -> Group:
     """Open a group, or create one.
 
     Parameters
     ----------
-    store, mode, zarr_format, path
+    store, mode, zarr_format, path, cache
         As in `open`.
     attributes : mapping, optional
         Attributes of a new group.
@@ -245,6 +256,7 @@ def open_group(
     """
     place, full, found_mode = _place(store, path, mode, storage_options)
     mode = found_mode or mode
+    kept = resolve_cache(cache)
     if mode == "w-":
         _must_be_empty(place, full)
     elif mode != "w":
@@ -258,10 +270,11 @@ def open_group(
         else:
             if not isinstance(handle, _native.GroupHandle):
                 raise ContainsArrayError(f"'{full}' in {place.url} is an array where a group is wanted")
-            return Group(handle, place)
-    return create_group(
+            return Group(handle, place, kept)
+    created = create_group(
         place, path=full, overwrite=mode == "w", zarr_format=zarr_format, attributes=attributes
     )
+    return created if kept is None else Group(created._handle, place, kept)
 
 
 def open_consolidated(store: StoreLike, **kwargs: Any) -> Group:
@@ -419,7 +432,7 @@ def create_array(
     overwrite : bool, default False
         Whether what is there is deleted first.
     config : mapping, optional
-        Settings of this array object: ``{"write_empty_chunks": True}``.
+        Settings of this array object: ``{"write_empty_chunks": True, "cache": "64 MiB"}``.
     write_data : bool, default True
         Whether ``data`` is written.
 
@@ -459,6 +472,7 @@ def create_array(
             data = np.asarray(data)
         shape, dtype = data.shape, data.dtype
     place, full, _ = _place(store, name, "a", storage_options)
+    keep_empty, kept = parse_config(config), parse_cache(config)
     spec = array_spec(
         zarr_format=normalize_format(zarr_format),
         shape=normalize_shape(cast(ShapeLike, shape)),
@@ -475,7 +489,7 @@ def create_array(
         dimension_names=dimension_names,
     )
     handle = _native.create_array(place._native, full, spec, overwrite)
-    array = Array(handle, place, parse_config(config))
+    array = Array(handle, place, keep_empty, kept)
     if data is not None and write_data:
         write_blocks(array, data)
     return array

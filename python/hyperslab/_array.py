@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._attrs import Attributes
+from hyperslab._cache import Cache, resolve_cache
 from hyperslab._create import ShapeLike, normalize_shape
 from hyperslab._explain import Explain
 from hyperslab._html import array_html
@@ -64,17 +65,23 @@ class Array(_native.ArrayBase):
 
     _store: Store
     _keep_empty: bool | None
+    _cache: Cache | None
     _attrs: Attributes
 
     # NumPy arrays defer to nothing here: `array + z` reads `z` and adds.
     __hash__ = None  # type: ignore[assignment]
 
     def __new__(
-        cls, handle: _native.ArrayHandle, store: Store, write_empty_chunks: bool | None = None
+        cls,
+        handle: _native.ArrayHandle,
+        store: Store,
+        write_empty_chunks: bool | None = None,
+        cache: Cache | None = None,
     ) -> Self:
-        self = super().__new__(cls, handle, store.read_only, write_empty_chunks)
+        self = super().__new__(cls, handle, store.read_only, write_empty_chunks, cache)
         self._store = store
         self._keep_empty = write_empty_chunks
+        self._cache = cache
         self._attrs = Attributes(self)
         return self
 
@@ -114,6 +121,11 @@ class Array(_native.ArrayBase):
     def store(self) -> Store:
         """The store that it lies in."""
         return self._store
+
+    @property
+    def cache(self) -> Cache | None:
+        """Where decoded chunks are kept; ``None``: nowhere."""
+        return self._cache
 
     @property
     def name(self) -> str:
@@ -346,10 +358,23 @@ class Array(_native.ArrayBase):
         return self
 
     def with_config(self, config: Mapping[str, Any]) -> Array:
-        """The same array with settings of its own: ``write_empty_chunks`` (``None``: as
-        `hyperslab.config` says).
+        """The same array with settings of its own.
+
+        Parameters
+        ----------
+        config : mapping
+            ``write_empty_chunks`` (``None``: as `hyperslab.config` says); ``cache``, a `Cache` or the size of
+            a new one (``None``: no cache). What is not named stays.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(4,), dtype="i4")
+        >>> z.with_config({"cache": "1 MiB"}).cache
+        Cache(1048576, nbytes=0, hits=0, misses=0)
         """
-        return Array(self._handle, self._store, parse_config(config, self._keep_empty))
+        keep_empty = parse_config(config, self._keep_empty)
+        return Array(self._handle, self._store, keep_empty, parse_cache(config, self._cache))
 
     def refresh(self) -> Array:
         """Read the metadata again: what others changed (a shape, attributes) becomes visible. Returns the
@@ -390,7 +415,7 @@ class Array(_native.ArrayBase):
         return array_html(f"Array {self._store.url}{self.name}", facts, self.shape, self.chunks)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._store, self.path, self.zarr_format, self._keep_empty)
+        return _reopen, (self._store, self.path, self.zarr_format, self._keep_empty, self._cache)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         state = hashlib.sha256(f"{self._document}\0{self._attributes}".encode()).hexdigest()
@@ -403,9 +428,12 @@ class Array(_native.ArrayBase):
         return None
 
 
-def _reopen(store: Store, path: str, zarr_format: int, write_empty_chunks: bool | None) -> Array:
+def _reopen(
+    store: Store, path: str, zarr_format: int, write_empty_chunks: bool | None, cache: Cache | None
+) -> Array:
     """An unpickled array: opened when it is first used."""
-    return Array(_native.ArrayHandle.deferred(store._native, path, zarr_format), store, write_empty_chunks)
+    handle = _native.ArrayHandle.deferred(store._native, path, zarr_format)
+    return Array(handle, store, write_empty_chunks, cache)
 
 
 def _codecs(metadata: list[dict[str, Any]]) -> tuple[Codec | dict[str, Any], ...]:
@@ -424,10 +452,17 @@ def parse_config(config: Any, default: bool | None = None) -> bool | None:
     if not isinstance(config, Mapping):
         # zarr-python's ArrayConfig.
         config = {"write_empty_chunks": getattr(config, "write_empty_chunks", None)}
-    unknown = set(config) - {"write_empty_chunks", "order", "read_missing_chunks"}
+    unknown = set(config) - {"write_empty_chunks", "cache", "order", "read_missing_chunks"}
     if unknown:
         raise InvalidArgumentError(
-            f"config: unknown settings {sorted(unknown)} (settings: write_empty_chunks)"
+            f"config: unknown settings {sorted(unknown)} (settings: write_empty_chunks, cache)"
         )
     value = config.get("write_empty_chunks", default)
     return None if value is None else bool(value)
+
+
+def parse_cache(config: Any, default: Cache | None = None) -> Cache | None:
+    """``cache`` of an array's own settings."""
+    if isinstance(config, Mapping) and "cache" in config:
+        return resolve_cache(config["cache"])
+    return default

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._array import Array, Metadata
 from hyperslab._attrs import Attributes
+from hyperslab._cache import Cache
 from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, normalize_shape
 from hyperslab._info import Info
 from hyperslab._store import Store
@@ -22,9 +23,13 @@ from hyperslab.errors import InvalidArgumentError, NodeNotFoundError
 __all__ = ["Group", "node_of"]
 
 
-def node_of(handle: _native.ArrayHandle | _native.GroupHandle, store: Store) -> Array | Group:
+def node_of(
+    handle: _native.ArrayHandle | _native.GroupHandle, store: Store, cache: Cache | None = None
+) -> Array | Group:
     """The node that a handle is for."""
-    return Array(handle, store) if isinstance(handle, _native.ArrayHandle) else Group(handle, store)
+    if isinstance(handle, _native.ArrayHandle):
+        return Array(handle, store, cache=cache)
+    return Group(handle, store, cache)
 
 
 class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
@@ -48,13 +53,15 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     """
 
     _store: Store
+    _cache: Cache | None
     _attrs: Attributes
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __new__(cls, handle: _native.GroupHandle, store: Store) -> Self:
+    def __new__(cls, handle: _native.GroupHandle, store: Store, cache: Cache | None = None) -> Self:
         self = super().__new__(cls, handle, store.read_only)
         self._store = store
+        self._cache = cache
         self._attrs = Attributes(self)
         return self
 
@@ -69,6 +76,11 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     def store(self) -> Store:
         """The store that it lies in."""
         return self._store
+
+    @property
+    def cache(self) -> Cache | None:
+        """Where decoded chunks of the arrays below are kept; ``None``: nowhere."""
+        return self._cache
 
     @property
     def name(self) -> str:
@@ -130,7 +142,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
 
     def __getitem__(self, path: str) -> Array | Group:
         try:
-            return node_of(self._child(path), self._store)
+            return node_of(self._child(path), self._store, self._cache)
         except NodeNotFoundError:
             raise KeyError(path) from None
 
@@ -191,7 +203,8 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             0: the direct children; ``None``: all nodes.
         """
         return tuple(
-            (path, node_of(self._child(path), self._store)) for path, _ in self._walk(_levels(max_depth))
+            (path, node_of(self._child(path), self._store, self._cache))
+            for path, _ in self._walk(_levels(max_depth))
         )
 
     def nmembers(self, max_depth: int | None = 0) -> int:
@@ -256,13 +269,14 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         """Create a group below this one; see `hyperslab.create_group`."""
         from hyperslab import _api
 
-        return _api.create_group(
+        created = _api.create_group(
             self._store,
             path=self._path_of(name),
             zarr_format=self.zarr_format,
             overwrite=overwrite,
             attributes=attributes,
         )
+        return Group(created._handle, self._store, self._cache)
 
     def require_group(self, name: str, **kwargs: Any) -> Group:
         """The group of this name, created where it is missing. Raises `TypeError` where there is an array."""
@@ -301,7 +315,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         """
         from hyperslab import _api
 
-        return _api.create_array(
+        created = _api.create_array(
             self._store,
             name=self._path_of(name),
             shape=shape,
@@ -322,6 +336,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             config=config,
             write_data=write_data,
         )
+        return created if created.cache or not self._cache else created.with_config({"cache": self._cache})
 
     create = create_array
 
@@ -405,7 +420,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         return self.tree(max_nodes=100)._repr_html_()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._store, self.path, self.zarr_format)
+        return _reopen, (self._store, self.path, self.zarr_format, self._cache)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         return "hyperslab.Group", self._store.url, self.path, self._attributes
@@ -425,6 +440,6 @@ def _levels(max_depth: int | None) -> int | None:
     return max_depth + 1
 
 
-def _reopen(store: Store, path: str, zarr_format: int) -> Group:
+def _reopen(store: Store, path: str, zarr_format: int, cache: Cache | None) -> Group:
     """An unpickled group: opened when it is first used."""
-    return Group(_native.GroupHandle.deferred(store._native, path, zarr_format), store)
+    return Group(_native.GroupHandle.deferred(store._native, path, zarr_format), store, cache)

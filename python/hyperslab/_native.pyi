@@ -12,6 +12,7 @@ from hyperslab._create import ArraySpec, CopySpec
 __all__ = [
     "ArrayBase",
     "ArrayHandle",
+    "CacheBase",
     "GroupBase",
     "GroupHandle",
     "StoreHandle",
@@ -75,9 +76,30 @@ class ArrayHandle:
     @staticmethod
     def deferred(store: StoreHandle, path: str, zarr_format: int | None) -> ArrayHandle: ...
 
+class CacheBase:
+    def __new__(cls, limit: int) -> Self: ...
+    @property
+    def limit(self) -> int:
+        """The most bytes that it keeps."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes kept now."""
+    @property
+    def hits(self) -> int:
+        """How often a chunk was found in it, unchanged."""
+    @property
+    def misses(self) -> int:
+        """How often a chunk was not found, or had changed."""
+    def clear(self) -> None:
+        """Drop all chunks; the counts stay."""
+
 class ArrayBase:
     def __new__(
-        cls, handle: ArrayHandle, read_only: bool = False, write_empty_chunks: bool | None = None
+        cls,
+        handle: ArrayHandle,
+        read_only: bool = False,
+        write_empty_chunks: bool | None = None,
+        cache: CacheBase | None = None,
     ) -> Self: ...
     @property
     def _handle(self) -> ArrayHandle: ...

@@ -1,11 +1,12 @@
 //! What a request would do: the plan, made visible.
 
+use crate::cache::Wanted;
 use crate::read::read_region;
 use crate::strategy::{Rows, choose_read, choose_write};
 use crate::write::write_region;
 use crate::{
-    ArrayError, ArrayLayout, Location, Plan, Selection, Strategy, Strides, Task, c_strides, execute,
-    execute::memory_error,
+    ArrayError, ArrayLayout, ChunkCache, Location, Plan, Selection, Strategy, Strides, Task, c_strides,
+    execute, execute::memory_error, settings,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -65,7 +66,19 @@ impl Explain {
 
 /// Explains [`crate::read`] of a selection; the first `list` chunks one by one. Looks chunks up in the store but reads none.
 pub fn explain_read(layout: &ArrayLayout, selection: &Selection, list: usize) -> Result<Explain, ArrayError> {
-    explain(layout, selection, list, false)
+    explain(layout, selection, list, None, false)
+}
+
+/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. What is in the cache is looked at now; the read itself may
+/// put chunks there and push others out.
+pub fn explain_read_cached(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    list: usize,
+    cache: Option<&ChunkCache>,
+) -> Result<Explain, ArrayError> {
+    let cache = cache.filter(|_| !layout.encoding().chain().is_identity());
+    explain(layout, selection, list, cache, false)
 }
 
 /// Explains [`crate::write`] of a selection from dense memory; the first `list` chunks one by one. Whether chunks hold nothing but fill value, and
@@ -75,13 +88,14 @@ pub fn explain_write(
     selection: &Selection,
     list: usize,
 ) -> Result<Explain, ArrayError> {
-    explain(layout, selection, list, true)
+    explain(layout, selection, list, None, true)
 }
 
 fn explain(
     layout: &ArrayLayout,
     selection: &Selection,
     list: usize,
+    cache: Option<&ChunkCache>,
     write: bool,
 ) -> Result<Explain, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
@@ -109,7 +123,7 @@ fn explain(
     let mut task = Task::default();
     for number in 0..explain.examined {
         plan.task(layout, number, &mut task);
-        let told = explain_task(layout, &task, &strides, write)?;
+        let told = explain_task(layout, &task, &strides, cache, write)?;
         strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
         explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
         explain.bytes_decoded = explain.bytes_decoded.saturating_add(told.bytes_decoded);
@@ -140,6 +154,7 @@ fn explain_task(
     layout: &ArrayLayout,
     task: &Task,
     strides: &[isize],
+    cache: Option<&ChunkCache>,
     write: bool,
 ) -> Result<ExplainTask, ArrayError> {
     let encoding = layout.encoding();
@@ -152,9 +167,17 @@ fn explain_task(
         Location::Range { len, .. } => Some(len),
     };
     let start = if let Location::Range { offset, .. } = location { offset } else { 0 };
+    let cached = match cache {
+        Some(cache) if size.is_some() => {
+            let checked = execute::key(layout, task, &key)?;
+            cache.holds(&Wanted::new(layout, checked, location, settings::verify_checksums()))
+        }
+        _ => false,
+    };
     let strategy = match size {
         _ if write => choose_write(encoding, task, &write_region(layout, task, strides).0),
         None => Strategy::Fill,
+        Some(_) if cached => Strategy::Cached,
         Some(_) => choose_read(encoding, &read_region(layout, task, strides).0),
     };
     let whole: Vec<(u64, u64)> = size.map(|len| (start, len)).into_iter().collect();

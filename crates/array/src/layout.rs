@@ -4,7 +4,7 @@ use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue};
 use hyperslab_codec::DataType;
 use hyperslab_store::{Store, StoreError};
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where one chunk's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct ArrayLayout {
     fill: FillValue,
     locator: Arc<dyn ChunkLocator>,
     store: Arc<dyn Store>,
+    /// Made when it is first asked for.
+    decoding: OnceLock<Arc<str>>,
 }
 
 impl ArrayLayout {
@@ -86,7 +88,17 @@ impl ArrayLayout {
                 encoding.chunk_shape()
             ));
         }
-        Ok(ArrayLayout { name, shape, dtype, grid, encoding, fill, locator, store })
+        Ok(ArrayLayout {
+            name,
+            shape,
+            dtype,
+            grid,
+            encoding,
+            fill,
+            locator,
+            store,
+            decoding: OnceLock::new(),
+        })
     }
 
     /// The array's name in messages.
@@ -118,6 +130,12 @@ impl ArrayLayout {
     /// How a chunk's bytes become elements.
     pub fn encoding(&self) -> &ChunkEncoding {
         &self.encoding
+    }
+
+    /// How stored bytes are decoded, as text: equal texts make equal bytes of equal bytes.
+    pub(crate) fn decoding(&self) -> &Arc<str> {
+        // Codecs print all that they are made of.
+        self.decoding.get_or_init(|| format!("{:?}", self.encoding.chain()).into())
     }
 
     /// What absent chunks hold.

@@ -9,6 +9,7 @@
 //!
 //! [`explain_read`] and [`explain_write`] show what a request would do.
 
+mod cache;
 mod dims;
 mod encoding;
 mod error;
@@ -36,10 +37,11 @@ mod view;
 mod write;
 mod writer;
 
+pub use cache::ChunkCache;
 pub use dims::{Dims, MAX_RANK, Strides, c_strides, element_count};
 pub use encoding::ChunkEncoding;
 pub use error::ArrayError;
-pub use explain::{Explain, ExplainTask, explain_read, explain_write};
+pub use explain::{Explain, ExplainTask, explain_read, explain_read_cached, explain_write};
 pub use fill::FillValue;
 pub use grid::ChunkGrid;
 pub use layout::{ArrayLayout, ChunkLocator, Location};

@@ -1,13 +1,17 @@
 //! Reading: each task by its strategy.
 
+use crate::cache::Wanted;
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
 use crate::scratch::{Scratch, sized, with_ranges};
 use crate::strategy::{Rows, choose_read};
 use crate::strided::{self, Region};
 use crate::view::Bound;
-use crate::{ArrayError, ArrayLayout, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task};
+use crate::{
+    ArrayError, ArrayLayout, ChunkCache, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task,
+};
 use crate::{element_count, settings, swap};
-use hyperslab_store::{RangeRead, StoreError};
+use hyperslab_store::{RangeRead, Stamp, StoreError};
+use std::sync::Arc;
 
 /// Options of one read.
 #[derive(Clone, Copy, Default)]
@@ -20,6 +24,8 @@ pub struct ReadOptions<'a> {
     pub fortran: bool,
     /// Asked by the calling thread between chunks; `true` stops the read.
     pub interrupt: Option<Interrupt<'a>>,
+    /// Where decoded chunks are kept, and looked for first; `None`: nowhere.
+    pub cache: Option<&'a ChunkCache>,
 }
 
 /// Outputs of this size and more are looked at for absent chunks first, see [`mostly_absent`].
@@ -101,9 +107,11 @@ fn execute_all(
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
     let verify = options.verify.unwrap_or_else(settings::verify_checksums);
+    let cache = options.cache.filter(|_| !layout.encoding().chain().is_identity());
+    let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
     execute::run(layout, plan, bytes, execute::limit(options.threads), options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
-        let reader = Reader { layout, dst, strides: target.strides(), verify };
+        let reader = Reader { layout, dst, strides: target.strides(), verify, cache, keep };
         if !reader.read(scratch)? && !filled {
             // SAFETY: the target covers the selection, of which the task is a part.
             unsafe { strided::fill(&scratch.task.count, target.strides(), layout.fill().bytes(), dst) };
@@ -140,6 +148,10 @@ struct Reader<'a> {
     dst: *mut u8,
     strides: &'a [isize],
     verify: bool,
+    /// Where decoded chunks are looked for.
+    cache: Option<&'a ChunkCache>,
+    /// Where decoded chunks are kept.
+    keep: Option<&'a ChunkCache>,
 }
 
 impl Reader<'_> {
@@ -155,12 +167,34 @@ impl Reader<'_> {
             return Ok(false);
         }
         let (region, offset) = read_region(layout, &scratch.task, self.strides);
+        if let Some(cache) = self.cache
+            && let Some(chunk) = cache.get(&self.wanted(scratch, location)?)
+        {
+            self.scatter(chunk.as_slice(), &region, offset);
+            return Ok(true);
+        }
         match choose_read(layout.encoding(), &region) {
             Strategy::ReadInto => self.read_into(scratch, location, &region, offset),
             Strategy::ReadRows => self.read_rows(scratch, location, &region, offset),
-            Strategy::DecodeInto => self.decode_into(scratch, location),
-            _ => self.decode_scatter(scratch, location, &region, offset),
+            strategy => {
+                let (found, stamp) = fetch_stamped(layout, scratch, location, self.keep.is_some())?;
+                if !found {
+                    return Ok(false);
+                }
+                match stamp {
+                    Some(stamp) => self.decode_keep(scratch, location, stamp, &region, offset)?,
+                    None if strategy == Strategy::DecodeInto => self.decode_into(scratch)?,
+                    None => self.scatter(decoded(layout, scratch, self.verify)?, &region, offset),
+                }
+                Ok(true)
+            }
         }
+    }
+
+    /// What to look for in the cache.
+    fn wanted<'s>(&'s self, scratch: &'s Scratch, location: Location) -> Result<Wanted<'s>, ArrayError> {
+        let key = execute::key(self.layout, &scratch.task, &scratch.key)?;
+        Ok(Wanted::new(self.layout, key, location, self.verify))
     }
 
     /// The output as one run of `len` bytes: to be dereferenced only for a region of which [`Region::contiguous`] is `len`.
@@ -239,11 +273,8 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    fn decode_into(&self, scratch: &mut Scratch, location: Location) -> Result<bool, ArrayError> {
+    fn decode_into(&self, scratch: &mut Scratch) -> Result<(), ArrayError> {
         let encoding = self.layout.encoding();
-        if !fetch(self.layout, scratch, location)? {
-            return Ok(false);
-        }
         // SAFETY: decode-into is chosen only where the region is one run of a whole chunk; see above.
         let out = unsafe { &mut *self.run(encoding.decoded_size()) };
         encoding
@@ -251,23 +282,37 @@ impl Reader<'_> {
             .decode(&scratch.encoded, out, &mut scratch.codec, self.verify)
             .map_err(|source| codec_error(self.layout, &scratch.task, &scratch.key, source))?;
         swap::in_place(out, encoding.swap());
-        Ok(true)
+        Ok(())
     }
 
-    fn decode_scatter(
+    /// Decodes into memory of its own, for the cache, and copies from there.
+    fn decode_keep(
         &self,
         scratch: &mut Scratch,
         location: Location,
+        stamp: Stamp,
         region: &Region,
         offset: usize,
-    ) -> Result<bool, ArrayError> {
-        if !fetch(self.layout, scratch, location)? {
-            return Ok(false);
+    ) -> Result<(), ArrayError> {
+        let chain = self.layout.encoding().chain();
+        let len = chain.decoded_size();
+        let mut memory =
+            Memory::dirty(len).ok_or_else(|| memory_error(self.layout, "a decoded chunk", len as u64))?;
+        chain
+            .decode(&scratch.encoded, memory.as_mut_slice(), &mut scratch.codec, self.verify)
+            .map_err(|source| codec_error(self.layout, &scratch.task, &scratch.key, source))?;
+        self.scatter(memory.as_slice(), region, offset);
+        if let Some(cache) = self.keep {
+            cache.keep(&self.wanted(scratch, location)?, stamp, Arc::new(memory));
         }
-        let chunk = decoded(self.layout, scratch, self.verify)?;
+        Ok(())
+    }
+
+    /// Copies the task's part of a whole decoded chunk to the output.
+    fn scatter(&self, chunk: &[u8], region: &Region, offset: usize) {
+        debug_assert_eq!(chunk.len(), self.layout.encoding().decoded_size());
         // SAFETY: the target covers the task's elements; `chunk` is a whole decoded chunk, and the region lies within it.
         unsafe { strided::copy(region, self.dst, chunk.as_ptr().wrapping_add(offset)) };
-        Ok(true)
     }
 }
 
@@ -332,12 +377,28 @@ pub(crate) fn fetch(
     scratch: &mut Scratch,
     location: Location,
 ) -> Result<bool, ArrayError> {
+    Ok(fetch_stamped(layout, scratch, location, false)?.0)
+}
+
+/// As [`fetch`]; with `stamped`, also the stamp under which the bytes may be kept, if the store vouches for them.
+fn fetch_stamped(
+    layout: &ArrayLayout,
+    scratch: &mut Scratch,
+    location: Location,
+    stamped: bool,
+) -> Result<(bool, Option<Stamp>), ArrayError> {
     let limit = layout.encoding().chain().max_encoded();
     let key = execute::key(layout, &scratch.task, &scratch.key)?;
     let fail = |source| store_error(layout, &scratch.task, source);
     match location {
-        Location::Absent => Ok(false),
-        Location::Object => layout.store().read_all(key, &mut scratch.encoded, limit).map_err(fail),
+        Location::Absent => Ok((false, None)),
+        Location::Object if stamped => {
+            layout.store().read_all_stamped(key, &mut scratch.encoded, limit).map_err(fail)
+        }
+        Location::Object => {
+            let found = layout.store().read_all(key, &mut scratch.encoded, limit).map_err(fail)?;
+            Ok((found, None))
+        }
         Location::Range { offset, len } => {
             let len = usize::try_from(len).ok().filter(|len| *len <= limit).ok_or_else(|| {
                 fail(StoreError::TooLarge {
@@ -353,8 +414,12 @@ pub(crate) fn fetch(
                 .map_err(|_| memory_error(layout, "an encoded chunk", len as u64))?;
             scratch.encoded.resize(len, 0);
             let mut range = [RangeRead { offset, buf: &mut scratch.encoded }];
-            let found = layout.store().read_ranges(key, None, &mut range).map_err(fail)?;
-            found_or_missing(layout, &scratch.task, &scratch.key, found)
+            let (found, stamp) = if stamped {
+                layout.store().read_ranges_stamped(key, None, &mut range).map_err(fail)?
+            } else {
+                (layout.store().read_ranges(key, None, &mut range).map_err(fail)?, None)
+            };
+            Ok((found_or_missing(layout, &scratch.task, &scratch.key, found)?, stamp))
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | read-rows | no codec, but strided, or only a part is wanted | read only the wanted ranges: long rows straight into the output, short ones through scratch |
 //! | decode-into | all of the chunk is wanted, and it is one run of the output | decode straight into the output, swap bytes there |
 //! | decode-scatter | anything else | decode to scratch, then one pass: byte order, order of axes, strides |
+//! | cached | the chunk is kept in a cache, as it is in the store | one pass from there |
 //! | fill | the chunk is absent | nothing where the output is already zero and so is the fill; else fill |
 //! | write-from | a whole chunk, no codec, one run of the caller's memory | the caller's memory goes to the store |
 //! | gather | a whole chunk, otherwise | one pass into scratch, then encode |
@@ -29,6 +30,8 @@ pub enum Strategy {
     DecodeInto,
     /// Decode to scratch, then scatter into the output.
     DecodeScatter,
+    /// Scatter from a decoded chunk in a [`crate::ChunkCache`].
+    Cached,
     /// The chunk is absent: fill value.
     Fill,
     /// Write the caller's memory as it is.
@@ -50,6 +53,7 @@ impl fmt::Display for Strategy {
             Strategy::ReadRows => "read-rows",
             Strategy::DecodeInto => "decode-into",
             Strategy::DecodeScatter => "decode-scatter",
+            Strategy::Cached => "cached",
             Strategy::Fill => "fill",
             Strategy::WriteFrom => "write-from",
             Strategy::Gather => "gather",

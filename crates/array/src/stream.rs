@@ -438,7 +438,8 @@ impl Shared {
     fn read(&self, number: u64, interrupt: Option<Interrupt<'_>>) -> Result<Block, ArrayError> {
         let rows = self.block_rows(number);
         let bytes = (rows.end - rows.start).saturating_mul(self.row_bytes);
-        let options = ReadOptions { threads: self.threads, verify: self.verify, interrupt, fortran: false };
+        let options =
+            ReadOptions { threads: self.threads, verify: self.verify, interrupt, ..ReadOptions::default() };
         let select = |index: Index| {
             let mut indices = vec![Index::ALL; self.layout.shape().len()];
             indices[self.axis] = index;

@@ -1,5 +1,6 @@
 //! The base class of `hyperslab.Array`.
 
+use crate::cache::CacheBase;
 use crate::create;
 use crate::errors;
 use crate::explain;
@@ -8,7 +9,7 @@ use crate::output::{Reading, read_new, read_out, scalar_or_array};
 use crate::slot::{Slot, Stored};
 use crate::store::StoreHandle;
 use crate::values::{Writing, assign};
-use hyperslab::array::{Selection, element_count, explain_read, explain_write};
+use hyperslab::array::{ChunkCache, Selection, element_count, explain_read_cached, explain_write};
 use hyperslab::store::Store;
 use hyperslab::zarr::{Array, Format, Json, ZarrError};
 use numpy::PyArrayDescr;
@@ -52,6 +53,8 @@ pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
     write_empty_chunks: Option<bool>,
+    /// Where decoded chunks are kept.
+    cache: Option<Arc<ChunkCache>>,
     /// NumPy's description of the element type: made once. (A resize does not change it.)
     dtype: RwLock<Option<Py<PyArrayDescr>>>,
 }
@@ -92,9 +95,21 @@ impl ArrayBase {
 #[pymethods]
 impl ArrayBase {
     #[new]
-    #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None))]
-    fn new(handle: &ArrayHandle, read_only: bool, write_empty_chunks: Option<bool>) -> Self {
-        ArrayBase { slot: handle.slot.clone(), read_only, write_empty_chunks, dtype: RwLock::new(None) }
+    #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None, cache=None))]
+    fn new(
+        handle: &ArrayHandle,
+        read_only: bool,
+        write_empty_chunks: Option<bool>,
+        cache: Option<&CacheBase>,
+    ) -> Self {
+        let cache = cache.map(|cache| cache.cache.clone());
+        ArrayBase {
+            slot: handle.slot.clone(),
+            read_only,
+            write_empty_chunks,
+            cache,
+            dtype: RwLock::new(None),
+        }
     }
 
     /// What shares this array's state.
@@ -260,7 +275,7 @@ impl ArrayBase {
                 if write {
                     explain_write(array.layout(), &selection, tasks)
                 } else {
-                    explain_read(array.layout(), &selection, tasks)
+                    explain_read_cached(array.layout(), &selection, tasks, self.cache.as_deref())
                 }
             })
             .map_err(|error| errors::array(py, &error))?;
@@ -314,7 +329,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let dtype = self.descr(py, &array)?;
         let selection = self.select(&array, selection)?;
-        let reading = Reading { threads, verify };
+        let reading = Reading { threads, verify, cache: self.cache.as_deref() };
         match out {
             None => Ok(read_new(array.layout(), &dtype, &selection, reading)?.into_any()),
             Some(out) => {
@@ -380,7 +395,8 @@ impl ArrayBase {
         let array = self.array(py)?;
         let dtype = self.descr(py, &array)?;
         let selection = self.select(&array, Some(selection))?;
-        scalar_or_array(array.layout(), read_new(array.layout(), &dtype, &selection, Reading::default())?)
+        let reading = Reading { cache: self.cache.as_deref(), ..Reading::default() };
+        scalar_or_array(array.layout(), read_new(array.layout(), &dtype, &selection, reading)?)
     }
 
     fn __setitem__(

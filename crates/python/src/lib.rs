@@ -4,6 +4,7 @@
 //! Python. The GIL is released around every call that works or waits.
 
 mod array;
+mod cache;
 mod copy;
 mod create;
 mod engine;
@@ -28,6 +29,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::array::{ArrayBase, ArrayHandle};
+    #[pymodule_export]
+    use crate::cache::CacheBase;
     #[pymodule_export]
     use crate::copy::copy;
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use crate::engine;
 use crate::errors;
-use hyperslab::array::{ArrayLayout, Memory, ReadOptions, Selection, Target, read, read_into};
+use hyperslab::array::{ArrayLayout, ChunkCache, Memory, ReadOptions, Selection, Target, read, read_into};
 use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, get_type_object, npy_intp};
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
@@ -19,14 +19,24 @@ struct Owner(#[allow(dead_code, reason = "held for its destructor")] Memory);
 
 /// Options of a read that Python can give.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Reading {
+pub(crate) struct Reading<'c> {
     pub(crate) threads: Option<usize>,
     pub(crate) verify: Option<bool>,
+    pub(crate) cache: Option<&'c ChunkCache>,
 }
 
-impl Reading {
-    fn options<'a>(self, interrupt: &'a dyn Fn() -> bool) -> ReadOptions<'a> {
-        ReadOptions { threads: self.threads, verify: self.verify, fortran: false, interrupt: Some(interrupt) }
+impl<'c> Reading<'c> {
+    fn options<'a>(self, interrupt: &'a dyn Fn() -> bool) -> ReadOptions<'a>
+    where
+        'c: 'a,
+    {
+        ReadOptions {
+            threads: self.threads,
+            verify: self.verify,
+            interrupt: Some(interrupt),
+            fortran: false,
+            cache: self.cache,
+        }
     }
 }
 
@@ -35,7 +45,7 @@ pub(crate) fn read_new<'py>(
     layout: &ArrayLayout,
     dtype: &Bound<'py, PyArrayDescr>,
     selection: &Selection,
-    reading: Reading,
+    reading: Reading<'_>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let memory = engine::run(dtype.py(), |stop| read(layout, selection, reading.options(stop)))?;
     over(memory, dtype, selection)
@@ -108,7 +118,7 @@ pub(crate) fn read_out(
     dtype: &Bound<'_, PyArrayDescr>,
     selection: &Selection,
     out: &Bound<'_, PyAny>,
-    reading: Reading,
+    reading: Reading<'_>,
 ) -> PyResult<()> {
     let py = dtype.py();
     let array = as_array(out)?;

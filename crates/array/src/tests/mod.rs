@@ -1,5 +1,6 @@
 //! The engine against the definition: element by element, on generated arrays.
 
+mod cached;
 mod counts;
 mod failures;
 mod generated;
