@@ -5,7 +5,7 @@ use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
 use hyperslab_store::{LocalOptions, LocalStore, StoreError};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 struct Counting;
@@ -59,6 +59,9 @@ fn layout(root: &std::path::Path, order: &[usize], codecs: Vec<Arc<dyn Codec>>) 
         .unwrap()
 }
 
+/// Held by each test: one must not count what another allocates.
+static COUNTING: Mutex<()> = Mutex::new(());
+
 /// Allocations of `work`, at best of several runs: other threads of the test harness may allocate too.
 fn count(work: &mut dyn FnMut()) -> u64 {
     (0..3)
@@ -73,6 +76,7 @@ fn count(work: &mut dyn FnMut()) -> u64 {
 
 #[test]
 fn chunks_allocate_nothing() {
+    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let values: Vec<u8> = (0..128 * 128 * 4).map(|i| (i / 64) as u8 | 1).collect();
     let zstd = || Arc::new(Zstd { level: 1, checksum: false }) as Arc<dyn Codec>;
     let gzip = || Arc::new(Gzip { level: 1 }) as Arc<dyn Codec>;
@@ -117,4 +121,30 @@ fn chunks_allocate_nothing() {
             assert_eq!(reads[1], reads[0], "{name}: allocations for reading 64 and 16 chunks");
         }
     }
+}
+
+#[test]
+fn cached_chunks_allocate_nothing() {
+    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let layout = layout(folder.path(), &[], vec![Arc::new(Zstd { level: 1, checksum: false })]);
+    let all = Selection::new("t", layout.shape(), &[]).unwrap();
+    write(&layout, &all, &Source::repeat(&[1, 2, 3, 4], &all.shape()), WriteOptions::default()).unwrap();
+    // Files that have just been changed are not kept.
+    std::thread::sleep(std::time::Duration::from_millis(2200));
+    let cache = ChunkCache::new(64 << 20);
+    let options = ReadOptions { threads: Some(1), cache: Some(&cache), ..ReadOptions::default() };
+    let part = |n| Selection::new("t", layout.shape(), &[Index::range(0, n), Index::range(0, n)]).unwrap();
+    let [few, many] = [60, 120].map(|n| {
+        let mut memory = vec![0; (n * n * 4) as usize];
+        let shape = [n as u64, n as u64];
+        let mut target = Target::dense(&mut memory, &shape, 4).unwrap();
+        let selection = part(n);
+        read_into(&layout, &selection, &mut target, options).unwrap();
+        let count = count(&mut || read_into(&layout, &selection, &mut target, options).unwrap());
+        assert!(memory.as_chunks::<4>().0.iter().all(|element| *element == [1, 2, 3, 4]));
+        count
+    });
+    assert_eq!(many, few, "allocations for reading 64 and 16 chunks");
+    assert_eq!(cache.hits_and_misses(), (3 * 16 + 16 + 3 * 64, 64));
 }

@@ -3,8 +3,8 @@
 use crate::element::swap_bytes;
 use crate::{Element, Error, Format, Info, Json, store_at};
 use hyperslab_array::{
-    self as engine, ArrayError, ArrayLayout, Explain, Index, Memory, ReadOptions, Selection, Source, Target,
-    WriteOptions,
+    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
+    Source, Target, WriteOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_store::Store;
@@ -137,6 +137,16 @@ impl Array {
     /// What reading a selection would do, and for the first `list` chunks, one by one.
     pub fn explain_read(&self, selection: &Selection, list: usize) -> Result<Explain, Error> {
         Ok(engine::explain_read(self.layout(), selection, list)?)
+    }
+
+    /// As [`Array::explain_read`], with what is kept in a cache now.
+    pub fn explain_read_cached(
+        &self,
+        selection: &Selection,
+        list: usize,
+        cache: &ChunkCache,
+    ) -> Result<Explain, Error> {
+        Ok(engine::explain_read_cached(self.layout(), selection, list, Some(cache))?)
     }
 
     /// What writing a selection would do, and for the first `list` chunks, one by one.

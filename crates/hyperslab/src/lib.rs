@@ -57,7 +57,7 @@ pub use location::{local_path, store_at};
 pub use node::{Node, open, open_node};
 
 pub use hyperslab_array::{
-    Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Selection, Source, Strategy, Target,
+    ChunkCache, Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Selection, Source, Strategy, Target,
     WriteOptions, settings,
 };
 pub use hyperslab_codec::{ByteOrder, DataType, Kind};

@@ -2,9 +2,10 @@
 
 /// Which contents an object had when the stamp was taken.
 ///
-/// A stamp that came with bytes ([`Store::read_all_stamped`](crate::Store::read_all_stamped)) is a promise: whatever object of
-/// whatever store of this process has an equal stamp later ([`Store::stamp`](crate::Store::stamp)) holds the same bytes then. So bytes kept under it
-/// may be used again, under whichever key they are asked for. Two stamps that did not come with bytes promise nothing.
+/// A stamp that came with bytes ([`Store::read_all_stamped`](crate::Store::read_all_stamped)) is a promise:
+/// whatever object of whatever store of this process has an equal stamp later
+/// ([`Store::stamp`](crate::Store::stamp)) holds the same bytes then. So bytes kept under it may be used
+/// again, under whichever key they are asked for. Two stamps that did not come with bytes promise nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp([u64; 7]);
 

@@ -6,27 +6,31 @@
 //!
 //! By itself that proves little: file systems take times from a clock that ticks every few milliseconds
 //! (some keep whole seconds). Two writes of equal length between two ticks leave equal stamps. So do two
-//! replacements by rename: the second temporary file may get the inode that the first replacement freed. Who read the
-//! first contents and kept them under that stamp would never notice the second. (Version control has the same problem with its
-//! index, and the same answer.) A stamp vouches for bytes only if it was **settled** when they were read:
+//! replacements by rename: the second temporary file may get the inode that the first replacement freed.
+//! Who read the first contents and kept them under that stamp would never notice the second. (Version
+//! control has the same problem with its index, and the same answer.) A stamp vouches for bytes only if it
+//! was **settled** when they were read:
 //!
-//! 1. The file is open. Its stamp is taken, and then the clock is read: at that time the last change was longer than
-//!    [`SETTLED`] ago.
+//! 1. The file is open. Its stamp is taken, and then the clock is read: at that time the last change was
+//!    longer than [`SETTLED`] ago.
 //! 2. The bytes are read, from that open file: a path may lead elsewhere meanwhile, and back.
 //! 3. The stamp of the open file is taken again, and is the same.
 //!
-//! Every change after step 1 gets a time of change later than the one in the stamp, as clocks tick more often
-//! than every [`SETTLED`]. One during step 2 is seen in step 3; one after step 3 gives the file a stamp that no
-//! settled one equals, and another file of the same inode number was made, and so changed, after this one.
+//! Every change after step 1 gets a time of change later than the one in the stamp, as clocks tick more
+//! often than every [`SETTLED`]. One during step 2 is seen in step 3; one after step 3 gives the file a
+//! stamp that no settled one equals, and another file of the same inode number was made, and so changed,
+//! after this one.
 //!
-//! [`SETTLED`] is far longer than a tick for a second reason. A write in place sets the times first and moves the bytes then.
-//! Who reads in between gets a mixture (that is so with every reader, and why this store renames) under
-//! the final stamp. The mixture would be kept only if moving the bytes of one call took longer than [`SETTLED`].
+//! [`SETTLED`] is far longer than a tick for a second reason. A write in place sets the times first and
+//! moves the bytes then. Who reads in between gets a mixture (that is so with every reader, and why this
+//! store renames) under the final stamp. The mixture would be kept only if moving the bytes of one call
+//! took longer than [`SETTLED`].
 //!
-//! What no stamp shows: stores to a shared memory mapping of the file, of which the kernel notes only the first on
-//! each page until it has written the page back; and a clock that is set back to the very nanosecond of the last change.
-//! File systems for which the kernel keeps attributes for a while (network, FUSE) would answer with an old stamp
-//! after a change elsewhere: there nothing is vouched for, see [`keeps_attributes`].
+//! What no stamp shows: stores to a shared memory mapping of the file, of which the kernel notes only the
+//! first on each page until it has written the page back; and a clock that is set back to the very
+//! nanosecond of the last change. File systems for which the kernel keeps attributes for a while (network,
+//! FUSE) would answer with an old stamp after a change elsewhere: there nothing is vouched for, see
+//! [`keeps_attributes`].
 
 use super::{LocalStore, PathBytes};
 use crate::{Key, Operation, Stamp, StoreError};
@@ -35,7 +39,8 @@ use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, SystemTime};
 
-/// How long ago the last change must be before a stamp vouches for bytes. Longer than any clock's tick (FAT: two seconds).
+/// How long ago the last change must be before a stamp vouches for bytes. Longer than any clock's tick
+/// (FAT: two seconds).
 const SETTLED: Duration = Duration::from_millis(2_100);
 
 impl LocalStore {
@@ -86,8 +91,8 @@ fn is_settled(found: &Stat, now: SystemTime) -> bool {
     changed.and_then(|changed| now.duration_since(changed).ok()).is_some_and(|age| age > SETTLED)
 }
 
-/// Whether the file system may answer `stat` from memory although the file has changed: those of the network, and FUSE.
-/// Cluster file systems that keep clients coherent (Lustre, GPFS) do not.
+/// Whether the file system may answer `stat` from memory although the file has changed: those of the
+/// network, and FUSE. Cluster file systems that keep clients coherent (Lustre, GPFS) do not.
 #[cfg(target_os = "linux")]
 fn keeps_attributes(file: BorrowedFd<'_>) -> bool {
     // <linux/magic.h>: NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, AFS (kafs), Ceph, Coda.
