@@ -5,8 +5,8 @@ use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
 use hyperslab_store::{LocalOptions, LocalStore, StoreError};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 struct Counting;
 
@@ -60,7 +60,7 @@ fn layout(root: &std::path::Path, order: &[usize], codecs: Vec<Arc<dyn Codec>>) 
 }
 
 /// Held by each test: one must not count what another allocates.
-static COUNTING: Mutex<()> = Mutex::new(());
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Allocations of `work`, at best of several runs: other threads of the test harness may allocate too.
 fn count(work: &mut dyn FnMut()) -> u64 {
@@ -76,7 +76,7 @@ fn count(work: &mut dyn FnMut()) -> u64 {
 
 #[test]
 fn chunks_allocate_nothing() {
-    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let values: Vec<u8> = (0..128 * 128 * 4).map(|i| (i / 64) as u8 | 1).collect();
     let zstd = || Arc::new(Zstd { level: 1, checksum: false }) as Arc<dyn Codec>;
     let gzip = || Arc::new(Gzip { level: 1 }) as Arc<dyn Codec>;
@@ -125,7 +125,7 @@ fn chunks_allocate_nothing() {
 
 #[test]
 fn cached_chunks_allocate_nothing() {
-    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let layout = layout(folder.path(), &[], vec![Arc::new(Zstd { level: 1, checksum: false })]);
     let all = Selection::new("t", layout.shape(), &[]).unwrap();
