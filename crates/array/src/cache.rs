@@ -231,7 +231,8 @@ impl Kept {
         let chunk = self.slots.get_mut(*self.places.get(&wanted.place)?)?.as_mut()?;
         let same = Arc::ptr_eq(&chunk.decoding, wanted.layout.decoding())
             || chunk.decoding == *wanted.layout.decoding();
-        same.then_some(chunk)
+        // Equal decodings make equal sizes; what is copied from must not depend on how codecs print themselves.
+        (same && chunk.memory.len() == wanted.layout.encoding().decoded_size()).then_some(chunk)
     }
 
     /// What is kept at a place, counted as found and used; or counted as missed.

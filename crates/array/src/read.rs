@@ -181,8 +181,12 @@ impl Reader<'_> {
                 if !found {
                     return Ok(false);
                 }
-                match stamp {
-                    Some(stamp) => self.decode_keep(scratch, location, stamp, &region, offset)?,
+                // Where there is no memory to keep the chunk in, it is read as without a cache.
+                let kept = stamp.zip(stamp.and_then(|_| Memory::dirty(layout.encoding().decoded_size())));
+                match kept {
+                    Some((stamp, memory)) => {
+                        self.decode_keep(scratch, location, stamp, memory, &region, offset)?
+                    }
                     None if strategy == Strategy::DecodeInto => self.decode_into(scratch)?,
                     None => self.scatter(decoded(layout, scratch, self.verify)?, &region, offset),
                 }
@@ -285,20 +289,19 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Decodes into memory of its own, for the cache, and copies from there.
+    /// Decodes into memory of the chunk's own, for the cache, and copies from there.
     fn decode_keep(
         &self,
         scratch: &mut Scratch,
         location: Location,
         stamp: Stamp,
+        mut memory: Memory,
         region: &Region,
         offset: usize,
     ) -> Result<(), ArrayError> {
-        let chain = self.layout.encoding().chain();
-        let len = chain.decoded_size();
-        let mut memory =
-            Memory::dirty(len).ok_or_else(|| memory_error(self.layout, "a decoded chunk", len as u64))?;
-        chain
+        self.layout
+            .encoding()
+            .chain()
             .decode(&scratch.encoded, memory.as_mut_slice(), &mut scratch.codec, self.verify)
             .map_err(|source| codec_error(self.layout, &scratch.task, &scratch.key, source))?;
         self.scatter(memory.as_slice(), region, offset);

@@ -54,7 +54,8 @@ pub enum Reach {
 
 /// A bytes-to-bytes codec (compressor, checksum, shuffle).
 ///
-/// Implementations keep no state between calls; contexts and buffers that are worth reusing live in [`Scratch`].
+/// Implementations keep no state between calls; contexts and buffers that are worth reusing live in [`Scratch`]. `Debug` prints all that
+/// decoding depends on: codecs that print alike make the same of the same bytes.
 pub trait Codec: Debug + Send + Sync {
     /// The name in messages and in `explain`: `"zstd"`.
     fn name(&self) -> &'static str;
