@@ -76,13 +76,15 @@ test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as the
 	$(STEP) 'Package: contents of wheel and sdist' \
 	    "$$venv/bin/python" scripts/check_package.py build/wheel/*.whl build/sdist/*.tar.gz; \
 	$(STEP) 'Package: sdist installs from source' scripts/try-sdist.sh "$$venv/bin/python" build/sdist/*.tar.gz
-	@$(with_rust) $(STEP) 'Package: crates' $(CARGO) package $(CARGO_FLAGS) --workspace --exclude hyperslab-python --allow-dirty --quiet
+	@$(with_rust) $(STEP) 'Package: crates' $(CARGO) package $(CARGO_FLAGS) --workspace --exclude hyperslab-python --exclude hyperslab-limit --allow-dirty --quiet
 
 ##@ Work
 
-bench: $(WHEEL_STAMP) ## Measure against other libraries and the machine (ROW="scan-zstd", QUICK=1)
-	@$(with_wheel) "$$venv/bin/python" benches/run.py \
-	    $(foreach row,$(ROW),--row $(row)) $(if $(QUICK),--quick) --json build/bench/results.json
+bench: $(WHEEL_STAMP) ## Measure against other libraries and the machine (ROW="scan-zstd", QUICK=1, DOCS=1)
+	@$(with_rust) $(STEP) 'Building the plain loops' $(CARGO) build $(CARGO_FLAGS) --release --quiet --package hyperslab-limit
+	@set -e; venv=$$(scripts/venv.sh bench build/wheel/*.whl); \
+	"$$venv/bin/python" benches/run.py $(foreach row,$(ROW),--row $(row)) $(if $(QUICK),--quick) $(BENCH); \
+	$(if $(DOCS),"$$venv/bin/python" scripts/update_performance.py --bench build/bench/results.json)
 
 wheel: $(WHEEL_STAMP) ## Build the wheel and the sdist into dist/
 	@$(with_tools) mkdir -p dist; rm -f dist/hyperslab-*; \
@@ -99,6 +101,7 @@ fmt: ## Format everything
 lock: ## Pin the newest development dependencies anew (requirements/)
 	@"$$(scripts/find-python.sh newest)" scripts/lock.py newest > build/lock && mv build/lock requirements/py312.txt
 	@"$$(scripts/find-python.sh oldest)" scripts/lock.py oldest > build/lock && mv build/lock requirements/py311.txt
+	@"$$(scripts/find-python.sh newest)" scripts/lock.py bench > build/lock && mv build/lock requirements/bench.txt
 
 clean: ## Remove everything that was built, downloaded environments included
 	rm -rf build dist target .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,14 +1,13 @@
-"""What the measurements share: the data, the contenders, the clock, the tables."""
+"""What the measurements share: the data, plain file I/O, the clock, the tables."""
 
 from __future__ import annotations
 
 import gc
-import os
 import random
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,214 +70,6 @@ def same_bits(left: Any, right: Any) -> bool:
         whole = f"V{left.dtype.itemsize}" if left.dtype.itemsize > 8 else f"u{left.dtype.itemsize}"
         left, right = np.ascontiguousarray(left).view(whole), np.ascontiguousarray(right).view(whole)
     return bool(np.array_equal(left, right))
-
-
-# ---------------------------------------------------------------------------------------- contenders
-
-
-@dataclass
-class Contender:
-    """One way to read and write a Zarr array."""
-
-    name: str
-    open: Callable[[Path], Any]
-    create: Callable[[Path, Spec], Any]
-    read: Callable[[Any, Any], Array]
-    write: Callable[[Any, Any, Array], None]
-
-
-@dataclass
-class Spec:
-    """The array that a measurement makes."""
-
-    shape: tuple[int, ...]
-    chunks: tuple[int, ...]
-    dtype: str = "f4"
-    zarr_format: int = 3
-    # None (plain), or one of the keys of `Spec.codecs`.
-    codec: str | None = None
-    fill_value: float = 0
-
-    def v3_codecs(self) -> list[dict[str, Any]]:
-        """The codec chain as Zarr v3 writes it."""
-        bytes_codec = {"name": "bytes", "configuration": {"endian": "little"}}
-        compressors: dict[str | None, list[dict[str, Any]]] = {
-            None: [],
-            "zstd": [{"name": "zstd", "configuration": {"level": 3, "checksum": False}}],
-            "gzip": [{"name": "gzip", "configuration": {"level": 5}}],
-            "blosc": [
-                {
-                    "name": "blosc",
-                    "configuration": {
-                        "cname": "lz4",
-                        "clevel": 5,
-                        "shuffle": "shuffle",
-                        "typesize": np.dtype(self.dtype).itemsize,
-                        "blocksize": 0,
-                    },
-                }
-            ],
-        }
-        return [bytes_codec, *compressors[self.codec]]
-
-    def create_arguments(self) -> dict[str, Any]:
-        """The arguments of `create_array`, the same for zarr-python and hyperslab."""
-        compressors = self.v3_codecs()[1:]
-        if self.zarr_format == 2 and compressors:
-            raise ValueError("the measurements make compressed arrays as Zarr v3 only")
-        return {
-            "shape": self.shape,
-            "chunks": self.chunks,
-            "dtype": self.dtype,
-            "zarr_format": self.zarr_format,
-            "compressors": compressors or None,
-            "filters": None,
-            "fill_value": self.fill_value,
-        }
-
-
-def item(array: Any, selection: Any) -> Array:
-    """`array[selection]` as a NumPy array."""
-    return np.asarray(array[selection])
-
-
-def set_item(array: Any, selection: Any, values: Array) -> None:
-    """`array[selection] = values`."""
-    array[selection] = values
-
-
-def hyperslab() -> Contender:
-    """This library."""
-    import hyperslab as hs
-
-    return Contender(
-        "hyperslab",
-        open=lambda path: hs.open_array(path, mode="r+"),
-        create=lambda path, spec: hs.create_array(path, **spec.create_arguments()),
-        read=item,
-        write=set_item,
-    )
-
-
-def zarr_python(name: str, pipeline: str) -> Contender:
-    """zarr-python with a codec pipeline: its default, its faster one, or that of the Rust crate zarrs.
-
-    An array keeps the pipeline that it was opened with.
-    """
-    import zarr
-
-    setting = {"codec_pipeline.path": pipeline}
-    module, _, attribute = pipeline.rpartition(".")
-    getattr(__import__(module, fromlist=[attribute]), attribute)
-
-    def open_(path: Path) -> Any:
-        with zarr.config.set(setting):
-            return zarr.open_array(path, mode="r+")
-
-    def create(path: Path, spec: Spec) -> Any:
-        with zarr.config.set(setting):
-            return zarr.create_array(path, **spec.create_arguments())
-
-    return Contender(name, open_, create, read=item, write=set_item)
-
-
-def tensorstore() -> Contender:
-    """TensorStore, which by default waits for the disk after each write; nobody else here does."""
-    import tensorstore as ts
-
-    context = ts.Context({"file_io_sync": False})
-
-    def kvstore(path: Path, zarr_format: int) -> dict[str, Any]:
-        driver = "zarr" if zarr_format == 2 else "zarr3"
-        return {"driver": driver, "kvstore": {"driver": "file", "path": str(path)}}
-
-    def create(path: Path, spec: Spec) -> Any:
-        if spec.zarr_format == 2:
-            metadata: dict[str, Any] = {
-                "shape": spec.shape,
-                "chunks": spec.chunks,
-                "dtype": np.dtype(spec.dtype).str,
-                "compressor": None,
-                "fill_value": spec.fill_value,
-            }
-        else:
-            metadata = {
-                "shape": spec.shape,
-                "data_type": np.dtype(spec.dtype).name,
-                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": spec.chunks}},
-                "codecs": spec.v3_codecs(),
-                "fill_value": spec.fill_value,
-            }
-        return ts.open(
-            {**kvstore(path, spec.zarr_format), "metadata": metadata}, context=context, create=True
-        ).result()
-
-    def open_(path: Path) -> Any:
-        zarr_format = 3 if (path / "zarr.json").exists() else 2
-        return ts.open(kvstore(path, zarr_format), context=context, open=True).result()
-
-    def write(array: Any, selection: Any, values: Array) -> None:
-        array[selection].write(values).result()
-
-    return Contender(
-        "tensorstore",
-        open_,
-        create,
-        read=lambda array, selection: array[selection].read().result(),
-        write=write,
-    )
-
-
-def zarrista() -> Contender:
-    """zarrista: a binding of the Rust crate zarrs. Its slices have no steps."""
-    import zarrista
-    from zarrista.store import FilesystemStore
-
-    def create(path: Path, spec: Spec) -> Any:
-        # Only the measured part is zarrista's; what it opens is made by zarr-python.
-        zarr_python("", BATCHED).create(path, spec)
-        return open_(path)
-
-    def open_(path: Path) -> Any:
-        return zarrista.Array.open(FilesystemStore(path))
-
-    # An integer does not drop its axis there.
-    def read(array: Any, selection: Any) -> Array:
-        values = item(array, selection)
-        return values[0] if isinstance(selection, int) else values
-
-    def write(array: Any, selection: Any, values: Array) -> None:
-        if isinstance(selection, int):
-            selection, values = slice(selection, selection + 1), values.reshape(1, *values.shape)
-        array[selection] = values
-
-    return Contender("zarrista", open_, create, read=read, write=write)
-
-
-BATCHED = "zarr.core.codec_pipeline.BatchedCodecPipeline"
-FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
-
-CONTENDERS: dict[str, Callable[[], Contender]] = {
-    "hyperslab": hyperslab,
-    "zarr": lambda: zarr_python("zarr", BATCHED),
-    "fused": lambda: zarr_python("fused", FUSED),
-    "zarrs": lambda: zarr_python("zarrs", "zarrs.ZarrsCodecPipeline"),
-    "zarrista": zarrista,
-    "tensorstore": tensorstore,
-}
-
-
-def contenders(names: Iterable[str]) -> list[Contender]:
-    """Those of the named contenders that are installed."""
-    found = []
-    for name in names:
-        try:
-            found.append(CONTENDERS[name]())
-        except (ImportError, AttributeError):
-            # Not every Python has every peer: the fused pipeline needs a zarr-python that needs Python 3.12.
-            if name == "hyperslab":
-                raise
-    return found
 
 
 # ----------------------------------------------------------------------------------------- plain I/O
@@ -392,15 +183,3 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, markdown: boo
     else:
         rule = " " + "-" * (sum(widths) + 2 * (len(widths) - 1))
     return "\n".join([text[0], rule, *text[1:]])
-
-
-def machine() -> str:
-    """One line about where the numbers were taken."""
-    model = "unknown CPU"
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
-    return f"{os.cpu_count()} × {model}, {os.uname().sysname} {os.uname().release}"

@@ -25,9 +25,12 @@ from typing import Any
 
 import common
 import hyperslab as hs
+import machine
 import numpy as np
 import zarr
-from common import Array, Contender, Spec, Timing, bytes_text, same_bits, seconds_text
+from common import Array, Timing, bytes_text, same_bits, seconds_text
+from contenders import Contender, Spec
+from contenders import contenders as contenders_named
 from numcodecs import Zstd
 
 ROOT = Path(__file__).parent.parent
@@ -45,7 +48,7 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
 
     print(f"hyperslab {hs.__version__}, zarr-python {zarr.__version__}, Python {platform.python_version()}")
-    print(common.machine())
+    print(machine.one_line())
     need = 4 * int(np.prod(shape)) * 4
     print(f"Data: {directory} (up to {bytes_text(need)} of disk; remove it when you like)")
 
@@ -273,7 +276,7 @@ class Work:
 
 def measure(directory: Path, source: Path, copy: Path, steps: list[Array], rounds: int) -> None:
     """Times reading and writing, contender after contender within each round, and prints the table."""
-    ours, theirs, *fused = common.contenders(["hyperslab", "zarr", "fused"])
+    ours, theirs, *fused = contenders_named(["hyperslab", "zarr", "fused"])
     contenders = [ours, theirs, *fused]
     shape = (len(steps), *steps[0].shape)
     pool = ThreadPoolExecutor(os.cpu_count())

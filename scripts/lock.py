@@ -4,6 +4,9 @@ Each file is what pip resolves in a fresh virtual environment of the Python that
 
     python3.13 scripts/lock.py newest > requirements/py312.txt
     python3.11 scripts/lock.py oldest > requirements/py311.txt
+    python3.13 scripts/lock.py bench > requirements/bench.txt
+
+The last goes on top of the first: it holds what that does not, and fits to it.
 """
 
 import os
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+BASE = ROOT / "requirements" / "py312.txt"
 HEADER = """\
 # {purpose}
 # Written by scripts/lock.py on Python 3.{minor} from the dependency groups in pyproject.toml; do not edit.
@@ -23,6 +27,7 @@ HEADER = """\
 PURPOSE = {
     "newest": "Pinned development dependencies for CPython 3.12 and newer.",
     "oldest": "Pinned development dependencies for CPython 3.11, with the oldest NumPy that is supported.",
+    "bench": "Pinned dependencies of the measurements alone, for CPython 3.12 and newer with py312.txt.",
 }
 
 
@@ -42,13 +47,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         venv.create(directory, with_pip=True)
         pip = [f"{directory}/bin/python", "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", *wanted], check=True, stdout=sys.stderr, env=os.environ)
+        constraint = ["--constraint", str(BASE)] if group == "bench" else []
+        install = [*pip, "install", "--quiet", *constraint, *wanted]
+        subprocess.run(install, check=True, stdout=sys.stderr, env=os.environ)
         frozen = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True).stdout
     # `name @ file:///...` would name a path of this machine.
     if "@" in frozen:
         sys.exit(f"not installed from a package index:\n{frozen}")
     # Fresh environments of Python 3.11 bring their own setuptools; it is not a dependency.
     pins = [line for line in frozen.splitlines() if not line.startswith(("pip==", "setuptools=="))]
+    if group == "bench":
+        pins = [pin for pin in pins if pin not in BASE.read_text().splitlines()]
     print(HEADER.format(purpose=PURPOSE[group], minor=sys.version_info.minor) + "\n".join(pins))
 
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Makes a virtual environment ready and prints its path: venv.sh newest|oldest [WHEEL]
+# Makes a virtual environment ready and prints its path: venv.sh newest|oldest|bench [WHEEL]
 #
+# `bench` is the environment of the newest Python with what only the measurements need.
 # The pinned requirements, and the wheel where one is given, are installed only when they differ from what
 # the environment's stamps say is already there, so that a second run costs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-which=${1:?usage: venv.sh newest|oldest [WHEEL]}
+which=${1:?usage: venv.sh newest|oldest|bench [WHEEL]}
 wheel=${2:-}
 
-python=$(scripts/find-python.sh "$which")
+python=$(scripts/find-python.sh "${which/bench/newest}")
 minor=$("$python" -c 'import sys; print(sys.version_info.minor)')
 venv=.venv-3.$minor
 if ((minor == 11)); then lock=requirements/py311.txt; else lock=requirements/py312.txt; fi
@@ -24,11 +25,14 @@ if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
     "$python" -m venv "$venv"
 fi
 
-if ! cmp -s "$lock" "$venv/.requirements"; then
-    say "installing $lock into $venv"
-    "$venv/bin/python" -m pip install --quiet --requirement "$lock" >&2
-    cp "$lock" "$venv/.requirements"
-fi
+install() { # LOCK STAMP
+    cmp -s "$1" "$venv/$2" && return
+    say "installing $1 into $venv"
+    "$venv/bin/python" -m pip install --quiet --requirement "$1" >&2
+    cp "$1" "$venv/$2"
+}
+install "$lock" .requirements
+if [[ $which == bench ]]; then install requirements/bench.txt .requirements-bench; fi
 
 if [[ -n $wheel ]]; then
     sum=$(cksum <"$wheel")

@@ -1,0 +1,340 @@
+"""The contenders: one way each to create, open, read and write a Zarr array."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import Array
+
+
+class Cannot(Exception):
+    """Why a contender does not do a row."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The array that a measurement makes."""
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: str = "f4"
+    zarr_format: int = 3
+    # None (plain), or one of the keys of CODECS.
+    codec: str | None = None
+    fill_value: float = 0
+    # Whether chunks are stored in Fortran order: a field of v2 metadata, a codec of v3.
+    fortran: bool = False
+    # Whether elements are stored with their most significant byte first.
+    big_endian: bool = False
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a decoded chunk."""
+        return int(np.prod(self.chunks)) * self.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return int(np.prod(self.shape)) * self.itemsize
+
+    def compressors(self) -> list[dict[str, Any]]:
+        """The compressors as metadata of the array's format writes them."""
+        if self.codec is None:
+            return []
+        v2, v3 = CODECS[self.codec]
+        if self.zarr_format == 2:
+            return [v2]
+        if self.codec == "blosc":
+            v3 = v3 | {"configuration": v3["configuration"] | {"typesize": self.itemsize}}
+        return [v3]
+
+    def transpose(self) -> list[dict[str, Any]]:
+        """The codec that a v3 array in Fortran order begins with."""
+        if not (self.fortran and self.zarr_format == 3):
+            return []
+        return [{"name": "transpose", "configuration": {"order": list(range(len(self.shape)))[::-1]}}]
+
+    def serializer(self) -> dict[str, Any]:
+        """The codec in the middle of the chain of a v3 array."""
+        if self.itemsize == 1:
+            return {"name": "bytes"}
+        return {"name": "bytes", "configuration": {"endian": "big" if self.big_endian else "little"}}
+
+    def stored_dtype(self) -> str:
+        """The element type with its byte order, as v2 metadata writes it."""
+        return np.dtype(self.dtype).newbyteorder(">" if self.big_endian else "<").str
+
+    def create_arguments(self) -> dict[str, Any]:
+        """The arguments of `create_array`, the same for zarr-python and hyperslab."""
+        arguments: dict[str, Any] = {
+            "shape": self.shape,
+            "chunks": self.chunks,
+            "dtype": self.stored_dtype() if self.zarr_format == 2 else self.dtype,
+            "zarr_format": self.zarr_format,
+            "compressors": self.compressors() or None,
+            "filters": self.transpose() or None,
+            "fill_value": self.fill_value,
+        }
+        if self.zarr_format == 2:
+            return arguments | {"order": "F" if self.fortran else "C"}
+        return arguments | {"serializer": self.serializer()}
+
+
+# By name: as Zarr v2 and as Zarr v3 metadata write it.
+CODECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "zstd": (
+        {"id": "zstd", "level": 3},
+        {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
+    ),
+    "gzip": ({"id": "gzip", "level": 5}, {"name": "gzip", "configuration": {"level": 5}}),
+    "blosc": (
+        {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0},
+        {
+            "name": "blosc",
+            "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
+        },
+    ),
+}
+
+
+def item(array: Any, selection: Any) -> Array:
+    """`array[selection]` as a NumPy array."""
+    return np.asarray(array[selection])
+
+
+def set_item(array: Any, selection: Any, values: Array) -> None:
+    """`array[selection] = values`."""
+    array[selection] = values
+
+
+def get_item(array: Any, selection: Any) -> Callable[[], Any]:
+    """A call that does `array[selection]` and nothing else: what latencies are measured with."""
+    return partial(operator.getitem, array, selection)
+
+
+def loop(contender: Contender, array: Any, count: int) -> Iterator[Array]:
+    """The plain loop over time steps."""
+    for step in range(count):
+        yield contender.read(array, step)
+
+
+def loop_write(contender: Contender, array: Any, steps: Iterable[tuple[int, Array]]) -> None:
+    """The plain loop that writes time steps."""
+    for step, values in steps:
+        contender.write(array, step, values)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to read and write a Zarr array."""
+
+    name: str
+    open: Callable[[Path], Any]
+    create: Callable[[Path, Spec], Any]
+    read: Callable[[Any, Any], Array] = item
+    write: Callable[[Any, Any, Array], None] = set_item
+    # The same as `read`, bound; what comes out need not be a NumPy array.
+    reader: Callable[[Any, Any], Callable[[], Any]] = get_item
+    # The quickest way to open an array for reading.
+    open_quickly: Callable[[Path], Any] | None = None
+    # Reading and writing one time step after the other.
+    steps: Callable[[Contender, Any, int], Iterable[Array]] = loop
+    write_steps: Callable[[Contender, Any, Iterable[tuple[int, Array]]], None] = loop_write
+
+
+# ---------------------------------------------------------------------------------------- hyperslab
+
+
+def hyperslab() -> Contender:
+    """This library."""
+    import hyperslab as hs
+
+    return Contender(
+        "hyperslab",
+        open=lambda path: hs.open_array(path, mode="r+"),
+        create=lambda path, spec: hs.create_array(path, **spec.create_arguments()),
+        open_quickly=hs.open_array,
+    )
+
+
+def hyperslab_streaming(contender: Contender) -> Contender:
+    """hyperslab with read-ahead and write-behind."""
+    import hyperslab as hs
+
+    def steps(_: Contender, array: Any, count: int) -> Iterable[Array]:
+        del count
+        return (values for _, values in array.stream(axis=0))
+
+    def write_steps(_: Contender, array: Any, steps: Iterable[tuple[int, Array]]) -> None:
+        with array.writer() as writer:
+            for step, values in steps:
+                writer[step] = values
+
+    if not (hasattr(hs.Array, "stream") and hasattr(hs.Array, "writer")):
+        raise Cannot("not built yet")
+    return replace(contender, steps=steps, write_steps=write_steps)
+
+
+def hyperslab_cached(contender: Contender, *, shared: bool) -> Contender:
+    """hyperslab with a cache of decoded chunks: the array's own, or one that arrays share."""
+    import hyperslab as hs
+
+    def open_(path: Path) -> Any:
+        bound: Any = "64 MiB"
+        if shared:
+            # Not in every version that is measured, so not known to the type checkers.
+            make_cache: Any = getattr(hs, "Cache", None)
+            if make_cache is None:
+                raise Cannot("not built yet")
+            bound = make_cache(bound)
+        arguments: dict[str, Any] = {"cache": bound}
+        try:
+            return hs.open_array(path, **arguments)
+        except (TypeError, ValueError) as error:
+            raise Cannot("not built yet") from error
+
+    return replace(contender, open=open_)
+
+
+# --------------------------------------------------------------------------------------------- peers
+
+
+def zarr_python(name: str, pipeline: str) -> Contender:
+    """zarr-python with a codec pipeline: its default, its faster one, or that of the Rust crate zarrs.
+
+    An array keeps the pipeline that it was opened with. The pipelines' other settings stay at their defaults,
+    which are as many threads as there are cores.
+    """
+    import zarr
+
+    setting = {"codec_pipeline.path": pipeline}
+    module, _, attribute = pipeline.rpartition(".")
+    getattr(importlib.import_module(module), attribute)
+
+    def open_(path: Path) -> Any:
+        with zarr.config.set(setting):
+            return zarr.open_array(path, mode="r+")
+
+    def create(path: Path, spec: Spec) -> Any:
+        with zarr.config.set(setting):
+            return zarr.create_array(path, **spec.create_arguments())
+
+    # The other pipelines open in the same way.
+    quick = partial(zarr.open_array, mode="r") if pipeline == BATCHED else None
+    return Contender(name, open_, create, open_quickly=quick)
+
+
+def tensorstore() -> Contender:
+    """TensorStore without a cache, and without waiting for the disk after each write as nobody else does.
+
+    Writes may refer to the caller's memory, which saves it a copy.
+    """
+    import tensorstore as ts
+
+    context = ts.Context({"file_io_sync": False, "cache_pool": {"total_bytes_limit": 0}})
+
+    def kvstore(path: Path, zarr_format: int) -> dict[str, Any]:
+        driver = "zarr" if zarr_format == 2 else "zarr3"
+        return {"driver": driver, "kvstore": {"driver": "file", "path": str(path)}}
+
+    def create(path: Path, spec: Spec) -> Any:
+        metadata: dict[str, Any] = {"shape": spec.shape, "fill_value": spec.fill_value}
+        if spec.zarr_format == 2:
+            metadata |= {
+                "chunks": spec.chunks,
+                "dtype": spec.stored_dtype(),
+                "compressor": next(iter(spec.compressors()), None),
+                "order": "F" if spec.fortran else "C",
+            }
+        else:
+            metadata |= {
+                "data_type": np.dtype(spec.dtype).name,
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": spec.chunks}},
+                "codecs": [*spec.transpose(), spec.serializer(), *spec.compressors()],
+            }
+        described = kvstore(path, spec.zarr_format) | {"metadata": metadata}
+        return ts.open(described, context=context, create=True).result()
+
+    def open_(path: Path) -> Any:
+        zarr_format = 3 if (path / "zarr.json").exists() else 2
+        return ts.open(kvstore(path, zarr_format), context=context, open=True).result()
+
+    def open_v3(path: Path) -> Any:
+        return ts.open(kvstore(path, 3), context=context, open=True, read=True).result()
+
+    def read(array: Any, selection: Any) -> Array:
+        return np.asarray(array[selection].read().result())
+
+    def write(array: Any, selection: Any, values: Array) -> None:
+        array[selection].write(values, can_reference_source_data_indefinitely=True).result()
+
+    def reader(array: Any, selection: Any) -> Callable[[], Any]:
+        return lambda: array[selection].read().result()
+
+    return Contender("tensorstore", open_, create, read, write, reader, open_v3)
+
+
+def zarrista() -> Contender:
+    """zarrista: a binding of the Rust crate zarrs. Its slices have no steps."""
+    import zarrista
+    from zarrista.store import FilesystemStore
+
+    def create(path: Path, spec: Spec) -> Any:
+        # Only the measured part is zarrista's; what it opens is made by zarr-python.
+        zarr_python("", BATCHED).create(path, spec)
+        return open_(path)
+
+    def open_(path: Path) -> Any:
+        return zarrista.Array.open(FilesystemStore(path))
+
+    def write(array: Any, selection: Any, values: Array) -> None:
+        # An integer does not drop its axis there.
+        if isinstance(selection, int):
+            selection, values = slice(selection, selection + 1), values.reshape(1, *values.shape)
+        array[selection] = values
+
+    def reader(array: Any, selection: Any) -> Callable[[], Any]:
+        # Its own kind of array, as a user would get it; NumPy arrays are views of it.
+        return partial(operator.getitem, array, selection)
+
+    return Contender("zarrista", open_, create, item, write, reader, open_)
+
+
+BATCHED = "zarr.core.codec_pipeline.BatchedCodecPipeline"
+FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
+
+CONTENDERS: dict[str, Callable[[], Contender]] = {
+    "hyperslab": hyperslab,
+    "zarr": lambda: zarr_python("zarr", BATCHED),
+    "fused": lambda: zarr_python("fused", FUSED),
+    "zarrs": lambda: zarr_python("zarrs", "zarrs.ZarrsCodecPipeline"),
+    "zarrista": zarrista,
+    "tensorstore": tensorstore,
+}
+
+PEERS = [name for name in CONTENDERS if name != "hyperslab"]
+
+
+def contenders(names: Iterable[str]) -> list[Contender]:
+    """Those of the named contenders that are installed."""
+    found = []
+    for name in names:
+        try:
+            found.append(CONTENDERS[name]())
+        except (ImportError, AttributeError):
+            # Not every Python has every peer: the fused pipeline needs a zarr-python that needs Python 3.12.
+            if name == "hyperslab":
+                raise
+    return found

@@ -1,0 +1,179 @@
+//! One chunk: its file, and where the wanted part of it is, there and in the caller's memory.
+
+use crate::codec::{Codec, Contexts};
+use std::ffi::c_char;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::slice;
+
+/// A part of one chunk: up to three axes, strides in bytes.
+#[repr(C)]
+pub struct Chunk {
+    /// The file, ending with NUL.
+    pub(crate) path: *const c_char,
+    /// The part's first element in the caller's memory.
+    pub(crate) memory: *mut u8,
+    /// The part's first byte in the decoded chunk.
+    pub(crate) start: usize,
+    /// Elements per axis.
+    pub(crate) counts: [usize; 3],
+    /// Steps of each axis in the caller's memory; they may be negative.
+    pub(crate) memory_strides: [isize; 3],
+    /// Steps of each axis in the decoded chunk; never negative.
+    pub(crate) chunk_strides: [usize; 3],
+}
+
+/// What a thread uses again for every chunk.
+#[derive(Default)]
+pub struct State {
+    decoded: Vec<u8>,
+    encoded: Vec<u8>,
+    contexts: Contexts,
+}
+
+impl Chunk {
+    pub(crate) fn read(
+        &self,
+        codec: Codec,
+        chunk_bytes: usize,
+        item: usize,
+        state: &mut State,
+    ) -> io::Result<()> {
+        let file = match File::open(self.path()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if let Some(memory) = self.whole(chunk_bytes, item) {
+            // SAFETY: the job lends that many bytes of memory to this chunk alone.
+            let memory = unsafe { slice::from_raw_parts_mut(memory, chunk_bytes) };
+            return match codec {
+                Codec::None => file.read_exact_at(memory, 0),
+                _ => {
+                    read_all(&file, &mut state.encoded)?;
+                    state.contexts.decode(codec, &state.encoded, memory)
+                }
+            };
+        }
+        state.decoded.resize(chunk_bytes, 0);
+        if codec == Codec::None {
+            // From the first byte that is wanted to the last.
+            let last: usize = (0..3).map(|axis| (self.counts[axis] - 1) * self.chunk_strides[axis]).sum();
+            let range = self.start..self.start + last + item;
+            file.read_exact_at(&mut state.decoded[range], self.start as u64)?;
+        } else {
+            read_all(&file, &mut state.encoded)?;
+            state.contexts.decode(codec, &state.encoded, &mut state.decoded)?;
+        }
+        self.copy(&mut state.decoded, item, false);
+        Ok(())
+    }
+
+    pub(crate) fn write(
+        &self,
+        codec: Codec,
+        chunk_bytes: usize,
+        item: usize,
+        state: &mut State,
+    ) -> io::Result<()> {
+        let decoded: &[u8] = match self.whole(chunk_bytes, item) {
+            // SAFETY: the job lends that many bytes of memory, and nobody changes them meanwhile.
+            Some(memory) => unsafe { slice::from_raw_parts(memory, chunk_bytes) },
+            None => {
+                state.decoded.resize(chunk_bytes, 0);
+                if self.counts.iter().product::<usize>() * item != chunk_bytes {
+                    read_all(&File::open(self.path())?, &mut state.encoded)?;
+                    state.contexts.decode(codec, &state.encoded, &mut state.decoded)?;
+                }
+                self.copy(&mut state.decoded, item, true);
+                &state.decoded
+            }
+        };
+        let path = self.path();
+        if codec == Codec::None {
+            return replace(path, decoded);
+        }
+        state.contexts.encode(codec, decoded, &mut state.encoded)?;
+        replace(path, &state.encoded)
+    }
+
+    fn path(&self) -> &Path {
+        // SAFETY: the job's promise: it ends with NUL and lives until the call returns.
+        unsafe { crate::as_path(self.path) }
+    }
+
+    /// The caller's memory, if the part is all of the chunk and in the same order.
+    fn whole(&self, chunk_bytes: usize, item: usize) -> Option<*mut u8> {
+        let mut run = item;
+        for axis in (0..3).rev() {
+            let stride = run as isize;
+            let same = self.memory_strides[axis] == stride && self.chunk_strides[axis] as isize == stride;
+            if self.counts[axis] != 1 && !same {
+                return None;
+            }
+            run *= self.counts[axis];
+        }
+        (run == chunk_bytes).then_some(self.memory)
+    }
+
+    /// Copies the part from the decoded chunk to the caller's memory, or the other way.
+    fn copy(&self, decoded: &mut [u8], item: usize, to_chunk: bool) {
+        let [planes, rows, columns] = self.counts;
+        let step = (self.memory_strides[2], self.chunk_strides[2] as isize);
+        let in_one = step == (item as isize, item as isize);
+        for plane in 0..planes {
+            for row in 0..rows {
+                let at = self.start + plane * self.chunk_strides[0] + row * self.chunk_strides[1];
+                let offset = plane as isize * self.memory_strides[0] + row as isize * self.memory_strides[1];
+                let stored = decoded[at..].as_mut_ptr();
+                // SAFETY: the job's promise: strides and counts stay within the chunk and within the caller's memory.
+                unsafe {
+                    let memory = self.memory.offset(offset);
+                    let (mut out, mut source) = if to_chunk { (stored, memory) } else { (memory, stored) };
+                    let (out_step, source_step) = if to_chunk { (step.1, step.0) } else { step };
+                    if in_one {
+                        source.copy_to_nonoverlapping(out, columns * item);
+                        continue;
+                    }
+                    for column in 0..columns {
+                        match item {
+                            4 => out.cast::<u32>().write_unaligned(source.cast::<u32>().read_unaligned()),
+                            8 => out.cast::<u64>().write_unaligned(source.cast::<u64>().read_unaligned()),
+                            _ => source.copy_to_nonoverlapping(out, item),
+                        }
+                        // A step beyond the last element could leave the memory.
+                        if column + 1 < columns {
+                            (out, source) = (out.offset(out_step), source.offset(source_step));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A whole file into memory that is used again.
+fn read_all(file: &File, bytes: &mut Vec<u8>) -> io::Result<()> {
+    bytes.resize(file.metadata()?.len() as usize, 0);
+    file.read_exact_at(bytes, 0)
+}
+
+/// Open, write, close, rename: a reader sees the old file or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().as_bytes().to_vec();
+    name.extend_from_slice(b".tmp");
+    let temporary = PathBuf::from(std::ffi::OsString::from_vec(name));
+    let mut file = match File::create(&temporary) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::create_dir_all(path.parent().unwrap_or(path))?;
+            File::create(&temporary)?
+        }
+        other => other?,
+    };
+    file.write_all(bytes)?;
+    drop(file);
+    fs::rename(&temporary, path)
+}

@@ -1,0 +1,199 @@
+//! The machine's limit: the least that a row of the benchmarks costs without any library for arrays.
+//!
+//! Plain loops over chunk files: open, `pread`, decode in one shot with a context that is used again, copy rows; or gather, encode,
+//! write a temporary file, close, rename. Memory is the caller's, and its pages are there already. On one thread, or split over
+//! several, whichever the caller finds better. Nothing here validates, plans or recovers: it is a measuring stick and no library.
+//!
+//! Python calls these functions through `ctypes`; `benches/limits.py` has the same structures.
+
+mod chunk;
+mod codec;
+
+use chunk::{Chunk, State};
+use codec::Codec;
+use std::ffi::{CStr, OsStr, c_char};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Chunks to be read or written, all with one codec.
+#[repr(C)]
+pub struct Job {
+    chunks: *const Chunk,
+    count: usize,
+    /// Bytes of a decoded chunk.
+    chunk_bytes: usize,
+    /// Bytes of an element.
+    item: usize,
+    /// 0: none, 1: zstd, 2: gzip.
+    codec: u32,
+    level: i32,
+    threads: usize,
+}
+
+/// Scratch memory and contexts of earlier calls: threads come and go, what they have made stays.
+static STATES: Mutex<Vec<State>> = Mutex::new(Vec::new());
+
+impl Job {
+    /// Does `work` for every chunk, claimed one by one by the threads. Gives 0, or 1 if anything failed.
+    fn run(&self, work: impl Fn(&Self, &Chunk, &mut State) -> io::Result<()> + Sync) -> i32 {
+        // SAFETY: the caller gives as many chunks as it says, and they live until the call returns.
+        let chunks = unsafe { std::slice::from_raw_parts(self.chunks, self.count) };
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let run_some = || {
+            let mut state = STATES.lock().ok().and_then(|mut states| states.pop()).unwrap_or_default();
+            while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = work(self, chunk, &mut state) {
+                    eprintln!("hyperslab-limit: {error}");
+                    failed.store(true, Ordering::Relaxed);
+                    break;
+                }
+            }
+            if let Ok(mut states) = STATES.lock() {
+                states.push(state);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads {
+                scope.spawn(run_some);
+            }
+            run_some();
+        });
+        failed.into_inner().into()
+    }
+
+    fn codec(&self) -> io::Result<Codec> {
+        Codec::new(self.codec, self.level)
+    }
+}
+
+// SAFETY: the pointers are shared between threads as the caller promises: chunks do not overlap in memory or on disk.
+unsafe impl Sync for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+/// Reads all chunks into the caller's memory. Absent objects are skipped: that memory has the fill value already.
+///
+/// # Safety
+///
+/// `job` and all that it points to must be valid, and no two chunks may share memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn limit_read(job: *const Job) -> i32 {
+    // SAFETY: the caller's promise.
+    let job = unsafe { &*job };
+    job.run(|job, chunk, state| chunk.read(job.codec()?, job.chunk_bytes, job.item, state))
+}
+
+/// Writes all chunks from the caller's memory; a chunk of which only a part is given is read, changed and replaced.
+///
+/// # Safety
+///
+/// As for [`limit_read`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn limit_write(job: *const Job) -> i32 {
+    // SAFETY: the caller's promise.
+    let job = unsafe { &*job };
+    job.run(|job, chunk, state| chunk.write(job.codec()?, job.chunk_bytes, job.item, state))
+}
+
+/// Opens a file, reads a range of it, closes it: `times` times, so that calling this function costs nothing.
+///
+/// # Safety
+///
+/// `path` must end with NUL and `out` must have room for `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn limit_pread(
+    path: *const c_char,
+    offset: u64,
+    out: *mut u8,
+    length: usize,
+    times: usize,
+) -> i32 {
+    // SAFETY: the caller's promises.
+    let (path, out) = unsafe { (as_path(path), std::slice::from_raw_parts_mut(out, length)) };
+    let read = |out: &mut [u8]| File::open(path)?.read_exact_at(out, offset);
+    (0..times).any(|_| read(out).is_err()).into()
+}
+
+/// `memcpy`.
+///
+/// # Safety
+///
+/// Both must have room for `bytes` bytes and must not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn limit_copy(out: *mut u8, source: *const u8, bytes: usize) -> i32 {
+    // SAFETY: the caller's promises.
+    unsafe { std::ptr::copy_nonoverlapping(source, out, bytes) };
+    0
+}
+
+/// A path that Python has encoded.
+///
+/// # Safety
+///
+/// It must end with NUL, and live as long as the result is used.
+unsafe fn as_path<'a>(path: *const c_char) -> &'a Path {
+    // SAFETY: the caller's promise.
+    Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+
+    /// Two chunks of 4 × 6 bytes side by side in memory of 4 × 12, and the part `rows` of them.
+    fn chunks(paths: &[CString], memory: &mut [u8], rows: usize) -> Vec<Chunk> {
+        (0..2)
+            .map(|n| Chunk {
+                path: paths[n].as_ptr(),
+                // SAFETY: within the 48 bytes.
+                memory: unsafe { memory.as_mut_ptr().add(6 * n) },
+                start: 0,
+                counts: [1, rows, 6],
+                memory_strides: [0, 12, 1],
+                chunk_strides: [0, 6, 1],
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_parts_are_overlaid() {
+        let directory = tempfile::tempdir().unwrap();
+        for (codec, threads) in [(0, 1), (1, 2), (2, 1)] {
+            let paths: Vec<CString> = (0..2)
+                .map(|n| directory.path().join(format!("{codec}/{n}/chunk")))
+                .map(|path| CString::new(path.into_os_string().into_encoded_bytes()).unwrap())
+                .collect();
+            let run = |memory: &mut [u8], rows, function: unsafe extern "C" fn(*const Job) -> i32| {
+                let chunks = chunks(&paths, memory, rows);
+                let job = Job {
+                    chunks: chunks.as_ptr(),
+                    count: 2,
+                    chunk_bytes: 24,
+                    item: 1,
+                    codec,
+                    level: 3,
+                    threads,
+                };
+                // SAFETY: everything lives until the end of this block, and the parts do not overlap.
+                assert_eq!(unsafe { function(&raw const job) }, 0);
+            };
+            let mut expected: Vec<u8> = (0..48).collect();
+            let mut found = vec![255; 48];
+            run(&mut found, 4, limit_read);
+            assert_eq!(found, [255; 48], "absent");
+            run(&mut expected, 4, limit_write);
+            run(&mut found, 4, limit_read);
+            assert_eq!(found, expected);
+            run(&mut [7; 48], 2, limit_write);
+            expected[..24].fill(7);
+            run(&mut found, 4, limit_read);
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+"""The machine's limit: the plain loops of `benches/limit`, a small Rust library, called through ctypes.
+
+ctypes lets go of the GIL. What is timed is one call for all chunks; the tables that describe the chunks are
+made before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import Array
+from contenders import Cannot, Spec
+
+# `Chunk` of benches/limit/src/chunk.rs.
+CHUNK = np.dtype(
+    [
+        ("path", "u8"),
+        ("memory", "u8"),
+        ("start", "u8"),
+        ("counts", "u8", 3),
+        ("memory_strides", "i8", 3),
+        ("chunk_strides", "i8", 3),
+    ]
+)
+CODEC_NUMBERS = {None: (0, 0), "zstd": (1, 3), "gzip": (2, 5)}
+
+
+class Job(ctypes.Structure):
+    """`Job` of benches/limit/src/lib.rs."""
+
+    _fields_ = (
+        ("chunks", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
+        ("chunk_bytes", ctypes.c_size_t),
+        ("item", ctypes.c_size_t),
+        ("codec", ctypes.c_uint32),
+        ("level", ctypes.c_int32),
+        ("threads", ctypes.c_size_t),
+    )
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The compiled library."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parent.parent / "target"))
+    for name in ("libhyperslab_limit.so", "libhyperslab_limit.dylib"):
+        path = target / "release" / name
+        if path.exists():
+            found = ctypes.CDLL(str(path))
+            pointer, size = ctypes.c_void_p, ctypes.c_size_t
+            found.limit_read.argtypes = found.limit_write.argtypes = [ctypes.POINTER(Job)]
+            found.limit_pread.argtypes = [ctypes.c_char_p, ctypes.c_uint64, pointer, size, size]
+            found.limit_copy.argtypes = [pointer, pointer, size]
+            return found
+    raise Cannot("not built: cargo build --release -p hyperslab-limit")
+
+
+# ---------------------------------------------------------------------------- which part of which chunk
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The part of one chunk that a selection wants, and where in the result it goes; strides in bytes."""
+
+    key: str
+    start: int
+    offset: int
+    counts: tuple[int, ...]
+    memory_strides: tuple[int, ...]
+    chunk_strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The part of a selection along one axis that is within one chunk."""
+
+    chunk: int
+    first: int
+    step: int
+    count: int
+    position: int
+    direction: int
+
+
+def spans(indices: range, chunk: int) -> Iterator[Span]:
+    """The indices along one axis, chunk by chunk. Within a chunk they are ascending."""
+    for number, group in itertools.groupby(enumerate(indices), lambda pair: pair[1] // chunk):
+        pairs = list(group)
+        if indices.step < 0:
+            pairs.reverse()
+        position, index = pairs[0]
+        direction = 1 if indices.step > 0 else -1
+        yield Span(number, index - number * chunk, abs(indices.step), len(pairs), position, direction)
+
+
+def normal(spec: Spec, selection: Any) -> tuple[list[range], list[bool]]:
+    """Indices per axis, and which axes are dropped."""
+    parts = list(selection) if isinstance(selection, tuple) else [selection]
+    if Ellipsis in parts:
+        at = parts.index(Ellipsis)
+        parts[at : at + 1] = [slice(None)] * (len(spec.shape) - len(parts) + 1)
+    parts += [slice(None)] * (len(spec.shape) - len(parts))
+    indices = [
+        range(part, part + 1) if isinstance(part, int) else range(length)[part]
+        for part, length in zip(parts, spec.shape, strict=True)
+    ]
+    return indices, [isinstance(part, int) for part in parts]
+
+
+def result_shape(spec: Spec, selection: Any) -> tuple[int, ...]:
+    """The shape of what a selection reads."""
+    indices, dropped = normal(spec, selection)
+    return tuple(len(axis) for axis, drop in zip(indices, dropped, strict=True) if not drop)
+
+
+def selected_bytes(spec: Spec, selection: Any) -> int:
+    """The size of what a selection reads."""
+    return math.prod(result_shape(spec, selection)) * spec.itemsize
+
+
+def c_strides(shape: Iterable[int], item: int) -> tuple[int, ...]:
+    """Strides in bytes of a contiguous array."""
+    lengths = list(shape)
+    return tuple(item * math.prod(lengths[axis + 1 :]) for axis in range(len(lengths)))
+
+
+def pieces(spec: Spec, selection: Any) -> list[Piece]:
+    """What a selection wants of each chunk that it touches."""
+    indices, _ = normal(spec, selection)
+    chunk_strides = c_strides(spec.chunks, spec.itemsize)
+    strides = c_strides(map(len, indices), spec.itemsize)
+    found = []
+    axes = [list(spans(axis, chunk)) for axis, chunk in zip(indices, spec.chunks, strict=True)]
+    for parts in itertools.product(*axes):
+        numbers = [str(part.chunk) for part in parts]
+        found.append(
+            Piece(
+                key=".".join(numbers) if spec.zarr_format == 2 else "/".join(["c", *numbers]),
+                start=sum(part.first * stride for part, stride in zip(parts, chunk_strides, strict=True)),
+                offset=sum(part.position * stride for part, stride in zip(parts, strides, strict=True)),
+                counts=tuple(part.count for part in parts),
+                memory_strides=tuple(p.direction * stride for p, stride in zip(parts, strides, strict=True)),
+                chunk_strides=tuple(p.step * stride for p, stride in zip(parts, chunk_strides, strict=True)),
+            )
+        )
+    return found
+
+
+# ------------------------------------------------------------------------------------------- the loops
+
+
+class ChunkLoop:
+    """A loop over the chunks of one or more selections, each with its place in memory."""
+
+    def __init__(
+        self, function: str, spec: Spec, root: Path, places: list[tuple[Any, Array]], threads: int = 1
+    ) -> None:
+        if spec.codec not in CODEC_NUMBERS:
+            raise Cannot(f"no plain loop for {spec.codec}")
+        self.call: Callable[[Any], int] = getattr(library(), function)
+        found = [(piece, memory) for selection, memory in places for piece in pieces(spec, selection)]
+        self.table = np.zeros(len(found), CHUNK)
+        self.offsets = np.array([piece.offset for piece, _ in found], "u8")
+        self.keep: list[Any] = [memory for _, memory in places]
+        paths = [ctypes.create_string_buffer(os.fsencode(root / piece.key)) for piece, _ in found]
+        self.keep += paths
+        for row, (piece, memory), path in zip(self.table, found, paths, strict=True):
+            row["path"] = ctypes.addressof(path)
+            row["memory"] = memory.ctypes.data + piece.offset
+            row["start"] = piece.start
+            # Axes that an array lacks are in front.
+            missing = 3 - len(piece.counts)
+            row["counts"] = (1,) * missing + piece.counts
+            row["memory_strides"] = (0,) * missing + piece.memory_strides
+            row["chunk_strides"] = (0,) * missing + piece.chunk_strides
+        self.job = Job(
+            self.table.ctypes.data,
+            len(found),
+            spec.chunk_bytes,
+            spec.itemsize,
+            *CODEC_NUMBERS[spec.codec],
+            threads,
+        )
+
+    def __call__(self) -> None:
+        """Does the loop once."""
+        if self.call(ctypes.byref(self.job)):
+            raise OSError("the plain loop failed")
+
+    def into(self, memory: Array) -> None:
+        """Does the loop once, with other memory for all chunks."""
+        self.table["memory"] = self.offsets + np.uint64(memory.ctypes.data)
+        self()
+
+
+def read_into(spec: Spec, root: Path, selection: Any, memory: Array, threads: int = 1) -> ChunkLoop:
+    """The loop that reads one selection."""
+    return ChunkLoop("limit_read", spec, root, [(selection, memory)], threads)
+
+
+def pread(path: Path, offset: int, length: int) -> Callable[[int], None]:
+    """Open, read a range, close; so many times."""
+    out = np.ones(length, "u1")
+    call = library().limit_pread
+
+    def many(times: int) -> None:
+        if call(os.fsencode(path), offset, out.ctypes.data, length, times):
+            raise OSError(f"{path} could not be read")
+
+    return many
+
+
+def copy_speed(count: int = 256 << 20) -> float:
+    """Bytes per second of `memcpy` between buffers that are there already and that no cache holds."""
+    import time
+
+    source, out = np.ones(count, "u1"), np.ones(count, "u1")
+    best = math.inf
+    for _ in range(5):
+        start = time.perf_counter()
+        library().limit_copy(out.ctypes.data, source.ctypes.data, count)
+        best = min(best, time.perf_counter() - start)
+    return count / best

@@ -1,0 +1,74 @@
+"""What the numbers were taken on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("hyperslab", "zarr", "zarrs", "zarrista", "tensorstore", "numcodecs", "numpy")
+
+
+def one_line() -> str:
+    """Processor and kernel."""
+    return f"{os.cpu_count()} × {processor()}, {os.uname().sysname} {os.uname().release}"
+
+
+def describe(directory: Path) -> dict[str, Any]:
+    """Everything that a reader of the numbers may ask for; the data is in `directory`."""
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "usable cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / (1 << 30):.1f} GiB",
+        "system": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
+        "file system": file_system(directory),
+        "load at start": f"{os.getloadavg()[0]:.2f}",
+        "Python": platform.python_version(),
+        "versions": {name: installed(name) for name in PACKAGES},
+    }
+
+
+def processor() -> str:
+    """The model of the processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown processor"
+
+
+def installed(package: str) -> str:
+    """The version of a package, or that there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def file_system(directory: Path) -> str:
+    """The type of the file system that a directory is on."""
+    mounts = Path("/proc/self/mounts")
+    if not mounts.exists():
+        return "unknown"
+    place = directory.resolve()
+    best, kind = -1, "unknown"
+    for line in mounts.read_text().splitlines():
+        _, where, type_, *_ = line.split(" ")
+        # The longest mount point above it, and of those the last, which hides the earlier ones.
+        if place.is_relative_to(where) and len(where) >= best:
+            best, kind = len(where), type_
+    return kind
+
+
+def markdown(described: dict[str, Any]) -> str:
+    """The description as a paragraph."""
+    versions = ", ".join(f"{name} {number}" for name, number in described["versions"].items())
+    return (
+        f"{described['cores']} × {described['processor']}, {described['memory']}, {described['system']}, "
+        f"{described['file system']}; Python {described['Python']}, {versions}. "
+        f"Load when it began: {described['load at start']}."
+    )

@@ -1,0 +1,164 @@
+"""Measuring one case: everybody is checked, then everybody takes turns."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import common
+from contenders import CONTENDERS, Cannot, Contender
+from operations import Operation, Place, Work, WrongValues
+from rows import Case
+
+# Samples per contender: at least, at most.
+ROUNDS = (5, 25)
+QUICK_ROUNDS = (2, 2)
+# What one sample should take at least, in seconds: shorter work is repeated within it.
+SAMPLE, QUICK_SAMPLE = 0.02, 0.001
+
+
+def measure(case: Case, place: Place, contenders: list[Contender], *, quick: bool) -> dict[str, Any]:
+    """Times one case for everybody who can do it; the result is ready for JSON."""
+    works, cannot = prepare_all(case, place, contenders)
+    drop_caches, cold = cache_dropper(place.source) if case.cold else (None, None)
+    sample = QUICK_SAMPLE if quick else SAMPLE
+    loops = {name: 1 if case.cold else loops_for(work, sample) for name, work in works.items()}
+    samples: dict[str, list[float]] = {name: [] for name in works}
+    least, most = QUICK_ROUNDS if quick else ROUNDS
+    rounds, start = least, time.perf_counter()
+    gc.collect()
+    gc.disable()
+    for number, name in common.turns(works, most):
+        if number >= rounds:
+            break
+        if number == -1:
+            # What there was to warm up is warm from the checks.
+            continue
+        if drop_caches:
+            drop_caches()
+        samples[name].append(one_sample(works[name], loops[name]) / loops[name])
+        if number == 0:
+            rounds = max(least, min(most, int(case.budget / (time.perf_counter() - start))))
+    gc.enable()
+    return {
+        "row": case.row,
+        "variant": case.variant,
+        "about": case.about,
+        "bytes": case.operation.size(case.spec),
+        "calls": case.operation.calls(case.spec),
+        "targets": [asdict(target) for target in case.targets],
+        "series": case.series,
+        "cold": cold,
+        "seconds": samples,
+        "cannot": cannot,
+    }
+
+
+def prepare_all(
+    case: Case, place: Place, contenders: list[Contender]
+) -> tuple[dict[str, Work], dict[str, str]]:
+    """What everybody does, run and checked once; and why some cannot."""
+    operation = case.operation
+    makers: dict[str, Callable[[], dict[str, Work]]] = {}
+    for contender in contenders:
+        makers[contender.name] = partial(work_of, operation, place, contender)
+        if contender.name == "hyperslab":
+            makers["extras"] = partial(operation.extras, place, contender)
+    makers["limit"] = partial(operation.limits, place)
+
+    works: dict[str, Work] = {}
+    installed = {contender.name for contender in contenders}
+    cannot = {name: "not installed" for name in CONTENDERS if name not in installed} | operation.cannot
+    for name, make in makers.items():
+        if name in operation.cannot:
+            continue
+        try:
+            made = make()
+            for work in made.values():
+                run_once(work)
+                work.check()
+                work.clean_up()
+            works |= made
+        except WrongValues:
+            raise
+        except Cannot as error:
+            cannot[name] = str(error)
+        except Exception as error:
+            if name in ("hyperslab", "extras", "limit"):
+                raise
+            cannot[name] = reason(error)
+    return works, cannot
+
+
+def work_of(operation: Operation, place: Place, contender: Contender) -> dict[str, Work]:
+    """What one contender does, by its name."""
+    return {contender.name: operation.work(place, contender)}
+
+
+def reason(error: Exception) -> str:
+    """An exception in a few words."""
+    text = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {text}"[:100].rstrip(": ")
+
+
+def run_once(work: Work) -> float:
+    """One run, and the time that it took."""
+    state = work.prepare()
+    start = time.perf_counter()
+    work.once(state)
+    return time.perf_counter() - start
+
+
+def loops_for(work: Work, sample: float) -> int:
+    """How often the work has to be repeated to fill a sample."""
+    if work.many is None:
+        return 1
+    taken = run_once(work)
+    if taken < sample:
+        # The second time is closer to what is to come.
+        taken = min(taken, run_once(work))
+    return max(1, int(sample / taken))
+
+
+def one_sample(work: Work, loops: int) -> float:
+    """The time of so many runs."""
+    try:
+        if work.many is None:
+            return run_once(work)
+        start = time.perf_counter()
+        work.many(loops)
+        return time.perf_counter() - start
+    finally:
+        work.clean_up()
+
+
+# -------------------------------------------------------------------------------------------- cold files
+
+
+def cache_dropper(source: Path) -> tuple[Callable[[], None], str]:
+    """What makes the system forget the files of an array, and how it does it."""
+    os.sync()
+    everything = Path("/proc/sys/vm/drop_caches")
+
+    def drop_everything() -> None:
+        everything.write_text("3\n")
+
+    def drop_files() -> None:
+        for path in source.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    try:
+        drop_everything()
+    except OSError:
+        if not hasattr(os, "posix_fadvise"):
+            return (lambda: None), "not cold: this system does not let its caches be dropped"
+        return drop_files, "posix_fadvise per file"
+    return drop_everything, "drop_caches"

@@ -1,0 +1,494 @@
+"""What is measured: reading, writing, opening, in all the ways that the rows need.
+
+An operation says what each contender does (`work`), what else is measured beside them (`extras`: the same
+without some feature), and what the machine's limit is (`limits`; the best of them counts).
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import common
+import contenders as c
+import limits
+import numpy as np
+from common import Array, same_bits
+from contenders import Cannot, Contender, Spec
+
+# Where in the array, and which values.
+Part = tuple[Any, Array]
+
+
+class WrongValues(Exception):
+    """Fast and wrong is not fast: nothing more is measured."""
+
+
+def nothing() -> None:
+    """No preparation, or no check."""
+
+
+@dataclass
+class Work:
+    """What one contender does for one sample: `prepare` is not timed and gives `once` what it needs."""
+
+    once: Callable[[Any], Any]
+    # Called after the first run; stops everything at a wrong value.
+    check: Callable[[], None]
+    prepare: Callable[[], Any] = nothing
+    # `once` so many times within one sample, where one time is too short for the clock.
+    many: Callable[[int], Any] | None = None
+    # Not timed either: what was written may be gigabytes, and should not reach the disk while others work.
+    clean_up: Callable[[], Any] = nothing
+
+
+def times(call: Callable[[], Any]) -> Callable[[int], None]:
+    """A loop that costs next to nothing itself."""
+
+    def many(count: int) -> None:
+        for _ in itertools.repeat(None, count):
+            call()
+
+    return many
+
+
+@dataclass
+class Place:
+    """One case's array: what it is, where it is, what it holds, and where more may be written."""
+
+    spec: Spec
+    source: Path
+    scratch: Path
+    parts: list[Part] = field(default_factory=list)
+
+    @cached_property
+    def whole(self) -> Array:
+        """All values."""
+        values: Array = np.full(self.spec.shape, self.spec.fill_value, self.spec.dtype)
+        for where, part in self.parts:
+            values[where] = part
+        return values
+
+    def expected(self, selection: Any) -> Array:
+        """What a selection reads. Whole time steps are not copied together first: there may be gigabytes."""
+        if isinstance(selection, int) and self.parts[selection][0] == selection:
+            return self.parts[selection][1]
+        return np.asarray(self.whole[selection])
+
+    def check(self, who: str, selection: Any, found: Array) -> None:
+        """Stops everything if a selection was read wrongly."""
+        expected = self.expected(selection)
+        found = np.asarray(found)
+        # Zarr v2 arrays may be read in their own byte order; zarrista keeps the axes of integers.
+        found = found.astype(found.dtype.newbyteorder("="), copy=False)
+        if found.size == expected.size:
+            found = found.reshape(expected.shape)
+        if not same_bits(found, expected):
+            raise WrongValues(f"{who} reads {selection} of {self.spec} wrongly")
+
+    def check_stored(self, who: str, path: Path, parts: Iterable[Part]) -> None:
+        """Stops everything if zarr-python does not find in an array what was written to it."""
+        zarr = c.CONTENDERS["zarr"]()
+        array = zarr.open(path)
+        for where, values in parts:
+            if not same_bits(zarr.read(array, where), values):
+                raise WrongValues(f"{who} writes {where} of {self.spec} wrongly")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What the cases of a row have in common."""
+
+    # What cannot do this, whatever happens, and why.
+    cannot: dict[str, str] = field(default_factory=dict, kw_only=True)
+
+    def size(self, spec: Spec) -> int:
+        """The bytes of the values that one sample moves."""
+        raise NotImplementedError
+
+    def calls(self, spec: Spec) -> int:
+        """The calls that one sample makes; times are reported per call."""
+        return 1
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        """What one contender does."""
+        raise NotImplementedError
+
+    def extras(self, place: Place, ours: Contender) -> dict[str, Work]:
+        """What else is measured."""
+        return {}
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        """The least that it costs on this machine, in one or several ways."""
+        return {}
+
+    def writes_parts(self) -> bool:
+        """Whether the values of the array are what is written."""
+        return False
+
+
+# ------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True)
+class Reads(Operation):
+    """Selections of an open array, one after the other; each result is dropped before the next is read."""
+
+    selections: tuple[Any, ...] = (Ellipsis,)
+    # Whether the limit, too, takes new memory for each result, as it must where nearly nothing is stored.
+    fresh: bool = False
+
+    def size(self, spec: Spec) -> int:
+        return sum(limits.selected_bytes(spec, selection) for selection in self.selections)
+
+    def calls(self, spec: Spec) -> int:
+        return len(self.selections)
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        array = contender.open(place.source)
+
+        def once(_: Any) -> None:
+            for selection in self.selections:
+                contender.read(array, selection)
+
+        def check() -> None:
+            for selection in self.selections:
+                place.check(contender.name, selection, contender.read(array, selection))
+
+        return Work(once, check, many=times(lambda: once(None)))
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        spec = place.spec
+        memory: Array = np.full(limits.result_shape(spec, self.selections[0]), spec.fill_value, spec.dtype)
+        memory = np.atleast_1d(memory)
+        if self.fresh:
+            return {"limit": self.fresh_limit(place, memory)}
+
+        def loop(threads: int) -> Work:
+            places = [(selection, memory) for selection in self.selections]
+            run = limits.ChunkLoop("limit_read", spec, place.source, places, threads)
+
+            def check() -> None:
+                # Transposing and swapping bytes is more than the limit does.
+                if not (spec.fortran or spec.big_endian):
+                    place.check("the limit", self.selections[-1], memory)
+
+            return Work(lambda _: run(), check, many=times(run))
+
+        found = {"limit": loop(1)}
+        # Selection after selection goes into the same memory, one at a time as a caller would have them.
+        if len(self.selections) == 1 and len(limits.pieces(spec, self.selections[0])) > 1:
+            found["limit 2 threads"] = loop(2)
+        return found
+
+    def fresh_limit(self, place: Place, memory: Array) -> Work:
+        """The limit with memory that the system has just zeroed, or will when it is touched."""
+        run = limits.read_into(place.spec, place.source, self.selections[0], memory)
+
+        def once(_: Any) -> None:
+            run.into(np.zeros(memory.shape, memory.dtype))
+
+        def check() -> None:
+            run.into(memory)
+            place.check("the limit", self.selections[0], memory)
+
+        return Work(once, check, many=times(lambda: once(None)))
+
+
+@dataclass(frozen=True)
+class SwappedReads(Reads):
+    """Reads of an array in the other byte order, beside hyperslab's reads of a native one ("native")."""
+
+    def extras(self, place: Place, ours: Contender) -> dict[str, Work]:
+        native = replace(place, spec=replace(place.spec, big_endian=False), source=place.scratch / "native")
+        make_source(native)
+        return {"native": self.work(native, ours)}
+
+
+@dataclass(frozen=True)
+class CachedReads(Reads):
+    """Reads with hyperslab's cache of decoded chunks, beside its reads without ("without")."""
+
+    shared: bool = False
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        if contender.name == "hyperslab":
+            contender = c.hyperslab_cached(contender, shared=self.shared)
+        return super().work(place, contender)
+
+    def extras(self, place: Place, ours: Contender) -> dict[str, Work]:
+        return {"without": super().work(place, ours)}
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        return {}
+
+
+@dataclass(frozen=True)
+class ThreadedReads(Reads):
+    """The same reads by several Python threads at once."""
+
+    threads: int = 1
+
+    def size(self, spec: Spec) -> int:
+        return super().size(spec) * self.threads
+
+    def calls(self, spec: Spec) -> int:
+        return super().calls(spec) * self.threads
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        alone = super().work(place, contender)
+        pool = ThreadPoolExecutor(self.threads)
+
+        def many(count: int) -> None:
+            for done in [pool.submit(alone.many or alone.once, count) for _ in range(self.threads)]:
+                done.result()
+
+        return Work(lambda _: many(1), alone.check, many=many)
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        def repeated(work: Work) -> Work:
+            return Work(
+                work.once, work.check, many=lambda count: work.many and work.many(count * self.threads)
+            )
+
+        # One caller that does the work of all.
+        return {name: repeated(work) for name, work in super().limits(place).items()}
+
+
+@dataclass(frozen=True)
+class Latency(Operation):
+    """One short read, again and again, with nothing around it but the loop."""
+
+    selection: Any
+
+    def size(self, spec: Spec) -> int:
+        return limits.selected_bytes(spec, self.selection)
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        array = contender.open(place.source)
+        call = contender.reader(array, self.selection)
+
+        def check() -> None:
+            place.check(contender.name, self.selection, np.asarray(call()))
+
+        return Work(lambda _: call(), check, many=times(call))
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        (piece,) = limits.pieces(place.spec, self.selection)
+        last = sum((n - 1) * stride for n, stride in zip(piece.counts, piece.chunk_strides, strict=True))
+        many = limits.pread(place.source / piece.key, piece.start, last + place.spec.itemsize)
+        return {"limit": Work(lambda _: many(1), nothing, many=many)}
+
+
+@dataclass(frozen=True)
+class Opens(Operation):
+    """Opening an array."""
+
+    def size(self, spec: Spec) -> int:
+        return 0
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        if contender.open_quickly is None:
+            raise Cannot("opens as zarr does")
+        open_quickly = contender.open_quickly
+
+        def call() -> Any:
+            return open_quickly(place.source)
+
+        def check() -> None:
+            if tuple(call().shape) != place.spec.shape:
+                raise WrongValues(f"{contender.name} opens an array of another shape")
+
+        return Work(lambda _: call(), check, many=times(call))
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        metadata = place.source / "zarr.json"
+        many = limits.pread(metadata, 0, metadata.stat().st_size)
+        return {"limit": Work(lambda _: many(1), nothing, many=many)}
+
+
+@dataclass(frozen=True)
+class StreamReads(Operation):
+    """One time step after the other: hyperslab's stream, its plain loop ("without"), everybody's plain loop.
+
+    The loop's body does nothing: what is measured is how fast steps arrive.
+    """
+
+    def size(self, spec: Spec) -> int:
+        return spec.nbytes
+
+    def calls(self, spec: Spec) -> int:
+        return spec.shape[0]
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        if contender.name == "hyperslab":
+            contender = c.hyperslab_streaming(contender)
+        return self.looping(place, contender)
+
+    def looping(self, place: Place, contender: Contender) -> Work:
+        """What a contender does as it is."""
+        array = contender.open(place.source)
+        count = place.spec.shape[0]
+
+        def once(_: Any) -> None:
+            for _ in contender.steps(contender, array, count):
+                pass
+
+        def check() -> None:
+            steps = -1
+            for steps, values in enumerate(contender.steps(contender, array, count)):
+                place.check(contender.name, steps, values)
+            if steps + 1 != count:
+                raise WrongValues(f"{contender.name} gives {steps + 1} steps, not {count}")
+
+        return Work(once, check, many=times(lambda: once(None)))
+
+    def extras(self, place: Place, ours: Contender) -> dict[str, Work]:
+        return {"without": self.looping(place, ours)}
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        memory: Array = np.ones(place.spec.shape, place.spec.dtype)
+
+        def loop(threads: int) -> Work:
+            run = limits.read_into(place.spec, place.source, Ellipsis, memory, threads)
+            return Work(lambda _: run(), lambda: place.check("the limit", 1, memory[1]), many=times(run))
+
+        return {"limit": loop(1), "limit 2 threads": loop(2)}
+
+
+# ------------------------------------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True)
+class Writes(Operation):
+    """One time step after the other into an array that is made anew, and empty, before each sample."""
+
+    limit_threads: tuple[int, ...] = (1,)
+
+    def size(self, spec: Spec) -> int:
+        return spec.nbytes
+
+    def calls(self, spec: Spec) -> int:
+        return spec.shape[0]
+
+    def writes_parts(self) -> bool:
+        return True
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        return self.looping(place, contender)
+
+    def looping(self, place: Place, contender: Contender, name: str = "") -> Work:
+        """What a contender does as it is."""
+        path = place.scratch / (name or contender.name)
+
+        def once(array: Any) -> None:
+            contender.write_steps(contender, array, place.parts)
+
+        return Work(
+            once,
+            lambda: place.check_stored(contender.name, path, place.parts),
+            lambda: contender.create(path, place.spec),
+            clean_up=lambda: common.remove(path),
+        )
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        def loop(name: str, threads: int) -> Work:
+            path = place.scratch / name
+            parts = [(where, np.ascontiguousarray(values)) for where, values in place.parts]
+            run = limits.ChunkLoop("limit_write", place.spec, path, parts, threads)
+            ours = c.CONTENDERS["hyperslab"]()
+
+            return Work(
+                lambda _: run(),
+                lambda: place.check_stored(name, path, place.parts),
+                # With its metadata the result is an array that can be checked like the others.
+                lambda: ours.create(path, place.spec),
+                clean_up=lambda: common.remove(path),
+            )
+
+        names = {1: "limit", 2: "limit 2 threads"}
+        return {names[threads]: loop(names[threads], threads) for threads in self.limit_threads}
+
+
+@dataclass(frozen=True)
+class StreamWrites(Writes):
+    """Writing with hyperslab's write-behind, beside its plain loop ("without")."""
+
+    limit_threads: tuple[int, ...] = (1, 2)
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        if contender.name == "hyperslab":
+            contender = c.hyperslab_streaming(contender)
+        return self.looping(place, contender)
+
+    def extras(self, place: Place, ours: Contender) -> dict[str, Work]:
+        return {"without": self.looping(place, ours, "without")}
+
+
+@dataclass(frozen=True)
+class Overwrites(Operation):
+    """A region of an array that is full already, again and again; each contender has a copy of the array."""
+
+    selection: Any
+
+    def size(self, spec: Spec) -> int:
+        return limits.selected_bytes(spec, self.selection)
+
+    def values(self, spec: Spec) -> Array:
+        """What is written."""
+        rng = np.random.default_rng(2)
+        return rng.integers(0, 1000, limits.result_shape(spec, self.selection)).astype(spec.dtype)
+
+    def check(self, place: Place, name: str) -> None:
+        """Stops everything unless the region has changed and nothing else."""
+        expected = place.whole.copy()
+        expected[self.selection] = self.values(place.spec)
+        place.check_stored(name, place.scratch / name, [(Ellipsis, expected)])
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        path = place.scratch / contender.name
+        shutil.copytree(place.source, path)
+        array, values = contender.open(path), self.values(place.spec)
+
+        def call() -> None:
+            contender.write(array, self.selection, values)
+
+        return Work(lambda _: call(), lambda: self.check(place, contender.name), many=times(call))
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        def loop(name: str, threads: int) -> Work:
+            path = place.scratch / name
+            shutil.copytree(place.source, path)
+            region = [(self.selection, self.values(place.spec))]
+            run = limits.ChunkLoop("limit_write", place.spec, path, region, threads)
+            return Work(lambda _: run(), lambda: self.check(place, name), many=times(run))
+
+        return {"limit": loop("limit", 1), "limit 2 threads": loop("limit 2 threads", 2)}
+
+
+def make_source(place: Place) -> None:
+    """Makes the array that is read, with zarr-python, which every other contender has to agree with."""
+    zarr = c.CONTENDERS["zarr"]()
+    array = zarr.create(place.source, place.spec)
+    for where, values in place.parts:
+        zarr.write(array, where, values)
+
+
+def random_blocks(spec: Spec, block: int, count: int) -> tuple[Any, ...]:
+    """Places of square blocks anywhere in a two-dimensional array."""
+    rng = np.random.default_rng(3)
+    corners = [rng.integers(0, length - block + 1, count).tolist() for length in spec.shape]
+    return tuple(
+        (slice(i, i + block), slice(j, j + block)) for i, j in zip(corners[0], corners[1], strict=True)
+    )
+
+
+def chunks_of(numbers: int, dimensions: int, chunk: int) -> tuple[slice, ...]:
+    """The first so many chunks along each axis."""
+    return (slice(0, numbers * chunk),) * dimensions

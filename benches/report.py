@@ -1,0 +1,203 @@
+"""The results as tables. Everything here works on what the JSON file holds."""
+
+from __future__ import annotations
+
+import statistics
+from itertools import pairwise
+from typing import Any
+
+from common import MIB, bytes_text, seconds_text, table
+from contenders import PEERS
+
+# Results of one case, and of one run.
+Result = dict[str, Any]
+Results = dict[str, Any]
+
+# How much slower the next of a series may be than the one before: what two runs of the same differ by.
+NOISE = 1.05
+LIMITS = ("limit", "limit 2 threads")
+
+
+def medians(result: Result) -> dict[str, float]:
+    """The median time of one sample by contender; the limit's ways are one, the better."""
+    found = {name: statistics.median(times) for name, times in result["seconds"].items() if times}
+    limit = [found.pop(name) for name in LIMITS if name in found]
+    return found | ({"limit": min(limit)} if limit else {})
+
+
+def per_call(result: Result) -> float | None:
+    """hyperslab's time for one call."""
+    ours = medians(result).get("hyperslab")
+    return None if ours is None else ours / result["calls"]
+
+
+def best_peer(result: Result) -> tuple[str, float] | None:
+    """The quickest of the other libraries, and its time."""
+    times = {name: seconds for name, seconds in medians(result).items() if name in PEERS}
+    return min(times.items(), key=lambda pair: pair[1]) if times else None
+
+
+def factor(result: Result, against: str) -> float | None:
+    """How many times as fast as somebody hyperslab is."""
+    times = medians(result)
+    peer = best_peer(result)
+    theirs = (peer[1] if peer else None) if against == "peer" else times.get(against)
+    ours = times.get("hyperslab")
+    return None if theirs is None or ours is None else theirs / ours
+
+
+def met(result: Result, target: dict[str, Any]) -> bool | None:
+    """Whether a target is reached; None if that was not measured."""
+    if target["against"] == "seconds":
+        seconds = per_call(result)
+        return None if seconds is None else seconds <= target["value"]
+    found = factor(result, target["against"])
+    # As it is shown: 0.897 is 0.90.
+    return None if found is None else round(found, 2) >= round(target["value"], 2)
+
+
+def target_text(target: dict[str, Any]) -> str:
+    """`limit ≥ 0.90`, or `≤ 5 µs`."""
+    if target["against"] == "seconds":
+        return f"≤ {seconds_text(target['value'])}"
+    return f"{target['against']} ≥ {target['value']:.2f}"
+
+
+def mark(reached: bool | None) -> str:
+    """✓, ✗, or – where nothing was measured."""
+    return {True: "✓", False: "✗", None: "–"}[reached]
+
+
+def factor_text(value: float | None) -> str:
+    """`1.23×`"""
+    if value is None:
+        return "–"
+    return f"{value:.2f}×" if value < 99.5 else f"{value:.0f}×"
+
+
+def rate_text(result: Result) -> str:
+    """hyperslab's gigabytes per second, where there are enough bytes for that to mean something."""
+    seconds = medians(result).get("hyperslab")
+    if seconds is None or result["bytes"] / result["calls"] < 10_000:
+        return "–"
+    return f"{result['bytes'] / seconds / 1e9:.2f}"
+
+
+def summary_line(result: Result) -> list[str]:
+    """One case, compared with the best peer and the limit."""
+    seconds, peer = per_call(result), best_peer(result)
+    extra = next((name for name in ("without", "native") if name in result["seconds"]), None)
+    return [
+        name_of(result),
+        seconds_text(seconds) if seconds is not None else result["cannot"].get("hyperslab", "–"),
+        rate_text(result),
+        f"{factor_text(factor(result, 'peer'))} {peer[0]}" if peer else "–",
+        factor_text(factor(result, "limit")),
+        f"{factor_text(factor(result, extra))} {extra}" if extra else "",
+        ", ".join(map(target_text, result["targets"])),
+        " ".join(mark(met(result, target)) for target in result["targets"]),
+    ]
+
+
+SUMMARY_HEADER = ["row", "per call", "GB/s", "best peer", "limit", "beside", "to reach", "met"]
+
+
+def name_of(result: Result) -> str:
+    """Row and variant."""
+    return f"{result['row']}: {result['variant']}"
+
+
+def summary(results: Results, *, markdown: bool) -> str:
+    """hyperslab in every row, next to the best peer, the limit and what it should reach."""
+    return table(SUMMARY_HEADER, [summary_line(result) for result in results["cases"]], markdown=markdown)
+
+
+class Footnotes:
+    """Reasons, each with a number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def mark(self, text: str) -> str:
+        """What to put in the table."""
+        return f"[{self.numbers.setdefault(text, len(self.numbers) + 1)}]"
+
+    def lines(self) -> list[str]:
+        """What to put below it."""
+        return [f"[{number}] {text}" for text, number in self.numbers.items()]
+
+
+def everybody(results: Results, *, markdown: bool) -> str:
+    """How many times as long as hyperslab each contender takes, in every row."""
+    notes = Footnotes()
+    others = [*PEERS, "without", "native", "limit"]
+
+    def cell(result: Result, name: str) -> str:
+        if name in medians(result):
+            return factor_text(factor(result, name))
+        return notes.mark(result["cannot"][name]) if name in result["cannot"] else "–"
+
+    lines = []
+    for result in results["cases"]:
+        seconds = per_call(result)
+        ours = notes.mark(result["cannot"]["hyperslab"]) if seconds is None else seconds_text(seconds)
+        lines.append([name_of(result), ours, *(cell(result, name) for name in others)])
+    text = table(["row", "hyperslab", *others], lines, markdown=markdown)
+    break_ = "  \n" if markdown else "\n"
+    return text + ("\n\n" + break_.join(notes.lines()) if notes.numbers else "")
+
+
+def series(results: Results, *, markdown: bool) -> str:
+    """Time per unit of work where there is more and more of it, or of threads; empty if not measured."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for result in results["cases"]:
+        seconds = medians(result).get("hyperslab")
+        if result["series"] and seconds is not None:
+            name, count = result["series"]
+            # Several threads' calls are counted already.
+            units = result["calls"] if result["row"] == "threads" else count
+            found.setdefault(name, []).append((count, seconds / units))
+    lines = []
+    for name, points in found.items():
+        falls = all(after <= before * NOISE for (_, before), (_, after) in pairwise(points))
+        shown = ", ".join(f"{count}: {seconds * 1e6:.3g}" for count, seconds in points)
+        lines.append([name, shown, mark(falls) if len(points) > 1 else "–"])
+    return (
+        table(["hyperslab, by number of chunks or threads", "µs", "never rises"], lines, markdown=markdown)
+        if lines
+        else ""
+    )
+
+
+def memory(results: Results, *, markdown: bool) -> str:
+    """Peak memory beside what importing and opening needs; empty if not measured."""
+    notes = Footnotes()
+    lines = []
+    for result in results["cases"]:
+        peaks = result.get("memory")
+        if not peaks:
+            continue
+        line = [name_of(result), bytes_text(result["bytes"] / result["calls"])]
+        for name in ("hyperslab", *PEERS):
+            peak = peaks.get(name)
+            if isinstance(peak, str):
+                line.append(notes.mark(peak))
+            else:
+                line.append("–" if peak is None else f"{peak / MIB:.1f}")
+        lines.append(line)
+    if not lines:
+        return ""
+    text = table(["row", "bytes of a call", "hyperslab, MiB", *PEERS], lines, markdown=markdown)
+    break_ = "  \n" if markdown else "\n"
+    return text + ("\n\n" + break_.join(notes.lines()) if notes.numbers else "")
+
+
+def rows_about(results: Results) -> str:
+    """What each case is, as a Markdown table."""
+    lines = [[name_of(result), result["about"] + cold_text(result)] for result in results["cases"]]
+    return table(["row", "what is done"], lines, markdown=True)
+
+
+def cold_text(result: Result) -> str:
+    """How the caches were dropped."""
+    return f"; cold ({result['cold']})" if result["cold"] else ""
