@@ -129,7 +129,7 @@ class Operation:
         return {}
 
     def writes_parts(self) -> bool:
-        """Whether the values of the array are what is written."""
+        """Whether the values of the array are what is written, so that there is nothing to read."""
         return False
 
 

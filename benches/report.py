@@ -51,13 +51,18 @@ def met(result: Result, target: dict[str, Any]) -> bool | None:
     if target["against"] == "seconds":
         seconds = per_call(result)
         return None if seconds is None else seconds <= target["value"]
+    if target["against"] == "memory":
+        peak = (result.get("memory") or {}).get("hyperslab")
+        return None if not isinstance(peak, int) else peak <= result["bytes"] + target["value"]
     found = factor(result, target["against"])
     # As it is shown: 0.897 is 0.90.
     return None if found is None else round(found, 2) >= round(target["value"], 2)
 
 
 def target_text(target: dict[str, Any]) -> str:
-    """`limit ≥ 0.90`, or `≤ 5 µs`."""
+    """`limit ≥ 0.90`, `≤ 5 µs`, or `memory ≤ result + 64 MiB`."""
+    if target["against"] == "memory":
+        return f"memory ≤ result + {target['value'] / MIB:.0f} MiB"
     if target["against"] == "seconds":
         return f"≤ {seconds_text(target['value'])}"
     return f"{target['against']} ≥ {target['value']:.2f}"

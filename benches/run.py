@@ -66,6 +66,7 @@ def measure_cases(
     # One array at a time is on disk, for all cases in a row that read it.
     place, made_of = Place(chosen[0].spec, Path(), Path()), None
     for number, case in enumerate(chosen):
+        start = time.perf_counter()
         if number == 0 or chosen[number - 1].row != case.row:
             print(f"\n{case.row}", flush=True)
         if made_of != (case.spec, case.fill):
@@ -74,6 +75,8 @@ def measure_cases(
         if case.memory and not arguments.no_memory:
             result["memory"] = peaks(case, place, found, arguments.quick)
         common.remove(place.scratch)
+        # With making the data and all checks: what to look at when a run takes too long.
+        result["took"] = round(time.perf_counter() - start, 2)
         results.append(result)
         print(progress_line(result), flush=True)
     common.remove(directory / "data")
@@ -84,7 +87,8 @@ def make_data(case: Case, directory: Path) -> Place:
     """The array that a case needs, instead of what an earlier one has left."""
     common.remove(directory)
     place = Place(case.spec, directory / "source", directory / "scratch", case.fill(case.spec))
-    make_source(place)
+    if not case.operation.writes_parts():
+        make_source(place)
     return place
 
 
@@ -153,7 +157,8 @@ def main() -> None:
     measured = measure_cases(chosen, directory, found, arguments)
     results = {
         "machine": described,
-        "quick": arguments.quick,
+        # Whether this may stand for the project: all rows, all contenders, in earnest.
+        "complete": not (arguments.quick or arguments.row or arguments.contender or arguments.cold),
         "duration": time.perf_counter() - start,
         "cases": measured,
     }
