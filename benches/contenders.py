@@ -202,7 +202,7 @@ def hyperslab_cached(contender: Contender, *, shared: bool) -> Contender:
         arguments: dict[str, Any] = {"cache": bound}
         try:
             return hs.open_array(path, **arguments)
-        except (TypeError, ValueError) as error:
+        except TypeError as error:
             raise Cannot("not built yet") from error
 
     return replace(contender, open=open_)

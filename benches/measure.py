@@ -16,21 +16,25 @@ from contenders import CONTENDERS, Cannot, Contender
 from operations import Operation, Place, Work, WrongValues
 from rows import Case
 
-# Samples per contender: at least, at most.
-ROUNDS = (5, 25)
-QUICK_ROUNDS = (2, 2)
+# Samples per contender, at most; a case says how many there are at least.
+MOST_ROUNDS = 25
+QUICK_ROUNDS = 2
 # What one sample should take at least, in seconds: shorter work is repeated within it.
 SAMPLE, QUICK_SAMPLE = 0.02, 0.001
 
 
-def measure(case: Case, place: Place, contenders: list[Contender], *, quick: bool) -> dict[str, Any]:
+def measure(
+    case: Case, place: Place, contenders: list[Contender], *, quick: bool, fixed_rounds: int | None = None
+) -> dict[str, Any]:
     """Times one case for everybody who can do it; the result is ready for JSON."""
     works, cannot = prepare_all(case, place, contenders)
     drop_caches, cold = cache_dropper(place.source) if case.cold else (None, None)
     sample = QUICK_SAMPLE if quick else SAMPLE
     loops = {name: 1 if case.cold else loops_for(work, sample) for name, work in works.items()}
     samples: dict[str, list[float]] = {name: [] for name in works}
-    least, most = QUICK_ROUNDS if quick else ROUNDS
+    least, most = (case.rounds, MOST_ROUNDS)
+    if wanted := fixed_rounds or (QUICK_ROUNDS if quick else None):
+        least = most = wanted
     rounds, start = least, time.perf_counter()
     gc.collect()
     gc.disable()

@@ -38,6 +38,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--row", action="append", help="measure only this row (may be given again)")
     parser.add_argument("--quick", action="store_true", help="small data, few rounds: does it work?")
+    parser.add_argument("--rounds", type=int, help="samples of each contender (default: as many as fit)")
     parser.add_argument("--no-memory", action="store_true", help="do not measure peak memory")
     parser.add_argument(
         "--contender",
@@ -71,7 +72,7 @@ def measure_cases(
             print(f"\n{case.row}", flush=True)
         if made_of != (case.spec, case.fill):
             place, made_of = make_data(case, directory / "data"), (case.spec, case.fill)
-        result = measure(case, place, found, quick=arguments.quick)
+        result = measure(case, place, found, quick=arguments.quick, fixed_rounds=arguments.rounds)
         if case.memory and not arguments.no_memory:
             result["memory"] = peaks(case, place, found, arguments.quick)
         common.remove(place.scratch)
