@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -221,8 +222,6 @@ def pread(path: Path, offset: int, length: int) -> Callable[[int], None]:
 
 def copy_speed(count: int = 256 << 20) -> float:
     """Bytes per second of `memcpy` between buffers that are there already and that no cache holds."""
-    import time
-
     source, out = np.ones(count, "u1"), np.ones(count, "u1")
     best = math.inf
     for _ in range(5):

@@ -70,5 +70,5 @@ def markdown(described: dict[str, Any]) -> str:
     return (
         f"{described['cores']} × {described['processor']}, {described['memory']}, {described['system']}, "
         f"{described['file system']}; Python {described['Python']}, {versions}. "
-        f"Load when it began: {described['load at start']}."
+        f"memcpy: {described['memcpy']}. Load when it began: {described['load at start']}."
     )

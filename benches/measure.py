@@ -78,10 +78,8 @@ def prepare_all(
 
     works: dict[str, Work] = {}
     installed = {contender.name for contender in contenders}
-    cannot = {name: "not installed" for name in CONTENDERS if name not in installed} | operation.cannot
+    cannot = {name: "not installed" for name in CONTENDERS if name not in installed}
     for name, make in makers.items():
-        if name in operation.cannot:
-            continue
         try:
             made = make()
             for work in made.values():

@@ -105,9 +105,6 @@ class Place:
 class Operation:
     """What the cases of a row have in common."""
 
-    # What cannot do this, whatever happens, and why.
-    cannot: dict[str, str] = field(default_factory=dict, kw_only=True)
-
     def size(self, spec: Spec) -> int:
         """The bytes of the values that one sample moves."""
         raise NotImplementedError

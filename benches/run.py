@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ import report
 from common import bytes_text
 from contenders import CONTENDERS, Cannot, Contender, contenders
 from measure import measure
-from operations import Place, make_source
+from operations import Place, WrongValues, make_source
 from rows import Case, cases, rows_of
 
 
@@ -139,8 +141,6 @@ def main() -> None:
         print(common.table(("row", "what"), [(case.key, case.about) for case in chosen]))
         return
     if arguments.cold:
-        from dataclasses import replace
-
         chosen = [replace(case, cold=True) for case in chosen]
     directory: Path = arguments.dir
     output: Path = arguments.output or directory
@@ -155,7 +155,10 @@ def main() -> None:
     print(machine.markdown(described))
 
     start = time.perf_counter()
-    measured = measure_cases(chosen, directory, found, arguments)
+    try:
+        measured = measure_cases(chosen, directory, found, arguments)
+    except WrongValues as error:
+        sys.exit(f"wrong values: {error}")
     results = {
         "machine": described,
         # Whether this may stand for the project: all rows, all contenders, in earnest.
