@@ -164,22 +164,24 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, markdown: bool = False) -> str:
-    """Aligned text, the first column to the left and the others to the right."""
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, markdown: bool = False, left: int = 1
+) -> str:
+    """Aligned text, the first columns to the left and the others to the right."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     separator, edge = (" | ", "|") if markdown else ("  ", "")
 
     def format_line(cells: Sequence[str]) -> str:
         cells = [
-            cell.ljust(w) if i == 0 else cell.rjust(w)
+            cell.ljust(w) if i < left else cell.rjust(w)
             for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
         ]
         return f"{edge} {separator.join(cells)} {edge}".rstrip()
 
     text = [format_line(line) for line in lines]
     if markdown:
-        rule = "|" + "|".join("-" * (w + 1) + ("-" if i == 0 else ":") for i, w in enumerate(widths)) + "|"
+        rule = "|" + "|".join("-" * (w + 1) + ("-" if i < left else ":") for i, w in enumerate(widths)) + "|"
     else:
         rule = " " + "-" * (sum(widths) + 2 * (len(widths) - 1))
     return "\n".join([text[0], rule, *text[1:]])

@@ -96,9 +96,9 @@ def summary_line(result: Result) -> list[str]:
         name_of(result),
         seconds_text(seconds) if seconds is not None else result["cannot"].get("hyperslab", "–"),
         rate_text(result),
-        f"{factor_text(factor(result, 'peer'))} {peer[0]}" if peer else "–",
+        f"{factor_text(factor(result, 'peer'))} {peer[0]}" if peer and seconds is not None else "–",
         factor_text(factor(result, "limit")),
-        f"{factor_text(factor(result, extra))} {extra}" if extra else "",
+        f"{factor_text(factor(result, extra))} {extra}" if extra and seconds is not None else "",
         ", ".join(map(target_text, result["targets"])),
         " ".join(mark(met(result, target)) for target in result["targets"]),
     ]
@@ -200,7 +200,7 @@ def memory(results: Results, *, markdown: bool) -> str:
 def rows_about(results: Results) -> str:
     """What each case is, as a Markdown table."""
     lines = [[name_of(result), result["about"] + cold_text(result)] for result in results["cases"]]
-    return table(["row", "what is done"], lines, markdown=True)
+    return table(["row", "what is done"], lines, markdown=True, left=2)
 
 
 def cold_text(result: Result) -> str:

@@ -138,7 +138,7 @@ def main() -> None:
     arguments = parse_arguments()
     chosen = [case for case in cases(arguments.quick) if not arguments.row or case.row in arguments.row]
     if arguments.list:
-        print(common.table(("row", "what"), [(case.key, case.about) for case in chosen]))
+        print(common.table(("row", "what"), [(case.key, case.about) for case in chosen], left=2))
         return
     if arguments.cold:
         chosen = [replace(case, cold=True) for case in chosen]
