@@ -165,10 +165,10 @@ def series(results: Results, *, markdown: bool) -> str:
     lines = []
     for name, points in found.items():
         falls = all(after <= before * NOISE for (_, before), (_, after) in pairwise(points))
-        shown = ", ".join(f"{count}: {seconds * 1e6:.3g}" for count, seconds in points)
+        shown = ", ".join(f"{count}: {seconds_text(seconds)}" for count, seconds in points)
         lines.append([name, shown, mark(falls) if len(points) > 1 else "–"])
     return (
-        table(["hyperslab, by number of chunks or threads", "µs", "never rises"], lines, markdown=markdown)
+        table(["hyperslab, by number of chunks or threads", "time", "never rises"], lines, markdown=markdown)
         if lines
         else ""
     )

@@ -59,7 +59,7 @@ class Case:
     # Cases of one series are compared: per call and unit of work, none should be slower than the one before.
     series: tuple[str, int] | None = None
     # The time in seconds that all samples of this case should take together, and how many there are at least.
-    budget: float = 6.0
+    budget: float = 4.0
     rounds: int = 5
 
     @property
@@ -215,8 +215,8 @@ def multi_chunk(quick: bool) -> Iterator[Case]:
                 Reads((chunks_of(n, 2, 100),)),
                 target,
                 memory=n == 16 and codec == "zstd",
-                series=(f"multi-2d, {name}: µs per chunk", n * n),
-                budget=3.0,
+                series=(f"multi-2d, {name}: per chunk", n * n),
+                budget=2.0,
             )
             yield case
             if n == 16 and codec in (None, "zstd"):
@@ -234,8 +234,8 @@ def multi_chunk(quick: bool) -> Iterator[Case]:
             Reads((chunks_of(n, 3, 10),)),
             (Target("peer", 1 / 0.6),),
             memory=n == 8,
-            series=("multi-3d, zstd-3: µs per chunk", n**3),
-            budget=3.0,
+            series=("multi-3d, zstd-3: per chunk", n**3),
+            budget=2.0,
         )
     for codec in (None, "zstd"):
         for n in (16,) if quick else (4, 16):
@@ -249,8 +249,8 @@ def multi_chunk(quick: bool) -> Iterator[Case]:
                     ocean,
                     ThreadedReads((chunks_of(n, 2, 100),), threads=threads),
                     memory=(codec, n, threads) == ("zstd", 16, 4),
-                    series=(f"threads, {CODEC_NAMES[codec]} {n}×{n}: µs per read", threads),
-                    budget=3.0,
+                    series=(f"threads, {CODEC_NAMES[codec]} {n}×{n}: per read", threads),
+                    budget=2.0,
                 )
 
 
@@ -294,7 +294,6 @@ def odd_shapes(quick: bool) -> Iterator[Case]:
             Reads((selection,)),
             half,
             memory=variant == "[::2, ::3]",
-            budget=4.0,
         )
 
     n = 64 if quick else 256
@@ -362,7 +361,7 @@ def large(quick: bool) -> Iterator[Case]:
         spec = step_spec("8 MiB", 8 if quick else 128, codec=codec)
         about = f"read {spec.nbytes // MIB} MiB in one call, chunks of 8 MiB, {name}"
         target = (Target("memory", 64 * MIB),)
-        yield Case("memory", name, about, spec, steps, Reads(), target, memory=True, budget=8.0)
+        yield Case("memory", name, about, spec, steps, Reads(), target, memory=True, rounds=3)
 
 
 def cases(quick: bool) -> list[Case]:
