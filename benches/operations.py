@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -216,6 +217,8 @@ class CachedReads(Reads):
 
     def work(self, place: Place, contender: Contender) -> Work:
         if contender.name == "hyperslab":
+            # Files that have just been written might still change unseen: they are not cached.
+            time.sleep(2.5)
             contender = c.hyperslab_cached(contender, shared=self.shared)
         return super().work(place, contender)
 
