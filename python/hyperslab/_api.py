@@ -69,6 +69,8 @@ def _place(
         mode = "r"
     elif mode == "r":
         found = found.with_read_only(True)
+    if not base and not path:
+        return found, "", mode
     parts = [part for part in f"{base}/{path or ''}".split("/") if part]
     return found, "/".join(parts), mode
 
@@ -85,6 +87,8 @@ def _check_keywords(function: str, given: Mapping[str, Any]) -> None:
     """Refuses keywords that mean nothing: of a node that exists they would be ignored, and so would a
     mistyped ``mode``.
     """
+    if not given:
+        return
     from hyperslab import _convenience
 
     known: set[str] = set()
