@@ -1,8 +1,8 @@
 //! Reading objects: one open, one read, one close.
 
-use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
+use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes, file_url};
 use crate::{Key, Operation, RangeRead, StoreError};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
 use smallvec::SmallVec;
 use std::io::{self, IoSliceMut};
@@ -66,7 +66,7 @@ impl LocalStore {
                 Some(_) if read == wanted => Ok(true),
                 Some(size) => Err(StoreError::WrongSize {
                     key: key.as_str().to_owned(),
-                    url: self.url.clone(),
+                    url: file_url(&self.root),
                     expected: wanted as u64,
                     found: if read < wanted { read as u64 } else { size.max(read as u64) },
                 }),
@@ -85,7 +85,7 @@ impl LocalStore {
         let Some(file) = self.open_object(key)? else { return Ok(false) };
         let too_large = || StoreError::TooLarge {
             key: key.as_str().to_owned(),
-            url: self.url.clone(),
+            url: file_url(&self.root),
             limit: limit as u64,
         };
         loop {
@@ -128,12 +128,15 @@ impl LocalStore {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
         let Some(file) = self.open_object(key)? else { return Ok(false) };
-        if size.is_some() || ranges.iter().all(|range| range.buf.is_empty()) {
+        let only_existence = ranges.iter().all(|range| range.buf.is_empty());
+        // Where the file ends is asked first: that takes a third of the time of asking what it is. Directories,
+        // pipes and the like either answer something else, or fail when they are read.
+        if only_existence || size.is_some_and(|size| rustix::fs::seek(&file, SeekFrom::End(0)) != Ok(size)) {
             let Some(found) = self.size_of_file(key, file.as_fd())? else { return Ok(false) };
             if let Some(expected) = size
                 && expected != found
             {
-                let (key, url) = (key.as_str().to_owned(), self.url.clone());
+                let (key, url) = (key.as_str().to_owned(), file_url(&self.root));
                 return Err(StoreError::WrongSize { key, url, expected, found });
             }
         }
@@ -155,7 +158,7 @@ impl LocalStore {
         let outside = ranges.iter().find(|range| !lies_within(range, size));
         Err(StoreError::OutOfRange {
             key: key.as_str().to_owned(),
-            url: self.url.clone(),
+            url: file_url(&self.root),
             offset: outside.map_or(0, |range| range.offset),
             len: outside.map_or(0, |range| range.buf.len() as u64),
             size,
