@@ -4,7 +4,7 @@ use crate::create;
 use crate::errors;
 use crate::explain;
 use crate::index::selection;
-use crate::output::{Reading, read_new, read_out, scalar_or_array};
+use crate::output::{Reading, read_item, read_new, read_out};
 use crate::slot::{Slot, Stored};
 use crate::store::StoreHandle;
 use crate::values::{Writing, assign};
@@ -14,8 +14,9 @@ use hyperslab::zarr::{Array, Format, Json, ZarrError};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 impl Stored for Array {
     fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self, ZarrError> {
@@ -53,7 +54,7 @@ pub(crate) struct ArrayBase {
     read_only: bool,
     write_empty_chunks: Option<bool>,
     /// NumPy's description of the element type: made once. (A resize does not change it.)
-    dtype: RwLock<Option<Py<PyArrayDescr>>>,
+    dtype: PyOnceLock<Py<PyArrayDescr>>,
 }
 
 impl ArrayBase {
@@ -61,13 +62,9 @@ impl ArrayBase {
         self.slot.get(py)
     }
 
-    fn descr<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyArrayDescr>> {
-        if let Some(dtype) = self.dtype.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            return Ok(dtype.bind(py).clone());
-        }
-        let dtype = PyArrayDescr::new(py, array.layout().dtype().numpy())?;
-        *self.dtype.write().unwrap_or_else(PoisonError::into_inner) = Some(dtype.clone().unbind());
-        Ok(dtype)
+    fn descr<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<&Bound<'py, PyArrayDescr>> {
+        let made = || PyArrayDescr::new(py, array.layout().dtype().numpy()).map(Bound::unbind);
+        Ok(self.dtype.get_or_try_init(py, made)?.bind(py))
     }
 
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
@@ -94,7 +91,7 @@ impl ArrayBase {
     #[new]
     #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None))]
     fn new(handle: &ArrayHandle, read_only: bool, write_empty_chunks: Option<bool>) -> Self {
-        ArrayBase { slot: handle.slot.clone(), read_only, write_empty_chunks, dtype: RwLock::new(None) }
+        ArrayBase { slot: handle.slot.clone(), read_only, write_empty_chunks, dtype: PyOnceLock::new() }
     }
 
     /// What shares this array's state.
@@ -130,7 +127,7 @@ impl ArrayBase {
     /// The element type.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
-        self.descr(py, &*self.array(py)?)
+        self.descr(py, &*self.array(py)?).cloned()
     }
 
     /// Elements of a chunk per axis.
@@ -316,9 +313,9 @@ impl ArrayBase {
         let selection = self.select(&array, selection)?;
         let reading = Reading { threads, verify };
         match out {
-            None => Ok(read_new(array.layout(), &dtype, &selection, reading)?.into_any()),
+            None => Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any()),
             Some(out) => {
-                read_out(array.layout(), &dtype, &selection, &out, reading)?;
+                read_out(array.layout(), dtype, &selection, &out, reading)?;
                 Ok(out)
             }
         }
@@ -369,7 +366,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let selection = self.select(&array, selection)?;
         let writing = Writing { threads, write_empty_chunks: write_empty_chunks.or(self.write_empty_chunks) };
-        assign(array.layout(), &self.descr(py, &array)?, &selection, value, writing)
+        assign(array.layout(), self.descr(py, &array)?, &selection, value, writing)
     }
 
     fn __getitem__<'py>(
@@ -380,7 +377,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let dtype = self.descr(py, &array)?;
         let selection = self.select(&array, Some(selection))?;
-        scalar_or_array(array.layout(), read_new(array.layout(), &dtype, &selection, Reading::default())?)
+        read_item(array.layout(), dtype, &selection)
     }
 
     fn __setitem__(

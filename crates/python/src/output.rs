@@ -2,7 +2,10 @@
 
 use crate::engine;
 use crate::errors;
-use hyperslab::array::{ArrayLayout, Memory, ReadOptions, Selection, Target, read, read_into};
+use hyperslab::Kind;
+use hyperslab::array::{
+    ArrayLayout, Memory, ReadOptions, Selection, Strides, Target, c_strides, element_count, read, read_into,
+};
 use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, get_type_object, npy_intp};
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
@@ -30,6 +33,10 @@ impl Reading {
     }
 }
 
+/// Results below this size are in memory that NumPy allocates: neither zeroed nor owned by an object of its own. Larger ones are in pages that the
+/// engine recycles.
+const NUMPYS_BELOW: u64 = 64 << 10;
+
 /// Reads a selection into a new array.
 pub(crate) fn read_new<'py>(
     layout: &ArrayLayout,
@@ -37,24 +44,36 @@ pub(crate) fn read_new<'py>(
     selection: &Selection,
     reading: Reading,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let memory = engine::run(dtype.py(), |stop| read(layout, selection, reading.options(stop)))?;
-    over(memory, dtype, selection)
+    let py = dtype.py();
+    let shape = selection.shape();
+    let bytes = element_count(&shape).and_then(|n| n.checked_mul(layout.dtype().size() as u64));
+    if bytes.is_none_or(|bytes| bytes >= NUMPYS_BELOW) {
+        let memory = engine::run(py, |stop| read(layout, selection, reading.options(stop)))?;
+        return over(memory, dtype, &shape);
+    }
+    // SAFETY: null: NumPy allocates.
+    let array = unsafe { new_array(dtype, &shape, null_mut()) }?;
+    let strides = c_strides(&shape, layout.dtype().size());
+    // SAFETY: the memory is that of a new array of this shape in C order, as large as the elements that the engine writes to it, and nobody
+    // else knows it. It is read only when all of it has been written.
+    let mut target = unsafe { Target::from_raw(data_of(&array), &shape, &strides) };
+    engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))?;
+    Ok(array)
 }
 
-/// A NumPy array of the selection's shape over `memory`, C order, writeable.
-fn over<'py>(
-    mut memory: Memory,
+/// A new array of this shape, in C order, writeable.
+///
+/// # Safety
+/// `data` is null, then NumPy allocates; or it has room for the elements, aligned for any type, and the caller makes the array own it.
+unsafe fn new_array<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
-    selection: &Selection,
+    shape: &[u64],
+    data: *mut u8,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = dtype.py();
-    let mut dims: Vec<npy_intp> = selection.shape().iter().map(|n| *n as npy_intp).collect();
-    // NumPy takes null as "allocate it yourself": right where there is nothing to hold.
-    let data = if memory.is_empty() { null_mut() } else { memory.as_mut_slice().as_mut_ptr() };
-    let owner = Bound::new(py, Owner(memory))?;
-    // SAFETY: `data` has room for `dims` elements of `dtype` (the engine made it so), is aligned for any type, and moving the Memory into
-    // its Python object does not move the block. The array holds `owner` as its base, so the block outlives it and all views.
-    // NewFromDescr takes the reference to the descriptor, SetBaseObject that to the owner, both also when they fail.
+    let mut dims: Strides = shape.iter().map(|n| *n as npy_intp).collect();
+    // SAFETY: `dims` has as many numbers as is said; the rest is up to the caller. NewFromDescr takes the reference to the descriptor, also
+    // when it fails.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -64,42 +83,87 @@ fn over<'py>(
             dims.as_mut_ptr(),
             null_mut(),
             data.cast(),
-            NPY_ARRAY_WRITEABLE,
+            if data.is_null() { 0 } else { NPY_ARRAY_WRITEABLE },
             null_mut(),
         );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
-        if !data.is_null()
-            && PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0
-        {
-            return Err(PyErr::fetch(py));
-        }
-        Ok(array.cast_into_unchecked())
+        Ok(Bound::from_owned_ptr_or_err(py, array)?.cast_into_unchecked())
     }
 }
 
-/// What `array[key]` gives: a NumPy scalar where the result has no axes, else the array.
-pub(crate) fn scalar_or_array<'py>(
-    layout: &ArrayLayout,
-    array: Bound<'py, PyUntypedArray>,
-) -> PyResult<Bound<'py, PyAny>> {
-    if array.ndim() > 0 {
-        return Ok(array.into_any());
+/// A NumPy array over `memory`.
+fn over<'py>(
+    mut memory: Memory,
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = dtype.py();
+    let data = memory.as_mut_slice().as_mut_ptr();
+    let owner = Bound::new(py, Owner(memory))?;
+    // SAFETY: `data` has room for the elements (the engine made it so), is aligned for any type, and moving the Memory into its Python
+    // object does not move the block. The array holds `owner` as its base, so the block outlives it and all views. SetBaseObject takes
+    // the reference to the owner, also when it fails.
+    unsafe {
+        let array = new_array(dtype, shape, data)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(array)
     }
+}
+
+/// Room for one element on the stack, aligned for any type.
+type Element = [u128; 4];
+
+/// What `array[key]` gives: a NumPy scalar where the result has no axes, else an array.
+pub(crate) fn read_item<'py>(
+    layout: &ArrayLayout,
+    dtype: &Bound<'py, PyArrayDescr>,
+    selection: &Selection,
+) -> PyResult<Bound<'py, PyAny>> {
+    let size = layout.dtype().size();
+    if !selection.axes().iter().all(|axis| axis.dropped) {
+        return Ok(read_new(layout, dtype, selection, Reading::default())?.into_any());
+    }
+    // An element that is long, or raw bytes (whose scalar wants an array to refer to), goes by way of an array.
+    if size > size_of::<Element>() || layout.dtype().kind() == Kind::Raw {
+        return scalar_of(layout, read_new(layout, dtype, selection, Reading::default())?);
+    }
+    let py = dtype.py();
+    let mut element: Element = [0; 4];
+    let base = element.as_mut_ptr().cast::<u8>();
+    // SAFETY: `element` has room for `size` bytes, and nobody else knows it.
+    let mut target = unsafe { Target::from_raw(base, &[], &[]) };
+    engine::run(py, |stop| read_into(layout, selection, &mut target, Reading::default().options(stop)))?;
+    // SAFETY: `base` leads to one element of the descriptor's type, which is copied; the descriptor stays the caller's.
+    let scalar = unsafe {
+        let scalar = PY_ARRAY_API.PyArray_Scalar(py, base.cast(), dtype.as_dtype_ptr(), null_mut());
+        Bound::from_owned_ptr_or_err(py, scalar)
+    };
+    scalar.map_err(|error| no_scalar(layout, py, error))
+}
+
+/// The scalar of an array without axes.
+fn scalar_of<'py>(layout: &ArrayLayout, array: Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
     // SAFETY: PyArray_Return takes over the reference to a 0-dimensional array and returns a new one to its scalar, or null with an exception.
-    unsafe {
+    let scalar = unsafe {
         let scalar = PY_ARRAY_API.PyArray_Return(py, array.into_ptr().cast());
         Bound::from_owned_ptr_or_err(py, scalar)
-    }
-    .map_err(|error| match error.is_instance_of::<PySystemError>(py) {
-        // Text is what NumPy cannot make a scalar of: the stored number is beyond the last character there is.
+    };
+    scalar.map_err(|error| no_scalar(layout, py, error))
+}
+
+/// Text is what NumPy cannot make a scalar of: where the stored number is beyond the last character there is.
+#[cold]
+fn no_scalar(layout: &ArrayLayout, py: Python<'_>, error: PyErr) -> PyErr {
+    match error.is_instance_of::<PySystemError>(py) {
         true => errors::exception(
             py,
             "ChunkError",
             format!("array '{}': the element is not text: {error}", layout.name()),
         ),
         false => error,
-    })
+    }
 }
 
 /// Reads a selection into the caller's array or buffer.
