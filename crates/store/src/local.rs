@@ -121,27 +121,28 @@ impl LocalStore {
     /// Opens the store whose objects lie below `root`. The directory need not exist: the first write makes
     /// it. Errors if `root` is something else than a directory, or cannot be reached.
     pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
-        let given = root.as_ref();
-        let refuse = |path: &Path, source: io::Error| StoreError::Io {
-            operation: Operation::Size,
-            key: String::new(),
-            url: file_url(path),
-            source,
-        };
-        if given.as_os_str().as_bytes().contains(&0) {
-            return Err(refuse(
-                given,
-                io::Error::new(io::ErrorKind::InvalidInput, "the path contains a NUL"),
-            ));
-        }
-        let root: PathBuf =
-            std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect();
-        let store = LocalStore { root, lock_seed: LockSeed::default(), options };
+        let store = Self::unseen(root, options)?;
         match fs::metadata(&store.root) {
             Ok(found) if !found.is_dir() => Err(refuse(&store.root, Errno::NOTDIR.into())),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(refuse(&store.root, error)),
             _ => Ok(store),
         }
+    }
+
+    /// [`LocalStore::open`] without a look at `root`, for who reads at once: an object that is found shows that
+    /// all is well. Where none is, open the store the other way, which says what is wrong.
+    pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
+        let given = root.as_ref();
+        if given.as_os_str().as_bytes().contains(&0) {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "the path contains a NUL");
+            return Err(refuse(given, source));
+        }
+        let root = if is_normal(given.as_os_str().as_bytes()) {
+            given.to_owned()
+        } else {
+            std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect()
+        };
+        Ok(LocalStore { root, lock_seed: LockSeed::default(), options })
     }
 
     /// The directory that holds the objects, as an absolute path.
@@ -167,6 +168,16 @@ impl LocalStore {
     fn flush_directory(directory: &Path) -> io::Result<()> {
         fs::File::open(directory)?.sync_all()
     }
+}
+
+fn refuse(root: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { operation: Operation::Size, key: String::new(), url: file_url(root), source }
+}
+
+/// Whether a path is absolute, without `.`, doubled and trailing slashes: usual, and quickly seen.
+fn is_normal(path: &[u8]) -> bool {
+    let mut components = path.split(|byte| *byte == b'/');
+    components.next() == Some(b"") && components.all(|component| !matches!(component, b"" | b"."))
 }
 
 /// The bytes that come before `/key`.
@@ -204,12 +215,11 @@ fn canonical(root: &Path) -> PathBuf {
 fn file_url(path: &Path) -> String {
     let mut url = String::with_capacity("file://".len() + path.as_os_str().len());
     url.push_str("file://");
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                url.push(byte.into())
-            }
-            other => url.push_str(&format!("%{other:02X}")),
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
+    for run in path.as_os_str().as_bytes().chunk_by(|a, b| plain(a) == plain(b)) {
+        match std::str::from_utf8(run) {
+            Ok(text) if run.first().is_some_and(plain) => url.push_str(text),
+            _ => run.iter().for_each(|byte| url.push_str(&format!("%{byte:02X}"))),
         }
     }
     url
