@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Says what is missing before anything is built: a Rust toolchain, its formatter and linter, a C compiler.
+# Says what is missing before anything is built: a Rust toolchain, its formatter and linter, a C compiler. And
+# what some tests are skipped without.
 set -uo pipefail
 
 need_minor=88
@@ -20,4 +21,7 @@ else
     complain "a Rust toolchain: see https://rustup.rs"
 fi
 command -v "${CC:-cc}" >/dev/null || complain "a C compiler (on Debian: apt install build-essential)"
+for tool in strace:"system calls" valgrind:"instructions"; do
+    command -v "${tool%%:*}" >/dev/null || echo "    not there: ${tool%%:*}; no ${tool#*:} are counted by the tests" >&2
+done
 exit $missing

@@ -23,7 +23,7 @@ from hyperslab._create import (
     normalize_shape,
 )
 from hyperslab._group import Group, node_of
-from hyperslab._store import Store, StoreLike, resolve_store
+from hyperslab._store import Store, StoreLike, open_root, resolve_store
 from hyperslab.codecs import CodecLike, CodecsLike
 from hyperslab.errors import (
     ArrayNotFoundError,
@@ -51,6 +51,8 @@ Mode: TypeAlias = Literal["r", "r+", "a", "w", "w-"]
 ZarrFormat: TypeAlias = Literal[2, 3]
 
 _MODES = ("r", "r+", "a", "w", "w-")
+# Those in which a node that is there is opened.
+_KEEPING = (None, "r", "r+", "a")
 # Data that is not in memory is copied in blocks of about so many bytes.
 _BLOCK_BYTES = 64 << 20
 
@@ -70,6 +72,8 @@ def _place(
         mode = "r"
     elif mode == "r":
         found = found.with_read_only(True)
+    if not base and not path:
+        return found, "", mode
     parts = [part for part in f"{base}/{path or ''}".split("/") if part]
     return found, "/".join(parts), mode
 
@@ -86,6 +90,8 @@ def _check_keywords(function: str, given: Mapping[str, Any]) -> None:
     """Refuses keywords that mean nothing: of a node that exists they would be ignored, and so would a
     mistyped ``mode``.
     """
+    if not given:
+        return
     from hyperslab import _convenience
 
     known: set[str] = set()
@@ -140,6 +146,10 @@ def open(
     dtype('int16')
     """
     _check_keywords("open", kwargs)
+    if not (path or kwargs) and storage_options is None and mode in _KEEPING:
+        found = open_root(store, mode == "r", zarr_format)
+        if found is not None:
+            return node_of(found[1], found[0])
     place, full, mode = _place(store, path, mode, storage_options)
     mode = mode or "a"
     kept = resolve_cache(cache)
@@ -196,6 +206,10 @@ def open_array(
     (3,)
     """
     _check_keywords("open_array", kwargs)
+    if not path and storage_options is None and mode in _KEEPING:
+        found = open_root(store, mode == "r", zarr_format)
+        if found is not None and isinstance(found[1], _native.ArrayHandle):
+            return Array(found[1], found[0], parse_config(config))
     place, full, mode = _place(store, path, mode, storage_options)
     kept = resolve_cache(cache) or parse_cache(config)
     if mode == "w-":

@@ -65,8 +65,8 @@ class Array(_native.ArrayBase):
 
     _store: Store
     _keep_empty: bool | None
-    _cache: Cache | None
-    _attrs: Attributes
+    _cache: Cache | None = None
+    _attrs: Attributes | None = None
 
     # NumPy arrays defer to nothing here: `array + z` reads `z` and adds.
     __hash__ = None  # type: ignore[assignment]
@@ -81,8 +81,8 @@ class Array(_native.ArrayBase):
         self = super().__new__(cls, handle, store.read_only, write_empty_chunks, cache)
         self._store = store
         self._keep_empty = write_empty_chunks
-        self._cache = cache
-        self._attrs = Attributes(self)
+        if cache is not None:
+            self._cache = cache
         return self
 
     # ---- what it is
@@ -140,16 +140,19 @@ class Array(_native.ArrayBase):
     @property
     def attrs(self) -> Attributes:
         """The user's attributes: a dictionary that is stored."""
+        # Made on first use: it refers to the array, which in a cycle would wait for the collector.
+        if self._attrs is None:
+            self._attrs = Attributes(self)
         return self._attrs
 
     @attrs.setter
     def attrs(self, attributes: Mapping[str, Any]) -> None:
-        self._attrs.put(attributes)
+        self.attrs.put(attributes)
 
     @property
     def metadata(self) -> Metadata:
         """The metadata as it is stored, with the attributes."""
-        return Metadata({**json.loads(self._document), "attributes": self._attrs.asdict()})
+        return Metadata({**json.loads(self._document), "attributes": self.attrs.asdict()})
 
     @property
     def filters(self) -> tuple[Codec | dict[str, Any], ...]:
@@ -354,7 +357,7 @@ class Array(_native.ArrayBase):
 
     def update_attributes(self, new_attributes: Mapping[str, Any]) -> Array:
         """Add or replace attributes in one change; returns the array."""
-        self._attrs.update(new_attributes)
+        self.attrs.update(new_attributes)
         return self
 
     def with_config(self, config: Mapping[str, Any]) -> Array:

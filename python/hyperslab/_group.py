@@ -53,16 +53,16 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     """
 
     _store: Store
-    _cache: Cache | None
-    _attrs: Attributes
+    _cache: Cache | None = None
+    _attrs: Attributes | None = None
 
     __hash__ = None  # type: ignore[assignment]
 
     def __new__(cls, handle: _native.GroupHandle, store: Store, cache: Cache | None = None) -> Self:
         self = super().__new__(cls, handle, store.read_only)
         self._store = store
-        self._cache = cache
-        self._attrs = Attributes(self)
+        if cache is not None:
+            self._cache = cache
         return self
 
     # ---- what it is
@@ -95,17 +95,20 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     @property
     def attrs(self) -> Attributes:
         """The user's attributes: a dictionary that is stored."""
+        # Made on first use: it refers to the group, which in a cycle would wait for the collector.
+        if self._attrs is None:
+            self._attrs = Attributes(self)
         return self._attrs
 
     @attrs.setter
     def attrs(self, attributes: Mapping[str, Any]) -> None:
-        self._attrs.put(attributes)
+        self.attrs.put(attributes)
 
     @property
     def metadata(self) -> Metadata:
         """Format, kind and attributes; the nodes below where they come from consolidated metadata."""
         facts: dict[str, Any] = {"zarr_format": self.zarr_format, "node_type": "group"}
-        facts["attributes"] = self._attrs.asdict()
+        facts["attributes"] = self.attrs.asdict()
         facts["consolidated_metadata"] = self._consolidated_document()
         return Metadata(facts)
 
@@ -380,7 +383,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
 
     def update_attributes(self, new_attributes: Mapping[str, Any]) -> Group:
         """Add or replace attributes in one change; returns the group."""
-        self._attrs.update(new_attributes)
+        self.attrs.update(new_attributes)
         return self
 
     def consolidate(self) -> Group:

@@ -21,6 +21,7 @@ __all__ = [
     "create_array",
     "create_group",
     "open_node",
+    "open_root",
     "recycled_bytes",
     "run_cli",
     "set_recycler_bound",
@@ -40,6 +41,9 @@ def recycled_bytes() -> int: ...
 def open_node(
     store: StoreHandle, path: str, zarr_format: int | None = None, consolidated: bool | None = None
 ) -> ArrayHandle | GroupHandle: ...
+def open_root(
+    location: str, fsync: bool, zarr_format: int | None = None
+) -> tuple[StoreHandle, ArrayHandle | GroupHandle] | None: ...
 def create_array(store: StoreHandle, path: str, spec: ArraySpec, overwrite: bool) -> ArrayHandle: ...
 def create_group(
     store: StoreHandle, path: str, zarr_format: int, attributes: str, overwrite: bool

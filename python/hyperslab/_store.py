@@ -10,7 +10,7 @@ from hyperslab import _native
 from hyperslab._config import config
 from hyperslab.errors import ReadOnlyError, UnsupportedError
 
-__all__ = ["LocalStore", "MemoryStore", "Store", "StoreLike", "resolve_store"]
+__all__ = ["LocalStore", "MemoryStore", "Store", "StoreLike", "open_root", "resolve_store"]
 
 
 class Store:
@@ -104,13 +104,16 @@ class LocalStore(Store):
         self._read_only = bool(read_only)
 
     @classmethod
+    def _of(cls, handle: _native.StoreHandle, fsync: bool, read_only: bool) -> LocalStore:
+        self = object.__new__(cls)
+        self._fsync, self._native, self._read_only = fsync, handle, read_only
+        return self
+
+    @classmethod
     def _at(cls, location: str) -> LocalStore:
         """The store at a path or ``file://`` URL."""
-        self = object.__new__(cls)
-        self._fsync = config.fsync
-        self._native = _native.StoreHandle.at(location, self._fsync)
-        self._read_only = False
-        return self
+        fsync = config.fsync
+        return cls._of(_native.StoreHandle.at(location, fsync), fsync, False)
 
     @property
     def root(self) -> Path:
@@ -159,6 +162,24 @@ class MemoryStore(Store):
 
 StoreLike: TypeAlias = Store | str | os.PathLike[str]
 """What a store can be given as: a store, a path, a ``file://`` URL."""
+
+
+_PATH = type(Path())
+
+
+def open_root(
+    location: Any, read_only: bool, zarr_format: int | None
+) -> tuple[Store, _native.ArrayHandle | _native.GroupHandle] | None:
+    """The store at a path or ``file://`` URL, and what is stored there: the quick way where all is well.
+
+    ``None``: take the long way, by `resolve_store`.
+    """
+    # Exactly these: a class derived from them may mean something else than a local file.
+    if type(location) is not str and type(location) is not _PATH:
+        return None
+    fsync = config.fsync
+    found = _native.open_root(str(location), fsync, zarr_format)
+    return None if found is None else (LocalStore._of(found[0], fsync, read_only), found[1])
 
 
 def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, str]:

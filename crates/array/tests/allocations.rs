@@ -4,18 +4,21 @@ use hyperslab_array::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
 use hyperslab_store::{LocalOptions, LocalStore, StoreError};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 struct Counting;
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// Of this thread, on which all requests of these tests are executed.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
 
 // SAFETY: hands everything to the system's allocator; counting touches no memory of it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: as promised by the caller.
         unsafe { System.alloc(layout) }
     }
@@ -26,7 +29,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: as promised by the caller.
         unsafe { System.realloc(at, layout, size) }
     }
@@ -59,24 +62,15 @@ fn layout(root: &std::path::Path, order: &[usize], codecs: Vec<Arc<dyn Codec>>) 
         .unwrap()
 }
 
-/// Held by each test: one must not count what another allocates.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Allocations of `work`, at best of several runs: other threads of the test harness may allocate too.
+/// Allocations of `work`.
 fn count(work: &mut dyn FnMut()) -> u64 {
-    (0..3)
-        .map(|_| {
-            let before = ALLOCATIONS.load(Relaxed);
-            work();
-            ALLOCATIONS.load(Relaxed) - before
-        })
-        .min()
-        .unwrap_or(u64::MAX)
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
 }
 
 #[test]
 fn chunks_allocate_nothing() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let values: Vec<u8> = (0..128 * 128 * 4).map(|i| (i / 64) as u8 | 1).collect();
     let zstd = || Arc::new(Zstd { level: 1, checksum: false }) as Arc<dyn Codec>;
     let gzip = || Arc::new(Gzip { level: 1 }) as Arc<dyn Codec>;
@@ -123,9 +117,37 @@ fn chunks_allocate_nothing() {
     }
 }
 
+/// A request of one chunk, as a whole: selecting, planning, reading a part of an unencoded chunk.
+#[test]
+fn small_reads_allocate_their_result_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = layout(folder.path(), &[], vec![]);
+    let all = Selection::all(layout.shape());
+    let values: Vec<u8> = (0..128 * 128 * 4).map(|i| (i / 64) as u8 | 1).collect();
+    let source = Source::dense(&values, layout.shape(), 4).unwrap();
+    write(&layout, &all, &source, WriteOptions::default()).unwrap();
+    for indices in [
+        [Index::At(5), Index::At(7)],
+        [Index::range(0, 10), Index::range(0, 10)],
+        [Index::range(0, 16), Index::range(16, 32)],
+    ] {
+        let select = || Selection::new("t", layout.shape(), &indices).unwrap();
+        let shape = select().shape();
+        let mut memory = vec![0; shape.iter().product::<u64>() as usize * 4];
+        let mut into = || {
+            let selection = select();
+            let mut target = Target::dense(&mut memory, &shape, 4).unwrap();
+            read_into(&layout, &selection, &mut target, ReadOptions::default()).unwrap();
+        };
+        into();
+        assert_eq!(count(&mut into), 0, "{indices:?}: into memory of the caller");
+        let mut new = || drop(read(&layout, &select(), ReadOptions::default()).unwrap());
+        assert_eq!(count(&mut new), 1, "{indices:?}: into new memory");
+    }
+}
+
 #[test]
 fn cached_chunks_allocate_nothing() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let layout = layout(folder.path(), &[], vec![Arc::new(Zstd { level: 1, checksum: false })]);
     let all = Selection::new("t", layout.shape(), &[]).unwrap();
@@ -146,5 +168,5 @@ fn cached_chunks_allocate_nothing() {
         count
     });
     assert_eq!(many, few, "allocations for reading 64 and 16 chunks");
-    assert_eq!(cache.hits_and_misses(), (3 * 16 + 16 + 3 * 64, 64));
+    assert_eq!(cache.hits_and_misses(), (16 + 16 + 64, 64));
 }

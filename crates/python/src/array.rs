@@ -5,7 +5,7 @@ use crate::create;
 use crate::errors;
 use crate::explain;
 use crate::index::selection;
-use crate::output::{Reading, read_new, read_out, scalar_or_array};
+use crate::output::{Reading, read_item, read_new, read_out};
 use crate::slot::{Slot, Stored};
 use crate::store::StoreHandle;
 use crate::values::{Writing, assign};
@@ -15,8 +15,9 @@ use hyperslab::zarr::{Array, Format, Json, ZarrError};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 impl Stored for Array {
     fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self, ZarrError> {
@@ -56,7 +57,7 @@ pub(crate) struct ArrayBase {
     /// Where decoded chunks are kept.
     cache: Option<Arc<ChunkCache>>,
     /// NumPy's description of the element type: made once. (A resize does not change it.)
-    dtype: RwLock<Option<Py<PyArrayDescr>>>,
+    dtype: PyOnceLock<Py<PyArrayDescr>>,
 }
 
 impl ArrayBase {
@@ -64,13 +65,15 @@ impl ArrayBase {
         self.slot.get(py)
     }
 
-    fn descr<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyArrayDescr>> {
-        if let Some(dtype) = self.dtype.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            return Ok(dtype.bind(py).clone());
-        }
-        let dtype = PyArrayDescr::new(py, array.layout().dtype().numpy())?;
-        *self.dtype.write().unwrap_or_else(PoisonError::into_inner) = Some(dtype.clone().unbind());
-        Ok(dtype)
+    fn descr<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<&Bound<'py, PyArrayDescr>> {
+        let made = || PyArrayDescr::new(py, array.layout().dtype().numpy()).map(Bound::unbind);
+        Ok(self.dtype.get_or_try_init(py, made)?.bind(py))
+    }
+
+    /// How this array is read. Results have the order in which Zarr v2 metadata says that elements are stored, as with zarr-python.
+    fn reading(&self, array: &Array) -> Reading<'_> {
+        let fortran = array.format() == Format::V2 && !array.layout().encoding().is_c_order();
+        Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() }
     }
 
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
@@ -103,13 +106,8 @@ impl ArrayBase {
         cache: Option<&CacheBase>,
     ) -> Self {
         let cache = cache.map(|cache| cache.cache.clone());
-        ArrayBase {
-            slot: handle.slot.clone(),
-            read_only,
-            write_empty_chunks,
-            cache,
-            dtype: RwLock::new(None),
-        }
+        let slot = handle.slot.clone();
+        ArrayBase { slot, read_only, write_empty_chunks, cache, dtype: PyOnceLock::new() }
     }
 
     /// What shares this array's state.
@@ -145,7 +143,7 @@ impl ArrayBase {
     /// The element type.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
-        self.descr(py, &*self.array(py)?)
+        self.descr(py, &*self.array(py)?).cloned()
     }
 
     /// Elements of a chunk per axis.
@@ -329,11 +327,11 @@ impl ArrayBase {
         let array = self.array(py)?;
         let dtype = self.descr(py, &array)?;
         let selection = self.select(&array, selection)?;
-        let reading = Reading { threads, verify, cache: self.cache.as_deref() };
+        let reading = Reading { threads, verify, ..self.reading(&array) };
         match out {
-            None => Ok(read_new(array.layout(), &dtype, &selection, reading)?.into_any()),
+            None => Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any()),
             Some(out) => {
-                read_out(array.layout(), &dtype, &selection, &out, reading)?;
+                read_out(array.layout(), dtype, &selection, &out, reading)?;
                 Ok(out)
             }
         }
@@ -384,7 +382,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let selection = self.select(&array, selection)?;
         let writing = Writing { threads, write_empty_chunks: write_empty_chunks.or(self.write_empty_chunks) };
-        assign(array.layout(), &self.descr(py, &array)?, &selection, value, writing)
+        assign(array.layout(), self.descr(py, &array)?, &selection, value, writing)
     }
 
     fn __getitem__<'py>(
@@ -395,8 +393,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let dtype = self.descr(py, &array)?;
         let selection = self.select(&array, Some(selection))?;
-        let reading = Reading { cache: self.cache.as_deref(), ..Reading::default() };
-        scalar_or_array(array.layout(), read_new(array.layout(), &dtype, &selection, reading)?)
+        read_item(array.layout(), dtype, &selection, self.reading(&array))
     }
 
     fn __setitem__(

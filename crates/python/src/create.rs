@@ -5,9 +5,11 @@ use crate::errors;
 use crate::group::{GroupHandle, NodeHandle};
 use crate::store::StoreHandle;
 use hyperslab::codec::DataType;
+use hyperslab::store::{LocalOptions, LocalStore};
 use hyperslab::zarr::{Array, ArraySpec, Choice, Consolidation, Format, Group, Json, KeyEncoding, open_with};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 /// A format by its number.
 pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
@@ -55,6 +57,25 @@ pub(crate) fn open_node(
     py.detach(|| open_with(&store.store, path, format, consolidation))
         .map(NodeHandle::from)
         .map_err(|error| errors::zarr(py, &error))
+}
+
+/// Opens what is stored at a path or `file://` URL, and the store there, with the fewest system calls. `None` where anything is in the way:
+/// then the store and the node are opened one after the other, which says what.
+#[pyfunction]
+#[pyo3(signature = (location, fsync, zarr_format=None))]
+pub(crate) fn open_root(
+    py: Python<'_>,
+    location: &Bound<'_, PyString>,
+    fsync: bool,
+    zarr_format: Option<u32>,
+) -> Option<(StoreHandle, NodeHandle)> {
+    let (root, format) = (hyperslab::local_path(location.to_str().ok()?).ok()?, format(zarr_format).ok()?);
+    let (store, node) = py.detach(|| {
+        let store = StoreHandle::of(LocalStore::unseen(root, LocalOptions { fsync }).ok()?);
+        let node = open_with(&store.store, "", format, Consolidation::Auto).ok()?;
+        Some((store, node))
+    })?;
+    Some((store, NodeHandle::from(node)))
 }
 
 /// Creates a group.

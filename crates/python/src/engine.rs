@@ -11,22 +11,32 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// Asks Python now and then whether a signal came in (Ctrl-C). Lives on the calling thread.
 pub(crate) struct Signals {
-    asked: Cell<Instant>,
+    /// When Python was last asked, or time was first taken: after the second task, so that a request of one chunk takes none.
+    asked: Cell<Option<Instant>>,
+    begun: Cell<bool>,
     raised: RefCell<Option<PyErr>>,
 }
 
 impl Signals {
     pub(crate) fn new() -> Self {
-        Signals { asked: Cell::new(Instant::now()), raised: RefCell::new(None) }
+        Signals { asked: Cell::new(None), begun: Cell::new(false), raised: RefCell::new(None) }
     }
 
     /// Whether the work is to stop.
     pub(crate) fn ask(&self) -> bool {
-        if self.asked.get().elapsed() < EVERY {
+        if !self.begun.replace(true) {
             return false;
         }
+        match self.asked.get() {
+            Some(asked) if asked.elapsed() >= EVERY => {}
+            Some(_) => return false,
+            None => {
+                self.asked.set(Some(Instant::now()));
+                return false;
+            }
+        }
         let raised = Python::attach(|py| py.check_signals().err());
-        self.asked.set(Instant::now());
+        self.asked.set(Some(Instant::now()));
         let stop = raised.is_some();
         if stop {
             *self.raised.borrow_mut() = raised;

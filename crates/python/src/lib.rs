@@ -34,7 +34,7 @@ mod _native {
     #[pymodule_export]
     use crate::copy::copy;
     #[pymodule_export]
-    use crate::create::{create_array, create_group, open_node};
+    use crate::create::{create_array, create_group, open_node, open_root};
     #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]

@@ -2,8 +2,14 @@
 
 use crate::engine;
 use crate::errors;
-use hyperslab::array::{ArrayLayout, ChunkCache, Memory, ReadOptions, Selection, Target, read, read_into};
-use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, get_type_object, npy_intp};
+use hyperslab::Kind;
+use hyperslab::array::{
+    ArrayLayout, ChunkCache, Dims, Memory, ReadOptions, Selection, Strides, Target, c_strides, element_count,
+    read, read_into,
+};
+use numpy::npyffi::{
+    NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, get_type_object, npy_intp,
+};
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
@@ -22,6 +28,8 @@ struct Owner(#[allow(dead_code, reason = "held for its destructor")] Memory);
 pub(crate) struct Reading<'c> {
     pub(crate) threads: Option<usize>,
     pub(crate) verify: Option<bool>,
+    /// Whether new arrays have their first axis fastest.
+    pub(crate) fortran: bool,
     pub(crate) cache: Option<&'c ChunkCache>,
 }
 
@@ -33,12 +41,16 @@ impl<'c> Reading<'c> {
         ReadOptions {
             threads: self.threads,
             verify: self.verify,
+            fortran: self.fortran,
             interrupt: Some(interrupt),
-            fortran: false,
             cache: self.cache,
         }
     }
 }
+
+/// Results below this size are in memory that NumPy allocates: neither zeroed nor owned by an object of its own. Larger ones are in pages that the
+/// engine recycles.
+const NUMPYS_BELOW: u64 = 64 << 10;
 
 /// Reads a selection into a new array.
 pub(crate) fn read_new<'py>(
@@ -47,24 +59,47 @@ pub(crate) fn read_new<'py>(
     selection: &Selection,
     reading: Reading<'_>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let memory = engine::run(dtype.py(), |stop| read(layout, selection, reading.options(stop)))?;
-    over(memory, dtype, selection)
+    let py = dtype.py();
+    let shape = selection.shape();
+    let bytes = element_count(&shape).and_then(|n| n.checked_mul(layout.dtype().size() as u64));
+    if bytes.is_none_or(|bytes| bytes >= NUMPYS_BELOW) {
+        let memory = engine::run(py, |stop| read(layout, selection, reading.options(stop)))?;
+        return over(memory, dtype, &shape, reading.fortran);
+    }
+    // SAFETY: null: NumPy allocates.
+    let array = unsafe { new_array(dtype, &shape, null_mut(), reading.fortran) }?;
+    let strides = dense(&shape, layout.dtype().size(), reading.fortran);
+    // SAFETY: the memory is that of a new array of this shape and order, as large as the elements that the engine writes to it, and nobody
+    // else knows it. It is read only when all of it has been written.
+    let mut target = unsafe { Target::from_raw(data_of(&array), &shape, &strides) };
+    engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))?;
+    Ok(array)
 }
 
-/// A NumPy array of the selection's shape over `memory`, C order, writeable.
-pub(crate) fn over<'py>(
-    mut memory: Memory,
+/// Bytes from one element to the next, per axis, in memory without gaps.
+fn dense(shape: &[u64], element: usize, fortran: bool) -> Strides {
+    if !fortran {
+        return c_strides(shape, element);
+    }
+    let reversed: Dims = shape.iter().rev().copied().collect();
+    c_strides(&reversed, element).into_iter().rev().collect()
+}
+
+/// A new array of this shape, in C order or Fortran's, writeable.
+///
+/// # Safety
+/// `data` is null, then NumPy allocates; or it has room for the elements, aligned for any type, and the caller makes the array own it.
+unsafe fn new_array<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
-    selection: &Selection,
+    shape: &[u64],
+    data: *mut u8,
+    fortran: bool,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = dtype.py();
-    let mut dims: Vec<npy_intp> = selection.shape().iter().map(|n| *n as npy_intp).collect();
-    // NumPy takes null as "allocate it yourself": right where there is nothing to hold.
-    let data = if memory.is_empty() { null_mut() } else { memory.as_mut_slice().as_mut_ptr() };
-    let owner = Bound::new(py, Owner(memory))?;
-    // SAFETY: `data` has room for `dims` elements of `dtype` (the engine made it so), is aligned for any type, and moving the Memory into
-    // its Python object does not move the block. The array holds `owner` as its base, so the block outlives it and all views.
-    // NewFromDescr takes the reference to the descriptor, SetBaseObject that to the owner, both also when they fail.
+    let order = if fortran { NPY_ARRAY_F_CONTIGUOUS } else { 0 };
+    let mut dims: Strides = shape.iter().map(|n| *n as npy_intp).collect();
+    // SAFETY: `dims` has as many numbers as is said; the rest is up to the caller. NewFromDescr takes the reference to the descriptor, also
+    // when it fails.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -74,21 +109,69 @@ pub(crate) fn over<'py>(
             dims.as_mut_ptr(),
             null_mut(),
             data.cast(),
-            NPY_ARRAY_WRITEABLE,
+            if data.is_null() { order } else { order | NPY_ARRAY_WRITEABLE },
             null_mut(),
         );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
-        if !data.is_null()
-            && PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0
-        {
-            return Err(PyErr::fetch(py));
-        }
-        Ok(array.cast_into_unchecked())
+        Ok(Bound::from_owned_ptr_or_err(py, array)?.cast_into_unchecked())
     }
 }
 
-/// What `array[key]` gives: a NumPy scalar where the result has no axes, else the array.
-pub(crate) fn scalar_or_array<'py>(
+/// A NumPy array over `memory`.
+pub(crate) fn over<'py>(
+    mut memory: Memory,
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+    fortran: bool,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = dtype.py();
+    let data = memory.as_mut_slice().as_mut_ptr();
+    let owner = Bound::new(py, Owner(memory))?;
+    // SAFETY: `data` has room for the elements (the engine made it so), is aligned for any type, and moving the Memory into its Python
+    // object does not move the block. The array holds `owner` as its base, so the block outlives it and all views. SetBaseObject takes
+    // the reference to the owner, also when it fails.
+    unsafe {
+        let array = new_array(dtype, shape, data, fortran)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(array)
+    }
+}
+
+/// Room for one element on the stack, aligned for any type.
+type Element = [u128; 4];
+
+/// What `array[key]` gives: a NumPy scalar where the result has no axes, else an array.
+pub(crate) fn read_item<'py>(
+    layout: &ArrayLayout,
+    dtype: &Bound<'py, PyArrayDescr>,
+    selection: &Selection,
+    reading: Reading<'_>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let size = layout.dtype().size();
+    if !selection.axes().iter().all(|axis| axis.dropped) {
+        return Ok(read_new(layout, dtype, selection, reading)?.into_any());
+    }
+    // An element that is long, or raw bytes (whose scalar wants an array to refer to), goes by way of an array.
+    if size > size_of::<Element>() || layout.dtype().kind() == Kind::Raw {
+        return scalar_of(layout, read_new(layout, dtype, selection, reading)?);
+    }
+    let py = dtype.py();
+    let mut element: Element = [0; 4];
+    let base = element.as_mut_ptr().cast::<u8>();
+    // SAFETY: `element` has room for `size` bytes, and nobody else knows it.
+    let mut target = unsafe { Target::from_raw(base, &[], &[]) };
+    engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))?;
+    // SAFETY: `base` leads to one element of the descriptor's type, which is copied; the descriptor stays the caller's.
+    let scalar = unsafe {
+        let scalar = PY_ARRAY_API.PyArray_Scalar(py, base.cast(), dtype.as_dtype_ptr(), null_mut());
+        Bound::from_owned_ptr_or_err(py, scalar)
+    };
+    scalar.map_err(|error| no_scalar(layout, py, error))
+}
+
+/// The scalar of an array without axes; any other array as it is.
+pub(crate) fn scalar_of<'py>(
     layout: &ArrayLayout,
     array: Bound<'py, PyUntypedArray>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -97,19 +180,24 @@ pub(crate) fn scalar_or_array<'py>(
     }
     let py = array.py();
     // SAFETY: PyArray_Return takes over the reference to a 0-dimensional array and returns a new one to its scalar, or null with an exception.
-    unsafe {
+    let scalar = unsafe {
         let scalar = PY_ARRAY_API.PyArray_Return(py, array.into_ptr().cast());
         Bound::from_owned_ptr_or_err(py, scalar)
-    }
-    .map_err(|error| match error.is_instance_of::<PySystemError>(py) {
-        // Text is what NumPy cannot make a scalar of: the stored number is beyond the last character there is.
+    };
+    scalar.map_err(|error| no_scalar(layout, py, error))
+}
+
+/// Text is what NumPy cannot make a scalar of: where the stored number is beyond the last character there is.
+#[cold]
+fn no_scalar(layout: &ArrayLayout, py: Python<'_>, error: PyErr) -> PyErr {
+    match error.is_instance_of::<PySystemError>(py) {
         true => errors::exception(
             py,
             "ChunkError",
             format!("array '{}': the element is not text: {error}", layout.name()),
         ),
         false => error,
-    })
+    }
 }
 
 /// Reads a selection into the caller's array or buffer.

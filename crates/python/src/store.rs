@@ -18,6 +18,10 @@ pub(crate) struct StoreHandle {
 }
 
 impl StoreHandle {
+    pub(crate) fn of(store: LocalStore) -> Self {
+        StoreHandle { root: Some(store.root().to_owned()), store: Arc::new(store) }
+    }
+
     fn run<T: Send>(
         &self,
         py: Python<'_>,
@@ -42,7 +46,7 @@ impl StoreHandle {
         let store = py
             .detach(|| LocalStore::open(&root, LocalOptions { fsync }))
             .map_err(|error| errors::store(py, &error))?;
-        Ok(StoreHandle { root: Some(store.root().to_owned()), store: Arc::new(store) })
+        Ok(Self::of(store))
     }
 
     /// Objects in memory.

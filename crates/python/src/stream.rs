@@ -3,8 +3,8 @@
 use crate::array::ArrayHandle;
 use crate::engine;
 use crate::errors;
-use crate::output::{over, scalar_or_array};
-use hyperslab::array::{ArrayLayout, Selection, Stream as Rows, StreamOptions};
+use crate::output::{over, scalar_of};
+use hyperslab::array::{ArrayLayout, Dims, Stream as Rows, StreamOptions};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -16,8 +16,8 @@ pub(crate) struct Stream {
     rows: Mutex<Rows>,
     layout: Arc<ArrayLayout>,
     dtype: Py<PyArrayDescr>,
-    /// All of a row.
-    row: Selection,
+    /// The shape of a row.
+    shape: Dims,
 }
 
 #[pymethods]
@@ -51,8 +51,8 @@ impl Stream {
         let rows = Rows::new(layout.clone(), counted as usize, start..stop, options)
             .map_err(|error| errors::array(py, &error))?;
         let dtype = PyArrayDescr::new(py, layout.dtype().numpy())?.unbind();
-        let row = Selection::all(&rows.row_shape());
-        Ok(Stream { rows: Mutex::new(rows), layout, dtype, row })
+        let shape = rows.row_shape();
+        Ok(Stream { rows: Mutex::new(rows), layout, dtype, shape })
     }
 
     fn __iter__(stream: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -68,8 +68,8 @@ impl Stream {
             engine::run(py, |stop| rows.next_row(Some(stop)).transpose())
         })?;
         let Some(row) = next else { return Ok(None) };
-        let array = over(row.memory, self.dtype.bind(py), &self.row)?;
-        Ok(Some((row.index, scalar_or_array(&self.layout, array)?)))
+        let array = over(row.memory, self.dtype.bind(py), &self.shape, false)?;
+        Ok(Some((row.index, scalar_of(&self.layout, array)?)))
     }
 
     /// How many rows are still to come.

@@ -3,7 +3,7 @@
 use crate::engine;
 use crate::errors;
 use crate::output::data_of;
-use hyperslab::array::{ArrayLayout, Selection, Source, WriteOptions, write};
+use hyperslab::array::{ArrayLayout, Selection, Source, Strides, WriteOptions, write};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -73,13 +73,13 @@ fn converted<'py>(
 
 /// Strides with which values of `from` fill `to`: axes are matched from the last; axes of length 1 repeat; further axes in front
 /// must have length 1, as in an assignment of NumPy. `None` where they do not fit.
-fn broadcast(from: &[usize], strides: &[isize], to: &[u64]) -> Option<Vec<isize>> {
+fn broadcast(from: &[usize], strides: &[isize], to: &[u64]) -> Option<Strides> {
     let surplus = from.len().saturating_sub(to.len());
     if from[..surplus].iter().any(|len| *len != 1) {
         return None;
     }
     let (from, strides) = (&from[surplus..], &strides[surplus..]);
-    let mut result = vec![0; to.len()];
+    let mut result = Strides::from_elem(0, to.len());
     let first = to.len() - from.len();
     for ((len, stride), (wanted, place)) in
         from.iter().zip(strides).zip(to[first..].iter().zip(&mut result[first..]))

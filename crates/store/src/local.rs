@@ -19,7 +19,8 @@
 //! Whatever fails, the temporary file is removed. A killed writer leaves it behind: no key names it and no
 //! listing shows it; [`Store::delete_prefix`] removes it.
 //!
-//! A read opens, reads and closes, and asks for the size only where the answer of the read is unusual:
+//! A read of a whole object opens, reads and closes, and asks for the size only where the answer of the read is
+//! unusual:
 //!
 //! 1. Open without blocking, so that a pipe in the place of an object cannot hang the reader.
 //! 2. Read the expected bytes **and one more** in one call. An object that was written with other metadata
@@ -27,6 +28,8 @@
 //!    per chunk.
 //! 3. On a regular file a read that returns fewer bytes than asked for has met the end of the file, so no
 //!    second read is needed to find the end.
+//!
+//! A read of parts of an object asks where the file ends before it reads: what it reads would not tell.
 //!
 //! The steady state of both allocates nothing: paths are built on the stack.
 //!
@@ -55,6 +58,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Settings of a [`LocalStore`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,10 +75,37 @@ pub struct LocalOptions {
 pub struct LocalStore {
     /// Absolute, without a trailing slash.
     root: PathBuf,
-    url: String,
-    /// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key.
-    lock_seed: u64,
+    lock_seed: LockSeed,
     options: LocalOptions,
+}
+
+/// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found on first use:
+/// it takes a system call per component of the root, and who only reads needs none. Threads that race find the
+/// same, so none waits for another (perhaps for one that a forked child does not have).
+#[derive(Debug, Default)]
+struct LockSeed(AtomicU64);
+
+impl LockSeed {
+    fn get(&self, root: &Path) -> u64 {
+        let known = self.0.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        // Zero means unknown.
+        let seed = hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(root))), b"/").max(1);
+        // The first answer stays: a link that changes meanwhile must not give one store two numbers for an
+        // object.
+        match self.0.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => seed,
+            Err(other) => other,
+        }
+    }
+}
+
+impl Clone for LockSeed {
+    fn clone(&self) -> Self {
+        LockSeed(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 /// Room for a path on the stack. Linux refuses longer paths, so none that works spills to the heap.
@@ -91,28 +122,28 @@ impl LocalStore {
     /// Opens the store whose objects lie below `root`. The directory need not exist: the first write makes
     /// it. Errors if `root` is something else than a directory, or cannot be reached.
     pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
+        let store = Self::unseen(root, options)?;
+        match fs::metadata(&store.root) {
+            Ok(found) if !found.is_dir() => Err(refuse(&store.root, Errno::NOTDIR.into())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(refuse(&store.root, error)),
+            _ => Ok(store),
+        }
+    }
+
+    /// [`LocalStore::open`] without a look at `root`, for who reads at once: an object that is found shows that
+    /// all is well. Where none is, open the store the other way, which says what is wrong.
+    pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
         let given = root.as_ref();
-        let refuse = |path: &Path, source: io::Error| StoreError::Io {
-            operation: Operation::Size,
-            key: String::new(),
-            url: file_url(path),
-            source,
-        };
         if given.as_os_str().as_bytes().contains(&0) {
-            return Err(refuse(
-                given,
-                io::Error::new(io::ErrorKind::InvalidInput, "the path contains a NUL"),
-            ));
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "the path contains a NUL");
+            return Err(refuse(given, source));
         }
-        let root: PathBuf =
-            std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect();
-        match fs::metadata(&root) {
-            Ok(found) if !found.is_dir() => return Err(refuse(&root, Errno::NOTDIR.into())),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refuse(&root, error)),
-            _ => {}
-        }
-        let lock_seed = hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(&root))), b"/");
-        Ok(LocalStore { url: file_url(&root), root, lock_seed, options })
+        let root = if is_normal(given.as_os_str().as_bytes()) {
+            given.to_owned()
+        } else {
+            std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect()
+        };
+        Ok(LocalStore { root, lock_seed: LockSeed::default(), options })
     }
 
     /// The directory that holds the objects, as an absolute path.
@@ -131,13 +162,23 @@ impl LocalStore {
     }
 
     fn error(&self, operation: Operation, key: &str, source: impl Into<io::Error>) -> StoreError {
-        StoreError::Io { operation, key: key.to_owned(), url: self.url.clone(), source: source.into() }
+        StoreError::Io { operation, key: key.to_owned(), url: file_url(&self.root), source: source.into() }
     }
 
     /// Flushes a directory, so that renames, new and deleted entries in it survive a power failure.
     fn flush_directory(directory: &Path) -> io::Result<()> {
         fs::File::open(directory)?.sync_all()
     }
+}
+
+fn refuse(root: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { operation: Operation::Size, key: String::new(), url: file_url(root), source }
+}
+
+/// Whether a path is absolute, without `.`, doubled and trailing slashes: usual, and quickly seen.
+fn is_normal(path: &[u8]) -> bool {
+    let mut components = path.split(|byte| *byte == b'/');
+    components.next() == Some(b"") && components.all(|component| !matches!(component, b"" | b"."))
 }
 
 /// The bytes that come before `/key`.
@@ -173,13 +214,13 @@ fn canonical(root: &Path) -> PathBuf {
 }
 
 fn file_url(path: &Path) -> String {
-    let mut url = String::from("file://");
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                url.push(byte.into())
-            }
-            other => url.push_str(&format!("%{other:02X}")),
+    let mut url = String::with_capacity("file://".len() + path.as_os_str().len());
+    url.push_str("file://");
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
+    for run in path.as_os_str().as_bytes().chunk_by(|a, b| plain(a) == plain(b)) {
+        match std::str::from_utf8(run) {
+            Ok(text) if run.first().is_some_and(plain) => url.push_str(text),
+            _ => run.iter().for_each(|byte| url.push_str(&format!("%{byte:02X}"))),
         }
     }
     url
@@ -253,7 +294,7 @@ impl Store for LocalStore {
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
-        hash::fnv1a(self.lock_seed, key.as_str().as_bytes())
+        hash::fnv1a(self.lock_seed.get(&self.root), key.as_str().as_bytes())
     }
 
     /// Replacing a file makes ext4 start writing the new one to the disk, lest a power failure leaves neither.
@@ -262,7 +303,7 @@ impl Store for LocalStore {
     }
 
     fn url(&self) -> String {
-        self.url.clone()
+        file_url(&self.root)
     }
 }
 

@@ -21,6 +21,8 @@ fn traced(root: &Path) {
     let mut all = Vec::with_capacity(200_000);
     store.write(key, &[&value]).unwrap();
 
+    mark("open_store");
+    drop(LocalStore::open(root, LocalOptions::default()).unwrap());
     mark("write");
     store.write(key, &[&value]).unwrap();
     mark("write_parts");
@@ -111,7 +113,8 @@ fn per_object() {
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
 
     let calls = calls_by_mark(&std::fs::read_to_string(trace).unwrap());
-    let expected: [(&str, &[&str]); 11] = [
+    let expected: [(&str, &[&str]); 12] = [
+        ("open_store", &["stat"]),
         ("write", &["open", "write", "close", "rename"]),
         ("write_parts", &["open", "write", "close", "rename"]),
         ("read_exact", &["open", "read", "close"]),
@@ -120,7 +123,7 @@ fn per_object() {
         ("read_missing", &["open"]),
         ("ranges_adjacent", &["open", "read", "close"]),
         ("ranges_apart", &["open", "read", "read", "read", "close"]),
-        ("ranges_sized", &["open", "stat", "read", "read", "close"]),
+        ("ranges_sized", &["open", "lseek", "read", "read", "close"]),
         ("size", &["stat"]),
         // The last: the directory, which stays because it is not empty.
         ("delete", &["stat", "unlink", "unlink"]),

@@ -27,11 +27,7 @@ pub struct Array {
 impl Array {
     /// Opens an array. Without a `format`, v3 is looked for first.
     pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self, ZarrError> {
-        let path = normalize_path(path)?;
-        match node::read(store, &path, format)? {
-            None => Err(ZarrError::NotFound { what: "array", url: store.url(), path }),
-            Some(stored) => Self::from_stored(store.clone(), path, stored, false),
-        }
+        node::open_array(store, path, format)
     }
 
     /// Creates an array, and missing groups above it. With `overwrite`, whatever is stored at `path` and below is deleted first; otherwise an
@@ -79,18 +75,32 @@ impl Array {
         stored: Stored,
         consolidated: bool,
     ) -> Result<Self, ZarrError> {
-        let url = store.url();
         if stored.kind != NodeKind::Array {
             return Err(ZarrError::WrongNode {
-                url,
+                url: store.url(),
                 path,
                 expected: "an array",
                 found: stored.kind.with_article(),
             });
         }
-        let metadata = Arc::new(stored.array(&url)?);
-        let layout = Arc::new(metadata.layout(&store, &path, &stored.key)?);
+        let metadata = Arc::new(stored.array(&store)?);
+        Self::bind(store, path, metadata, &stored.key, consolidated)
+    }
+
+    /// Binds metadata to a place. `key` is that of its document, for messages.
+    pub(crate) fn bind(
+        store: Arc<dyn Store>,
+        path: String,
+        metadata: Arc<Metadata>,
+        key: &str,
+        consolidated: bool,
+    ) -> Result<Self, ZarrError> {
+        let layout = Arc::new(metadata.layout(&store, &path, key)?);
         Ok(Array { store, path, metadata, layout, consolidated })
+    }
+
+    pub(crate) fn metadata(&self) -> &Arc<Metadata> {
+        &self.metadata
     }
 
     /// What the engine needs to read and write.

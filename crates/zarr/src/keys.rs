@@ -79,16 +79,18 @@ impl KeyEncoding {
 
 fn push_decimal(number: u64, text: &mut String) {
     let mut digits = [0u8; 20];
-    let (mut rest, mut used) = (number, 0);
-    for digit in digits.iter_mut().rev() {
+    let mut rest = number;
+    let mut first = digits.len();
+    for (at, digit) in digits.iter_mut().enumerate().rev() {
         *digit = b'0' + (rest % 10) as u8;
-        used += 1;
+        first = at;
         rest /= 10;
         if rest == 0 {
             break;
         }
     }
-    text.extend(digits.iter().skip(digits.len() - used).map(|digit| char::from(*digit)));
+    let digits = digits.get(first..).and_then(|digits| std::str::from_utf8(digits).ok());
+    text.push_str(digits.unwrap_or_default());
 }
 
 /// Finds the chunks of a Zarr array: each is an object of its own.

@@ -29,6 +29,7 @@
 mod array;
 mod base64;
 mod chunks;
+mod compiled;
 mod consolidated;
 mod dtypes;
 mod error;

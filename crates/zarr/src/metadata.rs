@@ -46,16 +46,18 @@ impl Metadata {
         path: &str,
         key: &str,
     ) -> Result<ArrayLayout, ZarrError> {
-        let url = store.url();
-        let refuse = |why: String| Problem::Invalid(why).at(&url, key);
+        let refuse = |why: String| Problem::Invalid(why).at(&store.url(), key);
         let encoding =
             ChunkEncoding::new(&self.chunk, self.dtype, self.stored, &self.order, self.codecs.clone())
-                .map_err(&refuse)?;
+                .map_err(refuse)?;
         let grid = ChunkGrid::regular(self.chunk.clone())
             .ok_or_else(|| refuse(format!("chunks of shape {:?} have no elements", self.chunk)))?;
-        let fill = FillValue::new(&self.fill.clone().unwrap_or_else(|| crate::fill::default(self.dtype)));
+        let fill = match &self.fill {
+            Some(fill) => FillValue::new(fill),
+            None => FillValue::new(&crate::fill::default(self.dtype)),
+        };
         let locator = Arc::new(ChunkKeys::new(path, self.keys));
-        let name = if path.is_empty() { url.clone() } else { format!("/{path}") };
+        let name = if path.is_empty() { store.url() } else { format!("/{path}") };
         Ok(ArrayLayout::new(
             name,
             self.shape.clone(),

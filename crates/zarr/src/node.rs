@@ -1,5 +1,6 @@
 //! What is stored at a path: finding it, making room for something new, removing it.
 
+use crate::compiled::{self, Texts};
 use crate::error::{Problem, invalid};
 use crate::format::{v2, v3};
 use crate::json::Json;
@@ -70,12 +71,30 @@ pub fn open_with(
     consolidation: Consolidation,
 ) -> Result<Node, ZarrError> {
     let path = normalize_path(path)?;
-    match read(store, &path, format)? {
-        None => Err(ZarrError::NotFound { what: "array or group", url: store.url(), path }),
-        Some(stored) if stored.kind == NodeKind::Array => {
-            Array::from_stored(store.clone(), path, stored, false).map(Node::Array)
+    let Some(found) = find(store, &path, format)? else {
+        return Err(ZarrError::NotFound { what: "array or group", url: store.url(), path });
+    };
+    match found.open_array(store, path)? {
+        Ok(array) => Ok(Node::Array(array)),
+        Err((path, stored)) => {
+            Group::from_stored(store.clone(), path, stored, consolidation).map(Node::Group)
         }
-        Some(stored) => Group::from_stored(store.clone(), path, stored, consolidation).map(Node::Group),
+    }
+}
+
+/// Opens an array. Errors with [`ZarrError::NotFound`] and [`ZarrError::WrongNode`].
+pub(crate) fn open_array(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Option<Format>,
+) -> Result<Array, ZarrError> {
+    let path = normalize_path(path)?;
+    let Some(found) = find(store, &path, format)? else {
+        return Err(ZarrError::NotFound { what: "array", url: store.url(), path });
+    };
+    match found.open_array(store, path)? {
+        Ok(array) => Ok(array),
+        Err((path, stored)) => Array::from_stored(store.clone(), path, stored, false),
     }
 }
 
@@ -94,12 +113,12 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// The metadata of an array.
-    pub(crate) fn array(&self, url: &str) -> Result<Metadata, ZarrError> {
+    pub(crate) fn array(&self, store: &Arc<dyn Store>) -> Result<Metadata, ZarrError> {
         let parsed = match self.format {
             Format::V2 => self.v2_attributes().and_then(|attributes| v2::parse(&self.document, attributes)),
             Format::V3 => v3::parse(&self.document),
         };
-        parsed.map_err(|problem| problem.at(url, &self.key))
+        parsed.map_err(|problem| problem.at(&store.url(), &self.key))
     }
 
     /// The attributes of a group.
@@ -116,30 +135,81 @@ impl Stored {
     }
 }
 
+/// The metadata of a node as it lies in the store, not parsed.
+struct Found {
+    /// The key of the document.
+    key: String,
+    /// What v2 says by the name of the object; in v3 the document says it.
+    kind: Option<NodeKind>,
+    texts: Texts,
+}
+
+impl Found {
+    fn parse(&self, store: &Arc<dyn Store>, path: &str) -> Result<Stored, ZarrError> {
+        let document = parse_document(store, &self.key, &self.texts.document)?;
+        let kind = match self.kind {
+            Some(kind) => kind,
+            None if v3::is_array(&document).map_err(|problem| problem.at(&store.url(), &self.key))? => {
+                NodeKind::Array
+            }
+            None => NodeKind::Group,
+        };
+        let attributes = match &self.texts.attributes {
+            Some(text) => Some(parse_document(store, &join(path, ZATTRS), text)?),
+            None => None,
+        };
+        Ok(Stored { format: self.texts.format, kind, key: self.key.clone(), document, attributes })
+    }
+
+    /// The array, where it is one; otherwise the path and the parsed metadata of what it is instead.
+    fn open_array(
+        self,
+        store: &Arc<dyn Store>,
+        path: String,
+    ) -> Result<Result<Array, (String, Stored)>, ZarrError> {
+        // Only arrays are kept there.
+        if let Some(metadata) = compiled::find(&self.texts) {
+            return Array::bind(store.clone(), path, metadata, &self.key, false).map(Ok);
+        }
+        let stored = self.parse(store, &path)?;
+        if stored.kind != NodeKind::Array {
+            return Ok(Err((path, stored)));
+        }
+        let array = Array::from_stored(store.clone(), path, stored, false)?;
+        compiled::keep(self.texts, array.metadata());
+        Ok(Ok(array))
+    }
+}
+
+/// Finds the metadata at a path, of this format or of any.
+fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<Found>, ZarrError> {
+    if format != Some(Format::V2) {
+        let key = join(path, ZARR_JSON);
+        if let Some(document) = read_text(store, &key)? {
+            let texts = Texts { format: Format::V3, document, attributes: None };
+            return Ok(Some(Found { key, kind: None, texts }));
+        }
+    }
+    if format != Some(Format::V3) {
+        for (name, kind) in [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)] {
+            let key = join(path, name);
+            if let Some(document) = read_text(store, &key)? {
+                let attributes = read_text(store, &join(path, ZATTRS))?;
+                let texts = Texts { format: Format::V2, document, attributes };
+                return Ok(Some(Found { key, kind: Some(kind), texts }));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Reads the metadata at a path, of this format or of any.
 pub(crate) fn read(
     store: &Arc<dyn Store>,
     path: &str,
     format: Option<Format>,
 ) -> Result<Option<Stored>, ZarrError> {
-    if format != Some(Format::V2) {
-        let key = join(path, ZARR_JSON);
-        if let Some(document) = read_document(store, &key)? {
-            let array = v3::is_array(&document).map_err(|problem| problem.at(&store.url(), &key))?;
-            let kind = if array { NodeKind::Array } else { NodeKind::Group };
-            return Ok(Some(Stored { format: Format::V3, kind, key, document, attributes: None }));
-        }
-    }
-    if format != Some(Format::V3) {
-        for (name, kind) in [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)] {
-            let key = join(path, name);
-            if let Some(document) = read_document(store, &key)? {
-                let attributes = read_document(store, &join(path, ZATTRS))?;
-                return Ok(Some(Stored { format: Format::V2, kind, key, document, attributes }));
-            }
-        }
-    }
-    Ok(None)
+    find(store, path, format)?.map(|found| found.parse(store, path)).transpose()
 }
 
 /// What kind of node of this format is at a path. Reads no more than that takes.
@@ -161,18 +231,26 @@ pub(crate) fn kind(
     }
 }
 
+/// Most metadata is shorter: with this much room, it is read without asking for its size.
+const USUAL_DOCUMENT: usize = 4 << 10;
+
+/// Reads a metadata object; `None` if there is none.
+fn read_text(store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>, ZarrError> {
+    let mut text = Vec::with_capacity(USUAL_DOCUMENT);
+    Ok(store.read_all(Key::new(key)?, &mut text, MAX_DOCUMENT)?.then_some(text))
+}
+
+fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<Json, ZarrError> {
+    Json::parse(text).map_err(|error| ZarrError::Metadata {
+        url: store.url(),
+        key: key.to_owned(),
+        why: error.to_string(),
+    })
+}
+
 /// Reads and parses a metadata object; `None` if there is none.
 pub(crate) fn read_document(store: &Arc<dyn Store>, key: &str) -> Result<Option<Json>, ZarrError> {
-    let mut text = Vec::new();
-    if !store.read_all(Key::new(key)?, &mut text, MAX_DOCUMENT)? {
-        return Ok(None);
-    }
-    match Json::parse(&text) {
-        Ok(json) => Ok(Some(json)),
-        Err(error) => {
-            Err(ZarrError::Metadata { url: store.url(), key: key.to_owned(), why: error.to_string() })
-        }
-    }
+    read_text(store, key)?.map(|text| parse_document(store, key, &text)).transpose()
 }
 
 /// Writes a metadata object.

@@ -1,0 +1,142 @@
+//! Metadata of arrays that was made sense of before: opening an array again parses nothing.
+//!
+//! What a document says does not depend on where it is stored, so it is found by its text: a document that changed is another one, and
+//! nothing can be stale. The texts are compared whole.
+//!
+//! Nobody waits here. A lock that is taken (perhaps by a thread that a forked child does not have) counts as "not found": then the
+//! document is parsed, as it would be without this.
+
+use crate::Format;
+use crate::metadata::Metadata;
+use std::sync::{Arc, Mutex};
+
+/// How many arrays' metadata is kept: enough for the arrays of a usual hierarchy, few enough to compare one by one.
+const ENTRIES: usize = 32;
+
+/// Longer texts are not kept: parsed values take many times the memory of their text.
+const LARGEST: usize = 16 << 10;
+
+/// The texts that make up the metadata of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Texts {
+    pub(crate) format: Format,
+    /// `zarr.json` or `.zarray`.
+    pub(crate) document: Vec<u8>,
+    /// v2: `.zattrs`.
+    pub(crate) attributes: Option<Vec<u8>>,
+}
+
+impl Texts {
+    fn len(&self) -> usize {
+        self.document.len() + self.attributes.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Most recently used first.
+static KEPT: Mutex<Vec<(Texts, Arc<Metadata>)>> = Mutex::new(Vec::new());
+
+/// What these texts were found to say.
+pub(crate) fn find(texts: &Texts) -> Option<Arc<Metadata>> {
+    let mut kept = KEPT.try_lock().ok()?;
+    let at = kept.iter().position(|(other, _)| other == texts)?;
+    kept.get_mut(..=at)?.rotate_right(1);
+    kept.first().map(|(_, metadata)| metadata.clone())
+}
+
+/// Remembers what these texts say.
+pub(crate) fn keep(mut texts: Texts, metadata: &Arc<Metadata>) {
+    if texts.len() > LARGEST {
+        return;
+    }
+    texts.document.shrink_to_fit();
+    if let Some(attributes) = &mut texts.attributes {
+        attributes.shrink_to_fit();
+    }
+    if let Ok(mut kept) = KEPT.try_lock() {
+        kept.truncate(ENTRIES - 1);
+        kept.insert(0, (texts, metadata.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::v2;
+    use crate::{Array, ArraySpec, Json};
+    use hyperslab_store::{MemoryStore, Store};
+
+    fn texts(fill: usize) -> Texts {
+        let document = format!(
+            r#"{{"shape": [4], "chunks": [2], "dtype": "<f8", "fill_value": {fill}, "order": "C", "filters": null,
+                "compressor": null, "zarr_format": 2}}"#
+        );
+        Texts { format: Format::V2, document: document.into_bytes(), attributes: None }
+    }
+
+    fn parsed(texts: &Texts) -> Arc<Metadata> {
+        Arc::new(v2::parse(&Json::parse(&texts.document).unwrap(), Json::object()).unwrap())
+    }
+
+    /// Other tests of this process open arrays meanwhile; some of what is kept here may be gone.
+    #[test]
+    fn what_is_found_is_what_was_kept_and_never_more_than_the_bound() {
+        for fill in 0..ENTRIES * 3 {
+            let texts = texts(fill);
+            keep(texts.clone(), &parsed(&texts));
+            if let Some(found) = find(&texts) {
+                assert_eq!(found.fill.as_deref(), Some(&(fill as f64).to_le_bytes()[..]));
+            }
+            let other = Texts { attributes: Some(b"{}".to_vec()), ..texts };
+            assert!(find(&other).is_none());
+        }
+        assert!(KEPT.lock().unwrap().len() <= ENTRIES);
+    }
+
+    #[test]
+    fn long_texts_are_not_kept() {
+        let mut long = texts(1);
+        long.document.resize(LARGEST + 1, b' ');
+        keep(long.clone(), &parsed(&long));
+        assert!(find(&long).is_none());
+    }
+
+    #[test]
+    fn a_taken_lock_is_not_waited_for() {
+        let texts = texts(7);
+        let _taken = KEPT.lock();
+        keep(texts.clone(), &parsed(&texts));
+        assert!(find(&texts).is_none());
+    }
+
+    #[test]
+    fn an_array_that_changed_is_read_again() {
+        for format in [Format::V2, Format::V3] {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            let spec = ArraySpec::new(format, &[4], "<i4".parse().unwrap());
+            let mut array = Array::create(store.clone(), "a", spec, false).unwrap();
+            let open = || Array::open(&store, "a", None).unwrap();
+            assert_eq!((open().layout().shape(), open().layout().shape()), (&[4][..], &[4][..]));
+            array.resize(&[7]).unwrap();
+            assert_eq!((open().layout().shape(), open().layout().shape()), (&[7][..], &[7][..]));
+            array.set_attributes(Json::from([("a", 1u32.into())])).unwrap();
+            assert_eq!(open().attributes().to_text(None), r#"{"a": 1}"#);
+        }
+    }
+
+    #[test]
+    fn the_same_text_in_two_places_is_two_arrays() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        for path in ["a", "b"] {
+            Array::create(
+                store.clone(),
+                path,
+                ArraySpec::new(Format::V3, &[4], "<i4".parse().unwrap()),
+                false,
+            )
+            .unwrap();
+        }
+        for path in ["a", "b"] {
+            assert_eq!(Array::open(&store, path, None).unwrap().name(), format!("/{path}"));
+        }
+    }
+}
