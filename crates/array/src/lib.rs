@@ -28,9 +28,11 @@ mod scratch;
 mod selection;
 pub mod settings;
 mod strategy;
+mod stream;
 mod strided;
 mod view;
 mod write;
+mod writer;
 
 pub use dims::{Dims, MAX_RANK, Strides, c_strides, element_count};
 pub use encoding::ChunkEncoding;
@@ -45,8 +47,10 @@ pub use read::{ReadOptions, read, read_into};
 pub use recycler::recycled_bytes;
 pub use selection::{AxisSelection, Index, Selection};
 pub use strategy::Strategy;
+pub use stream::{Row, Stream, StreamOptions};
 pub use view::{Source, Target};
 pub use write::{WriteOptions, write};
+pub use writer::{Writer, WriterOptions};
 
 #[cfg(test)]
 mod tests;

@@ -10,12 +10,22 @@
 //!    return, so the closure may borrow from its stack.
 //! 4. A failed or panicking task stops the claiming of further ones; the error of the lowest task is reported.
 //!
-//! Tasks never start jobs of their own, so there is no nesting and no deadlock.
+//! Beside requests there is background work (read-ahead, write-behind), which nobody waits for here. Workers do a step of it when no request needs
+//! them, so a request waits for background work no longer than a step takes. Whoever ordered the work does it himself where it is wanted and no
+//! worker has come.
+//!
+//! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there is no deeper nesting, and no deadlock.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Work without a caller who waits.
+pub(crate) trait Background: Send + Sync {
+    /// Does a piece of it. Returns whether a worker shall come again.
+    fn step(self: Arc<Self>) -> bool;
+}
 
 /// Worker threads of one process, started as they are first needed.
 #[derive(Default)]
@@ -30,7 +40,10 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Arc<Job>>,
+    background: VecDeque<Arc<dyn Background>>,
     workers: usize,
+    /// Workers that wait to be woken.
+    idle: usize,
 }
 
 /// One request. `work` borrows from the caller's stack; the protocol above keeps it alive while anyone can call it.
@@ -145,7 +158,28 @@ impl Pool {
     fn offer(&self, job: &Arc<Job>, helpers: usize) {
         let mut queue = lock(&self.0.queue);
         queue.jobs.push_back(job.clone());
-        while queue.workers < helpers {
+        self.grow(&mut queue, helpers);
+        drop(queue);
+        for _ in 0..helpers {
+            self.0.wake.notify_one();
+        }
+    }
+
+    /// Sends one worker, of at least `workers` that there shall be, to `work`: now or later, or never if the system gives no threads.
+    pub(crate) fn background(&self, work: Arc<dyn Background>, workers: usize) {
+        let mut queue = lock(&self.0.queue);
+        queue.background.push_back(work);
+        self.grow(&mut queue, workers);
+        let sleeping = queue.idle > 0;
+        drop(queue);
+        // One that is awake looks at the queue before it sleeps.
+        if sleeping {
+            self.0.wake.notify_one();
+        }
+    }
+
+    fn grow(&self, queue: &mut Queue, workers: usize) {
+        while queue.workers < workers {
             let shared = self.0.clone();
             let name = format!("hyperslab-{}", queue.workers);
             // A system that refuses more threads leaves the work to those there are.
@@ -153,10 +187,6 @@ impl Pool {
                 break;
             }
             queue.workers += 1;
-        }
-        drop(queue);
-        for _ in 0..helpers {
-            self.0.wake.notify_one();
         }
     }
 }
@@ -171,7 +201,10 @@ fn worker(shared: &Shared) {
             queue.jobs.push_back(job.clone());
             Some(job)
         }) else {
-            queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = match queue.background.pop_front() {
+                Some(work) => in_background(shared, queue, work),
+                None => sleep(shared, queue),
+            };
             continue;
         };
         drop(queue);
@@ -188,6 +221,29 @@ fn worker(shared: &Shared) {
         drop(seats);
         queue = lock(&shared.queue);
     }
+}
+
+fn sleep<'q>(shared: &Shared, mut queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+    queue.idle += 1;
+    queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+    queue.idle -= 1;
+    queue
+}
+
+fn in_background<'q>(
+    shared: &'q Shared,
+    queue: MutexGuard<'q, Queue>,
+    work: Arc<dyn Background>,
+) -> MutexGuard<'q, Queue> {
+    drop(queue);
+    // Whoever ordered the work catches and passes on panics of what it calls; this one is for the worker to survive.
+    let again = catch_unwind(AssertUnwindSafe(|| work.clone().step())).unwrap_or(false);
+    let mut queue = lock(&shared.queue);
+    if again {
+        // To the back: with several kinds waiting, workers spread over them.
+        queue.background.push_back(work);
+    }
+    queue
 }
 
 /// Takes a seat, if one is free.
@@ -295,6 +351,85 @@ mod tests {
             pool.run(4, 2, &quick, &never).unwrap();
             assert_eq!(done.load(Ordering::Relaxed), 4);
         });
+    }
+
+    /// Steps that take a while, and how many there were.
+    struct Steps {
+        left: AtomicUsize,
+        lasts: Duration,
+    }
+
+    impl Background for Steps {
+        fn step(self: Arc<Self>) -> bool {
+            std::thread::sleep(self.lasts);
+            self.left.fetch_sub(1, Ordering::Relaxed) > 1
+        }
+    }
+
+    fn steps(left: usize, millis: u64) -> Arc<Steps> {
+        Arc::new(Steps { left: AtomicUsize::new(left), lasts: Duration::from_millis(millis) })
+    }
+
+    fn done(steps: &Steps) -> bool {
+        (0..10_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            steps.left.load(Ordering::Relaxed) == 0
+        })
+    }
+
+    #[test]
+    fn background_steps_are_done_and_take_turns() {
+        let pool = Pool::default();
+        let all: Vec<_> = (1..20).map(|n| steps(n, 0)).collect();
+        for one in &all {
+            pool.background(one.clone(), 2);
+        }
+        assert!(all.iter().all(|one| done(one)));
+        // Workers that fell asleep are woken.
+        std::thread::sleep(Duration::from_millis(5));
+        let last = steps(3, 0);
+        pool.background(last.clone(), 2);
+        assert!(done(&last));
+    }
+
+    #[test]
+    fn requests_go_before_background_work() {
+        let pool = Pool::default();
+        let endless = steps(usize::MAX, 1);
+        pool.background(endless.clone(), 1);
+        std::thread::sleep(Duration::from_millis(5));
+        let helped = Mutex::new(std::collections::HashSet::new());
+        let task = |_: usize| {
+            helped.lock().unwrap().insert(std::thread::current().id());
+            std::thread::sleep(Duration::from_millis(4));
+            Ok::<(), ()>(())
+        };
+        pool.run(40, 2, &task, &never).unwrap();
+        assert_eq!(helped.lock().unwrap().len(), 2);
+        endless.left.store(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_step_may_start_a_request_and_may_panic() {
+        struct Nested(Pool, AtomicUsize);
+        impl Background for Nested {
+            fn step(self: Arc<Self>) -> bool {
+                let task = |_: usize| {
+                    self.1.fetch_add(1, Ordering::Relaxed);
+                    Ok::<(), ()>(())
+                };
+                self.0.run(10, 3, &task, &never).unwrap();
+                assert!(self.1.load(Ordering::Relaxed) < 20, "boom");
+                true
+            }
+        }
+        let pool = Pool::default();
+        let nested = Arc::new(Nested(Pool(pool.0.clone()), AtomicUsize::new(0)));
+        pool.background(nested.clone(), 2);
+        let after = steps(50, 0);
+        pool.background(after.clone(), 2);
+        assert!(done(&after));
+        assert_eq!(nested.1.load(Ordering::Relaxed), 20);
     }
 
     #[test]

@@ -15,7 +15,9 @@ mod output;
 mod settings;
 mod slot;
 mod store;
+mod stream;
 mod values;
+mod writer;
 
 use pyo3::prelude::*;
 use std::ffi::OsString;
@@ -40,6 +42,10 @@ mod _native {
     };
     #[pymodule_export]
     use crate::store::StoreHandle;
+    #[pymodule_export]
+    use crate::stream::Stream;
+    #[pymodule_export]
+    use crate::writer::Writer;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

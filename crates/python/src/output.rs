@@ -42,7 +42,7 @@ pub(crate) fn read_new<'py>(
 }
 
 /// A NumPy array of the selection's shape over `memory`, C order, writeable.
-fn over<'py>(
+pub(crate) fn over<'py>(
     mut memory: Memory,
     dtype: &Bound<'py, PyArrayDescr>,
     selection: &Selection,

@@ -22,6 +22,25 @@ pub(crate) fn assign(
     value: &Bound<'_, PyAny>,
     writing: Writing,
 ) -> PyResult<()> {
+    with_source(dtype, selection, value, |source| {
+        engine::run(dtype.py(), |stop| {
+            let options = WriteOptions {
+                threads: writing.threads,
+                write_empty_chunks: writing.write_empty_chunks,
+                interrupt: Some(stop),
+            };
+            write(layout, selection, source, options)
+        })
+    })
+}
+
+/// Lends `work` the elements of `value`, converted and broadcast to the selection's shape.
+pub(crate) fn with_source<T>(
+    dtype: &Bound<'_, PyArrayDescr>,
+    selection: &Selection,
+    value: &Bound<'_, PyAny>,
+    work: impl FnOnce(&Source<'_>) -> PyResult<T>,
+) -> PyResult<T> {
     let py = dtype.py();
     let array = converted(value, dtype)?;
     let shape = selection.shape();
@@ -36,14 +55,7 @@ pub(crate) fn assign(
     // SAFETY: NumPy vouches that every element of an array lies in its memory; broadcasting repeats elements and names no others. `array` is
     // held until the end. Python code that changes it meanwhile from another thread races with itself.
     let source = unsafe { Source::from_raw(data_of(&array), &shape, &strides) };
-    engine::run(py, |stop| {
-        let options = WriteOptions {
-            threads: writing.threads,
-            write_empty_chunks: writing.write_empty_chunks,
-            interrupt: Some(stop),
-        };
-        write(layout, selection, &source, options)
-    })
+    work(&source)
 }
 
 /// The value as an array of exactly this type. An array that has it is taken as it is, whatever its strides.

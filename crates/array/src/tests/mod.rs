@@ -5,3 +5,5 @@ mod failures;
 mod generated;
 mod model;
 mod sharing;
+mod streams;
+mod writers;

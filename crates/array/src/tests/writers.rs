@@ -1,0 +1,276 @@
+//! Write-behind: what is stored is what direct writes would have stored, in order; memory bounded; no error lost.
+
+use super::model::{Model, Spec, Watched};
+use crate::{
+    ArrayError, ArrayLayout, ChunkLocator, Index, Location, ReadOptions, Selection, Source, Writer,
+    WriterOptions, read,
+};
+use hyperslab_store::{MemoryStore, Store};
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+fn options(buffer: Option<u64>, threads: usize) -> WriterOptions {
+    WriterOptions { buffer, threads: Some(threads), write_empty_chunks: None }
+}
+
+fn watched(
+    spec: &Spec,
+    store: &MemoryStore,
+    seen: impl Fn(&[u64]) + Send + Sync + 'static,
+) -> Arc<ArrayLayout> {
+    Arc::new(spec.layout_with(Arc::new(store.clone()), Arc::new(Watched(seen))))
+}
+
+fn part(spec: &Spec, indices: &[Index]) -> Selection {
+    Selection::new("test", &spec.shape, indices).unwrap()
+}
+
+fn index() -> impl Strategy<Value = Index> {
+    let step = prop_oneof![3 => Just(1i64), 1 => Just(2), 1 => Just(-1), 1 => Just(-3)];
+    let bound = prop::option::of(-14i64..14);
+    let slice =
+        (bound.clone(), bound, step).prop_map(|(start, stop, step)| Index::Slice { start, stop, step });
+    prop_oneof![2 => slice, 1 => Just(Index::ALL), 2 => (0i64..12).prop_map(Index::At)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn the_same_is_stored_as_by_direct_writes(
+        chunk in prop::collection::vec(1u64..9, 2),
+        codecs in 0u8..8,
+        writes in prop::collection::vec((index(), index(), any::<u8>(), 0u8..4), 0..30),
+        buffer in prop::option::of(prop_oneof![Just(0u64), 1u64..3000]),
+        threads in 1usize..5,
+        flush in any::<bool>(),
+    ) {
+        let spec = Spec { codecs, ..Spec::plain(&[12, 12], &chunk, "<i4") };
+        let store = MemoryStore::new();
+        let layout = Arc::new(spec.layout(&store));
+        let mut model = Model::full(&spec.shape, &spec.fill);
+        let writer = Writer::new(layout.clone(), options(buffer, threads));
+        for (number, (first, second, seed, kind)) in writes.iter().enumerate() {
+            let selection = part(&spec, &[*first, *second]);
+            let shape = selection.shape();
+            let count = shape.iter().product::<u64>() as usize;
+            let mut values: Vec<u8> = (0..count * 4).map(|i| (i as u8).wrapping_mul(31).wrapping_add(*seed)).collect();
+            match kind {
+                // One element for all.
+                0 => {
+                    let one = [*seed, 2, 3, 4];
+                    model.write(&selection, &one.repeat(count));
+                    writer.write(&selection, &Source::repeat(&one, &shape), None).unwrap();
+                }
+                // One row for all rows; strides that run backwards.
+                1 if shape.len() == 2 && count > 0 => {
+                    let row = shape[1] as usize;
+                    let mirrored: Vec<u8> =
+                        values[..row * 4].chunks(4).rev().flatten().copied().collect::<Vec<u8>>().repeat(shape[0] as usize);
+                    model.write(&selection, &mirrored);
+                    let base = values[(row - 1) * 4..].as_ptr();
+                    // SAFETY: one row of the values, from its end to its start.
+                    let source = unsafe { Source::from_raw(base, &shape, &[0, -4]) };
+                    writer.write(&selection, &source, None).unwrap();
+                }
+                _ => {
+                    model.write(&selection, &values);
+                    writer.write(&selection, &Source::dense(&values, &shape, 4).unwrap(), None).unwrap();
+                }
+            }
+            // The caller's memory is the caller's again.
+            values.fill(0xEE);
+            if flush && number % 7 == 3 {
+                writer.flush(None).unwrap();
+                let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+                prop_assert_eq!(found.as_slice(), model.bytes.as_slice());
+            }
+        }
+        drop(writer);
+        let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+        prop_assert_eq!(found.as_slice(), model.bytes.as_slice());
+    }
+}
+
+#[test]
+fn writes_to_one_chunk_keep_their_order_under_stress() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[16, 8], &[4, 8], "<i4") };
+    let store = MemoryStore::new();
+    let layout = Arc::new(spec.layout(&store));
+    let writer = Writer::new(layout.clone(), options(Some(4000), 5));
+    for round in 0..3000i32 {
+        let row = part(&spec, &[Index::At((round * 7 % 16).into())]);
+        writer.write(&row, &Source::repeat(&round.to_le_bytes(), &[8]), None).unwrap();
+        if round % 10 == 0 {
+            let all = Selection::all(&spec.shape);
+            writer.write(&all, &Source::repeat(&round.to_le_bytes(), &spec.shape), None).unwrap();
+        }
+    }
+    writer.flush(None).unwrap();
+    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+    let found: Vec<i32> =
+        found.as_slice().as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect();
+    for row in 0..16 {
+        // The last round that wrote it, or the last that wrote all.
+        let last = (0..3000).rev().find(|round| round * 7 % 16 == row).unwrap().max(2990);
+        assert!(found[row as usize * 8..][..8].iter().all(|n| *n == last), "row {row}: {found:?}");
+    }
+}
+
+#[test]
+fn bounded_and_behind() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[200, 25_000], &[1, 25_000], "<i4") };
+    let store = MemoryStore::new();
+    let active = Arc::new(AtomicUsize::new(0));
+    let count = active.clone();
+    let layout = watched(&spec, &store, move |_| {
+        count.fetch_add(1, Relaxed);
+        std::thread::sleep(Duration::from_millis(1));
+    });
+    for (buffer, bound) in [(Some(1_000_000), 1_000_000), (Some(100_000), 100_000), (Some(1), 100_000)] {
+        let writer = Writer::new(layout.clone(), options(buffer, 3));
+        for row in 0..200i32 {
+            let values = row.to_le_bytes().repeat(25_000);
+            let source = Source::dense(&values, &[25_000], 4).unwrap();
+            writer.write(&part(&spec, &[Index::At(row.into())]), &source, None).unwrap();
+        }
+        writer.flush(None).unwrap();
+        assert!(writer.most_bytes() <= bound, "{} bytes of {bound}", writer.most_bytes());
+        assert!(buffer != Some(1_000_000) || writer.most_bytes() >= 900_000);
+        assert_eq!(active.swap(0, Relaxed), 200);
+    }
+}
+
+#[test]
+fn errors_are_raised_once_and_stop_nothing_else() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[20, 10], &[1, 10], "<i4") };
+    let store = MemoryStore::new();
+    let damaged = |chunk: &[u64]| chunk[0] == 3 || chunk[0] == 12;
+    let broken = Arc::new(AtomicBool::new(true));
+    let on = broken.clone();
+    // A chunk whose key leaves the store is refused when it is written.
+    #[derive(Debug)]
+    struct Broken(Arc<AtomicBool>, fn(&[u64]) -> bool);
+    impl ChunkLocator for Broken {
+        fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, hyperslab_store::StoreError> {
+            std::thread::sleep(Duration::from_millis(1));
+            key.push_str(if self.0.load(Relaxed) && (self.1)(chunk) { "../" } else { "a/" });
+            key.push_str(&chunk[0].to_string());
+            Ok(Location::Object)
+        }
+    }
+    let layout = Arc::new(spec.layout_with(Arc::new(store.clone()), Arc::new(Broken(on, damaged))));
+    let writer = Writer::new(layout.clone(), options(None, 3));
+    let mut raised = Vec::new();
+    for row in 0..20i32 {
+        let at = part(&spec, &[Index::At(row.into())]);
+        let write = || writer.write(&at, &Source::repeat(&(row + 1).to_le_bytes(), &[10]), None);
+        if let Err(error) = write() {
+            raised.push(error.to_string());
+            write().unwrap();
+        }
+    }
+    raised.extend(writer.flush(None).err().map(|error| error.to_string()));
+    // Two errors; where both happened between two calls, the earlier is told.
+    assert!(matches!(raised.len(), 1 | 2) && raised[0].contains("chunk [3, 0]"), "{raised:?}");
+    writer.flush(None).unwrap();
+    broken.store(false, Relaxed);
+    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+    for row in 0..20i32 {
+        let expected = if damaged(&[row as u64]) { 0 } else { row + 1 };
+        assert_eq!(
+            found.as_slice()[row as usize * 40..][..40],
+            expected.to_le_bytes().repeat(10),
+            "row {row}"
+        );
+    }
+    assert_eq!(store.list(None).unwrap().len(), 18);
+}
+
+#[test]
+fn requests_that_do_not_fit_are_refused_at_once() {
+    let spec = Spec::plain(&[4, 6], &[2, 3], "<f4");
+    let layout = Arc::new(spec.layout(&MemoryStore::new()));
+    let writer = Writer::new(layout, options(None, 2));
+    let all = Selection::all(&spec.shape);
+    let outcome = writer.write(&all, &Source::repeat(&[0; 4], &[6, 4]), None);
+    assert!(matches!(outcome, Err(ArrayError::Shape { .. })));
+    let other = Selection::all(&[9, 9]);
+    let outcome = writer.write(&other, &Source::repeat(&[0; 4], &[9, 9]), None);
+    assert!(matches!(outcome, Err(ArrayError::Index { .. })));
+    writer.flush(None).unwrap();
+}
+
+#[test]
+fn an_array_that_grows() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[0, 5], &[2, 5], "<i4") };
+    let store = MemoryStore::new();
+    let mut layout = Arc::new(spec.layout(&store));
+    let writer = Writer::new(layout.clone(), options(None, 3));
+    for row in 0..50u64 {
+        layout = Arc::new(layout.with_shape([row + 1, 5].as_slice().into()).unwrap());
+        let at = Selection::new("test", layout.shape(), &[Index::At(row as i64)]).unwrap();
+        writer.write_resized(&layout, &at, &Source::repeat(&(row as i32).to_le_bytes(), &[5]), None).unwrap();
+    }
+    writer.flush(None).unwrap();
+    let found = read(&layout, &Selection::all(layout.shape()), ReadOptions::default()).unwrap();
+    let expected: Vec<u8> = (0..50i32).flat_map(|row| row.to_le_bytes().repeat(5)).collect();
+    assert_eq!(found.as_slice(), expected);
+}
+
+#[test]
+fn many_threads_with_one_writer() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[64], &[16], "<i4") };
+    let layout = Arc::new(spec.layout(&MemoryStore::new()));
+    let writer = Writer::new(layout.clone(), options(Some(100), 3));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (writer, spec) = (&writer, &spec);
+            scope.spawn(move || {
+                for i in (thread..64).step_by(4).cycle().take(400) {
+                    let value = (i as i32 * 3).to_le_bytes();
+                    writer.write(&part(spec, &[Index::At(i)]), &Source::repeat(&value, &[]), None).unwrap();
+                    if i == 17 {
+                        writer.flush(None).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    writer.flush(None).unwrap();
+    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+    assert_eq!(found.as_slice(), (0..64i32).flat_map(|i| (i * 3).to_le_bytes()).collect::<Vec<u8>>());
+}
+
+#[test]
+fn a_panic_is_the_callers_and_interruption_gives_up() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[8, 10], &[1, 10], "<i4") };
+    let layout = watched(&spec, &MemoryStore::new(), |chunk| assert!(chunk[0] != 5, "boom"));
+    let writer = Writer::new(layout, options(None, 2));
+    let write = |row: i64, stop: bool| {
+        writer.write(&part(&spec, &[Index::At(row)]), &Source::repeat(&[1; 4], &[10]), Some(&move || stop))
+    };
+    write(5, false).unwrap();
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.flush(None)));
+    assert!(outcome.is_err());
+    write(6, false).unwrap();
+    writer.flush(None).unwrap();
+    write(7, false).unwrap();
+    // Interrupted or already done: never stuck.
+    assert!(matches!(writer.flush(Some(&|| true)), Ok(()) | Err(ArrayError::Interrupted { .. })));
+    writer.flush(None).unwrap();
+}
+
+#[test]
+fn a_child_writes_at_once() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "|u1") };
+    let layout = Arc::new(spec.layout(&MemoryStore::new()));
+    let mut writer = Writer::new(layout.clone(), options(None, 2));
+    writer.as_in_a_child();
+    writer.write(&part(&spec, &[Index::At(3)]), &Source::repeat(&[9], &[]), None).unwrap();
+    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+    assert_eq!(found.as_slice(), [0, 0, 0, 9, 0, 0, 0, 0]);
+    writer.flush(None).unwrap();
+}

@@ -1,0 +1,431 @@
+//! Write-behind: writes that return at once, while threads of the pool encode and store.
+//!
+//! 1. A write copies the caller's elements, queues them and returns. What is queued and not stored yet is bounded
+//!    ([`WriterOptions::buffer`]).
+//! 2. Workers take the first job that may start: one whose chunks no earlier unfinished job touches. So writes to one chunk take effect in order, and
+//!    all others at the same time.
+//! 3. When the queue is full, the caller executes jobs itself until there is room. It waits only where every job left is under way, or behind one
+//!    that is.
+//! 4. A job that fails stops no other. The error of the earliest is kept, and returned once, by the next call.
+//!
+//! Requests that many threads can share (several chunks, together larger than a thread's share of the buffer) wait for the queue to empty and are then
+//! executed as ever, without the copy.
+
+use crate::execute::{Interrupt, memory_error};
+use crate::pool::Background;
+use crate::stream::{ASK, default_bound, lock};
+use crate::strided::{self, Region};
+use crate::view::Bound;
+use crate::{
+    ArrayError, ArrayLayout, Dims, Memory, Plan, Selection, Source, Strides, Task, WriteOptions, c_strides,
+    element_count, process, settings, write,
+};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Options of a writer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriterOptions {
+    /// The most bytes that wait to be stored. A write that is larger is executed before it returns. `None`: four chunks per thread, but at
+    /// least 64 and at most 512 MiB, and never less than two chunks.
+    pub buffer: Option<u64>,
+    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With 1 nothing is written behind.
+    pub threads: Option<usize>,
+    /// As in [`WriteOptions`].
+    pub write_empty_chunks: Option<bool>,
+}
+
+/// Writes to an array that return before they are done. May be shared by threads.
+///
+/// What was written is stored when [`Writer::flush`] returns without an error; before that, reading the array may or may not show it. An error
+/// is returned by the call after it happened; it names the chunk. Writes after the failed one are done all the same. Dropping a writer finishes
+/// what is queued, and loses errors: flush first.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    layout: Arc<ArrayLayout>,
+    /// The process whose queue this is.
+    process: u32,
+}
+
+#[derive(Debug)]
+struct Shared {
+    buffer: u64,
+    /// Workers that may write at a time.
+    helpers: usize,
+    threads: Option<usize>,
+    write_empty_chunks: Option<bool>,
+    state: Mutex<State>,
+    /// A job was done.
+    done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is not done, in the order of the calls.
+    jobs: VecDeque<Job>,
+    /// Number of the next job.
+    next: u64,
+    /// Bytes of all jobs.
+    bytes: u64,
+    /// Workers called and not gone yet.
+    called: usize,
+    /// Threads that wait for `done`.
+    waiting: usize,
+    failed: Option<(u64, Failure)>,
+    #[cfg(test)]
+    most_bytes: u64,
+}
+
+/// An error, or what a job panicked with.
+type Failure = Result<ArrayError, Box<dyn std::any::Any + Send>>;
+
+#[derive(Debug)]
+struct Job {
+    number: u64,
+    chunks: Chunks,
+    bytes: u64,
+    /// `None`: under way.
+    work: Option<Work>,
+}
+
+/// The elements of a write, copied.
+#[derive(Debug)]
+struct Work {
+    layout: Arc<ArrayLayout>,
+    selection: Selection,
+    values: Memory,
+    /// Of the values; 0 along axes that repeat.
+    strides: Strides,
+}
+
+/// A box of chunks, with its corners.
+#[derive(Debug, Default)]
+struct Chunks {
+    first: Dims,
+    last: Dims,
+}
+
+/// Only so many waiting jobs are looked at for one that may start: the search stays short where thousands wait for one chunk.
+const LOOK_AT: usize = 32;
+
+impl Writer {
+    /// A writer to this array.
+    pub fn new(layout: Arc<ArrayLayout>, options: WriterOptions) -> Self {
+        let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
+        let chunk = layout.encoding().decoded_size() as u64;
+        let shared = Shared {
+            buffer: options.buffer.unwrap_or_else(|| default_bound(chunk, threads)),
+            helpers: threads - 1,
+            threads: options.threads,
+            write_empty_chunks: options.write_empty_chunks,
+            state: Mutex::default(),
+            done: Condvar::new(),
+        };
+        Writer { shared: Arc::new(shared), layout, process: std::process::id() }
+    }
+
+    /// Writes a selection, as [`write()`](crate::write()) does, soon. The memory may be changed when this returns.
+    ///
+    /// Errors with what is wrong with the request, or with what went wrong with an earlier one; the request is then not done. `interrupt` is asked
+    /// while this waits; `true` gives the request up with [`ArrayError::Interrupted`].
+    pub fn write(
+        &self,
+        selection: &Selection,
+        source: &Source<'_>,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        self.write_resized(&self.layout, selection, source, interrupt)
+    }
+
+    /// [`Writer::write`] for an array that has grown since the writer was made: `layout` is the same array's with its present shape. (Before it shrinks,
+    /// flush.)
+    pub fn write_resized(
+        &self,
+        layout: &Arc<ArrayLayout>,
+        selection: &Selection,
+        source: &Source<'_>,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        let bound = Bound::source(layout, source, selection)?;
+        let shared = &self.shared;
+        let direct = || {
+            let Shared { threads, write_empty_chunks, .. } = **shared;
+            write(layout, selection, source, WriteOptions { threads, write_empty_chunks, interrupt })
+        };
+        // A forked child has no part in its parent's queue, and its lock may be held for ever.
+        if self.process != std::process::id() {
+            return direct();
+        }
+        shared.report()?;
+        if selection.is_empty() {
+            return Ok(());
+        }
+        let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+        let chunks = Chunks::of(layout, &plan);
+        let copied = Copied::new(layout, selection, &bound);
+        if shared.helpers == 0 || shared.is_large(layout, plan.len() as u64, copied.bytes) {
+            self.flush(interrupt)?;
+            return direct();
+        }
+        shared.make_room(copied.bytes, interrupt, layout)?;
+        match copied.copy(layout, selection, &bound) {
+            Ok((values, strides)) => {
+                let work = Work { layout: layout.clone(), selection: selection.clone(), values, strides };
+                shared.push(chunks, copied.bytes, work);
+                Ok(())
+            }
+            Err(error) => {
+                lock(&shared.state).bytes -= copied.bytes;
+                shared.done.notify_all();
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns when everything written before is stored. This thread works on it, too.
+    ///
+    /// Errors with the first thing that went wrong since the last call; then, too, nothing is under way any more. `interrupt` as in [`Writer::write`]:
+    /// what is queued stays queued.
+    pub fn flush(&self, interrupt: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
+        let state = lock(&self.shared.state);
+        let until = state.next;
+        let pending = |state: &State| state.jobs.front().is_some_and(|job| job.number < until);
+        drop(self.shared.work_while(state, &pending, interrupt, &self.layout)?);
+        self.shared.report()
+    }
+}
+
+#[cfg(test)]
+impl Writer {
+    pub(crate) fn most_bytes(&self) -> u64 {
+        lock(&self.shared.state).most_bytes
+    }
+
+    /// As if this process were a child of the one that made the writer, forked while a thread held the lock.
+    pub(crate) fn as_in_a_child(&mut self) {
+        std::mem::forget(lock(&self.shared.state));
+        self.process = 0;
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // An error has nobody to go to, and a panic would abort.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.flush(None)));
+    }
+}
+
+impl Shared {
+    /// Whether a request is better executed at once, by all threads.
+    fn is_large(&self, layout: &ArrayLayout, chunks: u64, bytes: u64) -> bool {
+        let encoded = chunks.saturating_mul(layout.encoding().decoded_size() as u64);
+        bytes > self.buffer || chunks > 1 && encoded > self.buffer / (self.helpers as u64 + 1)
+    }
+
+    /// The error kept, if there is one.
+    fn report(&self) -> Result<(), ArrayError> {
+        let failed = lock(&self.state).failed.take();
+        match failed {
+            None => Ok(()),
+            Some((_, Ok(error))) => Err(error),
+            Some((_, Err(panic))) => resume_unwind(panic),
+        }
+    }
+
+    /// Works until so many more bytes fit.
+    fn make_room(
+        self: &Arc<Self>,
+        bytes: u64,
+        interrupt: Option<Interrupt<'_>>,
+        layout: &ArrayLayout,
+    ) -> Result<(), ArrayError> {
+        let full = |state: &State| state.bytes > 0 && state.bytes.saturating_add(bytes) > self.buffer;
+        let mut state = self.work_while(lock(&self.state), &full, interrupt, layout)?;
+        // Taken now: another thread must not fill the room meanwhile.
+        state.bytes += bytes;
+        #[cfg(test)]
+        {
+            state.most_bytes = state.most_bytes.max(state.bytes);
+        }
+        Ok(())
+    }
+
+    /// Executes jobs, or waits where there is none to execute, until `pending` is false.
+    fn work_while<'s>(
+        self: &'s Arc<Self>,
+        mut state: MutexGuard<'s, State>,
+        pending: &dyn Fn(&State) -> bool,
+        interrupt: Option<Interrupt<'_>>,
+        layout: &ArrayLayout,
+    ) -> Result<MutexGuard<'s, State>, ArrayError> {
+        while pending(&state) {
+            match state.take() {
+                Some((number, work)) => state = self.execute(state, number, work),
+                None => {
+                    state.waiting += 1;
+                    state = self.done.wait_timeout(state, ASK).unwrap_or_else(PoisonError::into_inner).0;
+                    state.waiting -= 1;
+                }
+            }
+            if let Some(ask) = interrupt {
+                // Asking may wait for another thread, which may need the lock.
+                drop(state);
+                if ask() {
+                    return Err(ArrayError::Interrupted { array: layout.name().to_owned() });
+                }
+                state = lock(&self.state);
+            }
+        }
+        Ok(state)
+    }
+
+    /// Queues a job, for which there is room.
+    fn push(self: &Arc<Self>, chunks: Chunks, bytes: u64, work: Work) {
+        let mut state = lock(&self.state);
+        let number = state.next;
+        state.next += 1;
+        state.jobs.push_back(Job { number, chunks, bytes, work: Some(work) });
+        self.call(&mut state);
+    }
+
+    /// Calls a worker, if there may be something for it.
+    fn call(self: &Arc<Self>, state: &mut State) {
+        if state.called < self.helpers && state.jobs.iter().any(|job| job.work.is_some()) {
+            state.called += 1;
+            process::current().pool.background(self.clone(), self.helpers);
+        }
+    }
+
+    fn execute<'s>(
+        self: &'s Arc<Self>,
+        state: MutexGuard<'s, State>,
+        number: u64,
+        work: Work,
+    ) -> MutexGuard<'s, State> {
+        drop(state);
+        let outcome = catch_unwind(AssertUnwindSafe(|| work.execute(self.write_empty_chunks)));
+        drop(work);
+        let mut state = lock(&self.state);
+        if let Some(at) = state.jobs.iter().position(|job| job.number == number)
+            && let Some(job) = state.jobs.remove(at)
+        {
+            state.bytes -= job.bytes;
+        }
+        let failure = match outcome {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(Ok(error)),
+            Err(panic) => Some(Err(panic)),
+        };
+        if let Some(failure) = failure
+            && state.failed.as_ref().is_none_or(|(first, _)| number < *first)
+        {
+            state.failed = Some((number, failure));
+        }
+        if state.waiting > 0 {
+            self.done.notify_all();
+        }
+        // Jobs that waited for this one may start now.
+        self.call(&mut state);
+        state
+    }
+}
+
+impl State {
+    /// The first job that may start.
+    fn take(&mut self) -> Option<(u64, Work)> {
+        let free = |at: &usize| {
+            let job = &self.jobs[*at];
+            job.work.is_some() && self.jobs.range(..*at).all(|earlier| !earlier.chunks.meet(&job.chunks))
+        };
+        let at = (0..self.jobs.len().min(LOOK_AT)).find(free)?;
+        let job = &mut self.jobs[at];
+        Some((job.number, job.work.take()?))
+    }
+}
+
+impl Background for Shared {
+    fn step(self: Arc<Self>) -> bool {
+        let mut state = lock(&self.state);
+        let Some((number, work)) = state.take() else {
+            // What may not start yet: whoever is at the job before it calls again.
+            state.called -= 1;
+            return false;
+        };
+        drop(self.execute(state, number, work));
+        true
+    }
+}
+
+impl Chunks {
+    fn of(layout: &ArrayLayout, plan: &Plan) -> Self {
+        let mut task = Task::default();
+        plan.task(layout, 0, &mut task);
+        let first = std::mem::take(&mut task.chunk);
+        plan.task(layout, plan.len() - 1, &mut task);
+        Chunks { first, last: task.chunk }
+    }
+
+    /// Whether two boxes of one array have a chunk in common. (Without axes, there is but one chunk.)
+    fn meet(&self, other: &Self) -> bool {
+        (0..self.first.len()).all(|k| self.first[k] <= other.last[k] && other.first[k] <= self.last[k])
+    }
+}
+
+/// The shape of a copy: that of the source, with axes that repeat one element taken once.
+struct Copied {
+    counts: Dims,
+    bytes: u64,
+}
+
+impl Copied {
+    fn new(layout: &ArrayLayout, selection: &Selection, bound: &Bound<*const u8>) -> Self {
+        let axes = selection.axes().iter().zip(bound.strides());
+        let counts: Dims = axes.map(|(axis, stride)| if *stride == 0 { 1 } else { axis.len }).collect();
+        let bytes = element_count(&counts).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
+        Copied { counts, bytes }
+    }
+
+    /// The elements, one behind the other in the order of the selection; and their strides, per axis of its shape.
+    fn copy(
+        &self,
+        layout: &ArrayLayout,
+        selection: &Selection,
+        bound: &Bound<*const u8>,
+    ) -> Result<(Memory, Strides), ArrayError> {
+        let none = || memory_error(layout, "the elements to be written", self.bytes);
+        let element = layout.dtype().size();
+        let mut memory = usize::try_from(self.bytes).ok().and_then(Memory::dirty).ok_or_else(none)?;
+        let dense = c_strides(&self.counts, element);
+        // Bound views are walked upwards; this copy keeps the selection's own order.
+        let backwards = || selection.axes().iter().map(|axis| axis.step < 0);
+        let strides: Strides =
+            bound.strides().iter().zip(backwards()).map(|(s, back)| if back { -s } else { *s }).collect();
+        let corner: Dims =
+            self.counts.iter().zip(backwards()).map(|(n, back)| if back { n - 1 } else { 0 }).collect();
+        let region = Region::new(&self.counts, &dense, &strides, element, 1);
+        let start = bound.at(&corner);
+        // SAFETY: the source covers the selection (bound to it, so checked), `memory` is dense and has room for `counts` elements.
+        unsafe { strided::copy(&region, memory.as_mut_slice().as_mut_ptr(), start) };
+        let axes = selection.axes().iter().zip(self.counts.iter().zip(&dense));
+        let strides = axes
+            .filter(|(axis, _)| !axis.dropped)
+            .map(|(axis, (count, stride))| if *count == 1 && axis.len != 1 { 0 } else { *stride })
+            .collect();
+        Ok((memory, strides))
+    }
+}
+
+impl Work {
+    fn execute(&self, write_empty_chunks: Option<bool>) -> Result<(), ArrayError> {
+        let (values, shape) = (self.values.as_slice(), self.selection.shape());
+        // SAFETY: the values have the selection's shape, but for axes that repeat, whose strides are 0. Nobody changes them.
+        let source = unsafe { Source::from_raw(values.as_ptr(), &shape, &self.strides) };
+        let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt: None };
+        write(&self.layout, &self.selection, &source, options)
+    }
+}

@@ -1,0 +1,109 @@
+//! `for index, row in array.stream()`.
+
+use crate::array::ArrayHandle;
+use crate::engine;
+use crate::errors;
+use crate::output::{over, scalar_or_array};
+use hyperslab::array::{ArrayLayout, Selection, Stream as Rows, StreamOptions};
+use numpy::PyArrayDescr;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, TryLockError};
+
+/// The rows of an array along one axis, read ahead. Made by `Array.stream`.
+#[pyclass(frozen, module = "hyperslab")]
+pub(crate) struct Stream {
+    rows: Mutex<Rows>,
+    layout: Arc<ArrayLayout>,
+    dtype: Py<PyArrayDescr>,
+    /// All of a row.
+    row: Selection,
+}
+
+#[pymethods]
+impl Stream {
+    #[new]
+    #[pyo3(signature = (handle, axis=0, start=None, stop=None, ahead=None, threads=None, verify=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        handle: &ArrayHandle,
+        axis: i64,
+        start: Option<i64>,
+        stop: Option<i64>,
+        ahead: Option<u64>,
+        threads: Option<usize>,
+        verify: Option<bool>,
+    ) -> PyResult<Self> {
+        let layout = handle.slot.get(py)?.layout().clone();
+        let rank = layout.shape().len();
+        if rank == 0 {
+            return Err(PyTypeError::new_err("stream of an array without axes"));
+        }
+        let counted = if axis < 0 { axis + rank as i64 } else { axis };
+        let Some(len) = usize::try_from(counted).ok().and_then(|axis| layout.shape().get(axis)) else {
+            let message = format!("axis {axis} is out of bounds for an array of {rank} axes");
+            return Err(errors::exception(py, "InvalidArgumentError", message));
+        };
+        let start = bound(start, 0, *len);
+        let stop = bound(stop, *len, *len).max(start);
+        let options = StreamOptions { ahead, threads, verify };
+        let rows = Rows::new(layout.clone(), counted as usize, start..stop, options)
+            .map_err(|error| errors::array(py, &error))?;
+        let dtype = PyArrayDescr::new(py, layout.dtype().numpy())?.unbind();
+        let row = Selection::all(&rows.row_shape());
+        Ok(Stream { rows: Mutex::new(rows), layout, dtype, row })
+    }
+
+    fn __iter__(stream: Bound<'_, Self>) -> Bound<'_, Self> {
+        stream
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
+        let next = self.with(|rows| {
+            if rows.is_ready() {
+                // Sooner done than the GIL is released.
+                return rows.next_row(None).transpose().map_err(|error| errors::array(py, &error));
+            }
+            engine::run(py, |stop| rows.next_row(Some(stop)).transpose())
+        })?;
+        let Some(row) = next else { return Ok(None) };
+        let array = over(row.memory, self.dtype.bind(py), &self.row)?;
+        Ok(Some((row.index, scalar_or_array(&self.layout, array)?)))
+    }
+
+    /// How many rows are still to come.
+    fn __length_hint__(&self) -> PyResult<u64> {
+        self.with(|rows| Ok(rows.remaining()))
+    }
+
+    /// Stop reading ahead; there are no further rows. (A stream that is not used any more does so by itself.)
+    fn close(&self) -> PyResult<()> {
+        self.with(|rows| {
+            rows.close();
+            Ok(())
+        })
+    }
+}
+
+impl Stream {
+    /// Waiting for another thread that is at the stream would be waiting with the GIL.
+    fn with<T>(&self, work: impl FnOnce(&mut Rows) -> PyResult<T>) -> PyResult<T> {
+        match self.rows.try_lock() {
+            Ok(mut rows) => work(&mut rows),
+            Err(TryLockError::Poisoned(rows)) => work(&mut rows.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(PyValueError::new_err("the stream is being read by another thread"))
+            }
+        }
+    }
+}
+
+/// A bound as a slice has it: negative ones count from the end, others are clamped.
+fn bound(given: Option<i64>, absent: u64, len: u64) -> u64 {
+    match given {
+        None => absent,
+        Some(at) if at < 0 => len.saturating_sub(at.unsigned_abs()),
+        Some(at) => len.min(at as u64),
+    }
+}

@@ -1,0 +1,104 @@
+//! `with array.writer() as w: w[selection] = values`.
+
+use crate::array::ArrayHandle;
+use crate::engine;
+use crate::errors;
+use crate::index::selection;
+use crate::slot::Slot;
+use crate::values::with_source;
+use hyperslab::array::{Writer as Behind, WriterOptions};
+use hyperslab::zarr::Array;
+use numpy::PyArrayDescr;
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Writes to an array that return before they are done. Made by `Array.writer`.
+#[pyclass(frozen, module = "hyperslab")]
+pub(crate) struct Writer {
+    behind: Behind,
+    slot: Arc<Slot<Array>>,
+    dtype: Py<PyArrayDescr>,
+    closed: AtomicBool,
+}
+
+#[pymethods]
+impl Writer {
+    #[new]
+    #[pyo3(signature = (handle, buffer=None, threads=None, write_empty_chunks=None))]
+    fn new(
+        py: Python<'_>,
+        handle: &ArrayHandle,
+        buffer: Option<u64>,
+        threads: Option<usize>,
+        write_empty_chunks: Option<bool>,
+    ) -> PyResult<Self> {
+        let slot = handle.slot.clone();
+        let layout = slot.get(py)?.layout().clone();
+        let dtype = PyArrayDescr::new(py, layout.dtype().numpy())?.unbind();
+        let behind = Behind::new(layout, WriterOptions { buffer, threads, write_empty_chunks });
+        Ok(Writer { behind, slot, dtype, closed: AtomicBool::new(false) })
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            let message = format!("array '/{}': the writer is closed", self.slot.path());
+            return Err(errors::exception(py, "InvalidArgumentError", message));
+        }
+        // As it is now: it may have grown.
+        let array = self.slot.get(py)?;
+        let selection = selection(key, array.layout())?;
+        with_source(self.dtype.bind(py), &selection, value, |source| {
+            engine::run(py, |stop| self.behind.write_resized(array.layout(), &selection, source, Some(stop)))
+        })
+    }
+
+    /// Wait until everything written so far is stored.
+    ///
+    /// Raises
+    /// ------
+    /// StoreError, ChunkError
+    ///     The first thing that went wrong since the last call, naming the chunk. Everything else that was written is stored.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        engine::run(py, |stop| self.behind.flush(Some(stop)))
+    }
+
+    /// `flush`, and take no more.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.closed.store(true, Ordering::Relaxed);
+        self.flush(py)
+    }
+
+    fn __enter__(writer: Bound<'_, Self>) -> Bound<'_, Self> {
+        writer
+    }
+
+    /// Finishes what is queued. An exception of the block goes on; an error of a write is then noted on it.
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _class: &Bound<'_, PyAny>,
+        exception: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        match self.close(py) {
+            Err(error)
+                if !exception.is_none() && error.is_instance_of::<pyo3::exceptions::PyException>(py) =>
+            {
+                exception.call_method1("add_note", (format!("also, in the writer: {error}"),)).map(|_| ())
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Nobody is there to catch it; Python prints it.
+        Python::attach(|py| {
+            if let Err(error) = self.flush(py) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
