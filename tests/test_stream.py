@@ -262,6 +262,20 @@ def test_values_are_converted_and_broadcast(value: Any) -> None:
     assert_same(z[...], expected)
 
 
+def test_rows_of_larger_chunks(rng: np.random.Generator) -> None:
+    """Neighbours that wait are joined; whatever the order and the overlaps, the values are those of a loop."""
+    z = hs.create_array(hs.MemoryStore(), shape=(60, 7, 90), chunks=(8, 3, 50), dtype="i4", compressors=ZSTD)
+    expected = np.zeros(z.shape, "i4")
+    with z.writer() as w:
+        for number in range(600):
+            kind = number // 60 % 4
+            row = number % 60 if kind < 2 else int(rng.integers(60))
+            at = (row, slice(None, None, -1)) if kind % 2 else (slice(row, row + 1 + number % 3), ..., 5)
+            expected[at] = number
+            w[at] = number
+    assert_same(z[...], expected)
+
+
 def test_refusals_are_those_of_an_assignment(tmp_path: Path) -> None:
     z = ocean(tmp_path / "a", 4, 10)
     with z.writer() as w:

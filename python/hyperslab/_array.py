@@ -329,8 +329,8 @@ class Array(_native.ArrayBase):
         -----
         - Writes to the same chunk take effect in order. Reading the array shows them after `Writer.flush`.
         - An error of the store is raised once, by the next assignment, `Writer.flush`, or at the end of the
-          ``with`` block; the other writes are done all the same. Where the block itself raised, the error
-          becomes a note on that exception.
+          ``with`` block. The assignment that raises it is not done; all other writes are. Where the block
+          itself raised, the error becomes a note on that exception.
         - A writer that is forgotten finishes its writes; an error is then printed, and nobody can catch it.
         - ``config.threads`` says how many threads work; with 1, assignments store before they return. So they
           do for selections of many chunks, which the threads share.
