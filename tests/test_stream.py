@@ -263,7 +263,7 @@ def test_values_are_converted_and_broadcast(value: Any) -> None:
 
 
 def test_rows_of_larger_chunks(rng: np.random.Generator) -> None:
-    """Neighbours that wait are joined; whatever the order and the overlaps, the values are those of a loop."""
+    """Neighbours that wait are joined; in any order, with overlaps, the values are those of a loop."""
     z = hs.create_array(hs.MemoryStore(), shape=(60, 7, 90), chunks=(8, 3, 50), dtype="i4", compressors=ZSTD)
     expected = np.zeros(z.shape, "i4")
     with z.writer() as w:
