@@ -28,7 +28,7 @@ from hyperslab._convenience import array, create, empty, full, load, ones, save,
 from hyperslab._copy import CopyReport, copy
 from hyperslab._explain import Explain, ExplainTask
 from hyperslab._group import Group
-from hyperslab._native import __version__
+from hyperslab._native import Stream, Writer, __version__
 from hyperslab._store import LocalStore, MemoryStore, Store, StoreLike
 from hyperslab.errors import HyperslabError
 
@@ -47,6 +47,8 @@ __all__ = [
     "MemoryStore",
     "Store",
     "StoreLike",
+    "Stream",
+    "Writer",
     "__version__",
     "array",
     "codecs",

@@ -14,13 +14,15 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache, resolve_cache
+from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
 from hyperslab._explain import Explain
 from hyperslab._html import array_html
 from hyperslab._info import Info, human_size
+from hyperslab._native import Stream, Writer
 from hyperslab._store import Store
 from hyperslab.codecs import Codec, parse_codec
-from hyperslab.errors import ArrayShapeError, InvalidArgumentError, UnsupportedError
+from hyperslab.errors import ArrayShapeError, InvalidArgumentError, ReadOnlyError, UnsupportedError
 
 __all__ = ["Array", "Metadata"]
 
@@ -261,6 +263,109 @@ class Array(_native.ArrayBase):
         """``array[selection] = value``"""
         _no_fields(fields)
         self[selection] = value
+
+    def stream(
+        self,
+        axis: int = 0,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        ahead: int | str | None = None,
+    ) -> Stream:
+        """Iterate over one axis while other threads read what comes next.
+
+        Gives pairs of an index and what ``array[index]`` is there (for another axis: ``array[:, index]``, …):
+        a NumPy array of its own, to keep or to change. Chunks are decoded once, however many rows they hold.
+
+        Parameters
+        ----------
+        axis : int, default 0
+            Negative ones count from the last.
+        start, stop : int, optional
+            As in ``range(len(array))[start:stop]``.
+        ahead : int or str, optional
+            The most bytes that are read ahead, ``"64 MiB"`` for example. Whatever it is, the rows of one
+            chunk along the axis are read together. Default: enough to keep all threads busy, 64 to 512 MiB.
+
+        Returns
+        -------
+        Stream
+            An iterator. `Stream.close` ends it early; so does forgetting it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Where there is no such axis.
+        ChunkError, StoreError
+            While iterating, in the place of the row that cannot be read: those before it came.
+
+        Notes
+        -----
+        The array is streamed in the shape that it has now. ``config.threads`` says how many threads work;
+        with 1, nothing is read ahead. One thread at a time can iterate.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.array([[1, 2, 3], [4, 5, 6]], chunks=(1, 3), dtype="i4")
+        >>> for index, row in z.stream():
+        ...     print(index, row)
+        0 [1 2 3]
+        1 [4 5 6]
+        >>> [int(column.sum()) for _, column in z.stream(axis=1, start=1)]
+        [7, 9]
+        """
+        size = None if ahead is None else parse_size(ahead)
+        return Stream(self._handle, axis, start, stop, size)
+
+    def writer(self, *, buffer: int | str | None = None) -> Writer:
+        """Write while other threads encode and store what was written before.
+
+        ``writer[selection] = values`` copies the values and returns; they may then be changed. Leaving the
+        ``with`` block, or `Writer.flush`, waits until everything is stored.
+
+        Parameters
+        ----------
+        buffer : int or str, optional
+            The most bytes that wait to be stored, ``"64 MiB"`` for example; when there are as many, an
+            assignment helps to store them. Default: enough to keep all threads busy, 64 to 512 MiB.
+
+        Returns
+        -------
+        Writer
+            A context manager. Several threads may use one.
+
+        Raises
+        ------
+        ReadOnlyError
+            Where the array was opened for reading.
+
+        Notes
+        -----
+        - Writes to the same chunk take effect in order. Reading the array shows them after `Writer.flush`.
+        - An error of the store is raised once, by the next assignment, `Writer.flush`, or at the end of the
+          ``with`` block. The assignment that raises it is not done; all other writes are. Where the block
+          itself raised, the error becomes a note on that exception.
+        - A writer that is forgotten finishes its writes; an error is then printed, and nobody can catch it.
+        - ``config.threads`` says how many threads work; with 1, assignments store before they return. So they
+          do for selections of many chunks, which the threads share.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(3, 4), chunks=(1, 4), dtype="i4")
+        >>> with z.writer() as w:
+        ...     for step in range(3):
+        ...         w[step] = step
+        >>> z[:, 0]
+        array([0, 1, 2], dtype=int32)
+        """
+        if self.read_only:
+            raise ReadOnlyError(
+                f"array '{self.name}': store was opened in read-only mode and does not support writing"
+            )
+        size = None if buffer is None else parse_size(buffer)
+        return Writer(self._handle, size, None, self._keep_empty)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -16,6 +17,8 @@ __all__ = [
     "GroupBase",
     "GroupHandle",
     "StoreHandle",
+    "Stream",
+    "Writer",
     "__version__",
     "copy",
     "create_array",
@@ -169,6 +172,52 @@ class ArrayBase:
     def __setitem__(self, selection: Any, value: npt.ArrayLike, /) -> None: ...
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
+
+@final
+class Stream:
+    """Pairs of an index and what is there, along one axis. Made by `Array.stream`."""
+
+    def __new__(
+        cls,
+        handle: ArrayHandle,
+        axis: int = 0,
+        start: int | None = None,
+        stop: int | None = None,
+        ahead: int | None = None,
+        threads: int | None = None,
+        verify: bool | None = None,
+    ) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[int, Any]: ...
+    def __length_hint__(self) -> int:
+        """How many rows are still to come."""
+    def close(self) -> None:
+        """Stop reading ahead; there are no further rows."""
+
+@final
+class Writer:
+    """Writes that return before they are done. Made by `Array.writer`."""
+
+    def __new__(
+        cls,
+        handle: ArrayHandle,
+        buffer: int | None = None,
+        threads: int | None = None,
+        write_empty_chunks: bool | None = None,
+    ) -> Self: ...
+    def __setitem__(self, selection: Any, value: npt.ArrayLike, /) -> None: ...
+    def flush(self) -> None:
+        """Wait until everything written so far is stored."""
+    def close(self) -> None:
+        """`flush`, and take no more."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
 
 @final
 class GroupHandle:

@@ -43,6 +43,16 @@ def mean(z: hs.Array) -> npt.NDArray[Any]:
     return np.asarray(total / len(z))
 
 
+def warmer(z: hs.Array, out: hs.Array) -> None:
+    stream = z.stream(axis=-1, start=1, stop=None, ahead="64 MiB")
+    with out.writer(buffer=1 << 20) as w:
+        for step, values in stream:
+            assert_type(step, int)
+            w[step, ...] = values + 1
+        w.flush()
+    stream.close()
+
+
 def names(group: hs.Group) -> Iterator[str]:
     for name, node in group.members():
         if isinstance(node, hs.Array):

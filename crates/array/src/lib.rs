@@ -9,6 +9,7 @@
 //!
 //! [`explain_read`] and [`explain_write`] show what a request would do.
 
+mod batch;
 mod cache;
 mod dims;
 mod encoding;

@@ -3,7 +3,7 @@
 //! 1. A write copies the caller's elements, queues them and returns. What is queued and not stored yet is bounded
 //!    ([`WriterOptions::buffer`]).
 //! 2. Workers take the first job that may start: one whose chunks no earlier unfinished job touches. So writes to one chunk take effect in order, and
-//!    all others at the same time.
+//!    all others at the same time. Jobs behind it that only go on along an axis, in the same chunks, are joined with it.
 //! 3. When the queue is full, the caller executes jobs itself until there is room. It waits only where every job left is under way, or behind one
 //!    that is.
 //! 4. A job that fails stops no other. The error of the earliest is kept, and returned once, by the next call.
@@ -11,6 +11,7 @@
 //! Requests that many threads can share (several chunks, together larger than a thread's share of the buffer) wait for the queue to empty and are then
 //! executed as ever, without the copy.
 
+use crate::batch::{self, Batch, Work};
 use crate::execute::{Interrupt, memory_error};
 use crate::pool::Background;
 use crate::stream::{ASK, default_bound, lock};
@@ -90,18 +91,8 @@ struct Job {
     work: Option<Work>,
 }
 
-/// The elements of a write, copied.
-#[derive(Debug)]
-struct Work {
-    layout: Arc<ArrayLayout>,
-    selection: Selection,
-    values: Memory,
-    /// Of the values; 0 along axes that repeat.
-    strides: Strides,
-}
-
 /// A box of chunks, with its corners.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Chunks {
     first: Dims,
     last: Dims,
@@ -265,7 +256,7 @@ impl Shared {
     ) -> Result<MutexGuard<'s, State>, ArrayError> {
         while pending(&state) {
             match state.take() {
-                Some((number, work)) => state = self.execute(state, number, work),
+                Some((number, batch)) => state = self.execute(state, number, batch),
                 None => {
                     state.waiting += 1;
                     state = self.done.wait_timeout(state, ASK).unwrap_or_else(PoisonError::into_inner).0;
@@ -305,16 +296,16 @@ impl Shared {
         self: &'s Arc<Self>,
         state: MutexGuard<'s, State>,
         number: u64,
-        work: Work,
+        batch: Batch,
     ) -> MutexGuard<'s, State> {
         drop(state);
-        let outcome = catch_unwind(AssertUnwindSafe(|| work.execute(self.write_empty_chunks)));
-        drop(work);
+        let outcome = catch_unwind(AssertUnwindSafe(|| batch::execute(&batch, self.write_empty_chunks)));
+        let jobs = batch.len();
+        drop(batch);
         let mut state = lock(&self.state);
-        if let Some(at) = state.jobs.iter().position(|job| job.number == number)
-            && let Some(job) = state.jobs.remove(at)
-        {
-            state.bytes -= job.bytes;
+        if let Some(at) = state.jobs.iter().position(|job| job.number == number) {
+            let done: u64 = state.jobs.drain(at..at + jobs).map(|job| job.bytes).sum();
+            state.bytes -= done;
         }
         let failure = match outcome {
             Ok(Ok(())) => None,
@@ -336,27 +327,40 @@ impl Shared {
 }
 
 impl State {
-    /// The first job that may start.
-    fn take(&mut self) -> Option<(u64, Work)> {
+    /// The first job that may start, and those that it is joined with; they are the `number`th and following ones.
+    fn take(&mut self) -> Option<(u64, Batch)> {
         let free = |at: &usize| {
             let job = &self.jobs[*at];
             job.work.is_some() && self.jobs.range(..*at).all(|earlier| !earlier.chunks.meet(&job.chunks))
         };
         let at = (0..self.jobs.len().min(LOOK_AT)).find(free)?;
-        let job = &mut self.jobs[at];
-        Some((job.number, job.work.take()?))
+        let number = self.jobs[at].number;
+        let mut batch: Batch = self.jobs[at].work.take().into_iter().collect();
+        // One behind the other, so nothing between them is overtaken; in the same chunks, so they may all start.
+        let mut along = None;
+        for next in at + 1..self.jobs.len() {
+            let (last, job) = (batch.last()?, &self.jobs[next]);
+            let axis = job.work.as_ref().and_then(|work| last.continued_by(work));
+            let joins = job.chunks == self.jobs[at].chunks && job.number == number + batch.len() as u64;
+            if axis.is_none() || !joins || along.is_some_and(|along| Some(along) != axis) {
+                break;
+            }
+            along = axis;
+            batch.extend(self.jobs[next].work.take());
+        }
+        Some((number, batch))
     }
 }
 
 impl Background for Shared {
     fn step(self: Arc<Self>) -> bool {
         let mut state = lock(&self.state);
-        let Some((number, work)) = state.take() else {
+        let Some((number, batch)) = state.take() else {
             // What may not start yet: whoever is at the job before it calls again.
             state.called -= 1;
             return false;
         };
-        drop(self.execute(state, number, work));
+        drop(self.execute(state, number, batch));
         true
     }
 }
@@ -417,15 +421,5 @@ impl Copied {
             .map(|(axis, (count, stride))| if *count == 1 && axis.len != 1 { 0 } else { *stride })
             .collect();
         Ok((memory, strides))
-    }
-}
-
-impl Work {
-    fn execute(&self, write_empty_chunks: Option<bool>) -> Result<(), ArrayError> {
-        let (values, shape) = (self.values.as_slice(), self.selection.shape());
-        // SAFETY: the values have the selection's shape, but for axes that repeat, whose strides are 0. Nobody changes them.
-        let source = unsafe { Source::from_raw(values.as_ptr(), &shape, &self.strides) };
-        let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt: None };
-        write(&self.layout, &self.selection, &source, options)
     }
 }

@@ -4,7 +4,7 @@ use crate::element::swap_bytes;
 use crate::{Element, Error, Format, Info, Json, store_at};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
-    Source, Target, WriteOptions,
+    Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_store::Store;
@@ -132,6 +132,43 @@ impl Array {
         options: WriteOptions<'_>,
     ) -> Result<(), Error> {
         Ok(engine::write(self.layout(), selection, source, options)?)
+    }
+
+    /// The rows of one axis, in order, read ahead by other threads: what [`Array::read`] gives for each index of it.
+    ///
+    /// ```
+    /// use hyperslab::prelude::*;
+    /// use hyperslab::{Source, StreamOptions};
+    ///
+    /// # fn main() -> Result<(), hyperslab::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let location = directory.path().join("a").display().to_string();
+    /// let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[3, 4], "|u1".parse()?);
+    /// spec.chunks = Some([1, 4].as_slice().into());
+    /// let array = Array::create(&location, &spec)?;
+    ///
+    /// let writer = array.writer(Default::default());
+    /// for step in 0..3u8 {
+    ///     let row = array.select(&[Index::At(step.into())])?;
+    ///     writer.write(&row, &Source::dense(&[step; 4], &[4], 1).unwrap(), None)?;
+    /// }
+    /// writer.flush(None)?;
+    ///
+    /// for row in array.stream(0, StreamOptions::default())? {
+    ///     let row = row?;
+    ///     assert_eq!(row.memory.as_slice(), [row.index as u8; 4]);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream(&self, axis: usize, options: StreamOptions) -> Result<Stream, Error> {
+        let len = self.shape().get(axis).copied().unwrap_or(0);
+        Ok(Stream::new(self.layout().clone(), axis, 0..len, options)?)
+    }
+
+    /// Writes that return before they are done: other threads encode and store. [`Writer::flush`] waits for them, and tells of errors.
+    pub fn writer(&self, options: WriterOptions) -> Writer {
+        Writer::new(self.layout().clone(), options)
     }
 
     /// What reading a selection would do, and for the first `list` chunks, one by one.

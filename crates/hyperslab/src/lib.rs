@@ -57,8 +57,8 @@ pub use location::{local_path, store_at};
 pub use node::{Node, open, open_node};
 
 pub use hyperslab_array::{
-    ChunkCache, Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Selection, Source, Strategy, Target,
-    WriteOptions, settings,
+    ChunkCache, Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Row, Selection, Source, Strategy,
+    Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions, settings,
 };
 pub use hyperslab_codec::{ByteOrder, DataType, Kind};
 pub use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};

@@ -138,7 +138,7 @@ fn bounded_and_behind() {
         }
         writer.flush(None).unwrap();
         assert!(writer.most_bytes() <= bound, "{} bytes of {bound}", writer.most_bytes());
-        assert!(buffer != Some(1_000_000) || writer.most_bytes() >= 900_000);
+        assert!(buffer != Some(1_000_000) || writer.most_bytes() > 100_000);
         assert_eq!(active.swap(0, Relaxed), 200);
     }
 }
@@ -174,7 +174,8 @@ fn errors_are_raised_once_and_stop_nothing_else() {
     }
     raised.extend(writer.flush(None).err().map(|error| error.to_string()));
     // Two errors; where both happened between two calls, the earlier is told.
-    assert!(matches!(raised.len(), 1 | 2) && raised[0].contains("chunk [3, 0]"), "{raised:?}");
+    let told = |chunk: &str| raised.iter().filter(|error| error.contains(chunk)).count();
+    assert_eq!((told("chunk [3, 0]"), told("chunk [12, 0]")), (1, raised.len() - 1), "{raised:?}");
     writer.flush(None).unwrap();
     broken.store(false, Relaxed);
     let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
@@ -201,6 +202,41 @@ fn requests_that_do_not_fit_are_refused_at_once() {
     let outcome = writer.write(&other, &Source::repeat(&[0; 4], &[9, 9]), None);
     assert!(matches!(outcome, Err(ArrayError::Index { .. })));
     writer.flush(None).unwrap();
+}
+
+#[test]
+fn rows_of_one_chunk_are_joined() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[2, 100, 1000], &[1, 10, 600], "<i4") };
+    let store = MemoryStore::new();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let layout = watched(&spec, &store, move |_| {
+        count.fetch_add(1, Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+    });
+    let writer = Writer::new(layout.clone(), options(None, 2));
+    let mut model = Model::full(&spec.shape, &spec.fill);
+    for plane in 0..2i64 {
+        for row in 0..100i64 {
+            // Columns backwards; every third row is one element repeated.
+            let columns = Index::Slice { start: None, stop: None, step: -1 };
+            let at = part(&spec, &[Index::At(plane), Index::At(row), columns]);
+            let mut values: Vec<u8> = (0..4000).map(|i| (i / 4 + row * 3 + plane) as u8).collect();
+            if row % 3 == 0 {
+                values = values[..4].repeat(1000);
+                writer.write(&at, &Source::repeat(&values[..4], &[1000]), None).unwrap();
+            } else {
+                writer.write(&at, &Source::dense(&values, &[1000], 4).unwrap(), None).unwrap();
+            }
+            model.write(&at, &values);
+        }
+    }
+    writer.flush(None).unwrap();
+    // 40 chunks, each written in a few goes, not 10.
+    let begun = begun.load(Relaxed);
+    assert!((40..200).contains(&begun), "{begun}");
+    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+    assert!(found.as_slice() == model.bytes);
 }
 
 #[test]
