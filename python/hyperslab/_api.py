@@ -149,7 +149,7 @@ def open(
     if not (path or kwargs) and storage_options is None and mode in _KEEPING:
         found = open_root(store, mode == "r", zarr_format)
         if found is not None:
-            return node_of(found[1], found[0])
+            return node_of(found[1], found[0], resolve_cache(cache))
     place, full, mode = _place(store, path, mode, storage_options)
     mode = mode or "a"
     kept = resolve_cache(cache)
@@ -209,7 +209,8 @@ def open_array(
     if not path and storage_options is None and mode in _KEEPING:
         found = open_root(store, mode == "r", zarr_format)
         if found is not None and isinstance(found[1], _native.ArrayHandle):
-            return Array(found[1], found[0], parse_config(config))
+            kept = resolve_cache(cache) or parse_cache(config)
+            return Array(found[1], found[0], parse_config(config), kept)
     place, full, mode = _place(store, path, mode, storage_options)
     kept = resolve_cache(cache) or parse_cache(config)
     if mode == "w-":
