@@ -10,7 +10,10 @@ pub type Interrupt<'a> = &'a dyn Fn() -> bool;
 
 /// Below this much work (in bytes to move; decoding counts several times) a request stays on the caller's thread: waking another costs
 /// more than it saves.
-const INLINE_WORK: u64 = 512 << 10;
+pub(crate) const INLINE_WORK: u64 = 512 << 10;
+
+/// Requests of less work than this (a few milliseconds) leave the workers to others where threads are busy with requests of their own.
+const SMALL_WORK: u64 = 16 << 20;
 
 /// What opening an object costs, in bytes that could be moved instead.
 const TASK_WORK: u64 = 16 << 10;
@@ -29,8 +32,8 @@ pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
     asked.filter(|n| *n > 0).unwrap_or(usual)
 }
 
-/// How many of `limit` threads a request of this many tasks is worth.
-pub(crate) fn worthwhile(layout: &ArrayLayout, tasks: usize, bytes: u64, limit: usize) -> usize {
+/// The work of a request of this many tasks, in bytes to move.
+pub(crate) fn work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
     let (encoding, chunks) = (layout.encoding(), tasks as u64);
     let moved = if encoding.chain().is_identity() {
         bytes
@@ -38,8 +41,12 @@ pub(crate) fn worthwhile(layout: &ArrayLayout, tasks: usize, bytes: u64, limit: 
         // However little of a chunk is wanted, all of it goes through the codecs.
         chunks.saturating_mul(encoding.decoded_size() as u64).saturating_mul(CODEC_FACTOR)
     };
-    let work = moved.saturating_add(chunks.saturating_mul(TASK_WORK));
-    limit.min(tasks).min((work / INLINE_WORK) as usize + 1)
+    moved.saturating_add(chunks.saturating_mul(TASK_WORK))
+}
+
+/// How many of `limit` threads a request of so much work is worth; with less than `inline`, one.
+pub(crate) fn worthwhile(work: u64, inline: u64, tasks: usize, limit: usize) -> usize {
+    limit.min(tasks).min((work / inline) as usize + 1)
 }
 
 /// Executes all tasks of a plan on up to `limit` threads. `bytes` is an estimate of what is moved.
@@ -57,11 +64,17 @@ pub(crate) fn run(
             execute(scratch)
         })
     };
-    let threads = worthwhile(layout, plan.len(), bytes, limit);
+    let pool = &process::current().pool;
+    let (_caller, others) = pool.enter();
+    let work = work(layout, plan.len(), bytes);
+    // Requests of other threads are help enough for each other: handing over parts of small ones would only make them wait.
+    let limit = if work < SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
+    let inline = if pool.is_awake() { INLINE_WORK / 4 } else { INLINE_WORK };
+    let threads = worthwhile(work, inline, plan.len(), limit);
     let interrupted = || {
         interrupt.is_some_and(|ask| ask()).then(|| ArrayError::Interrupted { array: layout.name().into() })
     };
-    let outcome = process::current().pool.run(plan.len(), threads, &task, &interrupted);
+    let outcome = pool.run(plan.len(), threads, &task, &interrupted);
     Scratch::trim();
     outcome
 }

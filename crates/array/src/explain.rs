@@ -114,7 +114,12 @@ fn explain(
         chunks: plan.len(),
         examined: plan.len().min(Explain::MOST_CHUNKS),
         objects: 0,
-        threads: execute::worthwhile(layout, plan.len(), bytes, limit),
+        threads: execute::worthwhile(
+            execute::work(layout, plan.len(), bytes),
+            execute::INLINE_WORK,
+            plan.len(),
+            limit,
+        ),
         strategies: Vec::new(),
         bytes_read: 0,
         bytes_decoded: 0,

@@ -27,6 +27,11 @@ pub trait ChunkLocator: Debug + Send + Sync {
     /// Writes the key of the object that holds chunk `chunk` (one index per axis) to `key`, which comes in empty, and says where in it
     /// the chunk is. Called once for each chunk of a request, from many threads: no allocation, no I/O in the usual case.
     fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError>;
+
+    /// The prefix below which all objects of chunks lie, and little else (`""`: the whole store); `None`: there is none.
+    fn folder(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Everything the engine needs to know about one array. Built once, when the array is opened; immutable, shared.

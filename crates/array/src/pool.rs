@@ -41,6 +41,8 @@ struct Shared {
     posted: AtomicUsize,
     /// Workers that look out for work instead of sleeping.
     awake: AtomicUsize,
+    /// Requests under way.
+    callers: AtomicUsize,
 }
 
 /// How long a thread looks out for what it waits for before it sleeps. Waking a sleeping thread takes longer than reading a chunk, above all on
@@ -98,7 +100,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Counts a request while it is under way.
+pub(crate) struct Caller<'p>(&'p Pool);
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        self.0.0.callers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Pool {
+    /// Says that a request begins, and gives the number of other requests under way.
+    pub(crate) fn enter(&self) -> (Caller<'_>, usize) {
+        let others = self.0.callers.fetch_add(1, Ordering::Relaxed);
+        (Caller(self), others)
+    }
+
+    /// Whether a worker is looking out for work: then handing some over costs little.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.0.awake.load(Ordering::Relaxed) > 0
+    }
+
     /// Runs tasks `0..count` on up to `threads` threads, the caller's included, and returns when all that were started are done.
     ///
     /// After an error no further tasks are started; the error of the lowest-numbered task that failed is returned. `interrupted` is asked

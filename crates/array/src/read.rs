@@ -10,7 +10,8 @@ use crate::{
     ArrayError, ArrayLayout, ChunkCache, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task,
 };
 use crate::{element_count, settings, swap};
-use hyperslab_store::{RangeRead, Stamp, StoreError};
+use hyperslab_store::{Key, RangeRead, Stamp, StoreError};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Options of one read.
@@ -47,7 +48,9 @@ pub fn read(
     let none = || memory_error(layout, "the result", bytes.unwrap_or(u64::MAX));
     let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
     let plan = Plan::new(layout, selection).ok_or_else(none)?;
-    let zeroed = layout.fill().is_zero() && len as u64 >= SPARSE_FROM && mostly_absent(layout, &plan);
+    let sparse = len as u64 >= SPARSE_FROM && mostly_absent(layout, &plan);
+    let zeroed = sparse && layout.fill().is_zero();
+    let present = if sparse { present(layout, &plan) } else { None };
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
     let mut target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
     if options.fortran {
@@ -55,7 +58,7 @@ pub fn read(
     }
     let bound = Bound::target(layout, &target, selection)?;
     let plan = plan.cut(layout, selection, execute::limit(options.threads));
-    execute_all(layout, &plan, &bound, zeroed, len as u64, options)?;
+    execute_all(layout, &plan, &bound, zeroed, present.as_ref(), len as u64, options)?;
     Ok(memory)
 }
 
@@ -72,7 +75,7 @@ pub fn read_into(
     let plan = plan.cut(layout, selection, execute::limit(options.threads));
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    execute_all(layout, &plan, &bound, false, bytes, options)
+    execute_all(layout, &plan, &bound, false, None, bytes, options)
 }
 
 /// Whether most of a sample of the chunks do not exist, so that memory which the system zeroes on demand is cheaper than pages that are already
@@ -97,12 +100,23 @@ fn mostly_absent(layout: &ArrayLayout, plan: &Plan) -> bool {
     })
 }
 
-/// Reads every chunk of the plan. `filled`: the target already holds the fill value, absent chunks need nothing.
+/// The keys of all chunks that exist, if that can be told for less than asking for each.
+fn present(layout: &ArrayLayout, plan: &Plan) -> Option<HashSet<String>> {
+    let prefix = match layout.locator().folder()? {
+        "" => None,
+        folder => Some(Key::new(folder).ok()?),
+    };
+    Some(layout.store().present(prefix, plan.len())?.into_iter().collect())
+}
+
+/// Reads every chunk of the plan. `filled`: the target already holds the fill value, absent chunks need nothing. `present`: the objects that
+/// exist; others are not asked for.
 fn execute_all(
     layout: &ArrayLayout,
     plan: &Plan,
     target: &Bound<*mut u8>,
     filled: bool,
+    present: Option<&HashSet<String>>,
     bytes: u64,
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
@@ -111,7 +125,7 @@ fn execute_all(
     let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
     execute::run(layout, plan, bytes, execute::limit(options.threads), options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
-        let reader = Reader { layout, dst, strides: target.strides(), verify, cache, keep };
+        let reader = Reader { layout, dst, strides: target.strides(), present, verify, cache, keep };
         if !reader.read(scratch)? && !filled {
             // SAFETY: the target covers the selection, of which the task is a part.
             unsafe { strided::fill(&scratch.task.count, target.strides(), layout.fill().bytes(), dst) };
@@ -147,6 +161,7 @@ struct Reader<'a> {
     /// Where the first element goes.
     dst: *mut u8,
     strides: &'a [isize],
+    present: Option<&'a HashSet<String>>,
     verify: bool,
     /// Where decoded chunks are looked for.
     cache: Option<&'a ChunkCache>,
@@ -163,7 +178,9 @@ impl Reader<'_> {
             .locator()
             .locate(&scratch.task.chunk, &mut scratch.key)
             .map_err(|source| store_error(layout, &scratch.task, source))?;
-        if location == Location::Absent {
+        if location == Location::Absent
+            || self.present.is_some_and(|present| !present.contains(scratch.key.as_str()))
+        {
             return Ok(false);
         }
         let (region, offset) = read_region(layout, &scratch.task, self.strides);

@@ -136,6 +136,13 @@ pub trait Store: Send + Sync + Debug {
     /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for reading arrays.
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError>;
 
+    /// The keys below `prefix` (`None`: of the store), in any order, where they can be told soon and for certain:
+    /// an object that exists during all of the call is among them. `None` where they cannot, or where there is
+    /// more than `most` to look at. For readers of many objects of which few exist.
+    fn present(&self, _prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
+        None
+    }
+
     /// A number that is equal for all handles in this process that reach the same object (two `LocalStore`s
     /// whose roots are nested must agree). It chooses the lock that serialises read-modify-writes; two
     /// objects may share a number.

@@ -46,6 +46,7 @@
 
 mod delete;
 mod list;
+mod present;
 mod read;
 mod stamp;
 mod write;
@@ -295,6 +296,10 @@ impl Store for LocalStore {
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
         hash::fnv1a(self.lock_seed.get(&self.root), key.as_str().as_bytes())
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        self.present_below(prefix.map_or("", Key::as_str), most)
     }
 
     /// Replacing a file makes ext4 start writing the new one to the disk, lest a power failure leaves neither.

@@ -212,6 +212,12 @@ impl Store for MemoryStore {
         Ok(below(&self.objects(), prefix).cloned().collect())
     }
 
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        let objects = self.objects();
+        let keys: Vec<String> = below(&objects, prefix).take(most.saturating_add(1)).cloned().collect();
+        (keys.len() <= most).then_some(keys)
+    }
+
     fn lock_id(&self, key: Key<'_>) -> u64 {
         hash::fnv1a(hash::fnv1a(hash::EMPTY, &self.address().to_ne_bytes()), key.as_str().as_bytes())
     }

@@ -98,13 +98,19 @@ fn push_decimal(number: u64, text: &mut String) {
 pub(crate) struct ChunkKeys {
     /// The array's path and a slash; empty for the root.
     prefix: String,
+    /// What all chunks lie below.
+    folder: String,
     encoding: KeyEncoding,
 }
 
 impl ChunkKeys {
     pub(crate) fn new(path: &str, encoding: KeyEncoding) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
-        ChunkKeys { prefix, encoding }
+        let folder = match encoding {
+            KeyEncoding::Default { separator: '/' } => format!("{prefix}c"),
+            _ => path.to_owned(),
+        };
+        ChunkKeys { prefix, folder, encoding }
     }
 }
 
@@ -113,6 +119,11 @@ impl ChunkLocator for ChunkKeys {
         key.push_str(&self.prefix);
         self.encoding.write(chunk, key);
         Ok(Location::Object)
+    }
+
+    /// A chunk of an array without axes is no directory, so nothing is found below it; but one chunk is not looked for that way.
+    fn folder(&self) -> Option<&str> {
+        Some(&self.folder)
     }
 }
 

@@ -22,6 +22,10 @@ impl ChunkLocator for PerChunk {
         }
         Ok(Location::Object)
     }
+
+    fn folder(&self) -> Option<&str> {
+        Some(self.0)
+    }
 }
 
 /// One object per chunk, and something that happens when a thread begins one.

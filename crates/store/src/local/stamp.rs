@@ -55,9 +55,14 @@ impl LocalStore {
 }
 
 /// `None`: not a regular file.
-#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
 fn stamp_of(found: &Stat) -> Option<Stamp> {
-    (FileType::from_raw_mode(found.st_mode) == FileType::RegularFile).then(|| {
+    stamp_of_kind(found, FileType::RegularFile)
+}
+
+/// `None`: something else.
+#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+fn stamp_of_kind(found: &Stat, kind: FileType) -> Option<Stamp> {
+    (FileType::from_raw_mode(found.st_mode) == kind).then(|| {
         Stamp::new([
             found.st_dev as u64,
             found.st_ino as u64,
@@ -79,6 +84,18 @@ pub(super) fn settled(file: BorrowedFd<'_>) -> Option<Stamp> {
 /// Whether an open file still has this stamp.
 pub(super) fn unchanged(file: BorrowedFd<'_>, stamp: Stamp) -> bool {
     rustix::fs::fstat(file).is_ok_and(|found| stamp_of(&found) == Some(stamp))
+}
+
+/// As [`settled`], for a directory that is to be listed. Its times change with every entry that is made, removed or renamed.
+pub(super) fn settled_directory(directory: BorrowedFd<'_>) -> Option<Stamp> {
+    let found = rustix::fs::fstat(directory).ok()?;
+    let vouched = is_settled(&found, SystemTime::now()) && !keeps_attributes(directory);
+    vouched.then(|| stamp_of_kind(&found, FileType::Directory)).flatten()
+}
+
+/// As [`unchanged`], after a directory was listed.
+pub(super) fn directory_unchanged(directory: BorrowedFd<'_>, stamp: Stamp) -> bool {
+    rustix::fs::fstat(directory).is_ok_and(|found| stamp_of_kind(&found, FileType::Directory) == Some(stamp))
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]

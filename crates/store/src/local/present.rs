@@ -1,0 +1,100 @@
+//! Which objects exist, told from a listing.
+//!
+//! Asking for a thousand objects of which one exists takes a thousand system calls; listing the directory takes
+//! a few. But the answer must be as good: an object that was there all the time must be listed. So each
+//! directory is listed as a file is read under a [stamp](super::stamp): it last changed long ago, and had not
+//! changed when the listing was done. A directory in which somebody renames meanwhile may be listed without an
+//! entry that was there before and is there after; such a listing is thrown away. So is one with symbolic
+//! links, behind which other directories lie.
+
+use super::stamp::{directory_unchanged, settled_directory};
+use super::{LocalStore, PathBytes};
+use crate::Key;
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use std::os::fd::AsFd;
+
+impl LocalStore {
+    /// The keys below a prefix (empty: all), or `None` where that is not certain, or there are more than `most`
+    /// files and directories.
+    pub(super) fn present_below(&self, prefix: &str, most: usize) -> Option<Vec<String>> {
+        let (mut keys, mut seen) = (Vec::new(), 0usize);
+        let mut pending = vec![prefix.to_owned()];
+        while let Some(prefix) = pending.pop() {
+            let mut bytes = PathBytes::new();
+            let path = self.path(&prefix, &mut bytes).ok()?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let directory = match retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())) {
+                Ok(directory) => directory,
+                Err(Errno::NOENT | Errno::NOTDIR) => continue,
+                Err(_) => return None,
+            };
+            let stamp = settled_directory(directory.as_fd())?;
+            for entry in Dir::read_from(&directory).ok()? {
+                let entry = entry.ok()?;
+                let name = entry.file_name();
+                if matches!(name.to_bytes(), b"." | b"..") {
+                    continue;
+                }
+                seen += 1;
+                if seen > most {
+                    return None;
+                }
+                let path = || {
+                    let name = name.to_str().ok().filter(|name| Key::new(name).is_ok())?;
+                    Some(if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") })
+                };
+                match entry.file_type() {
+                    FileType::RegularFile => keys.extend(path()),
+                    FileType::Directory => pending.extend(path()),
+                    FileType::Symlink | FileType::Unknown => return None,
+                    _ => {}
+                }
+            }
+            if !directory_unchanged(directory.as_fd(), stamp) {
+                return None;
+            }
+        }
+        Some(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Key, LocalOptions, LocalStore, Store};
+    use std::time::Duration;
+
+    #[test]
+    fn certain_or_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
+        let key = |name| Key::new(name).unwrap();
+        for name in ["a/zarr.json", "a/c/0/1", "a/c/0/3", "a/c/7/0"] {
+            store.write(key(name), &[b"x"]).unwrap();
+        }
+        std::fs::write(dir.path().join("a/c/0/.5.0.hyperslab-tmp"), b"half").unwrap();
+        let found = |most| {
+            let mut keys = store.present(Some(key("a/c")), most)?;
+            keys.sort_unstable();
+            Some(keys)
+        };
+        assert_eq!(found(100), None, "changed just now");
+        std::thread::sleep(Duration::from_millis(2_200));
+        if found(100).is_none() {
+            // A file system whose stamps prove nothing.
+            return;
+        }
+        assert_eq!(found(100).unwrap(), ["a/c/0/1", "a/c/0/3", "a/c/7/0"]);
+        assert_eq!(found(6).unwrap().len(), 3, "two directories, three objects, a temporary file");
+        assert_eq!(found(5), None);
+        assert_eq!(store.present(Some(key("b")), 5).unwrap(), [""; 0]);
+        assert_eq!(store.present(None, 100).unwrap().len(), 4);
+
+        std::fs::rename(dir.path().join("a/c/0/1"), dir.path().join("a/c/0/2")).unwrap();
+        assert_eq!(found(100), None, "changed just now");
+        std::os::unix::fs::symlink("0", dir.path().join("a/c/8")).unwrap();
+        std::thread::sleep(Duration::from_millis(2_200));
+        assert_eq!(found(100), None, "a link");
+        assert_eq!(store.present(Some(key("a/c/0")), 5).unwrap().len(), 2);
+    }
+}
