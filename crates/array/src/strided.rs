@@ -233,6 +233,9 @@ pub(crate) unsafe fn copy(region: &Region, dst: *mut u8, src: *const u8) {
     }
 }
 
+/// Destinations of this extent do not stay in a cache until they are used.
+const LARGE: usize = 16 << 20;
+
 /// # Safety
 /// As [`copy`], with `T` of the region's unit size.
 unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src: *const u8) {
@@ -252,9 +255,11 @@ unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src
                 Some(k) if outer[k].src.unsigned_abs() < last.src.unsigned_abs() && last.len > 1 => {
                     let mut others: SmallVec<[Axis; 8]> = outer.into();
                     let across = others.remove(k);
+                    let reach: usize = axes.iter().map(|axis| (axis.len - 1) * axis.dst.unsigned_abs()).sum();
+                    let large = reach >= LARGE;
                     for_each(&others, dst, src, &mut |dst, src| {
                         // SAFETY: `across` and `last` are the two axes taken out of the region.
-                        unsafe { transpose::copy::<T, SWAP>(across, *last, dst, src) }
+                        unsafe { transpose::copy::<T, SWAP>(across, *last, large, dst, src) }
                     });
                 }
                 _ => for_each(outer, dst, src, &mut |dst, src| {

@@ -6,7 +6,8 @@
 //!
 //! 1. its source lines are loaded, each once and whole, into consecutive memory;
 //! 2. there it is transposed, in blocks that fit into registers;
-//! 3. its destination lines are stored, each once and whole.
+//! 3. its destination lines are stored, each once and whole. Where the destination is larger than caches are, past these: otherwise each line would
+//!    first be loaded, to be overwritten completely.
 
 use crate::strided::{Axis, Unit, copy_row};
 use crate::swap;
@@ -20,16 +21,25 @@ const TILE: usize = LINE * LINE;
 /// Bytes of a register.
 const REGISTER: usize = 16;
 
-/// Copies a plane of which the source is fastest along `across`, the destination along `last`.
+/// Copies a plane of which the source is fastest along `across`, the destination along `last`. `large`: all planes together are
+/// larger than caches.
 ///
 /// # Safety
 /// For every index of the two axes, `dst + Σ index · dst stride` must be valid for writes of a `T` and `src + …` for reads; the two
 /// sides must not overlap.
-pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(across: Axis, last: Axis, dst: *mut u8, src: *const u8) {
+pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(
+    across: Axis,
+    last: Axis,
+    large: bool,
+    dst: *mut u8,
+    src: *const u8,
+) {
     let size = size_of::<T>() as isize;
     let side = LINE / size_of::<T>();
     let dense = across.src == size && last.dst == size;
     let (mut loaded, mut turned) = (Tile([0; TILE]), Tile([0; TILE]));
+    // Lines that lie across two of the cache's would be stored in two halves, which is slower than anything else.
+    let past = large && dst.addr().is_multiple_of(LINE) && across.dst.unsigned_abs().is_multiple_of(LINE);
     for a in (0..across.len).step_by(side) {
         let rows = side.min(across.len - a);
         for b in (0..last.len).step_by(side) {
@@ -49,7 +59,11 @@ pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(across: Axis, last: Axis, d
                     }
                     for (row, line) in lines(&mut turned, side).enumerate() {
                         let dst = dst.wrapping_offset(row as isize * across.dst);
-                        dst.cast::<[u8; LINE]>().write_unaligned(*line);
+                        if past {
+                            store_past(dst, line);
+                        } else {
+                            dst.cast::<[u8; LINE]>().write_unaligned(*line);
+                        }
                     }
                 } else {
                     let part = Axis { len: columns, ..last };
@@ -62,10 +76,43 @@ pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(across: Axis, last: Axis, d
             }
         }
     }
+    if past {
+        settle();
+    }
 }
 
 #[repr(align(64))]
 struct Tile([u8; TILE]);
+
+/// Stores a line without loading it into the cache.
+///
+/// # Safety
+/// `dst` must be aligned to [`LINE`] and valid for writes of a line.
+#[inline(always)]
+unsafe fn store_past(dst: *mut u8, line: &[u8; LINE]) {
+    #[cfg(target_arch = "x86_64")]
+    for (at, part) in line.as_chunks::<REGISTER>().0.iter().enumerate() {
+        // SAFETY: a part of the line; SSE2 is part of x86-64.
+        unsafe {
+            let part: std::arch::x86_64::__m128i = bytemuck::cast(*part);
+            std::arch::x86_64::_mm_stream_si128(dst.add(at * REGISTER).cast(), part);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: as promised by the caller.
+    unsafe {
+        dst.cast::<[u8; LINE]>().write(*line)
+    }
+}
+
+/// Makes what was stored past the cache visible to other threads, in order with what is stored later.
+fn settle() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
 
 /// The first lines of a tile.
 #[inline(always)]
@@ -105,15 +152,23 @@ mod tests {
     use super::*;
 
     fn check<T: Unit, const SWAP: bool>(rows: usize, columns: usize, gap: usize) {
+        for large in [false, true] {
+            check_store::<T, SWAP>(rows, columns, gap, large);
+        }
+    }
+
+    fn check_store<T: Unit, const SWAP: bool>(rows: usize, columns: usize, gap: usize, large: bool) {
         let size = size_of::<T>();
         // Source: `columns` lines of `rows` elements. Destination: `rows` lines of `columns` elements.
         let (src_step, dst_step) = (rows * size + gap, columns * size + gap);
         let src: Vec<u8> = (0..columns * src_step).map(|i| (i * 31 + i / 251) as u8).collect();
-        let mut dst = vec![0xEE; rows * dst_step];
+        let mut memory = vec![0xEE; rows * dst_step + LINE];
+        let aligned = memory.as_ptr().align_offset(LINE);
+        let dst = &mut memory[aligned..aligned + rows * dst_step];
         let across = Axis { len: rows, dst: dst_step as isize, src: size as isize };
         let last = Axis { len: columns, dst: size as isize, src: src_step as isize };
         // SAFETY: both vectors hold the plane.
-        unsafe { copy::<T, SWAP>(across, last, dst.as_mut_ptr(), src.as_ptr()) };
+        unsafe { copy::<T, SWAP>(across, last, large, dst.as_mut_ptr(), src.as_ptr()) };
         for row in 0..rows {
             for column in 0..columns {
                 let mut wanted = src[column * src_step + row * size..][..size].to_vec();
