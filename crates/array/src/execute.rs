@@ -4,6 +4,7 @@ use crate::scratch::Scratch;
 use crate::{ArrayError, ArrayLayout, Plan, Task, process, settings};
 use hyperslab_codec::CodecError;
 use hyperslab_store::{Key, StoreError};
+use std::time::{Duration, Instant};
 
 /// Asked now and then whether to stop; the answer `true` ends a request with [`ArrayError::Interrupted`].
 pub type Interrupt<'a> = &'a dyn Fn() -> bool;
@@ -24,6 +25,15 @@ const CODEC_FACTOR: u64 = 4;
 /// How many threads may work on a request for which `asked` were asked.
 pub(crate) fn limit(asked: Option<usize>) -> usize {
     asked.filter(|n| *n > 0).unwrap_or_else(settings::threads)
+}
+
+/// How many threads may work on a read for which `asked` were asked, if it waits.
+pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
+    if layout.store().waits() {
+        asked.filter(|n| *n > 0).unwrap_or_else(settings::waiting_threads)
+    } else {
+        0
+    }
 }
 
 /// How many threads may work on a write for which `asked` were asked.
@@ -49,12 +59,40 @@ pub(crate) fn worthwhile(work: u64, inline: u64, tasks: usize, limit: usize) -> 
     limit.min(tasks).min((work / inline) as usize + 1)
 }
 
-/// Executes all tasks of a plan on up to `limit` threads. `bytes` is an estimate of what is moved.
+/// How long this thread has not been running.
+struct Waited {
+    start: Instant,
+    ran: Duration,
+}
+
+impl Waited {
+    fn new() -> Self {
+        Waited { start: Instant::now(), ran: Self::ran() }
+    }
+
+    /// The time for which a processor worked for this thread.
+    fn ran() -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    }
+
+    /// Whether it has waited so long that it must have been for a disk or a network.
+    fn long(&self) -> bool {
+        self.start.elapsed().saturating_sub(Self::ran().saturating_sub(self.ran)) > WAITED
+    }
+}
+
+/// Several times what a busy machine makes a thread wait before it runs again.
+const WAITED: Duration = Duration::from_micros(50);
+
+/// Executes all tasks of a plan on up to `limit` threads. `bytes` is an estimate of what is moved. Where the first task turns out to wait (what it reads is not in
+/// the system's cache), up to `waiting` threads do.
 pub(crate) fn run(
     layout: &ArrayLayout,
     plan: &Plan,
     bytes: u64,
     limit: usize,
+    waiting: usize,
     interrupt: Option<Interrupt<'_>>,
     execute: &(dyn Fn(&mut Scratch) -> Result<(), ArrayError> + Sync),
 ) -> Result<(), ArrayError> {
@@ -74,7 +112,13 @@ pub(crate) fn run(
     let interrupted = || {
         interrupt.is_some_and(|ask| ask()).then(|| ArrayError::Interrupted { array: layout.name().into() })
     };
-    let outcome = pool.run(plan.len(), threads, &task, &interrupted);
+    // Only where more could come: it takes a system call.
+    let waited = (threads > 1 && waiting > limit && others == 0).then(Waited::new);
+    let more = || {
+        let most = if waited.as_ref().is_some_and(Waited::long) { waiting.min(plan.len()) } else { 0 };
+        most.saturating_sub(threads)
+    };
+    let outcome = pool.run(plan.len(), threads, &more, &task, &interrupted);
     Scratch::trim();
     outcome
 }

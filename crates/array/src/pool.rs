@@ -121,7 +121,8 @@ impl Pool {
         self.0.awake.load(Ordering::Relaxed) > 0
     }
 
-    /// Runs tasks `0..count` on up to `threads` threads, the caller's included, and returns when all that were started are done.
+    /// Runs tasks `0..count` on up to `threads` threads, the caller's included, and returns when all that were started are done. `more` is asked after the
+    /// caller's first task how many further threads shall come.
     ///
     /// After an error no further tasks are started; the error of the lowest-numbered task that failed is returned. `interrupted` is asked
     /// by the calling thread between its tasks; it stops the request by returning an error.
@@ -129,6 +130,7 @@ impl Pool {
         &self,
         count: usize,
         threads: usize,
+        more: &dyn Fn() -> usize,
         task: &(dyn Fn(usize) -> Result<(), E> + Sync),
         interrupted: &dyn Fn() -> Option<E>,
     ) -> Result<(), E> {
@@ -153,20 +155,24 @@ impl Pool {
                 }
             }
         };
-        let own = || {
+        let own = |call_more: &dyn Fn()| {
+            let mut first = true;
             while let Some(at) = claim() {
                 if let Err(error) = task(at) {
                     fail(at, error);
                 } else if let Some(error) = interrupted() {
                     fail(at, error);
                 }
+                if std::mem::take(&mut first) {
+                    call_more();
+                }
             }
         };
         let helpers = threads.min(count).saturating_sub(1);
         if helpers == 0 {
-            own();
+            own(&|| {});
         } else {
-            self.help(helpers, &work, &stop, own);
+            self.help(helpers, more, &work, &stop, own);
         }
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some((_, error)) => Err(error),
@@ -174,8 +180,16 @@ impl Pool {
         }
     }
 
-    /// Runs `own` here while up to `helpers` workers run `work`. Returns when all have left. A panic anywhere is passed on here.
-    fn help(&self, helpers: usize, work: &(dyn Fn() + Sync), stop: &AtomicBool, own: impl FnOnce()) {
+    /// Runs `own` here while up to `helpers` workers, and `more` when `own` calls them, run `work`. Returns when all have left. A panic
+    /// anywhere is passed on here.
+    fn help(
+        &self,
+        helpers: usize,
+        more: &dyn Fn() -> usize,
+        work: &(dyn Fn() + Sync),
+        stop: &AtomicBool,
+        own: impl FnOnce(&dyn Fn()),
+    ) {
         // SAFETY: only the lifetime is changed. The job is closed, and everyone has left it, before this function returns or unwinds.
         let work: *const (dyn Fn() + Sync + 'static) =
             unsafe { std::mem::transmute(std::ptr::from_ref(work)) };
@@ -185,8 +199,15 @@ impl Pool {
             left: Condvar::new(),
             panicked: AtomicBool::new(false),
         });
-        self.offer(&job, helpers);
-        let outcome = catch_unwind(AssertUnwindSafe(own));
+        self.offer(&job, helpers, helpers);
+        let call_more = || {
+            let more = more();
+            if more > 0 {
+                lock(&job.state).free += more;
+                self.offer(&job, more, helpers + more);
+            }
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| own(&call_more)));
         if outcome.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -205,10 +226,13 @@ impl Pool {
         }
     }
 
-    fn offer(&self, job: &Arc<Job>, helpers: usize) {
+    /// Queues a job, if it is not queued yet, for `helpers` workers of at least `workers` that there shall be.
+    fn offer(&self, job: &Arc<Job>, helpers: usize, workers: usize) {
         let mut queue = lock(&self.0.queue);
-        queue.jobs.push_back(job.clone());
-        self.grow(&mut queue, helpers);
+        if !queue.jobs.iter().any(|other| Arc::ptr_eq(other, job)) {
+            queue.jobs.push_back(job.clone());
+        }
+        self.grow(&mut queue, workers);
         self.0.posted.fetch_add(1, Ordering::Relaxed);
         // Those that are awake look at the queue before they sleep.
         let sleeping = queue.idle;
@@ -332,6 +356,24 @@ mod tests {
         None
     }
 
+    fn none() -> usize {
+        0
+    }
+
+    #[test]
+    fn more_threads_come_when_called() {
+        let pool = Pool::default();
+        let threads = Mutex::new(std::collections::HashSet::new());
+        let task = |_: usize| {
+            threads.lock().unwrap().insert(std::thread::current().id());
+            std::thread::sleep(Duration::from_millis(5));
+            Ok::<(), ()>(())
+        };
+        pool.run(60, 2, &|| 4, &task, &never).unwrap();
+        assert!(threads.lock().unwrap().len() > 2);
+        assert!(threads.lock().unwrap().len() <= 6);
+    }
+
     #[test]
     fn every_task_once() {
         let pool = Pool::default();
@@ -342,7 +384,7 @@ mod tests {
                     seen[i].fetch_add(1, Ordering::Relaxed);
                     Ok::<(), ()>(())
                 };
-                pool.run(count, threads, &task, &never).unwrap();
+                pool.run(count, threads, &none, &task, &never).unwrap();
                 assert!(seen.iter().all(|n| n.load(Ordering::Relaxed) == 1));
             }
         }
@@ -357,7 +399,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
             Ok::<(), ()>(())
         };
-        pool.run(32, 4, &task, &never).unwrap();
+        pool.run(32, 4, &none, &task, &never).unwrap();
         assert!(threads.lock().unwrap().len() >= 2);
         assert!(threads.lock().unwrap().contains(&std::thread::current().id()));
     }
@@ -370,7 +412,7 @@ mod tests {
             ran.fetch_add(1, Ordering::Relaxed);
             if i >= 10 { Err(i) } else { Ok(()) }
         };
-        let error = pool.run(100_000, 4, &task, &never).unwrap_err();
+        let error = pool.run(100_000, 4, &none, &task, &never).unwrap_err();
         assert!((10..20).contains(&error));
         assert!(ran.load(Ordering::Relaxed) < 1000);
     }
@@ -379,7 +421,7 @@ mod tests {
     fn interrupt_stops() {
         let pool = Pool::default();
         let task = |_: usize| Ok::<(), &str>(());
-        assert_eq!(pool.run(1_000_000, 2, &task, &|| Some("stop")), Err("stop"));
+        assert_eq!(pool.run(1_000_000, 2, &none, &task, &|| Some("stop")), Err("stop"));
     }
 
     #[test]
@@ -390,9 +432,9 @@ mod tests {
                 assert!(i != 7 + round, "boom");
                 Ok::<(), ()>(())
             };
-            let outcome = catch_unwind(AssertUnwindSafe(|| pool.run(64, 4, &task, &never)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| pool.run(64, 4, &none, &task, &never)));
             assert!(outcome.is_err());
-            pool.run(64, 4, &|_| Ok::<(), ()>(()), &never).unwrap();
+            pool.run(64, 4, &none, &|_| Ok::<(), ()>(()), &never).unwrap();
         }
     }
 
@@ -405,7 +447,7 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(20));
                     Ok::<(), ()>(())
                 };
-                pool.run(40, 2, &slow, &never).unwrap();
+                pool.run(40, 2, &none, &slow, &never).unwrap();
             });
             std::thread::sleep(Duration::from_millis(30));
             let done = AtomicUsize::new(0);
@@ -413,7 +455,7 @@ mod tests {
                 done.fetch_add(1, Ordering::Relaxed);
                 Ok::<(), ()>(())
             };
-            pool.run(4, 2, &quick, &never).unwrap();
+            pool.run(4, 2, &none, &quick, &never).unwrap();
             assert_eq!(done.load(Ordering::Relaxed), 4);
         });
     }
@@ -469,7 +511,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(4));
             Ok::<(), ()>(())
         };
-        pool.run(40, 2, &task, &never).unwrap();
+        pool.run(40, 2, &none, &task, &never).unwrap();
         assert_eq!(helped.lock().unwrap().len(), 2);
         endless.left.store(1, Ordering::Relaxed);
     }
@@ -483,7 +525,7 @@ mod tests {
                     self.1.fetch_add(1, Ordering::Relaxed);
                     Ok::<(), ()>(())
                 };
-                self.0.run(10, 3, &task, &never).unwrap();
+                self.0.run(10, 3, &none, &task, &never).unwrap();
                 assert!(self.1.load(Ordering::Relaxed) < 20, "boom");
                 true
             }
@@ -509,7 +551,7 @@ mod tests {
                             sum.fetch_add(i, Ordering::Relaxed);
                             Ok::<(), ()>(())
                         };
-                        pool.run(50, 3, &task, &never).unwrap();
+                        pool.run(50, 3, &none, &task, &never).unwrap();
                         assert_eq!(sum.load(Ordering::Relaxed), 49 * 50 / 2);
                     }
                 });

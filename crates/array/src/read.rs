@@ -123,7 +123,9 @@ fn execute_all(
     let verify = options.verify.unwrap_or_else(settings::verify_checksums);
     let cache = options.cache.filter(|_| !layout.encoding().chain().is_identity());
     let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
-    execute::run(layout, plan, bytes, execute::limit(options.threads), options.interrupt, &|scratch| {
+    let limit = execute::limit(options.threads);
+    let waiting = execute::waiting_limit(layout, options.threads);
+    execute::run(layout, plan, bytes, limit, waiting, options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
         let reader = Reader { layout, dst, strides: target.strides(), present, verify, cache, keep };
         if !reader.read(scratch)? && !filled {

@@ -15,7 +15,7 @@ pub fn threads() -> usize {
     }
 }
 
-/// How many threads write to a store that makes writers wait ([`hyperslab_store::Store::waits`]): more than cores, so that
+/// How many threads work with a store that makes them wait ([`hyperslab_store::Store::waits`]): more than cores, so that
 /// these have something to do meanwhile; but not where [`set_threads`] has set a number.
 pub(crate) fn waiting_threads() -> usize {
     match THREADS.load(Relaxed) {

@@ -43,7 +43,7 @@ pub fn write(
     let fill = stored_fill(layout);
     let locks = &process::current().locks;
     let limit = execute::write_limit(layout, options.threads);
-    execute::run(layout, &plan, bytes, limit, options.interrupt, &|scratch| {
+    execute::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch| {
         let src = bound.at(&scratch.task.out);
         Writer { layout, locks, src, strides: bound.strides(), fill: &fill, keep_empty }.write(scratch)
     })

@@ -148,7 +148,8 @@ pub trait Store: Send + Sync + Debug {
     /// objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
 
-    /// Whether writers mostly wait, for a disk or a network, so that more of them than cores get more done.
+    /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of them than
+    /// cores get more done.
     fn waits(&self) -> bool {
         false
     }
