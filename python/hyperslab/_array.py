@@ -106,8 +106,8 @@ class Array(_native.ArrayBase):
 
     @property
     def order(self) -> Literal["C", "F"]:
-        """Order of elements within stored chunks: ``"C"``, last axis fastest, or ``"F"``. What is read is
-        in C order.
+        """Order of elements within stored chunks: ``"C"``, last axis fastest, or ``"F"``. What
+        is read of a Zarr v2 array has the same order in memory, of any other C order (as with zarr-python).
         """
         return "F" if self._fortran_order else "C"
 

@@ -296,7 +296,8 @@ impl ArrayBase {
     /// Returns
     /// -------
     /// numpy.ndarray
-    ///     Of the selection's shape (0-dimensional for one element), in C order; or ``out``.
+    ///     Of the selection's shape (0-dimensional for one element), in C order (of a Zarr v2 array of order "F":
+    ///     in that); or ``out``.
     ///
     /// Raises
     /// ------
