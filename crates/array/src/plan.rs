@@ -59,7 +59,7 @@ impl AxisPlan {
 
 /// Chunks without codecs are cut into parts of about this many bytes: large enough that opening the object again costs little, small enough
 /// for a core's own cache. Unit tests have a small bound, so that they meet it.
-const PART: usize = if cfg!(test) { 96 } else { 1 << 20 };
+const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
 
 /// A chunk is cut into at most so many.
 const MOST_PARTS: u64 = 64;
