@@ -189,3 +189,28 @@ def test_no_temporary_files_are_left(tmp_path: Path) -> None:
     z = hs.create_array(tmp_path / "a", shape=(40,), chunks=(10,), dtype="i4")
     together([lambda i=i: z.__setitem__(i, i + 1) for i in range(40)])
     assert set(chunk_files(tmp_path)) == {f"a/c/{i}" for i in range(4)}
+
+
+def test_large_chunks_are_never_torn(tmp_path: Path) -> None:
+    """A large chunk is read in parts, by several threads, while it is replaced: all of it is old, or new."""
+    side = 1024
+    z = hs.create_array(tmp_path, shape=(side, side), chunks=(side, side), dtype="i4", compressors=None)
+    z[:] = 1
+    done = threading.Event()
+
+    def replace() -> None:
+        for value in range(2, 202):
+            z[:] = value
+        done.set()
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    last = 1
+    while not done.is_set():
+        found = z.read(threads=4)
+        value = int(found[0, 0])
+        assert last <= value
+        last = value
+        np.testing.assert_array_equal(found, np.full((side, side), value, "i4"))
+    writer.join()
+    assert int(z[5, 5]) == 201

@@ -64,9 +64,6 @@ const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
 /// A chunk is cut into at most so many.
 const MOST_PARTS: u64 = 64;
 
-/// Chunks are cut for the sake of threads where there are fewer than so many for each.
-const FEW_PER_THREAD: usize = 4;
-
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -113,16 +110,15 @@ impl Plan {
         Some(Plan { axes, count })
     }
 
-    /// Cuts large chunks without codecs into parts that are tasks of their own, along the axis that is stored slowest: so that several
-    /// threads can read one chunk, and so that what is read is still in the cache when its axes or bytes are reordered.
+    /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of their own, along the axis that is stored slowest:
+    /// so that several threads can read it, and so that what is read is still in the cache when its axes or bytes are reordered.
     ///
     /// Parts are equally long: their number divides the chunk's length. A chunk of prime length stays whole.
     pub(crate) fn cut(mut self, layout: &ArrayLayout, selection: &Selection, threads: usize) -> Self {
         let encoding = layout.encoding();
         let reordered = encoding.swap() > 1 || !encoding.is_c_order();
-        let few = threads > 1 && self.count < FEW_PER_THREAD.saturating_mul(threads);
         let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * PART;
-        if self.is_empty() || !large || !(reordered || few) {
+        if self.count != 1 || !large || !(reordered || threads > 1) {
             return self;
         }
         let long = |axis: &&u8| encoding.chunk_shape()[**axis as usize] > 1;
@@ -137,13 +133,14 @@ impl Plan {
         let Some(axis) = selection.axes().get(k).and_then(|axis| AxisPlan::new(axis, chunk / parts)) else {
             return self;
         };
-        let others = self.count as u64 / self.axes[k].spans;
-        let Some(count) = others.checked_mul(axis.spans).and_then(|n| usize::try_from(n).ok()) else {
-            return self;
-        };
+        self.count = axis.spans as usize;
         self.axes[k] = AxisPlan { parts, ..axis };
-        self.count = count;
         self
+    }
+
+    /// Whether the tasks are parts of one chunk.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.axes.iter().any(|axis| axis.parts > 1)
     }
 
     /// Number of tasks.

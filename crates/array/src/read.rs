@@ -10,7 +10,7 @@ use crate::{
     ArrayError, ArrayLayout, ChunkCache, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task,
 };
 use crate::{element_count, settings, swap};
-use hyperslab_store::{Key, RangeRead, Stamp, StoreError};
+use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -109,6 +109,29 @@ fn present(layout: &ArrayLayout, plan: &Plan) -> Option<HashSet<String>> {
     Some(layout.store().present(prefix, plan.len())?.into_iter().collect())
 }
 
+/// The object of a chunk that is read in parts.
+type Parts<'s> = Option<Box<dyn Opened + 's>>;
+
+/// Opens the object of a plan whose tasks are parts of one chunk, once for all: parts of an object that is replaced meanwhile would make a chunk that
+/// never was. `None`: the plan is not cut. `Some(None)`: the chunk does not exist.
+fn open_parts<'l>(layout: &'l ArrayLayout, plan: &Plan) -> Result<Option<Parts<'l>>, ArrayError> {
+    if !plan.is_cut() {
+        return Ok(None);
+    }
+    Scratch::with(|scratch| {
+        let Scratch { task, key, .. } = scratch;
+        plan.task(layout, 0, task);
+        key.clear();
+        let fail = |source| store_error(layout, task, source);
+        let size = match layout.locator().locate(&task.chunk, key).map_err(fail)? {
+            Location::Absent => return Ok(Some(None)),
+            Location::Object => Some(layout.encoding().decoded_size() as u64),
+            Location::Range { .. } => None,
+        };
+        layout.store().open(execute::key(layout, task, key)?, size).map_err(fail).map(Some)
+    })
+}
+
 /// Reads every chunk of the plan. `filled`: the target already holds the fill value, absent chunks need nothing. `present`: the objects that
 /// exist; others are not asked for.
 fn execute_all(
@@ -125,9 +148,19 @@ fn execute_all(
     let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
     let limit = execute::limit(options.threads);
     let waiting = execute::waiting_limit(layout, options.threads);
+    let parts = open_parts(layout, plan)?;
     execute::run(layout, plan, bytes, limit, waiting, options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
-        let reader = Reader { layout, dst, strides: target.strides(), present, verify, cache, keep };
+        let reader = Reader {
+            layout,
+            dst,
+            strides: target.strides(),
+            present,
+            parts: parts.as_ref(),
+            verify,
+            cache,
+            keep,
+        };
         if !reader.read(scratch)? && !filled {
             // SAFETY: the target covers the selection, of which the task is a part.
             unsafe { strided::fill(&scratch.task.count, target.strides(), layout.fill().bytes(), dst) };
@@ -164,6 +197,7 @@ struct Reader<'a> {
     dst: *mut u8,
     strides: &'a [isize],
     present: Option<&'a HashSet<String>>,
+    parts: Option<&'a Parts<'a>>,
     verify: bool,
     /// Where decoded chunks are looked for.
     cache: Option<&'a ChunkCache>,
@@ -252,7 +286,7 @@ impl Reader<'_> {
         location: Location,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, ArrayError> {
-        ranges_of(self.layout, &scratch.task, &scratch.key, location, ranges)
+        ranges_of(self.layout, self.parts, &scratch.task, &scratch.key, location, ranges)
     }
 
     fn read_rows(
@@ -271,7 +305,7 @@ impl Reader<'_> {
                     let buf = unsafe { std::slice::from_raw_parts_mut(self.dst.wrapping_offset(dst), row) };
                     list.push(RangeRead { offset: (offset as isize + src) as u64, buf });
                 });
-                ranges_of(layout, task, key, location, list)
+                ranges_of(layout, self.parts, task, key, location, list)
             });
         }
         let rows = Rows::new(layout.encoding(), task);
@@ -282,7 +316,7 @@ impl Reader<'_> {
         let found = with_ranges(list, |list| {
             let parts = buffer.chunks_exact_mut((rows.span as usize).max(1));
             list.extend(rows.offsets().zip(parts).map(|(offset, buf)| RangeRead { offset, buf }));
-            ranges_of(layout, task, key, location, list)
+            ranges_of(layout, self.parts, task, key, location, list)
         })?;
         if found {
             let (strides, _) = within_chunk(layout, task);
@@ -338,9 +372,11 @@ impl Reader<'_> {
     }
 }
 
-/// Reads ranges of a chunk without codecs. An object of another size than a chunk has is refused: its elements would be the wrong ones.
+/// Reads ranges of a chunk without codecs, from `parts` if that is open. An object of another size than a chunk has is refused: its elements would
+/// be the wrong ones.
 fn ranges_of(
     layout: &ArrayLayout,
+    parts: Option<&Parts<'_>>,
     task: &Task,
     key: &str,
     location: Location,
@@ -351,9 +387,13 @@ fn ranges_of(
     let checked = execute::key(layout, task, key)?;
     match location {
         Location::Absent => Ok(false),
-        Location::Object => match ranges {
-            [RangeRead { offset: 0, buf }] if buf.len() == size => layout.store().read_exact(checked, buf),
-            _ => layout.store().read_ranges(checked, Some(size as u64), ranges),
+        Location::Object => match (parts, &mut *ranges) {
+            (Some(Some(opened)), _) => opened.read_ranges(ranges).map(|()| true),
+            (Some(None), _) => Ok(false),
+            (None, [RangeRead { offset: 0, buf }]) if buf.len() == size => {
+                layout.store().read_exact(checked, buf)
+            }
+            (None, _) => layout.store().read_ranges(checked, Some(size as u64), ranges),
         }
         .map_err(fail),
         Location::Range { offset, len } => {
@@ -369,12 +409,12 @@ fn ranges_of(
             for range in ranges.iter_mut() {
                 range.offset = range.offset.saturating_add(offset);
             }
-            found_or_missing(
-                layout,
-                task,
-                key,
-                layout.store().read_ranges(checked, None, ranges).map_err(fail)?,
-            )
+            let found = match parts {
+                Some(Some(opened)) => opened.read_ranges(ranges).map(|()| true),
+                Some(None) => Ok(false),
+                None => layout.store().read_ranges(checked, None, ranges),
+            };
+            found_or_missing(layout, task, key, found.map_err(fail)?)
         }
     }
 }

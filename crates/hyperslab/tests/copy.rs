@@ -3,7 +3,7 @@
 use hyperslab::array::ArrayError;
 use hyperslab::copy::{CopyOptions, Order, Phase, Progress, copy, copy_to_store};
 use hyperslab::prelude::*;
-use hyperslab::store::{Entry, RangeRead, StoreError};
+use hyperslab::store::{Entry, Opened, RangeRead, StoreError};
 use hyperslab::zarr::{self, KeyEncoding, ZarrError};
 use hyperslab::{
     ByteOrder, Choice, Error, Json, Key, MemoryStore, ReadOptions, Source, Store, WriteOptions, open_node,
@@ -372,6 +372,13 @@ impl Store for Counting {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
         self.inner.read_ranges(key, size, ranges)
+    }
+    fn open<'s>(
+        &'s self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+        self.inner.open(key, size)
     }
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
         self.inner.read_exact(key, buf)

@@ -38,6 +38,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     listings(&*make());
     locks(&*make(), &*make());
     stamps(&*make(), &*make());
+    opened_objects(&*make());
     stamps_during_replacement(&*make());
     concurrent_replacement(&*make());
     concurrent_writers(&*make());
@@ -450,6 +451,33 @@ fn locks(store: &dyn Store, other: &dyn Store) {
     assert!(spread(&mut numbers.clone()) > 900);
     assert_ne!(store.lock_id(key("a")), other.lock_id(key("a")), "two stores");
     assert!(store.url().contains("://") && store.url() != other.url());
+}
+
+/// What is open keeps its contents, whatever happens to the key.
+fn opened_objects(store: &dyn Store) {
+    assert!(store.open(key("o/x"), None).unwrap().is_none(), "missing");
+    store.write(key("o/x"), &[b"0123456789"]).unwrap();
+    assert!(store.open(key("o"), None).unwrap().is_none(), "a prefix is no object");
+    assert!(matches!(
+        store.open(key("o/x"), Some(9)),
+        Err(StoreError::WrongSize { expected: 9, found: 10, .. })
+    ));
+    let opened = store.open(key("o/x"), Some(10)).unwrap().unwrap();
+    let (mut front, mut back) = ([0; 2], [0; 3]);
+    let read = |front: &mut [u8], back: &mut [u8]| {
+        let ranges =
+            &mut [RangeRead { offset: 7, buf: &mut *back }, RangeRead { offset: 0, buf: &mut *front }];
+        opened.read_ranges(ranges).unwrap();
+        assert_eq!((&*front, &*back), (&b"01"[..], &b"789"[..]));
+    };
+    read(&mut front, &mut back);
+    store.write(key("o/x"), &[b"abcdefghijkl"]).unwrap();
+    read(&mut front, &mut back);
+    assert!(store.delete(key("o/x")).unwrap());
+    read(&mut front, &mut back);
+    let outside = &mut [RangeRead { offset: 8, buf: &mut back }];
+    assert!(matches!(opened.read_ranges(outside), Err(StoreError::OutOfRange { size: 10, .. })));
+    assert!(store.open(key("o/x"), None).unwrap().is_none(), "deleted");
 }
 
 /// Reads an object in both ways that give stamps.

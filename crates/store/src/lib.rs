@@ -43,6 +43,13 @@ pub struct RangeRead<'a> {
     pub buf: &'a mut [u8],
 }
 
+/// An object that is open. Whatever is read from it is of the contents that it had when it was opened, also when it has
+/// been replaced since.
+pub trait Opened: Send + Sync + Debug {
+    /// Reads ranges, with the errors of [`Store::read_ranges`].
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError>;
+}
+
 /// One child of a directory-like prefix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
@@ -70,6 +77,14 @@ pub trait Store: Send + Sync + Debug {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError>;
+
+    /// Opens an object, for several reads of the same contents. `None` if there is no such object. `size` as in
+    /// [`Store::read_ranges`].
+    fn open<'s>(
+        &'s self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError>;
 
     /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no such
     /// object, and [`StoreError::WrongSize`] if it is shorter or longer.

@@ -51,7 +51,7 @@ mod read;
 mod stamp;
 mod write;
 
-use crate::{Entry, Key, Operation, RangeRead, Stamp, Store, StoreError, hash};
+use crate::{Entry, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, hash};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 use std::ffi::CStr;
@@ -235,6 +235,14 @@ impl Store for LocalStore {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
         self.read_ranges_of(key, size, ranges)
+    }
+
+    fn open<'s>(
+        &'s self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+        Ok(self.open_file(key, size)?.map(|file| Box::new(file) as Box<dyn Opened + 's>))
     }
 
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {

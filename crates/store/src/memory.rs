@@ -1,6 +1,6 @@
 //! Objects in memory: for tests, and for data that need not outlive the process.
 
-use crate::{Entry, Key, Operation, RangeRead, Stamp, Store, StoreError, hash};
+use crate::{Entry, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, hash};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Bound, Deref};
@@ -79,6 +79,55 @@ fn below<'o>(objects: &'o Objects, prefix: Option<Key<'_>>) -> impl Iterator<Ite
     range.map(|(key, _)| key).take_while(move |key| key.starts_with(&start))
 }
 
+/// An object as it was when it was opened.
+#[derive(Debug)]
+struct OpenBytes<'s> {
+    store: &'s MemoryStore,
+    key: String,
+    bytes: Arc<Object>,
+}
+
+impl Opened for OpenBytes<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        self.store.copy_ranges(&self.key, &self.bytes, ranges)
+    }
+}
+
+impl MemoryStore {
+    /// An object, if it has the right size.
+    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Arc<Object>>, StoreError> {
+        let Some(bytes) = self.get(key) else { return Ok(None) };
+        let found = bytes.len() as u64;
+        match size {
+            Some(expected) if expected != found => {
+                let (key, url) = (key.as_str().to_owned(), self.url());
+                Err(StoreError::WrongSize { key, url, expected, found })
+            }
+            _ => Ok(Some(bytes)),
+        }
+    }
+
+    fn copy_ranges(&self, key: &str, object: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
+            let start = usize::try_from(*offset).ok();
+            let end = start.and_then(|start| start.checked_add(buf.len()));
+            match start.zip(end).and_then(|(start, end)| object.get(start..end)) {
+                Some(bytes) => buf.copy_from_slice(bytes),
+                None => {
+                    return Err(StoreError::OutOfRange {
+                        key: key.to_owned(),
+                        url: self.url(),
+                        offset: *offset,
+                        len: buf.len() as u64,
+                        size: object.len() as u64,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Store for MemoryStore {
     fn read_ranges(
         &self,
@@ -95,31 +144,18 @@ impl Store for MemoryStore {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<(bool, Option<Stamp>), StoreError> {
-        let Some(object) = self.get(key) else { return Ok((false, None)) };
-        let found = object.len() as u64;
-        if let Some(expected) = size
-            && expected != found
-        {
-            let (key, url) = (key.as_str().to_owned(), self.url());
-            return Err(StoreError::WrongSize { key, url, expected, found });
-        }
-        for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
-            let start = usize::try_from(*offset).ok();
-            let end = start.and_then(|start| start.checked_add(buf.len()));
-            match start.zip(end).and_then(|(start, end)| object.get(start..end)) {
-                Some(bytes) => buf.copy_from_slice(bytes),
-                None => {
-                    return Err(StoreError::OutOfRange {
-                        key: key.as_str().to_owned(),
-                        url: self.url(),
-                        offset: *offset,
-                        len: buf.len() as u64,
-                        size: found,
-                    });
-                }
-            }
-        }
+        let Some(object) = self.get_sized(key, size)? else { return Ok((false, None)) };
+        self.copy_ranges(key.as_str(), &object, ranges)?;
         Ok((true, Some(object.stamp())))
+    }
+
+    fn open<'s>(
+        &'s self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+        let opened = |bytes| OpenBytes { store: self, key: key.as_str().to_owned(), bytes };
+        Ok(self.get_sized(key, size)?.map(|bytes| Box::new(opened(bytes)) as Box<dyn Opened + 's>))
     }
 
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {

@@ -2,7 +2,7 @@
 
 use super::stamp::{settled, unchanged};
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes, file_url};
-use crate::{Key, Operation, RangeRead, Stamp, StoreError};
+use crate::{Key, Opened, Operation, RangeRead, Stamp, StoreError};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
 use smallvec::SmallVec;
@@ -210,6 +210,38 @@ impl LocalStore {
             len: outside.map_or(0, |range| range.buf.len() as u64),
             size,
         })
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct OpenFile<'s> {
+    store: &'s LocalStore,
+    key: String,
+    file: OwnedFd,
+}
+
+impl LocalStore {
+    pub(super) fn open_file(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<OpenFile<'_>>, StoreError> {
+        let Some(file) = self.open_object(key)? else { return Ok(None) };
+        // No ranges: what it is and how large is looked at.
+        let found = self.read_ranges_of_file(key, file.as_fd(), size, &mut [])?;
+        Ok(found.then(|| OpenFile { store: self, key: key.as_str().to_owned(), file }))
+    }
+}
+
+impl Opened for OpenFile<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        let missing = || self.store.error(Operation::Read, &self.key, io::ErrorKind::NotFound);
+        let key = Key::new(&self.key)?;
+        match self.store.read_ranges_of_file(key, self.file.as_fd(), None, ranges)? {
+            true => Ok(()),
+            false => Err(missing()),
+        }
     }
 }
 
