@@ -76,9 +76,11 @@ impl Waited {
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
     }
 
-    /// Whether it has waited so long that it must have been for a disk or a network.
+    /// Whether it has waited so long, and for such a part of the time, that it must have been for a disk or a network.
     fn long(&self) -> bool {
-        self.start.elapsed().saturating_sub(Self::ran().saturating_sub(self.ran)) > WAITED
+        let passed = self.start.elapsed();
+        let waited = passed.saturating_sub(Self::ran().saturating_sub(self.ran));
+        waited > WAITED && waited > passed / 3
     }
 }
 

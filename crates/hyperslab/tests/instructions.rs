@@ -1,7 +1,7 @@
 //! Instructions per request, counted by running this test again under valgrind. Unlike time they are the same on every run, so a bound
-//! of a few percent above what was counted finds what made a request slower.
+//! close to what was counted finds what made a request slower. Compilers differ by some percent, a lost fast path by several times that.
 //!
-//! The bounds are for test builds; optimised ones take fewer. Whoever changes the engine for good reason sets them anew:
+//! The counts are those of test builds; optimised ones take fewer. Whoever changes the engine for good reason sets them anew:
 //! `cargo test -p hyperslab --test instructions -- --nocapture` shows the counts.
 #![cfg(target_os = "linux")]
 
@@ -19,19 +19,22 @@ const CHILD: &str = "HYPERSLAB_TEST_INSTRUCTIONS_BELOW";
 /// How often each request is made.
 const TIMES: u64 = 50;
 
-/// Requests and the most instructions that one may take, about a tenth above what was counted.
-const BOUNDS: [(&str, u64); 10] = [
-    ("scalar, files", 6_300),
-    ("scalar, memory", 5_900),
-    ("10 x 10 block, files", 8_700),
-    ("16 x 16 small chunks, memory", 1_570_000),
-    ("16 x 16 small chunks, files", 1_530_000),
-    ("a small chunk written, memory", 11_100),
-    ("a part of a small chunk written, memory", 12_600),
-    ("append of 256 KiB, files", 9_900),
-    ("open v3, files", 13_600),
-    ("open v2, files", 19_400),
+/// Requests, and how many instructions one takes.
+const COUNTED: [(&str, u64); 10] = [
+    ("scalar, files", 5_759),
+    ("scalar, memory", 5_347),
+    ("10 x 10 block, files", 8_436),
+    ("16 x 16 small chunks, memory", 1_473_000),
+    ("16 x 16 small chunks, files", 1_417_000),
+    ("a small chunk written, memory", 10_364),
+    ("a part of a small chunk written, memory", 11_802),
+    ("append of 256 KiB, files", 9_209),
+    ("open v3, files", 13_066),
+    ("open v2, files", 17_919),
 ];
+
+/// A request may take so many percent more than that.
+const SLACK: u64 = 20;
 
 /// valgrind writes down what it has counted whenever this is called.
 #[inline(never)]
@@ -84,7 +87,7 @@ fn writer<'a>(array: &'a zarr::Array, indices: &'a [Index]) -> impl FnMut() + 'a
     }
 }
 
-/// The requests in the order of [`BOUNDS`].
+/// The requests in the order of [`COUNTED`].
 fn counted(root: &Path) {
     let at = |name: &str| -> Arc<dyn Store> {
         Arc::new(LocalStore::open(root.join(name), LocalOptions::default()).unwrap())
@@ -146,14 +149,15 @@ fn per_request() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
     let mut wrong = Vec::new();
-    for (number, (request, bound)) in BOUNDS.iter().enumerate() {
+    for (number, (request, counted)) in COUNTED.iter().enumerate() {
+        let bound = counted * (100 + SLACK) / 100;
         // The first part is what came before the first mark; then requests and preparations alternate.
         let part = directory.path().join(format!("counts.{}", 2 * number + 2));
         let text = std::fs::read_to_string(part).unwrap();
         let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).expect("a total");
         let count = total.trim().parse::<u64>().unwrap() / TIMES;
         println!("{request}: {count} instructions, at most {bound}");
-        if count > *bound {
+        if count > bound {
             wrong.push(format!("{request}: {count} instructions, at most {bound}"));
         }
     }
