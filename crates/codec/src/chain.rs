@@ -5,7 +5,8 @@
 //! goes through a buffer of that size, while what the first codec of the list decodes goes straight into the caller's memory.
 
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Scratch};
+use crate::{Codec, CodecError, Reach, Scratch, bounded};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The bytes-to-bytes codecs of an array in the order of encoding, and the size of a decoded chunk.
@@ -64,12 +65,34 @@ impl CodecChain {
         scratch: &mut Scratch,
         verify: bool,
     ) -> Result<(), CodecError> {
+        self.decode_part(src, 0..dst.len(), dst, scratch, verify)
+    }
+
+    /// How little of a stored chunk [`CodecChain::decode_part`] has to decode to get at a part of it.
+    pub fn reach(&self) -> Reach {
+        Reach::Whole
+    }
+
+    /// Decodes at least the bytes `wanted` of a chunk into their places in `dst`, which has exactly [`CodecChain::decoded_size`] bytes; what
+    /// the rest of it holds afterwards is unspecified. Checksums that are codecs of their own are verified, over all of `src`, unless
+    /// `verify` is `false`; what else is not checked, [`Codec::decode_part`] says.
+    pub fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+        verify: bool,
+    ) -> Result<(), CodecError> {
         if dst.len() != self.decoded_size() {
-            return Err(wrong_size("destination", self.decoded_size(), dst.len()));
+            return Err(CodecError::size("destination", self.decoded_size(), dst.len()));
+        }
+        if wanted.end > dst.len() {
+            return Err(CodecError::size(self.first_name(), dst.len(), wanted.end));
         }
         // Out of the scratch while in use, so that the codecs can have the rest of it.
         let mut stages = std::mem::take(&mut scratch.stages);
-        let result = self.decode_through(&mut stages, src, dst, scratch, verify);
+        let result = self.decode_through(&mut stages, src, wanted, dst, scratch, verify);
         scratch.stages = stages;
         result
     }
@@ -78,6 +101,7 @@ impl CodecChain {
         &self,
         [from, to]: &mut [Vec<u8>; 2],
         src: &[u8],
+        wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
         verify: bool,
@@ -100,18 +124,14 @@ impl CodecChain {
             match left {
                 [] => {
                     if input.len() != dst.len() {
-                        return Err(wrong_size(self.first_name(), dst.len(), input.len()));
+                        return Err(CodecError::size(self.first_name(), dst.len(), input.len()));
                     }
-                    dst.copy_from_slice(input);
-                    return Ok(());
-                }
-                [codec] => {
-                    let written = codec.decode(input, dst, scratch)?;
-                    if written != dst.len() {
-                        return Err(wrong_size(codec.name(), dst.len(), written));
+                    if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), input.get(wanted)) {
+                        to.copy_from_slice(from);
                     }
                     return Ok(());
                 }
+                [codec] => return codec.decode_part(input, wanted, dst, scratch),
                 [earlier @ .., codec] => {
                     let bound = self.sizes.get(earlier.len()).copied().unwrap_or_default();
                     staged = Some(codec.decode(input, stage(to, bound, codec.name())?, scratch)?);
@@ -136,7 +156,7 @@ impl CodecChain {
             };
         }
         if input.len() != self.decoded_size() {
-            return Some(Err(wrong_size(self.first_name(), self.decoded_size(), input.len())));
+            return Some(Err(CodecError::size(self.first_name(), self.decoded_size(), input.len())));
         }
         Some(Ok(input))
     }
@@ -147,26 +167,7 @@ impl CodecChain {
             let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
             return Err(CodecError::Encode { codec: self.first_name(), why });
         }
-        let Some((last, earlier)) = self.codecs.split_last() else {
-            dst.clear();
-            dst.extend_from_slice(src);
-            return Ok(());
-        };
-        let [mut from, mut to] = std::mem::take(&mut scratch.stages);
-        let mut result = Ok(());
-        for (done, codec) in earlier.iter().enumerate() {
-            let input = if done == 0 { src } else { &from };
-            result = codec.encode(input, &mut to, scratch);
-            if result.is_err() {
-                break;
-            }
-            std::mem::swap(&mut from, &mut to);
-        }
-        if result.is_ok() {
-            result = last.encode(if earlier.is_empty() { src } else { &from }, dst, scratch);
-        }
-        scratch.stages = [from, to];
-        result
+        bounded::encode_any(&self.codecs, src, dst, scratch)
     }
 
     /// What messages about the decoded bytes are attributed to: the codec that makes them.
@@ -176,17 +177,17 @@ impl CodecChain {
 }
 
 /// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that is an error, not an abort.
-fn stage<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
+pub(crate) fn stage<'a>(
+    buf: &'a mut Vec<u8>,
+    len: usize,
+    codec: &'static str,
+) -> Result<&'a mut [u8], CodecError> {
     if let Some(more) = len.checked_sub(buf.len()) {
         let failed =
             |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
         buf.try_reserve_exact(more).map_err(failed)?;
     }
     Ok(sized(buf, len))
-}
-
-fn wrong_size(codec: &'static str, expected: usize, found: usize) -> CodecError {
-    CodecError::Size { codec, expected: expected as u64, found: found as u64 }
 }
 
 /// The error of a stream that holds more than there is room for; how much more is not known.
