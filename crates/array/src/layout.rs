@@ -1,6 +1,6 @@
 //! What a format tells the engine about one array.
 
-use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue};
+use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Sharding};
 use hyperslab_codec::DataType;
 use hyperslab_store::{Store, StoreError};
 use std::fmt::Debug;
@@ -22,7 +22,8 @@ pub enum Location {
     },
 }
 
-/// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file.
+/// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file. Where chunks lie in shards, it finds shards: they are the chunks of
+/// [`ArrayLayout::object_grid`].
 pub trait ChunkLocator: Debug + Send + Sync {
     /// Writes the key of the object that holds chunk `chunk` (one index per axis) to `key`, which comes in empty, and says where in it
     /// the chunk is. Called once for each chunk of a request, from many threads: no allocation, no I/O in the usual case.
@@ -45,6 +46,7 @@ pub struct ArrayLayout {
     fill: FillValue,
     locator: Arc<dyn ChunkLocator>,
     store: Arc<dyn Store>,
+    sharding: Option<Arc<Sharding>>,
     /// Made when it is first asked for.
     decoding: OnceLock<Arc<str>>,
 }
@@ -102,8 +104,20 @@ impl ArrayLayout {
             fill,
             locator,
             store,
+            sharding: None,
             decoding: OnceLock::new(),
         })
+    }
+
+    /// The same array, its chunks in shards. Errors with [`ArrayError::Layout`] where the innermost shards hold other chunks.
+    pub fn with_sharding(mut self, sharding: Sharding) -> Result<Self, ArrayError> {
+        if sharding.chunk_shape() != self.grid.chunk_shape() {
+            let (found, chunk) = (sharding.chunk_shape(), self.grid.chunk_shape());
+            let why = format!("shards hold chunks of shape {found:?}, the array has {chunk:?}");
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        self.sharding = Some(Arc::new(sharding));
+        Ok(self)
     }
 
     /// The array's name in messages.
@@ -118,8 +132,9 @@ impl ArrayLayout {
 
     /// The same array with another extent (after a resize). Errors as [`ArrayLayout::new`].
     pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
-        let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
-        Self::new(name, shape, dtype, grid, encoding, fill, locator, store)
+        let Self { name, dtype, grid, encoding, fill, locator, store, sharding, .. } = self.clone();
+        let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
+        Ok(ArrayLayout { sharding, ..layout })
     }
 
     /// The element type in memory.
@@ -130,6 +145,16 @@ impl ArrayLayout {
     /// How the array is cut into chunks.
     pub fn grid(&self) -> &ChunkGrid {
         &self.grid
+    }
+
+    /// How chunks lie in shards, if they do.
+    pub fn sharding(&self) -> Option<&Sharding> {
+        self.sharding.as_deref()
+    }
+
+    /// How the array is cut into objects: shards, or chunks where there are none.
+    pub fn object_grid(&self) -> &ChunkGrid {
+        self.sharding.as_ref().map_or(&self.grid, |sharding| sharding.grid())
     }
 
     /// How a chunk's bytes become elements.

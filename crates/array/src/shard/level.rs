@@ -1,0 +1,181 @@
+//! What a format tells the engine about shards.
+
+use super::IndexEncoding;
+use crate::dims::element_count;
+use crate::{ChunkGrid, Dims};
+use hyperslab_codec::Codec;
+use smallvec::SmallVec;
+use std::sync::{Arc, OnceLock};
+
+/// Shards within shards within shards … deeper than this are refused: each level costs a read before the next can be found.
+const MOST_LEVELS: usize = 8;
+
+/// The levels of shards between objects and chunks, from the object inwards; at least one.
+#[derive(Clone, Debug)]
+pub struct Sharding {
+    levels: Vec<ShardLevel>,
+    grid: ChunkGrid,
+}
+
+impl Sharding {
+    /// Joins levels, the object's first. Errors (as text) where there is none, or too many, or the inner chunks of one are not the shards of the next.
+    pub fn new(levels: Vec<ShardLevel>) -> Result<Self, String> {
+        if levels.len() > MOST_LEVELS {
+            return Err(format!("shards are nested {} deep; the limit is {MOST_LEVELS}", levels.len()));
+        }
+        for pair in levels.windows(2) {
+            if let [outer, inner] = pair
+                && outer.inner != inner.shape
+            {
+                return Err(format!(
+                    "shards of shape {:?} lie in shards whose inner chunks have shape {:?}",
+                    inner.shape, outer.inner
+                ));
+            }
+        }
+        let shape = levels.first().map(|level| level.shape.clone()).ok_or("there is no shard")?;
+        let grid = ChunkGrid::regular(shape).ok_or("shards have no elements")?;
+        Ok(Sharding { levels, grid })
+    }
+
+    /// The levels, the object's first.
+    pub fn levels(&self) -> &[ShardLevel] {
+        &self.levels
+    }
+
+    /// The grid of objects.
+    pub fn grid(&self) -> &ChunkGrid {
+        &self.grid
+    }
+
+    /// Elements per axis of the chunks in the innermost shards.
+    pub fn chunk_shape(&self) -> &[u64] {
+        self.levels.last().map_or(&[], |level| &level.inner)
+    }
+}
+
+/// One level of shards.
+#[derive(Clone, Debug)]
+pub struct ShardLevel {
+    /// Elements of a shard per axis of the array.
+    shape: Dims,
+    /// Elements of an inner chunk per axis of the array.
+    inner: Dims,
+    /// Inner chunks of a shard per axis of the array.
+    counts: Dims,
+    /// `order[k]`: the axis of the array that the index counts as the k-th, slowest first.
+    order: SmallVec<[u8; 8]>,
+    index: IndexEncoding,
+    at_start: bool,
+    /// Codecs that the shard as a whole goes through, in the order of encoding.
+    codecs: Vec<Arc<dyn Codec>>,
+    /// Made when it is first asked for.
+    decoding: OnceLock<Arc<str>>,
+}
+
+impl ShardLevel {
+    /// A level. All shapes are per axis of the array; `order`: see [`ShardLevel::order`] (empty: C order). `index`: how its index is stored, made for the same
+    /// number of inner chunks per axis **in the index's order**; `at_start`: before the inner chunks instead of behind them. `codecs`: what the whole shard goes through, in the
+    /// order of encoding.
+    ///
+    /// Errors (as text) where shards are not cut evenly, or have more inner chunks than an index could list.
+    pub fn new(
+        shape: &[u64],
+        inner: &[u64],
+        order: &[usize],
+        index: IndexEncoding,
+        at_start: bool,
+        codecs: Vec<Arc<dyn Codec>>,
+    ) -> Result<Self, String> {
+        let uneven =
+            || format!("inner chunks of shape {inner:?} do not divide shards of shape {shape:?} evenly");
+        if shape.len() != inner.len()
+            || shape.iter().zip(inner).any(|(shape, inner)| *inner == 0 || *shape == 0 || shape % inner != 0)
+        {
+            return Err(uneven());
+        }
+        let rank = shape.len();
+        let order: SmallVec<[u8; 8]> = match order {
+            [] => (0..rank as u8).collect(),
+            order => order.iter().map(|axis| *axis as u8).collect(),
+        };
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        if seen.len() != rank || seen.iter().enumerate().any(|(k, axis)| k != *axis as usize) {
+            return Err(format!("the order of axes {order:?} is not a permutation of {rank} axes"));
+        }
+        let counts: Dims = shape.iter().zip(inner).map(|(shape, inner)| shape / inner).collect();
+        let count = element_count(&counts).and_then(|n| usize::try_from(n).ok());
+        if count != Some(index.count()) {
+            return Err(format!(
+                "shards hold {counts:?} inner chunks, their index is made for {} in all",
+                index.count()
+            ));
+        }
+        Ok(ShardLevel {
+            shape: shape.into(),
+            inner: inner.into(),
+            counts,
+            order,
+            index,
+            at_start,
+            codecs,
+            decoding: OnceLock::new(),
+        })
+    }
+
+    /// Elements of a shard per axis of the array.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Elements of an inner chunk per axis of the array.
+    pub fn inner(&self) -> &[u64] {
+        &self.inner
+    }
+
+    /// Inner chunks of a shard per axis of the array.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The axis of the array that the index counts as the k-th, slowest first.
+    pub fn order(&self) -> &[u8] {
+        &self.order
+    }
+
+    /// How the index is stored.
+    pub fn index(&self) -> &IndexEncoding {
+        &self.index
+    }
+
+    /// Whether the index lies before the inner chunks.
+    pub fn at_start(&self) -> bool {
+        self.at_start
+    }
+
+    /// What the shard as a whole goes through, in the order of encoding.
+    pub fn codecs(&self) -> &[Arc<dyn Codec>] {
+        &self.codecs
+    }
+
+    /// How its index is found and decoded, as text: equal texts make equal indexes of equal bytes.
+    pub(crate) fn decoding(&self) -> &Arc<str> {
+        self.decoding.get_or_init(|| format!("{} {:?}", self.at_start, self.index).into())
+    }
+
+    /// Where the index of a shard of `len` bytes is stored; `None` where it is shorter than its index.
+    pub(crate) fn index_range(&self, len: u64) -> Option<(u64, u64)> {
+        let size = self.index.size() as u64;
+        let behind = len.checked_sub(size)?;
+        Some((if self.at_start { 0 } else { behind }, size))
+    }
+
+    /// The entry in the index of the inner chunk at `at` (per axis of the array, within the shard).
+    pub(crate) fn number(&self, at: &[u64]) -> usize {
+        self.order.iter().fold(0, |number, axis| {
+            let k = *axis as usize;
+            number * self.counts[k] as usize + at[k] as usize
+        })
+    }
+}

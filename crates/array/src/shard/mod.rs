@@ -1,0 +1,8 @@
+//! Shards: objects that hold many chunks, and an index of where each lies.
+#![allow(dead_code, reason = "under construction")]
+
+mod index;
+mod level;
+
+pub use index::IndexEncoding;
+pub use level::{ShardLevel, Sharding};
