@@ -117,3 +117,91 @@ pub fn encode_any(
     scratch.stages = [from, to];
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{noise, samples};
+    use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
+
+    fn chains() -> Vec<Vec<Arc<dyn Codec>>> {
+        let gzip: Arc<dyn Codec> = Arc::new(Gzip { level: 1 });
+        let zstd: Arc<dyn Codec> = Arc::new(Zstd { level: 1, checksum: true });
+        let zlib: Arc<dyn Codec> = Arc::new(Zlib { level: 1 });
+        let lz4: Arc<dyn Codec> = Arc::new(Lz4 { acceleration: 1 });
+        let blosc: Arc<dyn Codec> = Arc::new(crate::Blosc::from_v3(None, 4).unwrap());
+        let crc: Arc<dyn Codec> = Arc::new(Crc32c { at_start: false });
+        vec![
+            vec![],
+            vec![crc.clone()],
+            vec![zstd.clone()],
+            vec![blosc.clone(), crc.clone()],
+            vec![crc.clone(), gzip.clone()],
+            vec![lz4, crc.clone(), zstd, zlib, crc, blosc, gzip],
+        ]
+    }
+
+    #[test]
+    fn round_trips_of_any_size() {
+        let mut scratch = Scratch::default();
+        let (mut stored, mut out) = (b"old".to_vec(), b"old".to_vec());
+        for codecs in chains() {
+            for data in samples() {
+                encode_any(&codecs, &data, &mut stored, &mut scratch).unwrap();
+                for limit in [data.len(), data.len() + 1, data.len() * 10 + 100_000, usize::MAX] {
+                    decode_bounded(&codecs, &stored, limit, &mut out, &mut scratch, true).unwrap();
+                    assert!(out == data, "{codecs:?}, {} bytes, limit {limit}", data.len());
+                }
+                if let Some(limit) = data.len().checked_sub(1) {
+                    let error = decode_bounded(&codecs, &stored, limit, &mut out, &mut scratch, true);
+                    assert!(matches!(error, Err(CodecError::Size { .. })), "{codecs:?} {limit}: {error:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_grows_with_the_bytes_not_with_the_limit() {
+        let mut stored = Vec::new();
+        let data = noise(100_000, 1);
+        for codecs in chains() {
+            let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+            encode_any(&codecs, &data, &mut stored, &mut scratch).unwrap();
+            decode_bounded(&codecs, &stored, usize::MAX, &mut out, &mut scratch, true).unwrap();
+            assert!(out.capacity() < 1 << 20, "{codecs:?}: {}", out.capacity());
+            assert!(scratch.stages.iter().all(|stage| stage.capacity() < 1 << 20), "{codecs:?}");
+        }
+        // More than the limit is not decoded: 100 MiB of zeros.
+        let zstd: Vec<Arc<dyn Codec>> = vec![Arc::new(Zstd { level: 1, checksum: false })];
+        let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+        encode_any(&zstd, &vec![0; 100 << 20], &mut stored, &mut scratch).unwrap();
+        let error = decode_bounded(&zstd, &stored, 1 << 20, &mut out, &mut scratch, true).unwrap_err();
+        assert!(matches!(error, CodecError::Size { expected: 0x10_0000, .. }), "{error}");
+        assert!(out.capacity() <= 1 << 20);
+    }
+
+    #[test]
+    fn sums_and_damage() {
+        let mut scratch = Scratch::default();
+        let (mut stored, mut out) = (Vec::new(), Vec::new());
+        for codecs in chains() {
+            encode_any(&codecs, &[3; 1000], &mut stored, &mut scratch).unwrap();
+            for at in 0..stored.len() {
+                let cut = decode_bounded(&codecs, &stored[..at], 2000, &mut out, &mut scratch, true);
+                assert!(cut.is_err() || codecs.is_empty(), "{codecs:?} cut to {at}");
+                stored[at] ^= 0x41;
+                let _ = decode_bounded(&codecs, &stored, 2000, &mut out, &mut scratch, true);
+                stored[at] ^= 0x41;
+            }
+            decode_bounded(&codecs, &stored, 2000, &mut out, &mut scratch, true).unwrap();
+            assert_eq!(out, [3; 1000]);
+        }
+        let crc: Vec<Arc<dyn Codec>> = vec![Arc::new(Crc32c { at_start: false })];
+        encode_any(&crc, b"bytes", &mut stored, &mut scratch).unwrap();
+        stored[0] = b'B';
+        let error = decode_bounded(&crc, &stored, 99, &mut out, &mut scratch, true).unwrap_err();
+        assert!(matches!(error, CodecError::Checksum { .. }), "{error}");
+        decode_bounded(&crc, &stored, 99, &mut out, &mut scratch, false).unwrap();
+        assert_eq!(out, b"Bytes");
+    }
+}

@@ -70,7 +70,10 @@ impl CodecChain {
 
     /// How little of a stored chunk [`CodecChain::decode_part`] has to decode to get at a part of it.
     pub fn reach(&self) -> Reach {
-        Reach::Whole
+        match self.codecs.first() {
+            Some(codec) if !self.only_frames => codec.reach(),
+            _ => Reach::Bytes,
+        }
     }
 
     /// Decodes at least the bytes `wanted` of a chunk into their places in `dst`, which has exactly [`CodecChain::decoded_size`] bytes; what
@@ -205,7 +208,7 @@ pub(crate) fn generous_bound(decoded: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::samples;
+    use crate::testing::{noise, samples};
     use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
 
     fn codec(name: &str) -> Arc<dyn Codec> {
@@ -222,6 +225,11 @@ mod tests {
 
     fn chain(names: &[&str], size: usize) -> CodecChain {
         CodecChain::new(names.iter().map(|name| codec(name)).collect(), size)
+    }
+
+    /// More than the compressors decode at once.
+    fn noise_and_zeros() -> Vec<u8> {
+        [noise(200_000, 1), vec![0; 200_000], noise(1000, 2)].concat()
     }
 
     const CHAINS: &[&[&str]] = &[
@@ -255,6 +263,60 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn parts_are_parts_of_the_whole() {
+        let mut scratch = Scratch::default();
+        let (data, mut stored) = (noise_and_zeros(), Vec::new());
+        for names in CHAINS {
+            let chain = chain(names, data.len());
+            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            for wanted in [0..0, 0..1, 1000..2000, 0..200_000, 399_000..data.len(), 0..data.len()] {
+                let mut out = vec![0xA5; data.len()];
+                chain.decode_part(&stored, wanted.clone(), &mut out, &mut scratch, true).unwrap();
+                assert!(out[wanted.clone()] == data[wanted.clone()], "{names:?} {wanted:?}");
+            }
+            let mut out = vec![0; data.len()];
+            for wanted in [0..data.len() + 1, usize::MAX..usize::MAX] {
+                let error = chain.decode_part(&stored, wanted, &mut out, &mut scratch, true).unwrap_err();
+                assert!(matches!(error, CodecError::Size { .. }), "{error}");
+            }
+            out.pop();
+            assert!(chain.decode_part(&stored, 0..1, &mut out, &mut scratch, true).is_err());
+        }
+    }
+
+    #[test]
+    fn parts_verify_the_sum_of_all_stored_bytes() {
+        let mut scratch = Scratch::default();
+        let (data, mut stored) = (noise_and_zeros(), Vec::new());
+        let mut out = vec![0; data.len()];
+        for names in [&["zstd", "crc32c"][..], &["crc32c"], &["gzip", "crc32c start"]] {
+            let chain = chain(names, data.len());
+            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            let at = stored.len() - 100;
+            stored[at] ^= 1;
+            let error = chain.decode_part(&stored, 5..100, &mut out, &mut scratch, true).unwrap_err();
+            assert!(matches!(error, CodecError::Checksum { .. }), "{names:?}: {error}");
+            chain.decode_part(&stored, 5..100, &mut out, &mut scratch, false).unwrap();
+            assert!(out[5..100] == data[5..100], "{names:?}");
+        }
+    }
+
+    #[test]
+    fn reach() {
+        let reach = |names: &[&str]| chain(names, 100).reach();
+        for names in [&[][..], &["crc32c"], &["crc32c", "crc32c start"]] {
+            assert_eq!(reach(names), Reach::Bytes, "{names:?}");
+        }
+        for names in [&["zstd"][..], &["gzip", "crc32c"], &["zlib", "zstd"], &["lz4"]] {
+            assert_eq!(reach(names), Reach::Prefix, "{names:?}");
+        }
+        assert_eq!(reach(&["crc32c", "zstd"]), Reach::Whole, "the sum is that of all decoded bytes");
+        let blosc = crate::Blosc::from_v3(None, 4).unwrap();
+        let chain = CodecChain::new(vec![Arc::new(blosc), codec("crc32c")], 100);
+        assert_eq!(chain.reach(), Reach::Blocks);
     }
 
     #[test]

@@ -47,7 +47,7 @@ use std::ops::Range;
 pub enum Reach {
     /// All of it.
     Whole,
-    /// Decoding can stop early.
+    /// Decoding can stop early: behind the part, and at most 128 KiB more.
     Prefix,
     /// Independent blocks.
     Blocks,
@@ -85,10 +85,7 @@ pub trait Codec: Debug + Send + Sync {
         if wanted.end > dst.len() {
             return Err(CodecError::size(self.name(), dst.len(), wanted.end));
         }
-        match self.decode(src, dst, scratch)? {
-            written if written == dst.len() => Ok(()),
-            written => Err(CodecError::size(self.name(), dst.len(), written)),
-        }
+        decode_all(self, src, dst, scratch)
     }
 
     /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
@@ -115,4 +112,17 @@ pub trait Codec: Debug + Send + Sync {
 
     /// The Zarr v2 (numcodecs) metadata object, `{"id": …, …}`; `None` where v2 has no such codec.
     fn to_v2(&self) -> Option<Value>;
+}
+
+/// Decodes a chunk that has exactly the size of `dst`.
+fn decode_all(
+    codec: &(impl Codec + ?Sized),
+    src: &[u8],
+    dst: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
+    match codec.decode(src, dst, scratch)? {
+        written if written == dst.len() => Ok(()),
+        written => Err(CodecError::size(codec.name(), dst.len(), written)),
+    }
 }
