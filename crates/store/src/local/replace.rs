@@ -5,6 +5,7 @@
 
 use super::write::{create_beside, write_parts};
 use super::{LocalStore, MAX_TRANSFER, PathBytes, file_url, kernel};
+use crate::gathered::given_up;
 use crate::{Key, Opened, Operation, RangeRead, Replacement, StoreError};
 use rustix::fs::SeekFrom;
 use rustix::io::{pwrite, retry_on_intr};
@@ -62,7 +63,7 @@ impl NewFile<'_> {
     ) -> Result<u64, StoreError> {
         let answer = match &self.file {
             Some(file) if !self.failed => work(self, file),
-            _ => Err(self.error(io::ErrorKind::InvalidInput)),
+            _ => Err(self.error(given_up())),
         };
         match answer {
             Ok(more) => self.len += more,
@@ -161,7 +162,7 @@ impl Replacement for NewFile<'_> {
 
     fn commit(mut self: Box<Self>) -> Result<(), StoreError> {
         if self.failed {
-            return Err(self.error(io::ErrorKind::InvalidInput));
+            return Err(self.error(given_up()));
         }
         let Some(file) = self.file.take() else { return Ok(()) };
         let put = self.store.put(&self.temporary, &self.target, || Ok(file));
