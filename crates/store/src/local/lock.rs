@@ -115,3 +115,48 @@ fn leads_to(path: &CStr, file: BorrowedFd<'_>) -> bool {
         opened.is_ok_and(|opened| (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::lock_path;
+    use crate::local::PathBytes;
+    use crate::{Key, LocalOptions, LocalStore, Store};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn lock_files_are_named_after_objects_and_no_keys() {
+        let name = |target: &str| {
+            let (target, mut bytes) = (std::ffi::CString::new(target).unwrap(), PathBytes::new());
+            lock_path(&target, &mut bytes).unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(name("/r/c/a"), "/r/c/.lock.af63dc4c8601ec8c.hyperslab-tmp");
+        assert_eq!(name("/r/c/foobar"), "/r/c/.lock.85944171f73967e8.hyperslab-tmp");
+        assert_eq!(name("/a"), "/.lock.af63dc4c8601ec8c.hyperslab-tmp");
+        assert!(Key::new("c/.lock.af63dc4c8601ec8c.hyperslab-tmp").is_err());
+    }
+
+    /// As a forked child has one.
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
+        let key = Key::new("a/x").unwrap();
+        let held = store.lock_object(key).unwrap().unwrap();
+        let copy = rustix::io::dup(&held.file).unwrap();
+        thread::scope(|scope| {
+            let (got, answer) = mpsc::channel();
+            let store = &store;
+            scope.spawn(move || {
+                drop(store.lock(key).unwrap());
+                got.send(()).unwrap();
+            });
+            // Long enough, most times, for the other to wait.
+            assert_eq!(answer.recv_timeout(Duration::from_millis(50)), Err(mpsc::RecvTimeoutError::Timeout));
+            drop(held);
+            answer.recv().unwrap();
+        });
+        drop(copy);
+    }
+}
