@@ -7,6 +7,9 @@ use hyperslab_codec::{ByteOrder, Codec, CodecChain, CodecError, Scratch};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// The most inner chunks that a shard may have: an index of 2 GiB. A shard is written with its index in memory.
+const MOST_ENTRIES: usize = 1 << 27;
+
 /// An inner chunk that does not exist.
 const ABSENT: u64 = u64::MAX;
 
@@ -46,8 +49,10 @@ impl IndexEncoding {
             .iter()
             .try_fold(1usize, |product, n| product.checked_mul(*n))
             .and_then(|n| n.checked_mul(16))
-            .filter(|n| *n <= isize::MAX as usize)
-            .ok_or_else(|| format!("an index of {counts:?} inner chunks is too large for memory"))?;
+            .filter(|n| *n <= 16 * MOST_ENTRIES)
+            .ok_or_else(|| {
+                format!("an index of {counts:?} inner chunks is too large: the limit is {MOST_ENTRIES}")
+            })?;
         let rank = counts.len() + 1;
         let order: SmallVec<[usize; 8]> = if order.is_empty() { (0..rank).collect() } else { order.into() };
         let mut seen = order.clone();
@@ -308,7 +313,7 @@ mod tests {
         let zstd: Vec<Arc<dyn Codec>> = vec![Arc::new(hyperslab_codec::Zstd { level: 1, checksum: false })];
         assert!(IndexEncoding::new(&[2], &[], ByteOrder::Little, zstd).unwrap_err().contains("zstd"));
         assert!(IndexEncoding::new(&[u64::MAX, 3], &[], ByteOrder::Little, Vec::new()).is_err());
-        assert!(IndexEncoding::new(&[1 << 60], &[], ByteOrder::Little, Vec::new()).is_err());
+        assert!(IndexEncoding::new(&[1 << 28], &[], ByteOrder::Little, Vec::new()).is_err());
         assert!(IndexEncoding::new(&[2], &[0, 0], ByteOrder::Little, Vec::new()).is_err());
     }
 

@@ -1,7 +1,7 @@
 //! Reading chunks of shards.
 //!
 //! 1. The shards that a request touches are taken a few at a time: each is open while its chunks are read, and a process may have only so many open files.
-//! 2. Their indexes are looked at ([`Finder`]), by several threads where there are several shards. What does not exist is filled at once.
+//! 2. Their indexes are looked at ([`Finder`]), by several threads where there are several shards. Shards that do not exist are filled at once.
 //! 3. The ranges of the chunks are sorted and joined to runs. Each run is a task: read it, decode each chunk straight to where it belongs. The runs of all the shards are
 //!    in one queue, so uneven shards leave no thread idle.
 
@@ -15,6 +15,7 @@ use crate::scratch::{Scratch, with_ranges};
 use crate::view::Bound;
 use crate::{ArrayError, ArrayLayout, ChunkCache, Location, Plan, Selection, Task, settings, strided};
 use hyperslab_store::{Opened, RangeRead, Stamp};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// A request to read chunks that lie in shards.
@@ -46,7 +47,19 @@ struct Shard<'s> {
     blobs: Vec<Parts<'s>>,
     stamp: Option<Stamp>,
     chunks: Vec<Chunk>,
+    /// The numbers of tasks whose chunks do not exist.
+    absent: Vec<usize>,
 }
+
+/// A task of the second step: something of one of the open shards.
+enum Job {
+    Read(usize, Run),
+    /// Fills some of the chunks that do not exist.
+    Fill(usize, Range<usize>),
+}
+
+/// Chunks that do not exist are filled so many at a time.
+const FILLED: usize = 16;
 
 impl Request<'_> {
     /// Reads all. `bytes`: an estimate of what is moved; `limit`: the threads that may work on it, and those if it waits.
@@ -80,20 +93,35 @@ impl Request<'_> {
                 1 => LONGEST,
                 threads => (stored / (4 * threads as u64)).clamp(SHORTEST, LONGEST),
             };
-            let mut tasks: Vec<(usize, Run)> = Vec::new();
+            let mut jobs: Vec<Job> = Vec::new();
             for (n, shard) in found.iter_mut().enumerate() {
                 let gap = self.layout.store().gap();
-                tasks.extend(runs(&mut shard.chunks, gap, most).into_iter().map(|run| (n, run)));
+                jobs.extend(runs(&mut shard.chunks, gap, most).into_iter().map(|run| Job::Read(n, run)));
+                let absent = if self.absent.filled { 0 } else { shard.absent.len() };
+                let starts = (0..absent).step_by(FILLED);
+                jobs.extend(starts.map(|start| Job::Fill(n, start..absent.min(start + FILLED))));
             }
             let chunks: usize = found.iter().map(|shard| shard.chunks.len()).sum();
             let part = (bytes as u128 * chunks as u128 / self.plan.len().max(1) as u128) as u64;
             let work = execute::work(self.layout, chunks, part);
-            execute::run_tasks(self.layout, tasks.len(), work, limit, interrupt, &|number, scratch| {
-                match tasks.get(number).and_then(|(n, run)| Some((found.get(*n)?, run))) {
-                    Some((shard, run)) => self.read_run(shard, run, scratch),
+            execute::run_tasks(
+                self.layout,
+                jobs.len(),
+                work,
+                limit,
+                interrupt,
+                &|number, scratch| match jobs.get(number) {
+                    Some(Job::Read(n, run)) => self.read_run(&found[*n], run, scratch),
+                    Some(Job::Fill(n, absent)) => {
+                        for number in &found[*n].absent[absent.clone()] {
+                            self.plan.task(self.layout, *number, &mut scratch.task);
+                            self.fill(&scratch.task);
+                        }
+                        Ok(())
+                    }
                     None => Ok(()),
-                }
-            })?;
+                },
+            )?;
         }
         Ok(())
     }
@@ -111,6 +139,15 @@ impl Request<'_> {
         key.clear();
         let location =
             layout.locator().locate(&task.chunk, key).map_err(|source| store_error(layout, task, source))?;
+        if let Location::Range { .. } = location {
+            let why = "shards that are a part of an object are not supported".into();
+            return Err(ArrayError::Shard {
+                array: layout.name().into(),
+                key: key.clone(),
+                chunk: None,
+                why,
+            });
+        }
         let present = location != Location::Absent
             && self.absent.present.is_none_or(|present| present.contains(key.as_str()));
         let checked = execute::key(layout, task, key)?;
@@ -124,12 +161,7 @@ impl Request<'_> {
         };
         finder.find(shards.touched(task))?;
         let Finder { blobs, stamp, chunks, absent, .. } = finder;
-        let mut shard = Shard { key: key.clone(), blobs: open(blobs), stamp, chunks };
-        let task = &mut scratch.task;
-        for number in absent {
-            self.plan.task(layout, number, task);
-            self.fill(task);
-        }
+        let mut shard = Shard { key: key.clone(), blobs: open(blobs), stamp, chunks, absent };
         if self.cache.is_some() {
             self.copy_cached(&mut shard, scratch)?;
         }
@@ -210,6 +242,9 @@ impl Request<'_> {
         encoded.clear();
         encoded.try_reserve(len).map_err(|_| memory_error(layout, "encoded chunks", run.len))?;
         encoded.resize(len, 0);
+        if let Some(chunk) = chunks.first() {
+            self.plan.task(layout, chunk.number, &mut scratch.task);
+        }
         opened
             .read_ranges(&mut [RangeRead { offset: run.offset, buf: encoded }])
             .map_err(|source| store_error(layout, &scratch.task, source))?;
