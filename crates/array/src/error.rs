@@ -66,6 +66,18 @@ pub enum ArrayError {
         /// The cause.
         source: Box<CodecError>,
     },
+    /// A shard is not what the metadata says: its index, or a range in it.
+    #[error("array '{array}', shard '{key}'{}: {why}", chunk.as_ref().map_or_else(String::new, |chunk| format!(", inner chunk {chunk:?}")))]
+    Shard {
+        /// The array.
+        array: String,
+        /// The object.
+        key: String,
+        /// The inner chunk's index per axis; `None`: the shard as a whole.
+        chunk: Option<Vec<u64>>,
+        /// What is wrong.
+        why: String,
+    },
     /// The chunk cannot be written where it is.
     #[error("array '{array}', chunk {chunk:?}, key '{key}': {why}")]
     ReadOnly {

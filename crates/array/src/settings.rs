@@ -6,6 +6,10 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 static RECYCLER: AtomicUsize = AtomicUsize::new(256 << 20);
 static VERIFY: AtomicBool = AtomicBool::new(true);
 static EMPTY: AtomicBool = AtomicBool::new(false);
+static DECODES: AtomicUsize = AtomicUsize::new(8);
+static PARTIAL_READS: AtomicBool = AtomicBool::new(true);
+static PARTIAL_DECODE: AtomicBool = AtomicBool::new(true);
+static INDEXES: AtomicUsize = AtomicUsize::new(64 << 20);
 
 /// How many threads work on one request, the caller's included. At least 1.
 pub fn threads() -> usize {
@@ -67,4 +71,44 @@ pub fn write_empty_chunks() -> bool {
 /// Sets [`write_empty_chunks`].
 pub fn set_write_empty_chunks(on: bool) {
     EMPTY.store(on, Relaxed);
+}
+
+/// How many inner chunks of shards are decoded at a time. At least 1; default 8.
+pub fn decodes_in_flight() -> usize {
+    DECODES.load(Relaxed)
+}
+
+/// Sets [`decodes_in_flight`].
+pub fn set_decodes_in_flight(n: usize) {
+    DECODES.store(n.max(1), Relaxed);
+}
+
+/// Whether only the wanted ranges of shards are read. Default yes.
+pub fn partial_reads() -> bool {
+    PARTIAL_READS.load(Relaxed)
+}
+
+/// Sets [`partial_reads`].
+pub fn set_partial_reads(on: bool) {
+    PARTIAL_READS.store(on, Relaxed);
+}
+
+/// Whether chunks are decoded only as far as they are wanted. Default yes.
+pub fn partial_decode() -> bool {
+    PARTIAL_DECODE.load(Relaxed)
+}
+
+/// Sets [`partial_decode`].
+pub fn set_partial_decode(on: bool) {
+    PARTIAL_DECODE.store(on, Relaxed);
+}
+
+/// The most bytes of memory for indexes of shards that are kept. Default 64 MiB.
+pub fn shard_index_bound() -> usize {
+    INDEXES.load(Relaxed)
+}
+
+/// Sets [`shard_index_bound`].
+pub fn set_shard_index_bound(bytes: usize) {
+    INDEXES.store(bytes, Relaxed);
 }
