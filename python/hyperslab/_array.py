@@ -95,11 +95,6 @@ class Array(_native.ArrayBase):
         return self.size * self.dtype.itemsize
 
     @property
-    def shards(self) -> tuple[int, ...] | None:
-        """Shape of a shard; ``None``: the array has no shards."""
-        return None
-
-    @property
     def zarr_format(self) -> Literal[2, 3]:
         """2 or 3."""
         return cast(Literal[2, 3], self._zarr_format)
@@ -179,8 +174,13 @@ class Array(_native.ArrayBase):
 
     @property
     def nchunks_initialized(self) -> int:
-        """Number of chunks that are stored. Lists the store."""
-        return self._stored()[0]
+        """Number of chunks that are stored (as in zarr-python: of stored shards, all). Lists the store."""
+        return self._stored()[0] * self._chunks_per_object()
+
+    def _chunks_per_object(self) -> int:
+        if self.shards is None:
+            return 1
+        return math.prod(shard // chunk for shard, chunk in zip(self.shards, self.chunks, strict=True))
 
     def nbytes_stored(self) -> int:
         """Bytes of all stored objects of the array, metadata included. Lists the store."""
@@ -196,11 +196,15 @@ class Array(_native.ArrayBase):
 
     def info_complete(self) -> Info:
         """`info`, and what is stored. Lists the store."""
-        chunks, stored = self._stored()[0], self.nbytes_stored()
+        objects, stored = self._stored()[0], self.nbytes_stored()
         facts = self._facts()
         facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
         facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
-        facts["Chunks Initialized"] = f"{chunks} of {self.nchunks}"
+        if self.shards is None:
+            facts["Chunks Initialized"] = f"{objects} of {self.nchunks}"
+        else:
+            total = math.prod(-(-n // shard) for n, shard in zip(self.shape, self.shards, strict=True))
+            facts["Shards Initialized"] = f"{objects} of {total}"
         return Info(facts)
 
     def _facts(self) -> dict[str, Any]:
@@ -211,6 +215,7 @@ class Array(_native.ArrayBase):
             "Fill value": self.fill_value,
             "Shape": self.shape,
             "Chunk shape": self.chunks,
+            **({} if self.shards is None else self._shard_facts(self.shards)),
             "Order": self.order,
             "Read-only": self.read_only,
             "Store type": type(self._store).__name__,
@@ -223,6 +228,18 @@ class Array(_native.ArrayBase):
         if self.dimension_names is not None:
             facts["Dimension names"] = self.dimension_names
         return facts
+
+    def _shard_facts(self, shards: tuple[int, ...]) -> dict[str, Any]:
+        codec = next(
+            codec
+            for codec in self.metadata["codecs"]
+            if isinstance(codec, dict) and codec["name"] == "sharding_indexed"
+        )
+        return {
+            "Shard shape": shards,
+            "Chunks per shard": self._chunks_per_object(),
+            "Shard index": f"at the {codec['configuration'].get('index_location', 'end')}",
+        }
 
     # ---- reading and writing
 
@@ -414,6 +431,33 @@ class Array(_native.ArrayBase):
         """
         self._resize(list(normalize_shape(new_shape)))
 
+    def compact(self, *, dry_run: bool = False) -> int:
+        """Give back the bytes of shards that rewriting chunks has left behind. Ctrl-C stops it between
+        shards.
+
+        Where some chunks of a shard are written anew, the old ones may stay in its file until they are more
+        than what is in use. Each shard is complete at every instant. An array without shards has nothing to
+        give back.
+
+        Parameters
+        ----------
+        dry_run : bool, default False
+            Whether only to count.
+
+        Returns
+        -------
+        int
+            Bytes given back, or to be.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(8, 8), chunks=(2, 2), shards=(4, 4), dtype="i4")
+        >>> z.compact()
+        0
+        """
+        return self._compact(dry_run)
+
     def append(self, data: npt.ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Extend the array along one axis by some data.
 
@@ -511,6 +555,11 @@ class Array(_native.ArrayBase):
         facts = {
             "Shape": self.shape,
             "Chunks": f"{self.chunks}, {self.nchunks} in all",
+            **(
+                {}
+                if self.shards is None
+                else {"Shards": f"{self.shards}, {self._chunks_per_object()} chunks each"}
+            ),
             "Data type": self.dtype,
             "Bytes": human_size(self.nbytes),
             "Bytes per chunk": human_size(math.prod(self.chunks) * self.dtype.itemsize),
