@@ -285,7 +285,8 @@ class Sharding(Codec):
                 f"sharding: index_location: expected 'start' or 'end', found {index_location!r}"
             )
         object.__setattr__(self, "chunk_shape", tuple(int(length) for length in chunk_shape))
-        for name, given in (("codecs", codecs), ("index_codecs", index_codecs)):
+        lists: dict[str, CodecsLike] = {"codecs": codecs, "index_codecs": index_codecs}
+        for name, given in lists.items():
             found = codecs_metadata(given, 3)
             if not found:
                 raise InvalidArgumentError(f"sharding: {name}: expected a list of codecs, found {given!r}")
