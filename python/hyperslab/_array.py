@@ -18,7 +18,7 @@ from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
 from hyperslab._explain import Explain
 from hyperslab._html import array_html
-from hyperslab._info import Info, human_size
+from hyperslab._info import Info, array_facts, chunks_per_object, human_size
 from hyperslab._native import Stream, Writer
 from hyperslab._store import Store
 from hyperslab.codecs import Codec, parse_codec
@@ -175,12 +175,7 @@ class Array(_native.ArrayBase):
     @property
     def nchunks_initialized(self) -> int:
         """Number of chunks that are stored (as in zarr-python: of stored shards, all). Lists the store."""
-        return self._stored()[0] * self._chunks_per_object()
-
-    def _chunks_per_object(self) -> int:
-        if self.shards is None:
-            return 1
-        return math.prod(shard // chunk for shard, chunk in zip(self.shards, self.chunks, strict=True))
+        return self._stored()[0] * chunks_per_object(self)
 
     def nbytes_stored(self) -> int:
         """Bytes of all stored objects of the array, metadata included. Lists the store."""
@@ -192,12 +187,12 @@ class Array(_native.ArrayBase):
     @property
     def info(self) -> Info:
         """What it is, one fact per line."""
-        return Info(self._facts())
+        return Info(array_facts(self))
 
     def info_complete(self) -> Info:
         """`info`, and what is stored. Lists the store."""
         objects, stored = self._stored()[0], self.nbytes_stored()
-        facts = self._facts()
+        facts = array_facts(self)
         facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
         facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
         if self.shards is None:
@@ -206,40 +201,6 @@ class Array(_native.ArrayBase):
             total = math.prod(-(-n // shard) for n, shard in zip(self.shape, self.shards, strict=True))
             facts["Shards Initialized"] = f"{objects} of {total}"
         return Info(facts)
-
-    def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {
-            "Type": "Array",
-            "Zarr format": self.zarr_format,
-            "Data type": self.dtype,
-            "Fill value": self.fill_value,
-            "Shape": self.shape,
-            "Chunk shape": self.chunks,
-            **({} if self.shards is None else self._shard_facts(self.shards)),
-            "Order": self.order,
-            "Read-only": self.read_only,
-            "Store type": type(self._store).__name__,
-            "Filters": self.filters,
-        }
-        if self.serializer is not None:
-            facts["Serializer"] = self.serializer
-        facts["Compressors"] = self.compressors
-        facts["No. bytes"] = f"{self.nbytes} ({human_size(self.nbytes)})"
-        if self.dimension_names is not None:
-            facts["Dimension names"] = self.dimension_names
-        return facts
-
-    def _shard_facts(self, shards: tuple[int, ...]) -> dict[str, Any]:
-        codec = next(
-            codec
-            for codec in self.metadata["codecs"]
-            if isinstance(codec, dict) and codec["name"] == "sharding_indexed"
-        )
-        return {
-            "Shard shape": shards,
-            "Chunks per shard": self._chunks_per_object(),
-            "Shard index": f"at the {codec['configuration'].get('index_location', 'end')}",
-        }
 
     # ---- reading and writing
 
@@ -558,7 +519,7 @@ class Array(_native.ArrayBase):
             **(
                 {}
                 if self.shards is None
-                else {"Shards": f"{self.shards}, {self._chunks_per_object()} chunks each"}
+                else {"Shards": f"{self.shards}, {chunks_per_object(self)} chunks each"}
             ),
             "Data type": self.dtype,
             "Bytes": human_size(self.nbytes),
