@@ -20,6 +20,10 @@ def test_defaults() -> None:
         "recycler_bytes": 256 << 20,
         "verify_checksums": True,
         "write_empty_chunks": False,
+        "decodes_in_flight": 8,
+        "partial_reads": True,
+        "partial_decode": True,
+        "shard_index_bound": 64 << 20,
         "fsync": False,
         "default_zarr_format": 3,
     }
@@ -57,6 +61,8 @@ def test_sizes(size: Any, expected: int) -> None:
     ("name", "value"),
     [
         ("threads", -1), ("threads", 5000), ("threads", "many"), ("threads", 1.5),
+        ("decodes_in_flight", 0), ("decodes_in_flight", "many"), ("shard_index_bound", -1),
+        ("partial_reads", 2), ("partial_decode", "perhaps"),
         ("recycler_bytes", "64 apples"), ("recycler_bytes", -1), ("recycler_bytes", None),
         ("verify_checksums", "perhaps"), ("verify_checksums", 2), ("fsync", None),
         ("default_zarr_format", 4), ("default_zarr_format", True),
@@ -140,6 +146,10 @@ def test_environment() -> None:
             "HYPERSLAB_RECYCLER": "64 MiB",
             "HYPERSLAB_VERIFY_CHECKSUMS": "no",
             "HYPERSLAB_WRITE_EMPTY_CHUNKS": "1",
+            "HYPERSLAB_DECODES_IN_FLIGHT": "3",
+            "HYPERSLAB_PARTIAL_READS": "no",
+            "HYPERSLAB_PARTIAL_DECODE": "off",
+            "HYPERSLAB_SHARD_INDEX_BOUND": "1 MiB",
             "HYPERSLAB_FSYNC": "TRUE",
             "HYPERSLAB_ZARR_FORMAT": "2",
         }
@@ -151,6 +161,10 @@ def test_environment() -> None:
             "recycler_bytes": 64 << 20,
             "verify_checksums": False,
             "write_empty_chunks": True,
+            "decodes_in_flight": 3,
+            "partial_reads": False,
+            "partial_decode": False,
+            "shard_index_bound": 1 << 20,
             "fsync": True,
             "default_zarr_format": 2,
         }

@@ -180,8 +180,8 @@ def test_no_fill_value_in_v2() -> None:
 
 
 def test_what_is_missing_says_so() -> None:
-    with pytest.raises(NotImplementedError, match="shard"):
-        hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", shards=(3,))
+    with pytest.raises(NotImplementedError, match="several sizes"):
+        hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", chunks=[[1, 2]])
     with pytest.raises(hs.errors.InvalidArgumentError, match="lzma"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", compressors={"id": "lzma"})
     with pytest.raises(ValueError, match="serializer"):

@@ -17,6 +17,7 @@ from hyperslab._create import (
     DEFAULT_FILL_VALUE,
     ChunksLike,
     ShapeLike,
+    ShardsLike,
     array_spec,
     normalize_dtype,
     normalize_format,
@@ -55,6 +56,7 @@ _MODES = ("r", "r+", "a", "w", "w-")
 _KEEPING = (None, "r", "r+", "a")
 # Data that is not in memory is copied in blocks of about so many bytes.
 _BLOCK_BYTES = 64 << 20
+_LARGEST_BLOCK_BYTES = 512 << 20
 
 
 def _place(
@@ -389,7 +391,7 @@ def create_array(
     dtype: npt.DTypeLike | None = None,
     data: Any = None,
     chunks: ChunksLike = "auto",
-    shards: None = None,
+    shards: ShardsLike = None,
     filters: CodecsLike = "auto",
     compressors: CodecsLike = "auto",
     serializer: CodecLike | Literal["auto"] = "auto",
@@ -421,15 +423,19 @@ def create_array(
         Gives shape and data type, and is written.
     chunks : int, sequence of int or "auto", default "auto"
         Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk.
-    shards : None
-        Sharding is not supported yet.
+    shards : int, sequence of int, "auto" or None, default None
+        Elements of a shard per axis, multiples of the chunks; -1: the whole axis. Chunks of a shard lie in
+        one object, and are read and replaced one by one. With ``chunks="auto"`` chunks are chosen that divide
+        the shards; ``"auto"``: shards of up to 64 MiB. As in zarr-python also a dictionary of ``shape`` and
+        ``index_location``. ``None``: each chunk is an object. Not in Zarr v2.
     filters : codecs, default "auto"
         Codecs from array to array (`hyperslab.codecs.Transpose`). Auto: none.
     compressors : codecs, default "auto"
         A codec or a list of codecs of `hyperslab.codecs`, zarr-python or numcodecs, or metadata; ``None``:
         none. Auto: `Zstd`.
     serializer : codec, default "auto"
-        `hyperslab.codecs.Bytes`, for stored elements in another byte order.
+        `hyperslab.codecs.Bytes`, for stored elements in another byte order; `hyperslab.codecs.Sharding`, for
+        shards within shards or with an index in other codecs. Auto: `Bytes`.
     fill_value : scalar, optional
         What elements never written hold. Default: zero, the empty string, not-a-time. ``None`` in Zarr v2:
         ``null``.
@@ -516,7 +522,10 @@ def write_blocks(array: Array, data: Any) -> None:
         array[...] = data
         return
     row = max(array.nbytes // max(len(array), 1), 1)
-    # Whole chunks, so that none is written twice.
-    step = max(_BLOCK_BYTES // row // array.chunks[0], 1) * array.chunks[0]
+    # Whole shards, or chunks, so that none is written twice; but not at any cost in memory.
+    unit = array.chunks[0]
+    if array.shards is not None and array.shards[0] * row <= _LARGEST_BLOCK_BYTES:
+        unit = array.shards[0]
+    step = max(_BLOCK_BYTES // row // unit, 1) * unit
     for start in range(0, len(array), step):
         array[start : start + step] = data[start : start + step]

@@ -18,7 +18,7 @@ from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
 from hyperslab._explain import Explain
 from hyperslab._html import array_html
-from hyperslab._info import Info, human_size
+from hyperslab._info import Info, array_facts, chunks_per_object, human_size
 from hyperslab._native import Stream, Writer
 from hyperslab._store import Store
 from hyperslab.codecs import Codec, parse_codec
@@ -93,11 +93,6 @@ class Array(_native.ArrayBase):
     def nbytes(self) -> int:
         """Bytes of all elements in memory."""
         return self.size * self.dtype.itemsize
-
-    @property
-    def shards(self) -> tuple[int, ...] | None:
-        """Shape of a shard; ``None``: the array has no shards."""
-        return None
 
     @property
     def zarr_format(self) -> Literal[2, 3]:
@@ -179,8 +174,8 @@ class Array(_native.ArrayBase):
 
     @property
     def nchunks_initialized(self) -> int:
-        """Number of chunks that are stored. Lists the store."""
-        return self._stored()[0]
+        """Number of chunks that are stored (as in zarr-python: of stored shards, all). Lists the store."""
+        return self._stored()[0] * chunks_per_object(self)
 
     def nbytes_stored(self) -> int:
         """Bytes of all stored objects of the array, metadata included. Lists the store."""
@@ -192,37 +187,20 @@ class Array(_native.ArrayBase):
     @property
     def info(self) -> Info:
         """What it is, one fact per line."""
-        return Info(self._facts())
+        return Info(array_facts(self))
 
     def info_complete(self) -> Info:
         """`info`, and what is stored. Lists the store."""
-        chunks, stored = self._stored()[0], self.nbytes_stored()
-        facts = self._facts()
+        objects, stored = self._stored()[0], self.nbytes_stored()
+        facts = array_facts(self)
         facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
         facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
-        facts["Chunks Initialized"] = f"{chunks} of {self.nchunks}"
+        if self.shards is None:
+            facts["Chunks Initialized"] = f"{objects} of {self.nchunks}"
+        else:
+            total = math.prod(-(-n // shard) for n, shard in zip(self.shape, self.shards, strict=True))
+            facts["Shards Initialized"] = f"{objects} of {total}"
         return Info(facts)
-
-    def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {
-            "Type": "Array",
-            "Zarr format": self.zarr_format,
-            "Data type": self.dtype,
-            "Fill value": self.fill_value,
-            "Shape": self.shape,
-            "Chunk shape": self.chunks,
-            "Order": self.order,
-            "Read-only": self.read_only,
-            "Store type": type(self._store).__name__,
-            "Filters": self.filters,
-        }
-        if self.serializer is not None:
-            facts["Serializer"] = self.serializer
-        facts["Compressors"] = self.compressors
-        facts["No. bytes"] = f"{self.nbytes} ({human_size(self.nbytes)})"
-        if self.dimension_names is not None:
-            facts["Dimension names"] = self.dimension_names
-        return facts
 
     # ---- reading and writing
 
@@ -414,6 +392,33 @@ class Array(_native.ArrayBase):
         """
         self._resize(list(normalize_shape(new_shape)))
 
+    def compact(self, *, dry_run: bool = False) -> int:
+        """Give back the bytes of shards that rewriting chunks has left behind. Ctrl-C stops it between
+        shards.
+
+        Where some chunks of a shard are written anew, the old ones may stay in its file until they are more
+        than what is in use. Each shard is complete at every instant. An array without shards has nothing to
+        give back.
+
+        Parameters
+        ----------
+        dry_run : bool, default False
+            Whether only to count.
+
+        Returns
+        -------
+        int
+            Bytes given back, or to be.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(8, 8), chunks=(2, 2), shards=(4, 4), dtype="i4")
+        >>> z.compact()
+        0
+        """
+        return self._compact(dry_run)
+
     def append(self, data: npt.ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Extend the array along one axis by some data.
 
@@ -511,6 +516,11 @@ class Array(_native.ArrayBase):
         facts = {
             "Shape": self.shape,
             "Chunks": f"{self.chunks}, {self.nchunks} in all",
+            **(
+                {}
+                if self.shards is None
+                else {"Shards": f"{self.shards}, {chunks_per_object(self)} chunks each"}
+            ),
             "Data type": self.dtype,
             "Bytes": human_size(self.nbytes),
             "Bytes per chunk": human_size(math.prod(self.chunks) * self.dtype.itemsize),

@@ -10,6 +10,16 @@
     Whether checksums of chunks are verified on reading. Default: yes.
 ``write_empty_chunks`` (``HYPERSLAB_WRITE_EMPTY_CHUNKS``)
     Whether chunks of nothing but fill value are stored. Default: no.
+``decodes_in_flight`` (``HYPERSLAB_DECODES_IN_FLIGHT``)
+    How many chunks of shards are decoded at a time, each in memory of its own: bounds the memory of a read.
+    Default: 8.
+``partial_reads`` (``HYPERSLAB_PARTIAL_READS``)
+    Whether of a shard only the wanted chunks are read, not all of it. Default: yes.
+``partial_decode`` (``HYPERSLAB_PARTIAL_DECODE``)
+    Whether a chunk is decoded only as far as it is wanted. Default: yes.
+``shard_index_bound`` (``HYPERSLAB_SHARD_INDEX_BOUND``)
+    The most bytes of memory for indexes of shards that are kept; also as text, ``"64 MiB"``. ``0``: none.
+    Default: 64 MiB.
 ``fsync`` (``HYPERSLAB_FSYNC``)
     Whether local stores opened from now on flush every write to the disk before it returns. Default: no.
 ``default_zarr_format`` (``HYPERSLAB_ZARR_FORMAT``)
@@ -88,6 +98,15 @@ def _threads(value: object) -> int | None:
     return count or None
 
 
+def _count(value: object) -> int:
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    count = _integer(value)
+    if not 1 <= count < 2**31:
+        raise ValueError(f"expected a number from 1 to 2**31 - 1, found {count}")
+    return count
+
+
 def _flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -112,6 +131,10 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "recycler_bytes": parse_size,
     "verify_checksums": _flag,
     "write_empty_chunks": _flag,
+    "decodes_in_flight": _count,
+    "partial_reads": _flag,
+    "partial_decode": _flag,
+    "shard_index_bound": parse_size,
     "fsync": _flag,
     "default_zarr_format": _format,
 }
@@ -120,6 +143,10 @@ _DEFAULTS: dict[str, Any] = {
     "recycler_bytes": 256 << 20,
     "verify_checksums": True,
     "write_empty_chunks": False,
+    "decodes_in_flight": 8,
+    "partial_reads": True,
+    "partial_decode": True,
+    "shard_index_bound": 64 << 20,
     "fsync": False,
     "default_zarr_format": 3,
 }
@@ -128,6 +155,10 @@ _ENVIRONMENT = {
     "recycler_bytes": "HYPERSLAB_RECYCLER",
     "verify_checksums": "HYPERSLAB_VERIFY_CHECKSUMS",
     "write_empty_chunks": "HYPERSLAB_WRITE_EMPTY_CHUNKS",
+    "decodes_in_flight": "HYPERSLAB_DECODES_IN_FLIGHT",
+    "partial_reads": "HYPERSLAB_PARTIAL_READS",
+    "partial_decode": "HYPERSLAB_PARTIAL_DECODE",
+    "shard_index_bound": "HYPERSLAB_SHARD_INDEX_BOUND",
     "fsync": "HYPERSLAB_FSYNC",
     "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
 }
@@ -138,6 +169,10 @@ _APPLY: dict[str, Callable[[Any], None]] = {
     "recycler_bytes": _native.set_recycler_bound,
     "verify_checksums": _native.set_verify_checksums,
     "write_empty_chunks": _native.set_write_empty_chunks,
+    "decodes_in_flight": _native.set_decodes_in_flight,
+    "partial_reads": _native.set_partial_reads,
+    "partial_decode": _native.set_partial_decode,
+    "shard_index_bound": _native.set_shard_index_bound,
 }
 
 
@@ -207,6 +242,42 @@ class Config:
     @write_empty_chunks.setter
     def write_empty_chunks(self, value: bool) -> None:
         self._assign({"write_empty_chunks": value})
+
+    @property
+    def decodes_in_flight(self) -> int:
+        """How many chunks of shards are decoded at a time; bounds the memory of a read."""
+        return cast(int, self._values["decodes_in_flight"])
+
+    @decodes_in_flight.setter
+    def decodes_in_flight(self, value: int) -> None:
+        self._assign({"decodes_in_flight": value})
+
+    @property
+    def partial_reads(self) -> bool:
+        """Whether of a shard only the wanted chunks are read, not all of it."""
+        return cast(bool, self._values["partial_reads"])
+
+    @partial_reads.setter
+    def partial_reads(self, value: bool) -> None:
+        self._assign({"partial_reads": value})
+
+    @property
+    def partial_decode(self) -> bool:
+        """Whether a chunk is decoded only as far as it is wanted."""
+        return cast(bool, self._values["partial_decode"])
+
+    @partial_decode.setter
+    def partial_decode(self, value: bool) -> None:
+        self._assign({"partial_decode": value})
+
+    @property
+    def shard_index_bound(self) -> int:
+        """Most bytes of memory for indexes of shards that are kept; 0 keeps none."""
+        return cast(int, self._values["shard_index_bound"])
+
+    @shard_index_bound.setter
+    def shard_index_bound(self, value: int | str) -> None:
+        self._assign({"shard_index_bound": value})
 
     @property
     def fsync(self) -> bool:

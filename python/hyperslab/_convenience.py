@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hyperslab._api import create_array, open, open_group, write_blocks
 from hyperslab._array import Array
-from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, normalize_format
+from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, ShardsLike, normalize_format
 from hyperslab._group import Group
 from hyperslab._store import MemoryStore, StoreLike
 from hyperslab.codecs import CodecsLike, codec_metadata
@@ -25,6 +25,7 @@ def create(
     shape: ShapeLike | None = None,
     *,
     chunks: ChunksLike = None,
+    shards: ShardsLike = None,
     dtype: npt.DTypeLike | None = None,
     compressor: Any = "auto",
     compressors: CodecsLike = "auto",
@@ -82,6 +83,7 @@ def create(
         shape=shape,
         dtype="f8" if dtype is None else dtype,
         chunks=chunks if chunk_shape is None else chunk_shape,
+        shards=shards,
         fill_value=fill_value,
         order=order,
         zarr_format=zarr_format,
@@ -101,9 +103,10 @@ def create(
 def split_codecs(codecs: Any) -> dict[str, Any]:
     """The codecs of a Zarr v3 array in one list, by role: those before the serializer, it, those after it."""
     found = [codec_metadata(codec, 3) for codec in codecs]
-    at = [index for index, codec in enumerate(found) if codec["name"] == "bytes"]
+    serializers = ("bytes", "sharding_indexed")
+    at = [index for index, codec in enumerate(found) if codec["name"] in serializers]
     if len(at) != 1:
-        raise InvalidArgumentError("codecs: expected exactly one 'bytes' codec")
+        raise InvalidArgumentError("codecs: expected exactly one 'bytes' or 'sharding_indexed' codec")
     return {"filters": found[: at[0]], "serializer": found[at[0]], "compressors": found[at[0] + 1 :]}
 
 

@@ -51,6 +51,7 @@ def copy(
     name: str | None = None,
     *,
     chunks: Iterable[int | None] | None = None,
+    shards: Iterable[int | None] | Literal["keep", "auto"] | None = "keep",
     compressors: CodecsLike | str = "keep",
     order: Literal["C", "F"] | None = None,
     zarr_format: Literal[2, 3] | None = None,
@@ -74,6 +75,9 @@ def copy(
         Name of the copy in a group or store.
     chunks : sequence of int or None, optional
         Chunk shape of arrays with as many axes (``None`` or -1: all of an axis). Others keep theirs.
+    shards : sequence of int or None, "keep", "auto" or None, default "keep"
+        Shard shape of arrays with as many axes, multiples of their chunks (an axis of ``None`` or -1: all of
+        it); ``"auto"``: chosen by size; ``None``: each chunk is an object of its own.
     compressors : codecs, default "keep"
         As in `create_array`; also as text, ``"zstd:5"``, ``"blosc:lz4"``.
     order : {"C", "F"}, optional
@@ -119,7 +123,8 @@ def copy(
     if order not in (None, "C", "F"):
         raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
     wanted: CopySpec = {
-        "chunks": None if chunks is None else [None if n in (None, -1) else int(n) for n in chunks],
+        "chunks": None if chunks is None else _shape(chunks),
+        "shards": _shards(shards),
         "compressors": _compressors(compressors),
         "fortran_order": None if order is None else order == "F",
         "zarr_format": normalize_format(zarr_format),
@@ -157,6 +162,22 @@ def _destination(
     if isinstance(store, LocalStore) and (not path or (isinstance(dest, Group) and "/" not in (name or ""))):
         return str(store.root / path), ""
     return store._native, path
+
+
+def _shape(sizes: Iterable[int | None]) -> list[int | None]:
+    return [None if n in (None, -1) else int(n) for n in sizes]
+
+
+def _shards(
+    given: Iterable[int | None] | Literal["keep", "auto"] | None,
+) -> list[int | None] | Literal["keep", "none", "auto"]:
+    if given is None:
+        return "none"
+    if isinstance(given, str):
+        if given not in ("keep", "auto"):
+            raise InvalidArgumentError(f"shards: expected integers, 'keep', 'auto' or None, found {given!r}")
+        return given
+    return _shape(given)
 
 
 def _compressors(given: CodecsLike | str) -> str | None:

@@ -19,6 +19,7 @@ __all__ = [
     "ChunksLike",
     "CopySpec",
     "ShapeLike",
+    "ShardsLike",
     "array_spec",
     "normalize_format",
     "normalize_shape",
@@ -27,6 +28,9 @@ __all__ = [
 ZarrFormat: TypeAlias = Literal[2, 3]
 ShapeLike: TypeAlias = int | Iterable[int]
 ChunksLike: TypeAlias = int | Iterable[int] | Literal["auto"] | bool | None
+
+
+ShardsLike: TypeAlias = int | Iterable[int] | Mapping[str, Any] | Literal["auto", False] | None
 
 
 class ArraySpec(TypedDict):
@@ -38,6 +42,9 @@ class ArraySpec(TypedDict):
     shape: list[int]
     dtype: str
     chunks: list[int] | None
+    shards: list[int] | None
+    choose_shards: bool
+    index_at_start: bool
     filters: str | None
     compressors: str | None
     serializer: str | None
@@ -52,6 +59,7 @@ class CopySpec(TypedDict):
     """What a copy is to be like, for the engine."""
 
     chunks: list[int | None] | None
+    shards: list[int | None] | Literal["keep", "none", "auto"]
     compressors: str | None
     fortran_order: bool | None
     zarr_format: int
@@ -102,30 +110,63 @@ def _normalize_chunks(chunks: ChunksLike, shape: tuple[int, ...]) -> tuple[int, 
         if chunks not in (None, "auto"):
             raise InvalidArgumentError(f"chunks: expected integers or 'auto', found {chunks!r}")
         return None
+    return _sizes("chunks", chunks, tuple(max(length, 1) for length in shape))
+
+
+def _sizes(what: str, chunks: Any, whole: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of chunks or shards, of which ``whole`` covers each axis."""
     if chunks is True:
-        raise InvalidArgumentError("chunks: True is not a chunk shape; use 'auto'")
-    whole = tuple(max(length, 1) for length in shape)
+        raise InvalidArgumentError(f"{what}: True is not a shape; use 'auto'")
     if chunks is False:
         return whole
     if isinstance(chunks, Iterable):
         items: list[Any] = list(chunks)
         if any(isinstance(item, Iterable) for item in items):
             raise UnsupportedError(
-                "chunks: grids of chunks of several sizes (rectilinear) are not supported yet"
+                f"{what}: grids of chunks of several sizes (rectilinear) are not supported yet"
             )
     else:
-        items = [chunks] * len(shape)
-    if len(items) != len(shape):
+        items = [chunks] * len(whole)
+    if len(items) != len(whole):
         raise InvalidArgumentError(
-            f"chunks has {len(items)} dimensions but shape has {len(shape)} dimensions"
+            f"{what} has {len(items)} dimensions but shape has {len(whole)} dimensions"
         )
-    lengths = tuple(_length("chunks", item) for item in items)
+    lengths = tuple(_length(what, item) for item in items)
     for length in lengths:
         if length < 1 and length != -1:
             raise InvalidArgumentError(
-                f"chunks: expected positive integers, or -1 for the whole axis, found {lengths}"
+                f"{what}: expected positive integers, or -1 for the whole axis, found {lengths}"
             )
     return tuple(full if length == -1 else length for length, full in zip(lengths, whole, strict=True))
+
+
+def _normalize_shards(
+    shards: Any, shape: tuple[int, ...], chunks: tuple[int, ...] | None
+) -> tuple[tuple[int, ...] | None, bool, bool]:
+    """The shard shape, whether the engine is to choose one, and whether indexes are at the start."""
+    location: Any = "end"
+    if isinstance(shards, Mapping):
+        if "shape" not in shards or set(shards) - {"shape", "index_location"}:
+            raise InvalidArgumentError(
+                f"shards: expected a dictionary with shape and index_location, found {shards!r}"
+            )
+        location, shards = shards.get("index_location", "end"), shards["shape"]
+        location = getattr(location, "value", location)
+    if location not in ("start", "end"):
+        raise InvalidArgumentError(f"shards: index_location: expected 'start' or 'end', found {location!r}")
+    at_start = location == "start"
+    if shards is None:
+        return None, False, at_start
+    if isinstance(shards, str):
+        if shards != "auto":
+            raise InvalidArgumentError(f"shards: expected integers, 'auto' or None, found {shards!r}")
+        return None, True, at_start
+    # A shard of the whole axis has whole chunks.
+    whole = tuple(
+        max(-(-length // chunk), 1) * chunk
+        for length, chunk in zip(shape, chunks or (1,) * len(shape), strict=True)
+    )
+    return _sizes("shards", shards, whole), False, at_start
 
 
 def normalize_dtype(dtype: Any) -> np.dtype[Any]:
@@ -203,7 +244,7 @@ def array_spec(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     chunks: ChunksLike,
-    shards: object,
+    shards: ShardsLike,
     filters: CodecsLike,
     compressors: CodecsLike,
     serializer: CodecLike | Literal["auto"] | None,
@@ -214,8 +255,6 @@ def array_spec(
     dimension_names: Iterable[str | None] | None,
 ) -> ArraySpec:
     """All arguments of a new array, checked as far as Python knows them; the engine checks the rest."""
-    if shards is not None:
-        raise UnsupportedError("shards: sharding is not supported yet")
     if order not in (None, "C", "F"):
         raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
     if zarr_format == 2 and serializer not in (None, "auto"):
@@ -237,11 +276,17 @@ def array_spec(
         codecs_metadata(compressors, zarr_format),
     )
     chunk_shape = _normalize_chunks(chunks, shape)
+    shard_shape, choose_shards, index_at_start = _normalize_shards(shards, shape, chunk_shape)
+    if zarr_format == 2 and (shard_shape is not None or choose_shards):
+        raise InvalidArgumentError(f"shards: Zarr v2 arrays have none, found {shards!r}")
     return {
         "zarr_format": zarr_format,
         "shape": list(shape),
         "dtype": dtype.str,
         "chunks": None if chunk_shape is None else list(chunk_shape),
+        "shards": None if shard_shape is None else list(shard_shape),
+        "choose_shards": choose_shards,
+        "index_at_start": index_at_start,
         "filters": None if filters_found is None else json.dumps(filters_found),
         "compressors": None if compressors_found is None else json.dumps(compressors_found),
         "serializer": None

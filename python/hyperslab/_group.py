@@ -13,7 +13,7 @@ from hyperslab import _native
 from hyperslab._array import Array, Metadata
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache
-from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, normalize_shape
+from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, ShardsLike, normalize_shape
 from hyperslab._info import Info
 from hyperslab._store import Store
 from hyperslab._tree import Tree
@@ -299,7 +299,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         dtype: npt.DTypeLike | None = None,
         data: Any = None,
         chunks: ChunksLike = "auto",
-        shards: None = None,
+        shards: ShardsLike = None,
         filters: CodecsLike = "auto",
         compressors: CodecsLike = "auto",
         serializer: CodecLike | Literal["auto"] = "auto",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Info", "human_size"]
+if TYPE_CHECKING:
+    from hyperslab._array import Array
+
+__all__ = ["Info", "array_facts", "chunks_per_object", "human_size"]
 
 
 def human_size(size: int) -> str:
@@ -36,3 +40,41 @@ class Info:
         from hyperslab._html import facts_table
 
         return facts_table(self._facts)
+
+
+def chunks_per_object(array: Array) -> int:
+    """How many chunks a shard has; one, where each is an object of its own."""
+    if array.shards is None:
+        return 1
+    return math.prod(shard // chunk for shard, chunk in zip(array.shards, array.chunks, strict=True))
+
+
+def array_facts(array: Array) -> dict[str, Any]:
+    """What is known of an array without looking at what is stored."""
+    facts: dict[str, Any] = {
+        "Type": "Array",
+        "Zarr format": array.zarr_format,
+        "Data type": array.dtype,
+        "Fill value": array.fill_value,
+        "Shape": array.shape,
+        "Chunk shape": array.chunks,
+    }
+    if array.shards is not None:
+        codecs = (codec for codec in array.metadata["codecs"] if isinstance(codec, dict))
+        sharding = next(codec["configuration"] for codec in codecs if codec["name"] == "sharding_indexed")
+        facts["Shard shape"] = array.shards
+        facts["Chunks per shard"] = chunks_per_object(array)
+        facts["Shard index"] = f"at the {sharding.get('index_location', 'end')}"
+    facts |= {
+        "Order": array.order,
+        "Read-only": array.read_only,
+        "Store type": type(array.store).__name__,
+        "Filters": array.filters,
+    }
+    if array.serializer is not None:
+        facts["Serializer"] = array.serializer
+    facts["Compressors"] = array.compressors
+    facts["No. bytes"] = f"{array.nbytes} ({human_size(array.nbytes)})"
+    if array.dimension_names is not None:
+        facts["Dimension names"] = array.dimension_names
+    return facts

@@ -38,6 +38,8 @@ __all__ = [
     "Crc32cCodec",
     "Gzip",
     "GzipCodec",
+    "Sharding",
+    "ShardingCodec",
     "Transpose",
     "TransposeCodec",
     "Zlib",
@@ -232,12 +234,82 @@ class Crc32c(Codec):
     _v2, _v3 = "crc32c", "crc32c"
 
 
+@dataclass(frozen=True)
+class Sharding(Codec):
+    """Cuts a chunk (now a shard) into inner chunks, and stores an index of where each lies (Zarr v3's
+    ``sharding_indexed``).
+
+    Usually ``shards=`` of `hyperslab.create_array` is enough. This, as ``serializer``, is for what that
+    cannot say: shards within shards, an index in other codecs, codecs for the shard as a whole. The argument
+    ``chunks`` is then the shape of the shards.
+
+    Parameters
+    ----------
+    chunk_shape : sequence of int
+        Elements of an inner chunk per axis, as the axes are after the filters; divides the shards.
+    codecs : sequence of codecs, default Bytes()
+        What inner chunks go through; may end in another `Sharding`.
+    index_codecs : sequence of codecs, default Bytes(), Crc32c()
+        What the index goes through; its size must stay fixed.
+    index_location : {"end", "start"}, default "end"
+        Where in the shard the index is.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> sharding = hs.codecs.Sharding((2, 2), [hs.codecs.Bytes(), hs.codecs.Gzip()], index_location="start")
+    >>> z = hs.create_array(
+    ...     hs.MemoryStore(), shape=(8, 8), chunks=(4, 4), dtype="i4", serializer=sharding, compressors=None
+    ... )
+    >>> z.chunks, z.shards
+    ((2, 2), (4, 4))
+    """
+
+    chunk_shape: tuple[int, ...]
+    codecs: tuple[Codec | dict[str, Any], ...] = (Bytes(),)
+    index_codecs: tuple[Codec | dict[str, Any], ...] = (Bytes(), Crc32c())
+    index_location: Literal["end", "start"] = "end"
+
+    _v3 = "sharding_indexed"
+
+    def __init__(
+        self,
+        chunk_shape: Iterable[int],
+        codecs: CodecsLike = (Bytes(),),
+        index_codecs: CodecsLike = (Bytes(), Crc32c()),
+        index_location: Literal["end", "start"] = "end",
+    ) -> None:
+        location = getattr(index_location, "value", index_location)
+        if location not in ("end", "start"):
+            raise InvalidArgumentError(
+                f"sharding: index_location: expected 'start' or 'end', found {index_location!r}"
+            )
+        object.__setattr__(self, "chunk_shape", tuple(int(length) for length in chunk_shape))
+        lists: dict[str, CodecsLike] = {"codecs": codecs, "index_codecs": index_codecs}
+        for name, given in lists.items():
+            found = codecs_metadata(given, 3)
+            if not found:
+                raise InvalidArgumentError(f"sharding: {name}: expected a list of codecs, found {given!r}")
+            parsed = tuple(parse_codec(codec) or codec for codec in found)
+            object.__setattr__(self, name, parsed)
+        object.__setattr__(self, "index_location", location)
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        return {
+            "chunk_shape": list(self.chunk_shape),
+            "codecs": codecs_metadata(self.codecs, 3),
+            "index_codecs": codecs_metadata(self.index_codecs, 3),
+            "index_location": self.index_location,
+        }
+
+
 BytesCodec = Bytes
 TransposeCodec = Transpose
 GzipCodec = Gzip
 ZstdCodec = Zstd
 BloscCodec = Blosc
 Crc32cCodec = Crc32c
+ShardingCodec = Sharding
 
 
 @runtime_checkable
@@ -259,7 +331,7 @@ CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig
 
 CodecsLike: TypeAlias = CodecLike | Iterable[CodecLike] | Literal["auto"] | None
 
-_CLASSES: tuple[type[Codec], ...] = (Bytes, Transpose, Gzip, Zlib, Zstd, Blosc, LZ4, Crc32c)
+_CLASSES: tuple[type[Codec], ...] = (Bytes, Transpose, Gzip, Zlib, Zstd, Blosc, LZ4, Crc32c, Sharding)
 
 
 def _metadata(codec: CodecLike) -> dict[str, Any]:

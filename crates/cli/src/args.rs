@@ -1,7 +1,7 @@
 //! The arguments.
 
 use clap::{Parser, Subcommand, ValueEnum};
-use hyperslab::copy::{Compressors, Order};
+use hyperslab::copy::{Compressors, Order, Shards};
 use hyperslab::{Format, copy};
 
 /// Chunked N-dimensional arrays: look at them, see how they are read, convert them.
@@ -25,6 +25,7 @@ Examples:
   hyperslab info ocean.zarr/sst                 all about one array
   hyperslab explain ocean.zarr/sst '0:2, 90'    how a slab of it would be read
   hyperslab copy ocean.zarr new.zarr            Zarr v3 of it
+  hyperslab compact ocean.zarr                  give back what rewrites left in shards
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
 130 interrupted.
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Tree(TreeArgs),
     Explain(ExplainArgs),
     Copy(CopyArgs),
+    Compact(CompactArgs),
 }
 
 /// Show all facts about an array or group.
@@ -56,7 +58,7 @@ pub(crate) struct InfoArgs {
 
 /// List the arrays and groups of a hierarchy.
 ///
-/// For each array: shape, element type, chunk shape, codecs, and the bytes that its chunks take on disk.
+/// For each array: shape, element type, shape of chunks (and of the shards that they lie in), codecs, and the bytes that its chunks take on disk.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -123,6 +125,8 @@ Examples:
   hyperslab copy ocean.zarr packed.zarr --codec blosc --verify
   # time series in one chunk each
   hyperslab copy ocean.zarr/sst series.zarr --chunks -1,16,16
+  # many small chunks, few files
+  hyperslab copy ocean.zarr/sst sharded.zarr --chunks 1,32,32 --shards 64,-1,-1
   # back to Zarr v2, in place of what was there
   hyperslab copy new.zarr old.zarr --format v2 --overwrite
 
@@ -138,6 +142,10 @@ pub(crate) struct CopyArgs {
     /// Chunk shape, for arrays with as many axes; -1 is all of an axis.
     #[arg(long, value_name = "N,N,…", value_parser = chunks, allow_hyphen_values = true)]
     pub(crate) chunks: Option<Chunks>,
+    /// Shard shape, for arrays with as many axes: multiples of the chunks, -1 is all of an axis; auto: chosen by size; none: each chunk
+    /// is an object of its own. By default as in the source.
+    #[arg(long, value_name = "N,N,…", value_parser = shards, allow_hyphen_values = true)]
+    pub(crate) shards: Option<Shards>,
     /// Compressor (see below).
     #[arg(long, visible_alias = "compressor", value_name = "CODEC", value_parser = str::parse::<Compressors>)]
     pub(crate) codec: Option<Compressors>,
@@ -164,10 +172,28 @@ pub(crate) struct CopyArgs {
     pub(crate) quiet: bool,
 }
 
+/// Give back the bytes of shards that rewriting chunks has left behind.
+///
+/// Where some chunks of a shard are written anew, the old ones may stay in its file until they are more than what is in use. This rewrites
+/// such shards, one after the other; each is complete at every instant. Arrays without shards have nothing to give back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyperslab compact ocean.zarr                all arrays in it
+  hyperslab compact --dry-run ocean.zarr/sst  how much there is to gain")]
+pub(crate) struct CompactArgs {
+    /// An array or group.
+    pub(crate) path: String,
+    /// Change nothing, only tell.
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+}
+
 impl CopyArgs {
     pub(crate) fn options(&self) -> copy::CopyOptions<'static> {
         copy::CopyOptions {
             chunks: self.chunks.as_ref().map(|chunks| chunks.0.clone()),
+            shards: self.shards.clone().unwrap_or_default(),
             compressors: self.codec.clone(),
             order: self.order.map(|order| match order {
                 OrderArg::C => Order::C,
@@ -220,6 +246,14 @@ fn chunks(text: &str) -> Result<Chunks, String> {
     bare.split(',').map(axis).collect::<Result<_, _>>().map(Chunks)
 }
 
+fn shards(text: &str) -> Result<Shards, String> {
+    match text.trim() {
+        "auto" => Ok(Shards::Auto),
+        "none" => Ok(Shards::None),
+        text => chunks(text).map(|shape| Shards::Shape(shape.0)),
+    }
+}
+
 fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
@@ -264,6 +298,18 @@ mod tests {
         for text in ["", "0", "1,,2", "-2", "x", "99999999999999999999"] {
             assert!(chunks(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn shard_shapes() {
+        for (text, wanted) in [
+            ("auto", Shards::Auto),
+            (" none", Shards::None),
+            ("(64, -1)", Shards::Shape(vec![Some(64), None])),
+        ] {
+            assert_eq!(shards(text), Ok(wanted), "{text}");
+        }
+        assert!(shards("keep").is_err() && shards("0,1").is_err());
     }
 
     #[test]

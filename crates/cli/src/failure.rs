@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     Library(Error),
     /// An argument that is understood only with what is stored.
     Usage(String),
+    /// A signal came; how things are now.
+    Stopped(&'static str),
     /// Nothing is stored at the path that the user gave.
     NotFound(String),
     /// Standard output is closed or full.
@@ -45,7 +47,7 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Library(Error::Options(_)) => 2,
             Failure::Library(Error::Mismatch { .. }) => 3,
-            Failure::Library(Error::Interrupted) => 130,
+            Failure::Library(Error::Interrupted) | Failure::Stopped(_) => 130,
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             _ => 1,
         }
@@ -57,6 +59,7 @@ impl Failure {
             Failure::Library(Error::Interrupted) => {
                 return Some("interrupted; the destination is as it was".into());
             }
+            Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
             Failure::Library(error) => chain(error),
             Failure::Usage(why) => why.clone(),
             Failure::NotFound(path) => match std::fs::exists(path) {

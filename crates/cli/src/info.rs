@@ -4,7 +4,7 @@ use crate::args::InfoArgs;
 use crate::failure::{self, Failure};
 use crate::style::Style;
 use crate::text;
-use hyperslab::{GroupInfo, Info, Json, Node};
+use hyperslab::{GroupInfo, Info, Json, Node, ShardInfo, ShardLevelInfo};
 use std::io::{self, Write};
 
 /// The most characters of an attribute's value.
@@ -45,8 +45,11 @@ fn array_rows(info: &Info) -> Vec<Row> {
         ("data type", format!("{} ({})", text::dtype(info.dtype), info.dtype)),
         ("chunks", format!("{}, {} each", text::shape(&info.chunks), text::bytes(info.chunk_bytes))),
         ("grid", format!("{}, {chunks}", text::shape(&info.grid))),
-        ("order", order),
     ]);
+    if let Some(shards) = &info.shards {
+        rows.extend(shard_rows(shards));
+    }
+    rows.push(("order", order));
     if info.codecs.is_empty() {
         rows.push(("codecs", "none".into()));
     }
@@ -54,13 +57,33 @@ fn array_rows(info: &Info) -> Vec<Row> {
         rows.push((if number == 0 { "codecs" } else { "" }, text::codec(codec)));
     }
     let ratio = info.ratio().map_or_else(String::new, |ratio| format!(", ratio {ratio:.2}"));
-    let stored = format!("{} of {chunks}, {}{ratio}", info.chunks_stored, text::bytes(info.bytes_stored));
+    let (stored, total) = match &info.shards {
+        None => (info.chunks_stored, chunks),
+        Some(shards) => (shards.stored, text::count(shards.total, "shard")),
+    };
+    let stored = format!("{stored} of {total}, {}{ratio}", text::bytes(info.bytes_stored));
     rows.extend([
         ("fill value", info.fill_value.brief()),
         ("in memory", text::bytes(info.bytes)),
         ("stored", stored),
     ]);
     rows
+}
+
+/// A row for each level of shards, the object's first.
+fn shard_rows(shards: &ShardInfo) -> Vec<Row> {
+    let row = |(number, level): (usize, &ShardLevelInfo)| {
+        let what = if number == 0 {
+            format!("{}, {} each", text::shape(&level.shape), text::count(shards.chunks, "chunk"))
+        } else {
+            format!("in these, {}", text::shape(&level.shape))
+        };
+        let place = if level.index_at_start { "start" } else { "end" };
+        let codecs = level.codecs.join(" ");
+        let whole = if codecs.is_empty() { codecs } else { format!(", as a whole through {codecs}") };
+        (if number == 0 { "shards" } else { "" }, format!("{what}, index at the {place}{whole}"))
+    };
+    shards.levels.iter().enumerate().map(row).collect()
 }
 
 fn group_rows(info: &GroupInfo) -> Vec<Row> {

@@ -1,9 +1,10 @@
-//! The hyperslab command line: `info`, `tree`, `explain`, `copy`.
+//! The hyperslab command line: `info`, `tree`, `explain`, `copy`, `compact`.
 //!
 //! A library, so that the Python package runs the same commands in its own process: [`run`] takes the arguments and returns
 //! the exit code. It reads no global state but the terminal and `NO_COLOR`, and leaves signal handlers as they were.
 
 mod args;
+mod compact;
 mod copy;
 mod explain;
 mod failure;
@@ -54,6 +55,7 @@ fn execute(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Tree(args) => tree::run(args, out)?,
         Command::Explain(args) => explain::run(args, out)?,
         Command::Copy(args) => copy::run(args, out)?,
+        Command::Compact(args) => compact::run(args, out)?,
     }
     Ok(out.flush()?)
 }

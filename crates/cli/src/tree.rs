@@ -18,7 +18,7 @@ struct Row {
 
 enum Cells {
     Group,
-    /// Shape, element type, chunk shape, codecs, bytes stored.
+    /// Shape, element type, chunk (and shard) shape, codecs, bytes stored.
     Array([String; 5]),
     Failure(String),
 }
@@ -74,10 +74,15 @@ fn cells(opened: Result<Node, Error>) -> Cells {
         let (_, bytes) = array.as_zarr().chunks_stored()?;
         let codecs = array.layout().encoding().chain().codecs();
         let codecs: Vec<&str> = codecs.iter().map(|codec| codec.name()).collect();
+        let chunks = text::shape(array.chunk_shape());
+        let chunks = match array.shard_shape() {
+            None => chunks,
+            Some(shards) => format!("{chunks} in {}", text::shape(shards)),
+        };
         Ok([
             text::shape(array.shape()),
             text::dtype(array.dtype()),
-            text::shape(array.chunk_shape()),
+            chunks,
             if codecs.is_empty() { "-".into() } else { codecs.join(" ") },
             text::bytes(bytes),
         ])

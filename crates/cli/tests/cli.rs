@@ -126,6 +126,82 @@ fn info_of_a_group_with_a_broken_array() {
     );
 }
 
+/// An array in shards within shards, and one in shards, of which nothing is written.
+fn sharded() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let location = directory.path().join("s.zarr").display().to_string();
+    let root = Group::create(&location, Format::ZarrV3).unwrap();
+    let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[20, 30], "<f4".parse().unwrap());
+    spec.chunks = Some([2, 5].as_slice().into());
+    spec.shards = Some([10, 15].as_slice().into());
+    root.create_array("plain", &spec).unwrap();
+    let inner = r#"{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 5], "index_location": "start"}}"#;
+    spec.serializer = Choice::Set(Json::parse(inner.as_bytes()).unwrap());
+    spec.compressors = Choice::Set(vec!["crc32c".into()]);
+    root.create_array("nested", &spec).unwrap();
+    directory
+}
+
+#[test]
+fn shards_are_shown() {
+    let directory = sharded();
+    let text = output(&directory, &["info", "s.zarr/plain"]);
+    for line in [
+        "  chunks       (2, 5), 40 bytes each\n",
+        "  grid         (10, 6), 60 chunks\n",
+        "  shards       (10, 15), 15 chunks each, index at the end\n",
+        "  stored       0 of 4 shards, 0 bytes\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+    let text = output(&directory, &["info", "s.zarr/nested"]);
+    for line in [
+        "  chunks       (1, 5), 20 bytes each\n",
+        "  shards       (10, 15), 30 chunks each, index at the end\n               in these, (2, 5), index at the start, as a whole through crc32c\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&output(&directory, &["info", "--json", "s.zarr/plain"])).unwrap();
+    assert_eq!(
+        json["shards"],
+        serde_json::json!({"shape": [10, 15], "chunks": 15, "grid": [2, 2], "total": 4, "stored": 0,
+            "levels": [{"shape": [10, 15], "index_location": "end", "codecs": []}]})
+    );
+    assert!(output(&directory, &["tree", "s.zarr"]).contains("(2, 5) in (10, 15)"));
+}
+
+#[test]
+fn shards_are_chosen_for_a_copy() {
+    let directory = sharded();
+    let copied = |name: &str, options: &[&str]| {
+        output(&directory, &[&["copy", "-q", "s.zarr/nested", name], options].concat());
+        output(&directory, &["tree", name])
+    };
+    assert!(copied("a.zarr", &[]).contains("(1, 5) in (10, 15)"));
+    assert!(copied("b.zarr", &["--chunks", "4,5", "--shards", "8,-1"]).contains("(4, 5) in (8, 30)"));
+    assert!(copied("c.zarr", &["--shards", "auto"]).contains("(1, 5) in (32, 40)"));
+    assert!(!copied("d.zarr", &["--shards", "none"]).contains(" in "));
+    let line = complaint(&directory, &["copy", "s.zarr/nested", "e.zarr", "--shards", "3,7"], 1);
+    assert!(line.contains("shards of [3, 7] are no multiples of its chunks [1, 5]"), "{line}");
+    assert!(!directory.path().join("e.zarr").exists());
+}
+
+#[test]
+fn compact_tells_of_each_array() {
+    let directory = sharded();
+    assert_eq!(
+        output(&directory, &["compact", "s.zarr"]),
+        "nested  0 bytes → 0 bytes, 0 bytes given back\nplain  0 bytes → 0 bytes, 0 bytes given back\n"
+    );
+    assert_eq!(
+        output(&directory, &["compact", "-n", "s.zarr/plain"]),
+        "s.zarr/plain  0 bytes → 0 bytes, 0 bytes to give back\n"
+    );
+    let ocean = ocean();
+    assert_eq!(output(&ocean, &["compact", "ocean.zarr"]), "nothing to do: there are no shards\n");
+}
+
 #[test]
 fn tree() {
     let directory = ocean();

@@ -43,9 +43,14 @@ impl Array {
         self.layout().dtype()
     }
 
-    /// Elements of a chunk per axis.
+    /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub fn chunk_shape(&self) -> &[u64] {
         self.layout().grid().chunk_shape()
+    }
+
+    /// Elements of a shard per axis; `None` where each chunk is an object of its own.
+    pub fn shard_shape(&self) -> Option<&[u64]> {
+        self.0.shards()
     }
 
     /// Everything that the engine knows about the array.
@@ -234,7 +239,16 @@ impl Array {
         self.write(&selection, &source, WriteOptions::default())
     }
 
-    /// Changes the extent. Chunks that are wholly outside are deleted.
+    /// Gives back the bytes of shards that nothing refers to any more; returns how many. `dry`: only counts them. `interrupt` is asked before each
+    /// shard whether to stop ([`Error::Interrupted`]); those done stay done.
+    pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, Error> {
+        self.0.compact(dry, interrupt).map_err(|error| match error {
+            ZarrError::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
+            error => error.into(),
+        })
+    }
+
+    /// Changes the extent. Chunks (shards) that are wholly outside are deleted.
     pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
         Ok(self.0.resize(shape)?)
     }

@@ -19,14 +19,16 @@ pub struct Info {
     pub shape: Vec<u64>,
     /// The element type in memory.
     pub dtype: DataType,
-    /// Elements of a chunk per axis.
+    /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub chunks: Vec<u64>,
     /// Chunks per axis.
     pub grid: Vec<u64>,
     /// The axes in the order in which a chunk stores them, slowest first: `0, 1, …` is C order.
     pub order: Vec<u64>,
-    /// The codecs as metadata has them, in the order of encoding (v2: filters, compressor).
+    /// The codecs of a chunk as metadata has them, in the order of encoding (v2: filters, compressor).
     pub codecs: Vec<Json>,
+    /// How chunks lie in shards, if they do.
+    pub shards: Option<ShardInfo>,
     /// The fill value as metadata has it.
     pub fill_value: Json,
     /// Names of the axes.
@@ -39,18 +41,96 @@ pub struct Info {
     pub chunk_bytes: u64,
     /// Chunks that the grid has.
     pub chunks_total: u64,
-    /// Chunks that are stored.
+    /// Chunks that are stored; of a stored shard, all chunks are counted.
     pub chunks_stored: u64,
-    /// Bytes of the stored chunks.
+    /// Bytes of the stored chunks or shards.
     pub bytes_stored: u64,
+}
+
+/// Facts about the shards of an array.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ShardInfo {
+    /// Elements of a shard per axis.
+    pub shape: Vec<u64>,
+    /// Chunks (innermost ones) of a shard.
+    pub chunks: u64,
+    /// Shards per axis.
+    pub grid: Vec<u64>,
+    /// Shards that the grid has.
+    pub total: u64,
+    /// Shards that are stored.
+    pub stored: u64,
+    /// Shards within shards, from the object inwards; one level, usually.
+    pub levels: Vec<ShardLevelInfo>,
+}
+
+/// Facts about one level of shards.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ShardLevelInfo {
+    /// Elements of a shard of this level per axis.
+    pub shape: Vec<u64>,
+    /// Whether its index is before what is in it instead of behind.
+    pub index_at_start: bool,
+    /// Names of the codecs that it goes through as a whole.
+    pub codecs: Vec<&'static str>,
+}
+
+impl ShardInfo {
+    fn new(array: &Array, stored: u64) -> Option<Self> {
+        let layout = array.layout();
+        let sharding = layout.sharding()?;
+        let grid = sharding.grid().counts(layout.shape());
+        let shape = sharding.grid().chunk_shape();
+        let chunks = shape.iter().zip(layout.grid().chunk_shape());
+        let chunks = chunks.fold(1, |n: u64, (shard, chunk)| n.saturating_mul(shard / (*chunk).max(1)));
+        let levels = sharding.levels().iter().map(|level| ShardLevelInfo {
+            shape: level.shape().to_vec(),
+            index_at_start: level.at_start(),
+            codecs: level.codecs().iter().map(|codec| codec.name()).collect(),
+        });
+        Some(ShardInfo {
+            shape: shape.to_vec(),
+            chunks,
+            total: element_count(&grid).unwrap_or(u64::MAX),
+            grid: grid.to_vec(),
+            stored,
+            levels: levels.collect(),
+        })
+    }
+
+    fn to_json(&self) -> Json {
+        let level = |level: &ShardLevelInfo| {
+            let location = if level.index_at_start { "start" } else { "end" };
+            let codecs = level.codecs.iter().map(|name| Json::from(*name)).collect();
+            Json::from([
+                ("shape", list(&level.shape)),
+                ("index_location", location.into()),
+                ("codecs", Json::Array(codecs)),
+            ])
+        };
+        Json::from([
+            ("shape", list(&self.shape)),
+            ("chunks", self.chunks.into()),
+            ("grid", list(&self.grid)),
+            ("total", self.total.into()),
+            ("stored", self.stored.into()),
+            ("levels", Json::Array(self.levels.iter().map(level).collect())),
+        ])
+    }
+}
+
+fn list(numbers: &[u64]) -> Json {
+    Json::Array(numbers.iter().map(|n| (*n).into()).collect())
 }
 
 impl Info {
     pub(crate) fn new(array: &Array) -> Result<Self, Error> {
-        let (chunks_stored, bytes_stored) = array.as_zarr().chunks_stored()?;
+        let (objects, bytes_stored) = array.as_zarr().chunks_stored()?;
+        let shards = ShardInfo::new(array, objects);
         let (layout, zarr) = (array.layout(), array.as_zarr());
         let grid = layout.grid().counts(layout.shape());
-        let codecs = zarr.filters().iter().chain(zarr.serializer()).chain(zarr.compressors());
         Ok(Info {
             url: array.store().url(),
             name: array.name(),
@@ -61,27 +141,31 @@ impl Info {
             chunks_total: element_count(&grid).unwrap_or(u64::MAX),
             grid: grid.to_vec(),
             order: layout.encoding().order().iter().map(|axis| u64::from(*axis)).collect(),
-            codecs: codecs.cloned().collect(),
+            codecs: zarr.chunk_codecs(),
             fill_value: zarr.to_json().get("fill_value").cloned().unwrap_or(Json::Null),
             dimension_names: array.dimension_names().map(<[_]>::to_vec),
             attributes: array.attributes().clone(),
             bytes: array_bytes(array),
             chunk_bytes: layout.encoding().decoded_size() as u64,
-            chunks_stored,
+            chunks_stored: objects.saturating_mul(shards.as_ref().map_or(1, |shards| shards.chunks)),
             bytes_stored,
+            shards,
         })
     }
 
-    /// How many times smaller the stored chunks are than their elements; `None` if nothing is stored. Chunks that are not stored do not count.
+    /// How many times smaller the stored chunks are than their elements; `None` if nothing is stored. Chunks that are not stored do not count; but
+    /// those of a shard that is stored do, which makes this an estimate where there are shards.
     pub fn ratio(&self) -> Option<f64> {
-        let elements = self.chunk_bytes as f64 * self.chunks_stored as f64;
-        // Chunks at the edge are stored whole, so this is what was encoded.
+        let elements = match &self.shards {
+            // Chunks at the edge are stored whole, so this is what was encoded.
+            None => self.chunk_bytes as f64 * self.chunks_stored as f64,
+            Some(shards) => self.bytes as f64 * shards.stored as f64 / shards.total.max(1) as f64,
+        };
         (self.bytes_stored > 0).then(|| elements / self.bytes_stored as f64)
     }
 
     /// As JSON: an object with the names of the fields. (The order of axes is `"C"`, `"F"` or a list.)
     pub fn to_json(&self) -> Json {
-        let list = |numbers: &[u64]| Json::Array(numbers.iter().map(|n| (*n).into()).collect());
         let name = |name: &Option<String>| name.as_deref().map_or(Json::Null, Json::from);
         Json::from([
             ("kind", "array".into()),
@@ -94,6 +178,7 @@ impl Info {
             ("grid", list(&self.grid)),
             ("order", self.order_name().map_or_else(|| list(&self.order), Json::from)),
             ("codecs", Json::Array(self.codecs.clone())),
+            ("shards", self.shards.as_ref().map_or(Json::Null, ShardInfo::to_json)),
             ("fill_value", self.fill_value.clone()),
             (
                 "dimension_names",

@@ -52,7 +52,7 @@ pub use element::Element;
 pub use error::Error;
 pub use format::Format;
 pub use group::Group;
-pub use info::{GroupInfo, Info};
+pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
 pub use location::{local_path, store_at};
 pub use node::{Node, open, open_node};
 
@@ -62,7 +62,7 @@ pub use hyperslab_array::{
 };
 pub use hyperslab_codec::{ByteOrder, DataType, Kind};
 pub use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};
-pub use hyperslab_zarr::{ArraySpec, Choice, Json};
+pub use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json};
 
 /// What most programs need: `use hyperslab::prelude::*;`
 pub mod prelude {

@@ -2,6 +2,7 @@
 
 use crate::cache::CacheBase;
 use crate::create;
+use crate::engine::Signals;
 use crate::errors;
 use crate::explain;
 use crate::index::selection;
@@ -146,17 +147,24 @@ impl ArrayBase {
         self.descr(py, &*self.array(py)?).cloned()
     }
 
-    /// Elements of a chunk per axis.
+    /// Elements of a chunk per axis. Where shards lie within shards, of the chunks of the outermost.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.array(py)?.layout().grid().chunk_shape())
+        PyTuple::new(py, self.array(py)?.chunks())
+    }
+
+    /// Elements of a shard per axis; ``None``: the array has no shards, each chunk is an object of its own.
+    #[getter]
+    fn shards<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.array(py)?.shards().map(|shards| PyTuple::new(py, shards)).transpose()
     }
 
     /// Number of chunks per axis, stored or not.
     #[getter]
     fn cdata_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let array = self.array(py)?;
-        PyTuple::new(py, array.layout().grid().counts(array.layout().shape()))
+        let axes = array.layout().shape().iter().zip(array.chunks());
+        PyTuple::new(py, axes.map(|(n, chunk)| n.div_ceil(*chunk)).collect::<Vec<_>>())
     }
 
     /// Number of elements.
@@ -242,7 +250,24 @@ impl ArrayBase {
         })
     }
 
-    /// Number of chunks stored, and their bytes.
+    /// Gives back the bytes of shards that nothing refers to, or only counts them.
+    fn _compact(&self, py: Python<'_>, dry_run: bool) -> PyResult<u64> {
+        if !dry_run {
+            self.writable(py)?;
+        }
+        let array = self.array(py)?;
+        let (result, raised) = py.detach(|| {
+            let signals = Signals::new();
+            let result = array.compact(dry_run, Some(&|| signals.ask()));
+            (result, signals.raised())
+        });
+        match raised {
+            Some(raised) => Err(raised),
+            None => result.map_err(|error| errors::zarr(py, &error)),
+        }
+    }
+
+    /// Number of objects (chunks, or shards) stored, and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
         py.detach(|| array.chunks_stored()).map_err(|error| errors::zarr(py, &error))

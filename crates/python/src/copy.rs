@@ -6,7 +6,7 @@ use crate::errors;
 use crate::group::GroupHandle;
 use crate::store::StoreHandle;
 use hyperslab::copy::{
-    Compressors, CopyOptions, CopyReport, Order, Phase, Progress, copy as to_location, copy_to_store,
+    Compressors, CopyOptions, CopyReport, Order, Phase, Progress, Shards, copy as to_location, copy_to_store,
 };
 use hyperslab::{Error, Format, Node, zarr};
 use pyo3::prelude::*;
@@ -41,6 +41,7 @@ pub(crate) enum Destination<'py> {
 #[pyo3(from_item_all)]
 pub(crate) struct Wanted {
     chunks: Option<Vec<Option<u64>>>,
+    shards: WantedShards,
     compressors: Option<String>,
     fortran_order: Option<bool>,
     zarr_format: u32,
@@ -48,6 +49,24 @@ pub(crate) struct Wanted {
     max_memory: u64,
     verify: bool,
     overwrite: bool,
+}
+
+/// A shape, or "keep", "none", "auto".
+#[derive(FromPyObject)]
+enum WantedShards {
+    Word(String),
+    Shape(Vec<Option<u64>>),
+}
+
+impl From<WantedShards> for Shards {
+    fn from(wanted: WantedShards) -> Self {
+        match wanted {
+            WantedShards::Shape(shape) => Shards::Shape(shape),
+            WantedShards::Word(word) if word == "auto" => Shards::Auto,
+            WantedShards::Word(word) if word == "none" => Shards::None,
+            WantedShards::Word(_) => Shards::Keep,
+        }
+    }
 }
 
 /// Tells a Python function how far a copy is, and stops it when that raises or a signal comes.
@@ -121,6 +140,7 @@ pub(crate) fn copy<'py>(
         };
         let options = CopyOptions {
             chunks: wanted.chunks,
+            shards: wanted.shards.into(),
             compressors,
             order,
             format: Some(format),

@@ -6,7 +6,9 @@ use crate::group::{GroupHandle, NodeHandle};
 use crate::store::StoreHandle;
 use hyperslab::codec::DataType;
 use hyperslab::store::{LocalOptions, LocalStore};
-use hyperslab::zarr::{Array, ArraySpec, Choice, Consolidation, Format, Group, Json, KeyEncoding, open_with};
+use hyperslab::zarr::{
+    Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -103,6 +105,9 @@ pub(crate) struct Spec {
     shape: Vec<u64>,
     dtype: String,
     chunks: Option<Vec<u64>>,
+    shards: Option<Vec<u64>>,
+    choose_shards: bool,
+    index_at_start: bool,
     filters: Option<String>,
     compressors: Option<String>,
     serializer: Option<String>,
@@ -128,6 +133,13 @@ impl Spec {
         };
         let mut spec = ArraySpec::new(format, &self.shape, dtype);
         spec.chunks = self.chunks.map(|chunks| chunks.as_slice().into());
+        spec.shards = self.shards.map(|shards| shards.as_slice().into());
+        if self.choose_shards {
+            spec.choose_shards().map_err(invalid)?;
+        }
+        if self.index_at_start {
+            spec.index_location = IndexLocation::Start;
+        }
         spec.filters = codecs("filters", self.filters)?;
         spec.compressors = codecs("compressors", self.compressors)?;
         if let Some(text) = self.serializer {

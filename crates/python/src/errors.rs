@@ -69,6 +69,7 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
             CodecError::Unknown { .. } => exception(py, "UnknownCodecError", message),
             _ => exception(py, "ChunkError", message),
         },
+        ArrayError::Shard { .. } => exception(py, "ChunkError", message),
         ArrayError::ReadOnly { .. } => exception(py, "ReadOnlyError", message),
         _ => exception(py, "HyperslabError", message),
     }

@@ -28,6 +28,30 @@ pub(crate) fn set_write_empty_chunks(on: bool) {
     settings::set_write_empty_chunks(on);
 }
 
+/// How many inner chunks of shards are decoded at a time.
+#[pyfunction]
+pub(crate) fn set_decodes_in_flight(count: usize) {
+    settings::set_decodes_in_flight(count);
+}
+
+/// Whether only the wanted ranges of shards are read.
+#[pyfunction]
+pub(crate) fn set_partial_reads(on: bool) {
+    settings::set_partial_reads(on);
+}
+
+/// Whether chunks are decoded only as far as they are wanted.
+#[pyfunction]
+pub(crate) fn set_partial_decode(on: bool) {
+    settings::set_partial_decode(on);
+}
+
+/// The most bytes of indexes of shards that are kept.
+#[pyfunction]
+pub(crate) fn set_shard_index_bound(py: Python<'_>, bytes: usize) {
+    py.detach(|| settings::set_shard_index_bound(bytes));
+}
+
 /// Bytes waiting to be used again.
 #[pyfunction]
 pub(crate) fn recycled_bytes() -> usize {

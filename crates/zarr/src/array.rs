@@ -5,7 +5,7 @@ use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::path::{join, normalize_path};
 use crate::{ArraySpec, Format, KeyEncoding, ZarrError};
-use hyperslab_array::{ArrayLayout, Dims};
+use hyperslab_array::{ArrayError, ArrayLayout, Dims};
 use hyperslab_store::{Key, Store};
 use std::fmt;
 use std::sync::Arc;
@@ -342,6 +342,26 @@ impl Array {
             }
         }
         Ok((chunks, bytes))
+    }
+
+    /// Gives back the bytes of shards that nothing refers to any more, shard by shard; returns how many. `dry`: only counts them. `interrupt` is asked
+    /// before each shard whether to stop. Each shard is complete at every instant, also when this is killed.
+    pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, ZarrError> {
+        if self.shards().is_none() {
+            return Ok(0);
+        }
+        let counts = self.layout.object_grid().counts(self.layout.shape());
+        let mut bytes = 0u64;
+        for (_, shard) in self.chunk_keys()? {
+            if interrupt.is_some_and(|interrupt| interrupt()) {
+                let array = self.layout.name().to_owned();
+                return Err(ArrayError::Interrupted { array }.into());
+            }
+            if shard.iter().zip(&counts).all(|(index, count)| index < count) {
+                bytes = bytes.saturating_add(hyperslab_array::compact(&self.layout, &shard, dry)?);
+            }
+        }
+        Ok(bytes)
     }
 
     /// Deletes the array: its metadata first, then its chunks; an array at the root: everything in the store.

@@ -235,19 +235,22 @@ fn fill_chunks(array: &Array, counts: [u64; 2]) {
 #[test]
 fn resizing_deletes_what_is_outside() {
     let encodings = [
-        (Format::V3, KeyEncoding::Default { separator: '/' }),
-        (Format::V3, KeyEncoding::Default { separator: '.' }),
-        (Format::V3, KeyEncoding::V2 { separator: '/' }),
-        (Format::V2, KeyEncoding::V2 { separator: '.' }),
-        (Format::V2, KeyEncoding::V2 { separator: '/' }),
+        (Format::V3, KeyEncoding::Default { separator: '/' }, None),
+        (Format::V3, KeyEncoding::Default { separator: '/' }, Some([2, 3])),
+        (Format::V3, KeyEncoding::Default { separator: '.' }, None),
+        (Format::V3, KeyEncoding::V2 { separator: '/' }, Some([2, 3])),
+        (Format::V2, KeyEncoding::V2 { separator: '.' }, None),
+        (Format::V2, KeyEncoding::V2 { separator: '/' }, None),
     ];
-    for (format, keys) in encodings {
+    for (format, keys, shards) in encodings {
         // By name, and by listing.
         for large in [1, 1 << 40] {
             for new in [[5, 7], [10, 0], [2, 14], [4, 6], [0, 0], [11, 15], [10, 14]] {
                 let store = memory();
-                let mut spec = spec(format, &[10 * large, 14], &[2, 3]);
+                let chunks = if shards.is_some() { [1, 3] } else { [2, 3] };
+                let mut spec = spec(format, &[10 * large, 14], &chunks);
                 spec.key_encoding = Some(keys);
+                spec.shards = shards.map(|shards| shards.as_slice().into());
                 let mut array = Array::create(store.clone(), "g/a", spec, false).unwrap();
                 fill_chunks(&array, [5, 5]);
                 put(&store, "g/a/notes.txt", "");
@@ -255,7 +258,12 @@ fn resizing_deletes_what_is_outside() {
                 assert_eq!(array.chunks_stored().unwrap(), (25, 75));
                 array.resize(&new).unwrap();
                 assert_eq!(array.layout().shape(), new);
-                assert_eq!(Array::open(&store, "g/a", None).unwrap().layout().shape(), new);
+                let opened = Array::open(&store, "g/a", None).unwrap();
+                assert_eq!(opened.layout().shape(), new);
+                assert_eq!(
+                    (opened.chunks(), opened.shards()),
+                    (&chunks[..], shards.as_ref().map(|s| &s[..]))
+                );
                 let counts = [new[0].div_ceil(2).min(5), new[1].div_ceil(3).min(5)];
                 let expected: BTreeSet<(u64, u64)> =
                     (0..counts[0]).flat_map(|i| (0..counts[1]).map(move |j| (i, j))).collect();
@@ -411,4 +419,17 @@ fn lost_chunks_are_visited_once() {
     assert!(lost(&[], &[]).is_empty());
     assert!(lost(&[2, 2], &[2, 3]).is_empty());
     assert!(lost(&[2, 0], &[1, 0]).is_empty());
+}
+
+#[test]
+fn shards_are_what_is_stored_and_compacted() {
+    let mut spec = spec(Format::V3, &[10, 10], &[2, 2]);
+    spec.shards = Some([4, 4].as_slice().into());
+    let array = Array::create(memory(), "a", spec, false).unwrap();
+    fill_chunks(&array, [3, 4]);
+    // 3 × 3 shards are inside.
+    assert_eq!(array.chunks_stored().unwrap(), (9, 27));
+    let stop = || true;
+    let stopped = array.compact(true, Some(&stop)).unwrap_err();
+    assert!(matches!(stopped, ZarrError::Array(hyperslab_array::ArrayError::Interrupted { .. })));
 }

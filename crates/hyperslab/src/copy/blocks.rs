@@ -1,11 +1,12 @@
 //! Cutting an array into blocks that are copied one after another.
 //!
-//! A block is a box of whole destination chunks, so that each of them is encoded and written once. A source chunk that
+//! A block is a box of whole destination chunks, so that each of them is encoded and written once; where they lie in shards, of whole
+//! shards. A shard that is too large for the memory is written part by part, which stores it several times. A source chunk that
 //! several blocks share is read and decoded by each of them. How often that happens in all is a product over the axes:
 //! along one axis, blocks and source chunks are two grids, and the pieces that both cut it into, divided by the number
 //! of source chunks, is how often each is read.
 //!
-//! 1. Start with one destination chunk: the least that can be written.
+//! 1. Start with one destination chunk or shard: the least that can be written. Of a shard that is too large, with a part that divides it.
 //! 2. While source chunks are shared, lengthen the axis where that saves the most reading for the memory it takes.
 //! 3. Then lengthen the slowest axes until there is enough work for all threads at once. (Slowest first, because chunks then stay
 //!    in one piece in the block's memory, and are decoded and encoded without a copy.)
@@ -21,6 +22,8 @@ const ENOUGH: u64 = 32 << 20;
 pub(super) struct Cut<'a> {
     pub(super) shape: &'a [u64],
     pub(super) source_chunk: &'a [u64],
+    /// What one object of the destination holds: a shard, or a chunk.
+    pub(super) target_object: &'a [u64],
     pub(super) target_chunk: &'a [u64],
     /// Bytes of one element.
     pub(super) element: u64,
@@ -40,8 +43,7 @@ impl Cut<'_> {
     /// Chooses the blocks.
     pub(super) fn blocks(&self) -> Blocks {
         let shape: Dims = self.shape.into();
-        let mut block: Dims =
-            self.target_chunk.iter().zip(&shape).map(|(chunk, n)| (*chunk).min(*n)).collect();
+        let mut block: Dims = self.unit().iter().zip(&shape).map(|(unit, n)| (*unit).min(*n)).collect();
         while let Some((axis, len)) = self.best_step(&block) {
             block[axis] = len;
         }
@@ -59,8 +61,30 @@ impl Cut<'_> {
         Blocks { shape, block, element: self.element }
     }
 
+    /// The least that is written at a time: an object, or of one that is too large as many of its chunks as fit, fewer along the slowest axes
+    /// first.
+    fn unit(&self) -> Dims {
+        let mut unit: Dims = self.target_object.into();
+        for axis in 0..unit.len() {
+            if self.bytes(&unit) <= self.budget {
+                break;
+            }
+            let (chunk, count) =
+                (self.target_chunk[axis], self.target_object[axis] / self.target_chunk[axis]);
+            let fits = |count: &u64| {
+                let mut part = unit.clone();
+                part[axis] = chunk * count;
+                *count == 1 || self.bytes(&part) <= self.budget
+            };
+            unit[axis] = chunk * divisors_downwards(count).find(fits).unwrap_or(1);
+        }
+        unit
+    }
+
+    /// Bytes of what is inside the array of a box that begins at its origin.
     fn bytes(&self, block: &[u64]) -> u64 {
-        block.iter().fold(self.element, |bytes, n| bytes.saturating_mul(*n))
+        let inside = block.iter().zip(self.shape).map(|(n, extent)| n.min(extent));
+        inside.fold(self.element, |bytes, n| bytes.saturating_mul(*n))
     }
 
     /// The axis and its new length that save the most reading per memory taken; `None` where nothing is saved, or there is no memory.
@@ -89,6 +113,14 @@ impl Cut<'_> {
         }
         best
     }
+}
+
+/// The divisors of `n` (of a very large one, not those above 2¹⁶ that have no small counterpart), largest first.
+fn divisors_downwards(n: u64) -> impl Iterator<Item = u64> {
+    let small = move |small: &u64| n.is_multiple_of(*small);
+    let most = n.isqrt().min(1 << 16);
+    let large = (1..=most).filter(small).map(move |small| n / small);
+    large.chain((1..=most).rev().filter(small))
 }
 
 /// The pieces that two grids of steps `a` and `b` (not zero) cut `0..extent` into.
@@ -215,7 +247,41 @@ mod tests {
     }
 
     fn cut(shape: &[u64], source: &[u64], target: &[u64], element: u64, budget: u64) -> Vec<u64> {
-        Cut { shape, source_chunk: source, target_chunk: target, element, budget }.blocks().block.to_vec()
+        unsharded(shape, source, target, element, budget).blocks().block.to_vec()
+    }
+
+    fn unsharded<'a>(
+        shape: &'a [u64],
+        source: &'a [u64],
+        target: &'a [u64],
+        element: u64,
+        budget: u64,
+    ) -> Cut<'a> {
+        Cut { shape, source_chunk: source, target_object: target, target_chunk: target, element, budget }
+    }
+
+    #[test]
+    fn shards_are_written_whole_or_in_parts_that_divide_them() {
+        let block = |shard: [u64; 2], budget| {
+            let cut = Cut {
+                shape: &[100, 100],
+                source_chunk: &[10, 10],
+                target_object: &shard,
+                target_chunk: &[5, 10],
+                element: 1,
+                budget,
+            };
+            cut.blocks().block.to_vec()
+        };
+        assert_eq!(block([50, 100], 5000), [50, 100]);
+        // Half of it; its first row of chunks; a chunk.
+        assert_eq!(block([50, 100], 2500), [25, 100]);
+        assert_eq!(block([50, 100], 999), [5, 100]);
+        assert_eq!(block([50, 100], 1), [5, 10]);
+        // What is outside the array takes no memory.
+        assert_eq!(block([1 << 40, 1000], 10_000), [100, 100]);
+        assert_eq!(divisors_downwards(12).collect::<Vec<_>>(), [12, 6, 4, 3, 2, 1]);
+        assert_eq!(divisors_downwards(1).collect::<Vec<_>>(), [1, 1]);
     }
 
     #[test]
@@ -244,8 +310,7 @@ mod tests {
     #[test]
     fn nothing_and_scalars() {
         let count = |shape: &[u64], chunk: &[u64], target: &[u64], element| {
-            let (blocks, all) =
-                blocks(&Cut { shape, source_chunk: chunk, target_chunk: target, element, budget: 100 });
+            let (blocks, all) = blocks(&unsharded(shape, chunk, target, element, 100));
             (blocks.bytes(), all.len(), all.iter().map(Block::elements).sum::<u64>())
         };
         assert_eq!(count(&[0, 5], &[1, 5], &[1, 5], 8), (0, 0, 0));
@@ -256,9 +321,7 @@ mod tests {
     #[test]
     fn only_blocks_with_stored_chunks() {
         let shape = [1 << 60, 100];
-        let blocks =
-            Cut { shape: &shape, source_chunk: &[3, 100], target_chunk: &[2, 100], element: 1, budget: 600 }
-                .blocks();
+        let blocks = unsharded(&shape, &[3, 100], &[2, 100], 1, 600).blocks();
         assert_eq!(blocks.block.as_slice(), [6, 100]);
         let stored = [[0, 0], [1, 0], [1 << 50, 0], [1 << 60, 0], [u64::MAX, 0], [0, 1]];
         let found = blocks.holding(&[3, 100], stored.iter().map(|index| index.as_slice().into()));
@@ -288,7 +351,7 @@ mod tests {
             budget in 1..20_000u64,
         ) {
             let (shape, (source, target)): (Vec<_>, (Vec<_>, Vec<_>)) = axes.into_iter().map(|(n, s, t)| (n, (s, t))).unzip();
-            let plan = Cut { shape: &shape, source_chunk: &source, target_chunk: &target, element: 2, budget };
+            let plan = unsharded(&shape, &source, &target, 2, budget);
             let (blocks, all) = blocks(&plan);
             let least = 2 * shape.iter().zip(&target).map(|(n, t)| n.min(t)).product::<u64>();
             prop_assert!(blocks.bytes() <= budget.max(least));

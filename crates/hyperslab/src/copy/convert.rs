@@ -1,11 +1,11 @@
 //! What the copy of an array is to be: the source's metadata in the words of the destination's format.
 
-use super::{CopyOptions, Order};
+use super::{CopyOptions, Order, Shards};
 use crate::element::swap_bytes;
 use crate::{Array, Error, Format};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose};
-use hyperslab_zarr::{ArraySpec, Choice, Json, KeyEncoding};
+use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +18,10 @@ pub(super) type Notes = BTreeMap<&'static str, Vec<String>>;
 const NO_FILL: &str =
     "fill value null in the source, the default one in the copy (absent chunks read the same)";
 const NO_NAMES: &str = "dimension names left out, because some are missing, which Zarr v2 cannot say";
+
+const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chunk is an object";
+const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
+const LARGER_SHARDS: &str = "larger shards than in the source, so that the chunks divide them";
 
 /// The specification of the copy of `array`. What is worth telling is added to `notes`.
 pub(super) fn convert(
@@ -89,7 +93,11 @@ pub(super) fn convert(
     }
 
     match (&options.compressors, format) {
-        (None, Format::ZarrV3) if same_format => spec.compressors = Choice::Set(zarr.compressors().to_vec()),
+        (None, Format::ZarrV3) if same_format => {
+            let codecs = zarr.chunk_codecs().into_iter();
+            let after = codecs.skip_while(|json| codec_name(json) != Some("bytes")).skip(1);
+            spec.compressors = Choice::Set(after.collect());
+        }
         (None, Format::ZarrV2) if same_format => {
             spec.filters = Choice::Set(zarr.filters().to_vec());
             spec.compressors = Choice::Set(zarr.compressors().to_vec());
@@ -107,7 +115,91 @@ pub(super) fn convert(
             set_codecs(&mut spec, metadata.collect::<Result<_, _>>()?, format);
         }
     }
+    set_shards(&mut spec, array, name, options, notes)?;
     Ok(spec)
+}
+
+/// How the chunks of the copy, which are chosen, lie in shards.
+fn set_shards(
+    spec: &mut ArraySpec,
+    array: &Array,
+    name: &str,
+    options: &CopyOptions<'_>,
+    notes: &mut Notes,
+) -> Result<(), Error> {
+    let v2 = options.format == Some(Format::ZarrV2);
+    let refuse = |why: String| Error::Copy { array: name.to_owned(), why };
+    let chunks = spec.chunks.clone().unwrap_or_default();
+    match &options.shards {
+        Shards::Shape(shards) if shards.len() == array.shape().len() => {
+            let axes = shards.iter().zip(array.shape()).zip(&chunks);
+            let shards: Dims = axes.map(|((size, n), chunk)| size.unwrap_or(whole(*n, *chunk))).collect();
+            if v2 {
+                return Err(refuse(format!("shards of {:?}: Zarr v2 has none", shards.as_slice())));
+            }
+            if shards.iter().zip(&chunks).any(|(shard, chunk)| shard % chunk != 0) {
+                return Err(refuse(format!(
+                    "shards of {:?} are no multiples of its chunks {:?}; choose other shards or chunks",
+                    shards.as_slice(),
+                    chunks.as_slice()
+                )));
+            }
+            spec.shards = Some(shards);
+        }
+        Shards::Auto if v2 => return Err(refuse("shards: Zarr v2 has none".into())),
+        Shards::Auto => spec.choose_shards().map_err(refuse)?,
+        Shards::None => {}
+        Shards::Keep | Shards::Shape(_) => {
+            let Some(sharding) = array.layout().sharding() else { return Ok(()) };
+            if v2 {
+                notes.entry(NO_SHARDS).or_default().push(name.to_owned());
+                return Ok(());
+            }
+            let same_chunks = chunks.as_slice() == array.chunk_shape();
+            if same_chunks
+                && options.compressors.is_none()
+                && options.order.is_none()
+                && let Some((before, codec, after)) = sharding_codec(array)
+            {
+                spec.chunks = Some(sharding.grid().chunk_shape().into());
+                spec.filters = Choice::Set(before);
+                spec.serializer = Choice::Set(codec);
+                spec.compressors = Choice::Set(after);
+                return Ok(());
+            }
+            let old = sharding.grid().chunk_shape();
+            let shards: Dims = old.iter().zip(&chunks).map(|(shard, chunk)| whole(*shard, *chunk)).collect();
+            if shards.as_slice() != old {
+                notes.entry(LARGER_SHARDS).or_default().push(name.to_owned());
+            }
+            if sharding.levels().len() > 1 || sharding.levels().iter().any(|level| !level.codecs().is_empty())
+            {
+                notes.entry(FLAT_SHARDS).or_default().push(name.to_owned());
+            }
+            if sharding.levels().first().is_some_and(|level| level.at_start()) {
+                spec.index_location = IndexLocation::Start;
+            }
+            spec.shards = Some(shards);
+        }
+    }
+    Ok(())
+}
+
+/// The least multiple of `chunk` that is not smaller than `n`, and at least one chunk.
+fn whole(n: u64, chunk: u64) -> u64 {
+    n.div_ceil(chunk).max(1).saturating_mul(chunk)
+}
+
+/// The codec of an array that makes shards, and the codecs before and behind it.
+fn sharding_codec(array: &Array) -> Option<(Vec<Json>, Json, Vec<Json>)> {
+    let codecs = array.as_zarr().to_json().get("codecs")?.as_array()?;
+    let at = codecs.iter().position(|json| codec_name(json) == Some("sharding_indexed"))?;
+    Some((codecs[..at].to_vec(), codecs[at].clone(), codecs[at + 1..].to_vec()))
+}
+
+/// The name of a codec in v3 metadata.
+fn codec_name(json: &Json) -> Option<&str> {
+    json.as_str().or_else(|| json.get("name")?.as_str())
 }
 
 /// The chunk shape of the copy.
@@ -240,6 +332,56 @@ mod tests {
         // Other ranks keep their chunks.
         let options = CopyOptions { chunks: Some(vec![Some(5)]), ..CopyOptions::default() };
         assert_eq!(converted(&array, &options).0.chunk_shape(), [2, 3]);
+    }
+
+    #[test]
+    fn shards_are_kept_as_far_as_possible() {
+        let inner = r#"{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 2], "index_location": "start",
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 2}}]}}"#;
+        let nested = stored(Format::ZarrV3, |spec| {
+            spec.chunks = Some([2, 4].as_slice().into());
+            spec.shards = Some([4, 8].as_slice().into());
+            spec.serializer = Choice::Set(Json::parse(inner.as_bytes()).unwrap());
+        });
+        let codecs = |array: &Array| array.as_zarr().to_json().get("codecs").unwrap().to_text(None);
+        let (copy, notes) = converted(&nested, &to(Format::ZarrV3));
+        assert_eq!((codecs(&copy), notes.len()), (codecs(&nested), 0));
+        assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[1, 2][..], Some(&[4, 8][..])));
+
+        // With other chunks there is one level, of the same shape as far as chunks divide it.
+        let options = CopyOptions { chunks: Some(vec![Some(3), None]), ..to(Format::ZarrV3) };
+        let (copy, notes) = converted(&nested, &options);
+        assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[3, 8][..], Some(&[6, 8][..])));
+        assert_eq!(copy.layout().encoding().chain().codecs()[0].name(), "gzip");
+        assert_eq!(notes.keys().copied().collect::<Vec<_>>(), [LARGER_SHARDS, FLAT_SHARDS]);
+
+        let (copy, notes) = converted(&nested, &to(Format::ZarrV2));
+        assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[1, 2][..], None));
+        assert_eq!(notes[NO_SHARDS], ["a"]);
+        let none = CopyOptions { shards: Shards::None, ..to(Format::ZarrV3) };
+        let (copy, notes) = converted(&nested, &none);
+        assert_eq!((copy.chunk_shape(), copy.shard_shape(), notes.len()), (&[1, 2][..], None, 0));
+    }
+
+    #[test]
+    fn shards_that_are_asked_for() {
+        let array = stored(Format::ZarrV2, |_| {});
+        let shards = |shards| CopyOptions { shards, ..to(Format::ZarrV3) };
+        let shape = |sizes: &[Option<u64>]| shards(Shards::Shape(sizes.to_vec()));
+        let (copy, _) = converted(&array, &shape(&[Some(4), None]));
+        assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[2, 3][..], Some(&[4, 9][..])));
+        let (copy, _) = converted(&array, &shards(Shards::Auto));
+        assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[2, 3][..], Some(&[8, 12][..])));
+        // Other ranks keep what they have.
+        assert_eq!(converted(&array, &shape(&[Some(4)])).0.shard_shape(), None);
+        let refused = |options| convert(&array, "a", &options, &mut Notes::new()).unwrap_err().to_string();
+        assert!(
+            refused(shape(&[Some(5), None]))
+                .contains("shards of [5, 9] are no multiples of its chunks [2, 3]")
+        );
+        for shards in [Shards::Auto, Shards::Shape(vec![Some(4), None])] {
+            assert!(refused(CopyOptions { shards, ..to(Format::ZarrV2) }).contains("Zarr v2 has none"));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! 1. Walk the source; decide what every array's copy is to be. What cannot be is refused before anything is written.
 //! 2. Make a temporary directory beside the destination. Only a complete copy is moved to its place, so that an error or an
 //!    interruption leaves the destination as it was.
-//! 3. Write groups and arrays. Elements go in blocks of whole destination chunks, read and written one block after the other, each by all threads;
+//! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read and written one block after the other, each by all threads;
 //!    memory is that of the largest block, whatever the size of the arrays.
 //! 4. On request, read both back and compare every bit.
 //! 5. Move the copy to its place.
@@ -37,6 +37,20 @@ pub enum Order {
     C,
     /// First axis fastest.
     F,
+}
+
+/// Whether the chunks of a copy lie in shards.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Shards {
+    /// As in the source, as far as the other options leave it possible.
+    #[default]
+    Keep,
+    /// Each chunk is an object of its own.
+    None,
+    /// In shards of a size that is chosen.
+    Auto,
+    /// In shards of this shape, where an array has as many axes (`None` for one axis: all of it); others are kept. Multiples of the chunks.
+    Shape(Vec<Option<u64>>),
 }
 
 /// What is done with the elements.
@@ -76,6 +90,8 @@ pub trait Progress {
 pub struct CopyOptions<'a> {
     /// The chunk shape of arrays with as many axes (`None` for one axis: all of it). Other arrays, and all if there is none here, keep theirs.
     pub chunks: Option<Vec<Option<u64>>>,
+    /// Whether chunks lie in shards.
+    pub shards: Shards,
     /// Compressors and checksums; by default those of the source (with its v2 filters).
     pub compressors: Option<Compressors>,
     /// The order of the axes within a chunk; by default that of the source.
@@ -98,6 +114,7 @@ impl Default for CopyOptions<'_> {
     fn default() -> Self {
         CopyOptions {
             chunks: None,
+            shards: Shards::Keep,
             compressors: None,
             order: None,
             format: None,
@@ -231,25 +248,30 @@ impl Walked {
                 }
             }
         }
-        if let Some(chunks) = &options.chunks
-            && !walked.arrays.iter().any(|(_, array, _)| array.shape().len() == chunks.len())
-        {
-            let ranks: BTreeSet<usize> =
-                walked.arrays.iter().map(|(_, array, _)| array.shape().len()).collect();
-            let ranks = match ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") {
-                none if none.is_empty() => "no arrays".into(),
-                ranks => format!("arrays of {ranks} axes"),
-            };
-            return Err(Error::Options(format!(
-                "chunks: {} sizes are given, but the source has {ranks}",
-                chunks.len()
-            )));
+        if let Some(chunks) = &options.chunks {
+            walked.check_rank("chunks", chunks.len())?;
+        }
+        if let Shards::Shape(shards) = &options.shards {
+            walked.check_rank("shards", shards.len())?;
         }
         walked.report.notes =
             walked.notes.iter().map(|(note, names)| format!("{note}: {}", listed(names))).collect();
         walked.report.groups = walked.groups.len() as u64;
         walked.report.arrays = walked.arrays.len() as u64;
         Ok(walked)
+    }
+
+    /// Refuses a shape that fits none of the arrays.
+    fn check_rank(&self, what: &str, rank: usize) -> Result<(), Error> {
+        if self.arrays.iter().any(|(_, array, _)| array.shape().len() == rank) {
+            return Ok(());
+        }
+        let ranks: BTreeSet<usize> = self.arrays.iter().map(|(_, array, _)| array.shape().len()).collect();
+        let ranks = match ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "no arrays".into(),
+            ranks => format!("arrays of {ranks} axes"),
+        };
+        Err(Error::Options(format!("{what}: {rank} sizes are given, but the source has {ranks}")))
     }
 
     fn add_array(&mut self, path: String, array: Array, options: &CopyOptions<'_>) -> Result<(), Error> {

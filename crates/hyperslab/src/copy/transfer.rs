@@ -53,6 +53,7 @@ impl<'a> Transfer<'a> {
                 Cut {
                     shape: job.source.shape(),
                     source_chunk: job.source.chunk_shape(),
+                    target_object: objects(&job.target),
                     target_chunk: job.target.chunk_shape(),
                     element: job.source.dtype().size() as u64,
                     budget,
@@ -89,9 +90,9 @@ impl<'a> Transfer<'a> {
             }
             let blocks = if phase == Phase::Copy { copied } else { compared };
             let step = Step { job, threads: *threads, cancelled: &|| self.cancelled() };
-            let mut wanted = blocks.holding(job.source.chunk_shape(), stored_chunks(&job.source)?);
+            let mut wanted = blocks.holding(objects(&job.source), stored_objects(&job.source)?);
             if phase == Phase::Verify {
-                wanted.append(&mut blocks.holding(job.target.chunk_shape(), stored_chunks(&job.target)?));
+                wanted.append(&mut blocks.holding(objects(&job.target), stored_objects(&job.target)?));
             }
             // Elsewhere both have the fill value.
             let mut rest = array_bytes(&job.source);
@@ -137,8 +138,13 @@ fn memory(bytes: u64, array: &str) -> Result<Memory, Error> {
     })?)
 }
 
-/// The indices of the chunks that are stored. Lists the store.
-fn stored_chunks(array: &Array) -> Result<impl Iterator<Item = Dims>, Error> {
+/// Elements per axis of what one object holds: a shard, or a chunk where there are none.
+fn objects(array: &Array) -> &[u64] {
+    array.layout().object_grid().chunk_shape()
+}
+
+/// The indices of the objects that are stored. Lists the store.
+fn stored_objects(array: &Array) -> Result<impl Iterator<Item = Dims>, Error> {
     let (rank, encoding, path) = (array.shape().len(), array.as_zarr().key_encoding(), array.path());
     let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
     let start = if path.is_empty() { 0 } else { path.len() + 1 };

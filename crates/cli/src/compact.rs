@@ -1,0 +1,51 @@
+//! `hyperslab compact`.
+
+use crate::args::CompactArgs;
+use crate::failure::{self, Failure};
+use crate::signals::Watch;
+use crate::text;
+use hyperslab::zarr::NodeKind;
+use hyperslab::{Array, Error, Node};
+use std::io::Write;
+
+pub(crate) fn run(args: &CompactArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let arrays = match failure::open(&args.path)? {
+        Node::Array(array) => vec![(args.path.clone(), array)],
+        Node::Group(group) => {
+            let mut arrays = Vec::new();
+            for (path, kind) in group.walk(None)? {
+                if kind == NodeKind::Array
+                    && let Node::Array(array) = group.child(&path)?
+                {
+                    arrays.push((path, array));
+                }
+            }
+            arrays
+        }
+    };
+    let sharded: Vec<_> = arrays.into_iter().filter(|(_, array)| array.shard_shape().is_some()).collect();
+    if sharded.is_empty() {
+        writeln!(out, "nothing to do: there are no shards")?;
+    }
+    let watch = Watch::start();
+    for (name, array) in &sharded {
+        let line = compact(array, args.dry_run, &watch)?;
+        writeln!(out, "{}  {line}", text::plain(name))?;
+        // Arrays may take long: each is told of when it is done.
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// `12.0 MiB → 8.0 MiB, 4.0 MiB given back`
+fn compact(array: &Array, dry: bool, watch: &Watch) -> Result<String, Failure> {
+    let stored = || array.as_zarr().chunks_stored().map_err(Error::from);
+    let (_, before) = stored()?;
+    let reclaimed = array.compact(dry, Some(&|| watch.interrupted())).map_err(|error| match error {
+        Error::Interrupted => Failure::Stopped("every shard is as it was, or compacted"),
+        error => error.into(),
+    })?;
+    let after = if dry { before.saturating_sub(reclaimed) } else { stored()?.1 };
+    let done = if dry { "to give back" } else { "given back" };
+    Ok(format!("{} → {}, {} {done}", text::bytes(before), text::bytes(after), text::bytes(reclaimed)))
+}
