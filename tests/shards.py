@@ -473,10 +473,10 @@ def shard_files(path: Path) -> Iterator[Path]:
 def present_in_grid(case: ShardCase, values: np.ndarray[Any, Any]) -> int:
     """How many innermost chunks hold anything but the fill value, bit for bit."""
     width = f"V{case.dtype.itemsize}"
-    differs = np.ascontiguousarray(values).view(width) != case.empty.view(width)
+    found, empty = (np.frombuffer(part.tobytes(), width).reshape(case.shape) for part in (values, case.empty))
+    differs = np.asarray(found != empty)
     inner = case.inner_chunks
-    where = np.argwhere(differs)
-    return len({tuple(int(i) // c for i, c in zip(at, inner, strict=True)) for at in where})
+    return len({tuple(int(i) // c for i, c in zip(at, inner, strict=True)) for at in np.argwhere(differs)})
 
 
 @cache
