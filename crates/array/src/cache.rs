@@ -132,6 +132,17 @@ impl ChunkCache {
         None
     }
 
+    /// As [`ChunkCache::get`], for an object that is open and has this stamp.
+    pub(crate) fn get_under(&self, wanted: &Wanted<'_>, stamp: Stamp) -> Option<Arc<Memory>> {
+        let (kept, memory) = self.lock().take_note(wanted)?;
+        if kept == stamp {
+            return Some(memory);
+        }
+        let removed = self.lock().forget(&wanted.place, kept);
+        drop(removed);
+        None
+    }
+
     /// Whether [`ChunkCache::get`] would find the chunk. Counts nothing.
     pub(crate) fn holds(&self, wanted: &Wanted<'_>) -> bool {
         let found = self.lock().find(wanted).map(|chunk| chunk.stamp);

@@ -66,6 +66,18 @@ pub enum ArrayError {
         /// The cause.
         source: Box<CodecError>,
     },
+    /// A shard's index, or what it says of a chunk, cannot be right.
+    #[error("array '{array}', shard '{key}'{}: {why}", chunk.as_ref().map(|chunk| format!(", inner chunk {chunk:?}")).unwrap_or_default())]
+    Shard {
+        /// The array.
+        array: String,
+        /// The shard's object.
+        key: String,
+        /// The inner chunk's index in the array per axis; `None`: the index as a whole.
+        chunk: Option<Vec<u64>>,
+        /// What is wrong.
+        why: String,
+    },
     /// The chunk cannot be written where it is.
     #[error("array '{array}', chunk {chunk:?}, key '{key}': {why}")]
     ReadOnly {

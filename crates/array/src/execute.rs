@@ -98,29 +98,39 @@ pub(crate) fn run(
     interrupt: Option<Interrupt<'_>>,
     execute: &(dyn Fn(&mut Scratch) -> Result<(), ArrayError> + Sync),
 ) -> Result<(), ArrayError> {
-    let task = |number: usize| {
-        Scratch::with(|scratch| {
-            plan.task(layout, number, &mut scratch.task);
-            execute(scratch)
-        })
-    };
+    let work = work(layout, plan.len(), bytes);
+    run_tasks(layout, plan.len(), work, (limit, waiting), interrupt, &|number, scratch| {
+        plan.task(layout, number, &mut scratch.task);
+        execute(scratch)
+    })
+}
+
+/// Executes tasks `0..count` of `work` in all, as [`run`] does.
+pub(crate) fn run_tasks(
+    layout: &ArrayLayout,
+    count: usize,
+    work: u64,
+    (limit, waiting): (usize, usize),
+    interrupt: Option<Interrupt<'_>>,
+    execute: &(dyn Fn(usize, &mut Scratch) -> Result<(), ArrayError> + Sync),
+) -> Result<(), ArrayError> {
+    let task = |number: usize| Scratch::with(|scratch| execute(number, scratch));
     let pool = &process::current().pool;
     let (_caller, others) = pool.enter();
-    let work = work(layout, plan.len(), bytes);
     // Requests of other threads are help enough for each other: handing over parts of small ones would only make them wait.
     let limit = if work < SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
     let inline = if pool.is_awake() { INLINE_WORK / 4 } else { INLINE_WORK };
-    let threads = worthwhile(work, inline, plan.len(), limit);
+    let threads = worthwhile(work, inline, count, limit);
     let interrupted = || {
         interrupt.is_some_and(|ask| ask()).then(|| ArrayError::Interrupted { array: layout.name().into() })
     };
     // Only where more could come: it takes a system call.
     let waited = (threads > 1 && waiting > limit && others == 0).then(Waited::new);
     let more = || {
-        let most = if waited.as_ref().is_some_and(Waited::long) { waiting.min(plan.len()) } else { 0 };
+        let most = if waited.as_ref().is_some_and(Waited::long) { waiting.min(count) } else { 0 };
         most.saturating_sub(threads)
     };
-    let outcome = pool.run(plan.len(), threads, &more, &task, &interrupted);
+    let outcome = pool.run(count, threads, &more, &task, &interrupted);
     Scratch::trim();
     outcome
 }

@@ -1,13 +1,15 @@
 //! What a request would do: the plan, made visible.
 
 use crate::cache::Wanted;
-use crate::read::read_region;
+use crate::read::{reach, read_region};
+use crate::shard::{self, ShardPlan};
 use crate::strategy::{Rows, choose_read, choose_write};
 use crate::write::write_region;
 use crate::{
     ArrayError, ArrayLayout, ChunkCache, Location, Plan, Selection, Strategy, Strides, Task, c_strides,
     execute, execute::memory_error, settings,
 };
+use hyperslab_codec::Reach;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -125,10 +127,7 @@ fn explain(
         bytes_decoded: 0,
         tasks: Vec::new(),
     };
-    let mut task = Task::default();
-    for number in 0..explain.examined {
-        plan.task(layout, number, &mut task);
-        let told = explain_task(layout, &task, &strides, cache, write)?;
+    let mut tell = |told: ExplainTask| {
         strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
         explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
         explain.bytes_decoded = explain.bytes_decoded.saturating_add(told.bytes_decoded);
@@ -137,6 +136,34 @@ fn explain(
             explain.tasks.push(told);
         } else {
             objects.insert(told.key);
+        }
+    };
+    let (mut task, mut key) = (Task::default(), String::new());
+    if let Some(sharding) = layout.sharding() {
+        let shards = ShardPlan::new(layout, sharding, &plan, selection)
+            .ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+        let mut left = plan.len().min(Explain::MOST_CHUNKS);
+        for shard in 0..shards.len() {
+            for (number, range) in
+                shard::locate(layout, sharding, &plan, &shards, shard, &mut key)?.into_iter().take(left)
+            {
+                plan.task(layout, number, &mut task);
+                let location =
+                    range.map_or(Location::Absent, |(offset, len)| Location::Range { offset, len });
+                tell(explain_task(layout, &task, &strides, cache, write, (&key, location))?);
+                left -= 1;
+            }
+            if left == 0 {
+                break;
+            }
+        }
+    } else {
+        for number in 0..plan.len().min(Explain::MOST_CHUNKS) {
+            plan.task(layout, number, &mut task);
+            key.clear();
+            let fail = |source| execute::store_error(layout, &task, source);
+            let location = layout.locator().locate(&task.chunk, &mut key).map_err(fail)?;
+            tell(explain_task(layout, &task, &strides, cache, write, (&key, location))?);
         }
     }
     explain.objects = objects.len();
@@ -161,20 +188,19 @@ fn explain_task(
     strides: &[isize],
     cache: Option<&ChunkCache>,
     write: bool,
+    (key, location): (&str, Location),
 ) -> Result<ExplainTask, ArrayError> {
     let encoding = layout.encoding();
     let fail = |source| execute::store_error(layout, task, source);
-    let mut key = String::new();
-    let location = layout.locator().locate(&task.chunk, &mut key).map_err(fail)?;
     let size = match location {
         Location::Absent => None,
-        Location::Object => layout.store().size(execute::key(layout, task, &key)?).map_err(fail)?,
+        Location::Object => layout.store().size(execute::key(layout, task, key)?).map_err(fail)?,
         Location::Range { len, .. } => Some(len),
     };
     let start = if let Location::Range { offset, .. } = location { offset } else { 0 };
     let cached = match cache {
         Some(cache) if size.is_some() => {
-            let checked = execute::key(layout, task, &key)?;
+            let checked = execute::key(layout, task, key)?;
             cache.holds(&Wanted::new(layout, checked, location, settings::verify_checksums()))
         }
         _ => false,
@@ -183,7 +209,7 @@ fn explain_task(
         _ if write => choose_write(encoding, task, &write_region(layout, task, strides).0),
         None => Strategy::Fill,
         Some(_) if cached => Strategy::Cached,
-        Some(_) => choose_read(encoding, &read_region(layout, task, strides).0),
+        Some(_) => choose_read(encoding, &read_region(layout, task, strides).0, reach(layout, task)),
     };
     let whole: Vec<(u64, u64)> = size.map(|len| (start, len)).into_iter().collect();
     let ranges = match strategy {
@@ -192,18 +218,23 @@ fn explain_task(
             vec![(start + offset as u64, region.contiguous().unwrap_or(0) as u64)]
         }
         Strategy::ReadRows => read_row_ranges(layout, task, strides, start),
-        Strategy::DecodeInto | Strategy::DecodeScatter | Strategy::Modify => whole,
+        Strategy::DecodeInto | Strategy::DecodePart | Strategy::DecodeScatter | Strategy::Modify => whole,
         _ => Vec::new(),
     };
-    let decodes = matches!(strategy, Strategy::DecodeInto | Strategy::DecodeScatter)
-        || strategy == Strategy::Modify && size.is_some() && !encoding.chain().is_identity();
+    let bytes_decoded = match strategy {
+        Strategy::DecodePart if encoding.chain().reach() == Reach::Blocks => reach(layout, task).len(),
+        Strategy::DecodePart => reach(layout, task).end,
+        Strategy::DecodeInto | Strategy::DecodeScatter => encoding.decoded_size(),
+        Strategy::Modify if size.is_some() && !encoding.chain().is_identity() => encoding.decoded_size(),
+        _ => 0,
+    };
     Ok(ExplainTask {
         chunk: task.chunk.to_vec(),
-        key,
+        key: key.into(),
         strategy,
         elements: task.count.iter().product(),
         bytes_read: ranges.iter().map(|(_, len)| len).sum(),
-        bytes_decoded: if decodes { encoding.decoded_size() as u64 } else { 0 },
+        bytes_decoded: bytes_decoded as u64,
         ranges,
     })
 }

@@ -52,7 +52,7 @@ pub use plan::{Plan, Task};
 pub use read::{ReadOptions, read, read_into};
 pub use recycler::recycled_bytes;
 pub use selection::{AxisSelection, Index, Selection};
-pub use shard::{IndexEncoding, ShardLevel, Sharding};
+pub use shard::{IndexEncoding, ShardLevel, Sharding, compact};
 pub use strategy::Strategy;
 pub use stream::{Row, Stream, StreamOptions};
 pub use view::{Source, Target};

@@ -1,6 +1,6 @@
 //! A selection cut along the chunk grid.
 
-use crate::{ArrayLayout, AxisSelection, Dims, Selection};
+use crate::{ArrayLayout, AxisSelection, ChunkGrid, Dims, Selection};
 use smallvec::SmallVec;
 
 /// The part of one axis of a selection that falls into one chunk.
@@ -43,6 +43,14 @@ impl AxisPlan {
         Some(AxisPlan { lowest, step, len: axis.len, chunk, spans, parts: 1 })
     }
 
+    /// The number of the chunk that holds the `out`-th selected element.
+    fn number(&self, out: u64) -> u64 {
+        if self.step > self.chunk {
+            return out;
+        }
+        (self.lowest + out * self.step) / self.chunk - self.lowest / self.chunk
+    }
+
     /// The n-th chunk with a selected element. Worked out, not looked up: an axis may have any number of chunks.
     fn span(&self, n: u64) -> Span {
         let AxisPlan { lowest, step, len, chunk, .. } = *self;
@@ -57,8 +65,8 @@ impl AxisPlan {
     }
 }
 
-/// Chunks without codecs are cut into parts of about this many bytes: large enough that opening the object again costs little, small enough
-/// for a core's own cache. Unit tests have a small bound, so that they meet it.
+/// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a thread's while, small enough for a core's
+/// own cache. Unit tests have a small bound, so that they meet it.
 const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
 
 /// A chunk is cut into at most so many.
@@ -97,12 +105,17 @@ pub struct Task {
 impl Plan {
     /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks than can be counted.
     pub fn new(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
+        Self::along(layout.grid(), selection)
+    }
+
+    /// Cuts `selection` along any grid.
+    pub(crate) fn along(grid: &ChunkGrid, selection: &Selection) -> Option<Self> {
         if selection.is_empty() {
             return Some(Plan { axes: SmallVec::new(), count: 0 });
         }
         let mut axes = SmallVec::with_capacity(selection.axes().len());
         let mut count = 1usize;
-        for (axis, chunk) in selection.axes().iter().zip(layout.grid().chunk_shape()) {
+        for (axis, chunk) in selection.axes().iter().zip(grid.chunk_shape()) {
             let axis = AxisPlan::new(axis, *chunk)?;
             count = count.checked_mul(usize::try_from(axis.spans).ok()?)?;
             axes.push(axis);
@@ -155,6 +168,11 @@ impl Plan {
 
     /// Puts task `number` (below [`Plan::len`]) together in `task`, whose vectors are reused.
     pub fn task(&self, layout: &ArrayLayout, number: usize, task: &mut Task) {
+        self.task_of(layout.grid(), layout.shape(), number, task);
+    }
+
+    /// [`Plan::task`] for a plan along any grid, of an array of `shape`.
+    pub(crate) fn task_of(&self, grid: &ChunkGrid, shape: &[u64], number: usize, task: &mut Task) {
         let rank = self.axes.len();
         for vector in [&mut task.chunk, &mut task.first, &mut task.step, &mut task.count, &mut task.out] {
             vector.resize(rank, 0);
@@ -170,8 +188,27 @@ impl Plan {
             task.count[k] = span.count;
             task.out[k] = span.out;
             // `count` equal to the elements inside can only mean all of them: steps above 1 select fewer, unless there is but one.
-            task.whole &= span.count == layout.grid().inside(k, task.chunk[k], layout.shape()[k]);
+            task.whole &= span.count == grid.inside(k, task.chunk[k], shape[k]);
         }
+    }
+
+    /// The numbers, along each axis, of the tasks that hold the selected elements from `out` on, `count` of them.
+    pub(crate) fn numbers(&self, out: &[u64], count: &[u64]) -> SmallVec<[std::ops::Range<u64>; 8]> {
+        let range = |(axis, (out, count)): (&AxisPlan, (&u64, &u64))| {
+            axis.number(*out)..axis.number(out + count - 1) + 1
+        };
+        self.axes.iter().zip(out.iter().zip(count)).map(range).collect()
+    }
+
+    /// The index along `axis` of the chunk of the tasks that have number `n` along it.
+    pub(crate) fn chunk(&self, axis: usize, n: u64) -> u64 {
+        self.axes[axis].span(n).chunk
+    }
+
+    /// The number of the task that has these numbers along the axes.
+    pub(crate) fn number(&self, along: &[u64]) -> usize {
+        // Below the number of tasks, which was counted.
+        self.axes.iter().zip(along).fold(0, |number, (axis, n)| number * axis.spans as usize + *n as usize)
     }
 }
 
@@ -210,6 +247,11 @@ mod tests {
                     let plan = AxisPlan::new(&axis, chunk).unwrap();
                     let spans: Vec<Span> = (0..plan.spans).map(|number| plan.span(number)).collect();
                     assert_eq!(spans, walked(&axis, chunk), "{axis:?} in chunks of {chunk}");
+                    for (number, span) in spans.iter().enumerate() {
+                        for out in span.out..span.out + span.count {
+                            assert_eq!(plan.number(out), number as u64);
+                        }
+                    }
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What the engine shares within one process: threads, recycled memory, chunk locks.
+//! What the engine shares within one process: threads, recycled memory, chunk locks, indexes of shards.
 //!
 //! A forked child inherits memory but no threads, and mutexes in whatever state other threads held them. Using the parent's pool or locks
 //! there would hang for ever. So a child must find out that it is one, before it touches any of this. The parent's state is left alone
@@ -11,6 +11,7 @@
 use crate::locks::ChunkLocks;
 use crate::pool::Pool;
 use crate::recycler::Recycler;
+use crate::shard::IndexCache;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The engine's state of one process.
@@ -20,6 +21,7 @@ pub(crate) struct Process {
     pub(crate) pool: Pool,
     pub(crate) recycler: Recycler,
     pub(crate) locks: ChunkLocks,
+    pub(crate) indexes: IndexCache,
 }
 
 /// Where the state's address is, null before the first use. Is itself in the page that is wiped, if there is such a page.
@@ -57,6 +59,7 @@ fn make(place: &'static Place, old: *mut Process) -> &'static Process {
         pool: Pool::default(),
         recycler: Recycler::default(),
         locks: ChunkLocks::default(),
+        indexes: IndexCache::default(),
     }));
     match place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: `new` was leaked above.
@@ -130,6 +133,7 @@ mod tests {
             pool: Pool::default(),
             recycler: Recycler::default(),
             locks: ChunkLocks::default(),
+            indexes: IndexCache::default(),
         };
         let parents: *mut Process = Box::leak(Box::new(parents));
         let place: &'static Place = Box::leak(Box::new(AtomicPtr::new(parents)));

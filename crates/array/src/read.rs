@@ -9,9 +9,10 @@ use crate::view::Bound;
 use crate::{
     ArrayError, ArrayLayout, ChunkCache, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task,
 };
-use crate::{element_count, settings, swap};
+use crate::{element_count, settings, shard, swap};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Options of one read.
@@ -48,17 +49,16 @@ pub fn read(
     let none = || memory_error(layout, "the result", bytes.unwrap_or(u64::MAX));
     let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
     let plan = Plan::new(layout, selection).ok_or_else(none)?;
-    let sparse = len as u64 >= SPARSE_FROM && mostly_absent(layout, &plan);
+    let (sparse, present) = if len as u64 >= SPARSE_FROM { sparse(layout, selection) } else { (false, None) };
     let zeroed = sparse && layout.fill().is_zero();
-    let present = if sparse { present(layout, &plan) } else { None };
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
     let mut target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
     if options.fortran {
         target.reverse_axes();
     }
     let bound = Bound::target(layout, &target, selection)?;
-    let plan = plan.cut(layout, selection, execute::limit(options.threads));
-    execute_all(layout, &plan, &bound, zeroed, present.as_ref(), len as u64, options)?;
+    let absent = Absent { filled: zeroed, present: present.as_ref() };
+    execute_all(layout, plan, selection, &bound, absent, len as u64, options)?;
     Ok(memory)
 }
 
@@ -72,22 +72,31 @@ pub fn read_into(
 ) -> Result<(), ArrayError> {
     let bound = Bound::target(layout, target, selection)?;
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
-    let plan = plan.cut(layout, selection, execute::limit(options.threads));
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    execute_all(layout, &plan, &bound, false, None, bytes, options)
+    execute_all(layout, plan, selection, &bound, Absent::default(), bytes, options)
 }
 
-/// Whether most of a sample of the chunks do not exist, so that memory which the system zeroes on demand is cheaper than pages that are already
-/// there but dirty. A guess that decides about speed only.
-fn mostly_absent(layout: &ArrayLayout, plan: &Plan) -> bool {
+/// What is known of objects that do not exist.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Absent<'a> {
+    /// The target already holds the fill value: absent chunks need nothing.
+    pub(crate) filled: bool,
+    /// The objects that exist; others are not asked for.
+    pub(crate) present: Option<&'a HashSet<String>>,
+}
+
+/// Whether most of a sample of the objects do not exist, so that memory which the system zeroes on demand is cheaper than pages that are already
+/// there but dirty; then, too, the keys of all objects that exist, if that can be told for less than asking for each. A guess that decides about speed only.
+fn sparse(layout: &ArrayLayout, selection: &Selection) -> (bool, Option<HashSet<String>>) {
     const SAMPLE: usize = 8;
-    if plan.len() < SAMPLE {
-        return false;
-    }
-    Scratch::with(|scratch| {
+    let grid = layout.object_grid();
+    let Some(plan) = Plan::along(grid, selection).filter(|plan| plan.len() >= SAMPLE) else {
+        return (false, None);
+    };
+    let absent = Scratch::with(|scratch| {
         let absent = (0..SAMPLE).filter(|n| {
-            plan.task(layout, (plan.len() - 1) / (SAMPLE - 1) * n, &mut scratch.task);
+            plan.task_of(grid, layout.shape(), (plan.len() - 1) / (SAMPLE - 1) * n, &mut scratch.task);
             scratch.key.clear();
             match layout.locator().locate(&scratch.task.chunk, &mut scratch.key) {
                 Ok(Location::Absent) => true,
@@ -96,21 +105,23 @@ fn mostly_absent(layout: &ArrayLayout, plan: &Plan) -> bool {
                 _ => false,
             }
         });
-        absent.count() > SAMPLE / 2
-    })
+        absent.count()
+    });
+    let sparse = absent > SAMPLE / 2;
+    (sparse, if sparse { present(layout, plan.len()) } else { None })
 }
 
-/// The keys of all chunks that exist, if that can be told for less than asking for each.
-fn present(layout: &ArrayLayout, plan: &Plan) -> Option<HashSet<String>> {
+/// The keys of all objects that exist, if that can be told for less than asking for each of `most`.
+fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
     let prefix = match layout.locator().folder()? {
         "" => None,
         folder => Some(Key::new(folder).ok()?),
     };
-    Some(layout.store().present(prefix, plan.len())?.into_iter().collect())
+    Some(layout.store().present(prefix, most)?.into_iter().collect())
 }
 
 /// The object of a chunk that is read in parts.
-type Parts<'s> = Option<Box<dyn Opened + 's>>;
+pub(crate) type Parts<'s> = Option<Box<dyn Opened + 's>>;
 
 /// Opens the object of a plan whose tasks are parts of one chunk, once for all: parts of an object that is replaced meanwhile would make a chunk that
 /// never was. `None`: the plan is not cut. `Some(None)`: the chunk does not exist.
@@ -132,14 +143,13 @@ fn open_parts<'l>(layout: &'l ArrayLayout, plan: &Plan) -> Result<Option<Parts<'
     })
 }
 
-/// Reads every chunk of the plan. `filled`: the target already holds the fill value, absent chunks need nothing. `present`: the objects that
-/// exist; others are not asked for.
+/// Reads every chunk of the plan of a selection.
 fn execute_all(
     layout: &ArrayLayout,
-    plan: &Plan,
+    plan: Plan,
+    selection: &Selection,
     target: &Bound<*mut u8>,
-    filled: bool,
-    present: Option<&HashSet<String>>,
+    absent: Absent<'_>,
     bytes: u64,
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
@@ -148,20 +158,26 @@ fn execute_all(
     let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
     let limit = execute::limit(options.threads);
     let waiting = execute::waiting_limit(layout, options.threads);
-    let parts = open_parts(layout, plan)?;
-    execute::run(layout, plan, bytes, limit, waiting, options.interrupt, &|scratch| {
+    if let Some(sharding) = layout.sharding() {
+        let request =
+            shard::Request { layout, sharding, plan: &plan, selection, target, absent, verify, cache, keep };
+        return request.read(bytes, (limit, waiting), options.interrupt);
+    }
+    let plan = plan.cut(layout, selection, limit);
+    let parts = open_parts(layout, &plan)?;
+    execute::run(layout, &plan, bytes, limit, waiting, options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
         let reader = Reader {
             layout,
             dst,
             strides: target.strides(),
-            present,
+            present: absent.present,
             parts: parts.as_ref(),
             verify,
             cache,
             keep,
         };
-        if !reader.read(scratch)? && !filled {
+        if !reader.read(scratch)? && !absent.filled {
             // SAFETY: the target covers the selection, of which the task is a part.
             unsafe { strided::fill(&scratch.task.count, target.strides(), layout.fill().bytes(), dst) };
         }
@@ -174,6 +190,14 @@ pub(crate) fn read_region(layout: &ArrayLayout, task: &Task, target: &[isize]) -
     let (strides, offset) = within_chunk(layout, task);
     let encoding = layout.encoding();
     (Region::new(&task.count, target, &strides, encoding.element_size(), encoding.swap()), offset)
+}
+
+/// The bytes of a decoded chunk between the first that a task wants and the last.
+pub(crate) fn reach(layout: &ArrayLayout, task: &Task) -> Range<usize> {
+    let (strides, start) = within_chunk(layout, task);
+    let last: usize =
+        strides.iter().zip(&task.count).map(|(step, count)| *step as usize * (*count as usize - 1)).sum();
+    start..start + last + layout.encoding().element_size()
 }
 
 /// Bytes between selected elements in a decoded chunk, per axis, and those before the first.
@@ -191,18 +215,19 @@ pub(crate) fn within_chunk(layout: &ArrayLayout, task: &Task) -> (Strides, usize
 }
 
 /// Reads one chunk's share of a request.
-struct Reader<'a> {
-    layout: &'a ArrayLayout,
+pub(crate) struct Reader<'a> {
+    pub(crate) layout: &'a ArrayLayout,
     /// Where the first element goes.
-    dst: *mut u8,
-    strides: &'a [isize],
-    present: Option<&'a HashSet<String>>,
-    parts: Option<&'a Parts<'a>>,
-    verify: bool,
+    pub(crate) dst: *mut u8,
+    pub(crate) strides: &'a [isize],
+    pub(crate) present: Option<&'a HashSet<String>>,
+    /// The object, if it is open.
+    pub(crate) parts: Option<&'a Parts<'a>>,
+    pub(crate) verify: bool,
     /// Where decoded chunks are looked for.
-    cache: Option<&'a ChunkCache>,
+    pub(crate) cache: Option<&'a ChunkCache>,
     /// Where decoded chunks are kept.
-    keep: Option<&'a ChunkCache>,
+    pub(crate) keep: Option<&'a ChunkCache>,
 }
 
 impl Reader<'_> {
@@ -226,24 +251,44 @@ impl Reader<'_> {
             self.scatter(chunk.as_slice(), &region, offset);
             return Ok(true);
         }
-        match choose_read(layout.encoding(), &region) {
+        match choose_read(layout.encoding(), &region, reach(layout, &scratch.task)) {
             Strategy::ReadInto => self.read_into(scratch, location, &region, offset),
             Strategy::ReadRows => self.read_rows(scratch, location, &region, offset),
-            strategy => {
+            _ => {
                 let (found, stamp) = fetch_stamped(layout, scratch, location, self.keep.is_some())?;
                 if !found {
                     return Ok(false);
                 }
-                // Where there is no memory to keep the chunk in, it is read as without a cache.
-                let kept = stamp.zip(stamp.and_then(|_| Memory::dirty(layout.encoding().decoded_size())));
-                match kept {
-                    Some((stamp, memory)) => {
-                        self.decode_keep(scratch, location, stamp, memory, &region, offset)?
-                    }
-                    None if strategy == Strategy::DecodeInto => self.decode_into(scratch)?,
-                    None => self.scatter(decoded(layout, scratch, self.verify)?, &region, offset),
-                }
-                Ok(true)
+                let encoded = std::mem::take(&mut scratch.encoded);
+                let outcome = self.place(scratch, &encoded, location, stamp, &region, offset);
+                scratch.encoded = encoded;
+                outcome.map(|()| true)
+            }
+        }
+    }
+
+    /// Decodes a chunk's stored bytes and puts the task's elements where they belong. `stamp`: under which the decoded chunk may be kept.
+    pub(crate) fn place(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        location: Location,
+        stamp: Option<Stamp>,
+        region: &Region,
+        offset: usize,
+    ) -> Result<(), ArrayError> {
+        let encoding = self.layout.encoding();
+        // Where there is no memory to keep the chunk in, it is read as without a cache.
+        let stamp = stamp.filter(|_| self.keep.is_some());
+        if let Some((stamp, memory)) = stamp.zip(stamp.and_then(|_| Memory::dirty(encoding.decoded_size()))) {
+            return self.decode_keep(scratch, encoded, location, stamp, memory, region, offset);
+        }
+        match choose_read(encoding, region, reach(self.layout, &scratch.task)) {
+            Strategy::DecodeInto => self.decode_into(scratch, encoded),
+            Strategy::DecodePart => self.decode_part(scratch, encoded, region, offset),
+            _ => {
+                self.scatter(decoded(self.layout, scratch, encoded, self.verify)?, region, offset);
+                Ok(())
             }
         }
     }
@@ -259,7 +304,7 @@ impl Reader<'_> {
         std::ptr::slice_from_raw_parts_mut(self.dst, len)
     }
 
-    fn read_into(
+    pub(crate) fn read_into(
         &self,
         scratch: &mut Scratch,
         location: Location,
@@ -289,7 +334,7 @@ impl Reader<'_> {
         ranges_of(self.layout, self.parts, &scratch.task, &scratch.key, location, ranges)
     }
 
-    fn read_rows(
+    pub(crate) fn read_rows(
         &self,
         scratch: &mut Scratch,
         location: Location,
@@ -330,22 +375,46 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    fn decode_into(&self, scratch: &mut Scratch) -> Result<(), ArrayError> {
+    fn decode_into(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
         let encoding = self.layout.encoding();
         // SAFETY: decode-into is chosen only where the region is one run of a whole chunk; see above.
         let out = unsafe { &mut *self.run(encoding.decoded_size()) };
         encoding
             .chain()
-            .decode(&scratch.encoded, out, &mut scratch.codec, self.verify)
+            .decode(encoded, out, &mut scratch.codec, self.verify)
             .map_err(|source| codec_error(self.layout, &scratch.task, &scratch.key, source))?;
         swap::in_place(out, encoding.swap());
         Ok(())
     }
 
+    /// Decodes only as much of the chunk as the task needs, each byte to its place in a buffer of a whole chunk.
+    fn decode_part(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        region: &Region,
+        offset: usize,
+    ) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let wanted = reach(layout, &scratch.task);
+        let Scratch { decoded, codec, task, key, .. } = scratch;
+        let len = layout.encoding().decoded_size();
+        let out = sized(decoded, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
+        layout
+            .encoding()
+            .chain()
+            .decode_part(encoded, wanted, out, codec, self.verify)
+            .map_err(|source| codec_error(layout, task, key, source))?;
+        self.scatter(out, region, offset);
+        Ok(())
+    }
+
     /// Decodes into memory of the chunk's own, for the cache, and copies from there.
+    #[allow(clippy::too_many_arguments)]
     fn decode_keep(
         &self,
         scratch: &mut Scratch,
+        encoded: &[u8],
         location: Location,
         stamp: Stamp,
         mut memory: Memory,
@@ -355,7 +424,7 @@ impl Reader<'_> {
         self.layout
             .encoding()
             .chain()
-            .decode(&scratch.encoded, memory.as_mut_slice(), &mut scratch.codec, self.verify)
+            .decode(encoded, memory.as_mut_slice(), &mut scratch.codec, self.verify)
             .map_err(|source| codec_error(self.layout, &scratch.task, &scratch.key, source))?;
         self.scatter(memory.as_slice(), region, offset);
         if let Some(cache) = self.keep {
@@ -365,7 +434,7 @@ impl Reader<'_> {
     }
 
     /// Copies the task's part of a whole decoded chunk to the output.
-    fn scatter(&self, chunk: &[u8], region: &Region, offset: usize) {
+    pub(crate) fn scatter(&self, chunk: &[u8], region: &Region, offset: usize) {
         debug_assert_eq!(chunk.len(), self.layout.encoding().decoded_size());
         // SAFETY: the target covers the task's elements; `chunk` is a whole decoded chunk, and the region lies within it.
         unsafe { strided::copy(region, self.dst, chunk.as_ptr().wrapping_add(offset)) };
@@ -486,20 +555,21 @@ fn fetch_stamped(
     }
 }
 
-/// Decodes `scratch.encoded`: the whole chunk, in stored order and byte order.
+/// Decodes a chunk's stored bytes: the whole chunk, in stored order and byte order.
 pub(crate) fn decoded<'s>(
     layout: &ArrayLayout,
     scratch: &'s mut Scratch,
+    encoded: &'s [u8],
     verify: bool,
 ) -> Result<&'s [u8], ArrayError> {
+    let Scratch { decoded, codec, task, key, .. } = scratch;
     let chain = layout.encoding().chain();
-    let fail = |source| codec_error(layout, &scratch.task, &scratch.key, source);
-    if let Some(payload) = chain.payload(&scratch.encoded, verify) {
+    let fail = |source| codec_error(layout, task, key, source);
+    if let Some(payload) = chain.payload(encoded, verify) {
         return payload.map_err(fail);
     }
     let len = chain.decoded_size();
-    let out = sized(&mut scratch.decoded, len)
-        .ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
-    chain.decode(&scratch.encoded, out, &mut scratch.codec, verify).map_err(fail)?;
+    let out = sized(decoded, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
+    chain.decode(encoded, out, codec, verify).map_err(fail)?;
     Ok(out)
 }

@@ -6,6 +6,10 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 static RECYCLER: AtomicUsize = AtomicUsize::new(256 << 20);
 static VERIFY: AtomicBool = AtomicBool::new(true);
 static EMPTY: AtomicBool = AtomicBool::new(false);
+static IN_FLIGHT: AtomicUsize = AtomicUsize::new(8);
+static PARTIAL_READ: AtomicBool = AtomicBool::new(true);
+static PARTIAL_DECODE: AtomicBool = AtomicBool::new(true);
+static INDEXES: AtomicUsize = AtomicUsize::new(64 << 20);
 
 /// How many threads work on one request, the caller's included. At least 1.
 pub fn threads() -> usize {
@@ -67,4 +71,45 @@ pub fn write_empty_chunks() -> bool {
 /// Sets [`write_empty_chunks`].
 pub fn set_write_empty_chunks(on: bool) {
     EMPTY.store(on, Relaxed);
+}
+
+/// The most inner chunks of shards that are decoded or encoded at a time, each with buffers of its own: a bound on memory, apart from the number of threads. Default 8, at least 1.
+pub fn decodes_in_flight() -> usize {
+    IN_FLIGHT.load(Relaxed)
+}
+
+/// Sets [`decodes_in_flight`]; 0 counts as 1.
+pub fn set_decodes_in_flight(n: usize) {
+    IN_FLIGHT.store(n.max(1), Relaxed);
+}
+
+/// Whether of a shard only the inner chunks are read that are wanted, instead of all of it. Default yes.
+pub fn partial_reads() -> bool {
+    PARTIAL_READ.load(Relaxed)
+}
+
+/// Sets [`partial_reads`].
+pub fn set_partial_reads(on: bool) {
+    PARTIAL_READ.store(on, Relaxed);
+}
+
+/// Whether of a compressed chunk only the part is decoded that is wanted, where its codec can do so. Checksums of the codec's own (not those that are codecs) are not verified for such a part.
+/// Default yes.
+pub fn partial_decode() -> bool {
+    PARTIAL_DECODE.load(Relaxed)
+}
+
+/// Sets [`partial_decode`].
+pub fn set_partial_decode(on: bool) {
+    PARTIAL_DECODE.store(on, Relaxed);
+}
+
+/// The most bytes of shards' indexes that are kept. Default 64 MiB.
+pub fn shard_index_bound() -> usize {
+    INDEXES.load(Relaxed)
+}
+
+/// Sets [`shard_index_bound`]; 0 keeps none from now on.
+pub fn set_shard_index_bound(bytes: usize) {
+    INDEXES.store(bytes, Relaxed);
 }

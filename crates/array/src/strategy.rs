@@ -5,6 +5,7 @@
 //! | read-into | no codec, one run on both sides | read straight into the output; swap bytes there |
 //! | read-rows | no codec, but strided, or only a part is wanted | read only the wanted ranges: long rows straight into the output, short ones through scratch |
 //! | decode-into | all of the chunk is wanted, and it is one run of the output | decode straight into the output, swap bytes there |
+//! | decode-part | a part is wanted that the codec can decode by itself | decode only that to its place in scratch, then as below |
 //! | decode-scatter | anything else | decode to scratch, then one pass: byte order, order of axes, strides |
 //! | cached | the chunk is kept in a cache, as it is in the store | one pass from there |
 //! | fill | the chunk is absent | nothing where the output is already zero and so is the fill; else fill |
@@ -15,9 +16,11 @@
 //! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
 
 use crate::strided::Region;
-use crate::{ChunkEncoding, Strides, Task};
+use crate::{ChunkEncoding, Strides, Task, settings};
+use hyperslab_codec::Reach;
 use smallvec::SmallVec;
 use std::fmt;
+use std::ops::Range;
 
 /// How a chunk's share of a request is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +31,8 @@ pub enum Strategy {
     ReadRows,
     /// Decode straight into the output.
     DecodeInto,
+    /// Decode only the part that is wanted to scratch, then scatter into the output.
+    DecodePart,
     /// Decode to scratch, then scatter into the output.
     DecodeScatter,
     /// Scatter from a decoded chunk in a [`crate::ChunkCache`].
@@ -52,6 +57,7 @@ impl fmt::Display for Strategy {
             Strategy::ReadInto => "read-into",
             Strategy::ReadRows => "read-rows",
             Strategy::DecodeInto => "decode-into",
+            Strategy::DecodePart => "decode-part",
             Strategy::DecodeScatter => "decode-scatter",
             Strategy::Cached => "cached",
             Strategy::Fill => "fill",
@@ -67,8 +73,8 @@ impl fmt::Display for Strategy {
 /// What one more byte range costs, in bytes that could be read instead.
 const RANGE_COST: u64 = 4096;
 
-/// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the output.
-pub(crate) fn choose_read(encoding: &ChunkEncoding, region: &Region) -> Strategy {
+/// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the output, `wanted` the bytes of the decoded chunk that it touches.
+pub(crate) fn choose_read(encoding: &ChunkEncoding, region: &Region, wanted: Range<usize>) -> Strategy {
     let run = region.contiguous();
     if encoding.chain().is_identity() {
         match run {
@@ -77,9 +83,21 @@ pub(crate) fn choose_read(encoding: &ChunkEncoding, region: &Region) -> Strategy
         }
     } else if run == Some(encoding.decoded_size()) && !encoding.chain().only_frames() {
         Strategy::DecodeInto
+    } else if is_worth_a_part(encoding, wanted) {
+        Strategy::DecodePart
     } else {
         Strategy::DecodeScatter
     }
+}
+
+/// Whether decoding a part of a chunk saves something: decoding step by step is slower than all at once.
+fn is_worth_a_part(encoding: &ChunkEncoding, wanted: Range<usize>) -> bool {
+    let decoded = match encoding.chain().reach() {
+        Reach::Prefix => wanted.end,
+        Reach::Blocks => wanted.len(),
+        Reach::Whole | Reach::Bytes => return false,
+    };
+    decoded < encoding.decoded_size() / 2 && settings::partial_decode()
 }
 
 /// Chooses for writing a chunk. `region` is the copy from the caller's memory to the decoded chunk. (Elide is found by looking at the elements.)

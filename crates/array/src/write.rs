@@ -2,13 +2,13 @@
 
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
 use crate::locks::ChunkLocks;
-use crate::read::{decoded, fetch, within_chunk};
+use crate::read::{fetch, within_chunk};
 use crate::scratch::{Scratch, sized};
 use crate::strategy::choose_write;
 use crate::strided::{self, Region};
 use crate::view::Bound;
 use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Source, Strategy, Task};
-use crate::{element_count, process, settings, swap};
+use crate::{element_count, process, settings, shard, swap};
 use smallvec::SmallVec;
 
 /// Options of one write.
@@ -43,9 +43,22 @@ pub fn write(
     let fill = stored_fill(layout);
     let locks = &process::current().locks;
     let limit = execute::write_limit(layout, options.threads);
+    if let Some(sharding) = layout.sharding() {
+        let plan = &plan;
+        let request = shard::WriteRequest {
+            layout,
+            sharding,
+            plan,
+            selection,
+            source: &bound,
+            fill: &fill,
+            keep_empty,
+        };
+        return request.write(bytes, limit, options.interrupt);
+    }
     execute::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch| {
         let src = bound.at(&scratch.task.out);
-        Writer { layout, locks, src, strides: bound.strides(), fill: &fill, keep_empty }.write(scratch)
+        Writer { layout, src, strides: bound.strides(), fill: &fill, keep_empty }.write(scratch, locks)
     })
 }
 
@@ -63,20 +76,41 @@ pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) 
     (Region::new(&task.count, &strides, source, encoding.element_size(), encoding.swap()), offset)
 }
 
+/// The stored bytes of a chunk before it is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Old<'a> {
+    /// The object of the task's key, if there is one.
+    Stored,
+    /// These; `None`: the chunk did not exist.
+    Bytes(Option<&'a [u8]>),
+}
+
+/// What a chunk is to be stored as, and where those bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Produced {
+    /// Nothing: it holds only fill value.
+    Nothing,
+    /// The caller's memory, as it is.
+    Source,
+    /// [`Scratch::encoded`].
+    Encoded,
+    /// The chunk in [`Scratch::decoded`], as it is.
+    Decoded,
+}
+
 /// Writes one chunk's share of a request.
-struct Writer<'a> {
-    layout: &'a ArrayLayout,
-    locks: &'a ChunkLocks,
+pub(crate) struct Writer<'a> {
+    pub(crate) layout: &'a ArrayLayout,
     /// Where the first element comes from.
-    src: *const u8,
-    strides: &'a [isize],
+    pub(crate) src: *const u8,
+    pub(crate) strides: &'a [isize],
     /// See [`stored_fill`].
-    fill: &'a [u8],
-    keep_empty: bool,
+    pub(crate) fill: &'a [u8],
+    pub(crate) keep_empty: bool,
 }
 
 impl Writer<'_> {
-    fn write(&self, scratch: &mut Scratch) -> Result<(), ArrayError> {
+    fn write(&self, scratch: &mut Scratch, locks: &ChunkLocks) -> Result<(), ArrayError> {
         let layout = self.layout;
         scratch.key.clear();
         let location = layout
@@ -91,31 +125,53 @@ impl Writer<'_> {
                 why: "chunks that are a part of an object cannot be replaced",
             });
         }
-        let (region, offset) = write_region(layout, &scratch.task, self.strides);
         let key = execute::key(layout, &scratch.task, &scratch.key)?;
-        let _guard = self.locks.lock(layout.store().lock_id(key));
+        let _guard = locks.lock(layout.store().lock_id(key));
+        let produced = self.produce(scratch, Old::Stored)?;
+        let key = execute::key(layout, &scratch.task, &scratch.key)?;
+        match self.bytes(scratch, produced) {
+            Some(bytes) => layout.store().write(key, &[bytes]),
+            None => layout.store().delete(key).map(|_| ()),
+        }
+        .map_err(|source| store_error(layout, &scratch.task, source))
+    }
+
+    /// Makes what the chunk of `scratch.task` is to be stored as.
+    pub(crate) fn produce(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<Produced, ArrayError> {
+        let layout = self.layout;
+        let (region, offset) = write_region(layout, &scratch.task, self.strides);
         match choose_write(layout.encoding(), &scratch.task, &region) {
-            Strategy::Modify => self.modify(scratch, &region, offset),
+            Strategy::Modify => self.modify(scratch, &region, offset, old),
             // SAFETY: the source covers the task's elements.
             _ if !self.keep_empty
                 && unsafe {
                     strided::all_equal(&scratch.task.count, self.strides, layout.fill().bytes(), self.src)
                 } =>
             {
-                self.elide(scratch)
+                Ok(Produced::Nothing)
             }
-            Strategy::WriteFrom => {
-                // SAFETY: write-from is chosen only where the source is one run of a whole chunk.
-                let chunk = unsafe { self.run() };
-                self.put(scratch, chunk)
-            }
+            Strategy::WriteFrom => Ok(Produced::Source),
             Strategy::EncodeFrom => {
-                // SAFETY: as above.
+                // SAFETY: encode-from is chosen only where the source is one run of a whole chunk.
                 let chunk = unsafe { self.run() };
                 self.encode(scratch, chunk)?;
-                self.put(scratch, &scratch.encoded)
+                Ok(Produced::Encoded)
             }
             _ => self.gather(scratch, &region, offset),
+        }
+    }
+
+    /// The bytes that were produced; `None`: nothing is to be stored.
+    pub(crate) fn bytes<'s>(&'s self, scratch: &'s Scratch, produced: Produced) -> Option<&'s [u8]> {
+        let size = self.layout.encoding().decoded_size();
+        match produced {
+            Produced::Nothing => None,
+            // SAFETY: write-from is chosen only where the source is one run of a whole chunk.
+            Produced::Source => Some(unsafe { self.run() }),
+            Produced::Encoded => Some(&scratch.encoded),
+            Produced::Decoded => {
+                Some(scratch.decoded.as_ref().map_or(&[], |chunk| &chunk.as_slice()[..size]))
+            }
         }
     }
 
@@ -128,23 +184,6 @@ impl Writer<'_> {
         unsafe { std::slice::from_raw_parts(self.src, self.layout.encoding().decoded_size()) }
     }
 
-    fn put(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), ArrayError> {
-        let key = execute::key(self.layout, &scratch.task, &scratch.key)?;
-        self.layout
-            .store()
-            .write(key, &[bytes])
-            .map_err(|source| store_error(self.layout, &scratch.task, source))
-    }
-
-    fn elide(&self, scratch: &Scratch) -> Result<(), ArrayError> {
-        let key = execute::key(self.layout, &scratch.task, &scratch.key)?;
-        self.layout
-            .store()
-            .delete(key)
-            .map(|_| ())
-            .map_err(|source| store_error(self.layout, &scratch.task, source))
-    }
-
     fn encode(&self, scratch: &mut Scratch, chunk: &[u8]) -> Result<(), ArrayError> {
         let Scratch { encoded, codec, task, key, .. } = scratch;
         self.layout
@@ -154,7 +193,7 @@ impl Writer<'_> {
             .map_err(|source| codec_error(self.layout, task, key, source))
     }
 
-    fn gather(&self, scratch: &mut Scratch, region: &Region, offset: usize) -> Result<(), ArrayError> {
+    fn gather(&self, scratch: &mut Scratch, region: &Region, offset: usize) -> Result<Produced, ArrayError> {
         let encoding = self.layout.encoding();
         let inside: u64 = scratch.task.count.iter().product();
         let padded = inside as u128 * encoding.element_size() as u128 != encoding.decoded_size() as u128;
@@ -167,9 +206,15 @@ impl Writer<'_> {
         self.finish(scratch)
     }
 
-    fn modify(&self, scratch: &mut Scratch, region: &Region, offset: usize) -> Result<(), ArrayError> {
+    fn modify(
+        &self,
+        scratch: &mut Scratch,
+        region: &Region,
+        offset: usize,
+        old: Old<'_>,
+    ) -> Result<Produced, ArrayError> {
         let layout = self.layout;
-        self.load(scratch)?;
+        self.load(scratch, old)?;
         let chunk = self.chunk(scratch)?;
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
         unsafe { strided::copy(region, chunk.as_mut_ptr().wrapping_add(offset), self.src) };
@@ -181,49 +226,49 @@ impl Writer<'_> {
                 (0..grid.rank()).map(|k| grid.inside(k, scratch.task.chunk[k], layout.shape()[k])).collect();
             // SAFETY: `chunk` is a whole decoded chunk, `inside` at most its shape.
             if unsafe { strided::all_equal(&inside, layout.encoding().strides(), self.fill, start) } {
-                return self.elide(scratch);
+                return Ok(Produced::Nothing);
             }
         }
         self.finish(scratch)
     }
 
-    /// Brings the chunk as stored, or fill value, into `scratch.decoded`.
-    fn load(&self, scratch: &mut Scratch) -> Result<(), ArrayError> {
+    /// Brings the chunk as it was, or fill value, into `scratch.decoded`.
+    fn load(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<(), ArrayError> {
         let layout = self.layout;
         let chain = layout.encoding().chain();
-        let found = if chain.is_identity() {
-            let key = execute::key(layout, &scratch.task, &scratch.key)?;
-            let len = chain.decoded_size();
-            let chunk = sized(&mut scratch.decoded, len).ok_or_else(|| self.no_memory())?;
-            layout
-                .store()
-                .read_exact(key, chunk)
-                .map_err(|source| store_error(layout, &scratch.task, source))?
-        } else if fetch(layout, scratch, Location::Object)? {
-            if chain.only_frames() {
-                // The payload lies in the encoded bytes; overlaying needs it in a buffer of its own.
-                let encoded = std::mem::take(&mut scratch.encoded);
-                let payload = chain.payload(&encoded, true).unwrap_or(Ok(&[]));
-                let copied = payload
-                    .map_err(|source| codec_error(layout, &scratch.task, &scratch.key, source))
-                    .and_then(|payload| {
-                        self.chunk(scratch)?.copy_from_slice(payload);
-                        Ok(())
-                    });
-                scratch.encoded = encoded;
-                copied?;
-            } else {
-                // A chunk that fails its checksum must not be written back with a good one: always verified.
-                decoded(layout, scratch, true)?;
+        let found = match old {
+            Old::Bytes(None) => false,
+            Old::Bytes(Some(bytes)) => self.decode(scratch, bytes).map(|()| true)?,
+            Old::Stored if chain.is_identity() => {
+                let key = execute::key(layout, &scratch.task, &scratch.key)?;
+                let len = chain.decoded_size();
+                let chunk = sized(&mut scratch.decoded, len).ok_or_else(|| self.no_memory())?;
+                layout
+                    .store()
+                    .read_exact(key, chunk)
+                    .map_err(|source| store_error(layout, &scratch.task, source))?
             }
-            true
-        } else {
-            false
+            Old::Stored if fetch(layout, scratch, Location::Object)? => {
+                let encoded = std::mem::take(&mut scratch.encoded);
+                let decoded = self.decode(scratch, &encoded);
+                scratch.encoded = encoded;
+                decoded.map(|()| true)?
+            }
+            Old::Stored => false,
         };
         if !found {
             self.blank(self.chunk(scratch)?);
         }
         Ok(())
+    }
+
+    /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be written back with a good one: always verified.
+    fn decode(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let Scratch { decoded, codec, task, key, .. } = scratch;
+        let chunk = sized(decoded, layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())?;
+        let outcome = layout.encoding().chain().decode(encoded, chunk, codec, true);
+        outcome.map_err(|source| codec_error(layout, task, key, source))
     }
 
     /// The chunk buffer, with stale contents unless [`Writer::load`] ran.
@@ -244,16 +289,14 @@ impl Writer<'_> {
         };
     }
 
-    /// Encodes and writes the chunk in `scratch.decoded`.
-    fn finish(&self, scratch: &mut Scratch) -> Result<(), ArrayError> {
+    /// Encodes the chunk in `scratch.decoded`, if there is anything to encode.
+    fn finish(&self, scratch: &mut Scratch) -> Result<Produced, ArrayError> {
+        if self.layout.encoding().chain().is_identity() {
+            return Ok(Produced::Decoded);
+        }
         let Some(chunk) = scratch.decoded.take() else { return Err(self.no_memory()) };
-        let bytes = &chunk.as_slice()[..self.layout.encoding().decoded_size()];
-        let outcome = if self.layout.encoding().chain().is_identity() {
-            self.put(scratch, bytes)
-        } else {
-            self.encode(scratch, bytes).and_then(|()| self.put(scratch, &scratch.encoded))
-        };
+        let outcome = self.encode(scratch, &chunk.as_slice()[..self.layout.encoding().decoded_size()]);
         scratch.decoded = Some(chunk);
-        outcome
+        outcome.map(|()| Produced::Encoded)
     }
 }

@@ -5,7 +5,8 @@
 //! goes through a buffer of that size, while what the first codec of the list decodes goes straight into the caller's memory.
 
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Scratch};
+use crate::{Codec, CodecError, Reach, Scratch, bounded};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The bytes-to-bytes codecs of an array in the order of encoding, and the size of a decoded chunk.
@@ -64,12 +65,37 @@ impl CodecChain {
         scratch: &mut Scratch,
         verify: bool,
     ) -> Result<(), CodecError> {
+        self.decode_part(src, 0..dst.len(), dst, scratch, verify)
+    }
+
+    /// How little of a stored chunk [`CodecChain::decode_part`] has to decode to get at a part of it.
+    pub fn reach(&self) -> Reach {
+        match self.codecs.first() {
+            Some(codec) if !self.only_frames => codec.reach(),
+            _ => Reach::Bytes,
+        }
+    }
+
+    /// Decodes at least the bytes `wanted` of a chunk into their places in `dst`, which has exactly [`CodecChain::decoded_size`] bytes; what
+    /// the rest of it holds afterwards is unspecified. Checksums that are codecs of their own are verified, over all of `src`, unless
+    /// `verify` is `false`; what else is not checked, [`Codec::decode_part`] says.
+    pub fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+        verify: bool,
+    ) -> Result<(), CodecError> {
         if dst.len() != self.decoded_size() {
-            return Err(wrong_size("destination", self.decoded_size(), dst.len()));
+            return Err(CodecError::size("destination", self.decoded_size(), dst.len()));
+        }
+        if wanted.end > dst.len() {
+            return Err(CodecError::size(self.first_name(), dst.len(), wanted.end));
         }
         // Out of the scratch while in use, so that the codecs can have the rest of it.
         let mut stages = std::mem::take(&mut scratch.stages);
-        let result = self.decode_through(&mut stages, src, dst, scratch, verify);
+        let result = self.decode_through(&mut stages, src, wanted, dst, scratch, verify);
         scratch.stages = stages;
         result
     }
@@ -78,6 +104,7 @@ impl CodecChain {
         &self,
         [from, to]: &mut [Vec<u8>; 2],
         src: &[u8],
+        wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
         verify: bool,
@@ -100,18 +127,14 @@ impl CodecChain {
             match left {
                 [] => {
                     if input.len() != dst.len() {
-                        return Err(wrong_size(self.first_name(), dst.len(), input.len()));
+                        return Err(CodecError::size(self.first_name(), dst.len(), input.len()));
                     }
-                    dst.copy_from_slice(input);
-                    return Ok(());
-                }
-                [codec] => {
-                    let written = codec.decode(input, dst, scratch)?;
-                    if written != dst.len() {
-                        return Err(wrong_size(codec.name(), dst.len(), written));
+                    if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), input.get(wanted)) {
+                        to.copy_from_slice(from);
                     }
                     return Ok(());
                 }
+                [codec] => return codec.decode_part(input, wanted, dst, scratch),
                 [earlier @ .., codec] => {
                     let bound = self.sizes.get(earlier.len()).copied().unwrap_or_default();
                     staged = Some(codec.decode(input, stage(to, bound, codec.name())?, scratch)?);
@@ -136,7 +159,7 @@ impl CodecChain {
             };
         }
         if input.len() != self.decoded_size() {
-            return Some(Err(wrong_size(self.first_name(), self.decoded_size(), input.len())));
+            return Some(Err(CodecError::size(self.first_name(), self.decoded_size(), input.len())));
         }
         Some(Ok(input))
     }
@@ -147,26 +170,7 @@ impl CodecChain {
             let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
             return Err(CodecError::Encode { codec: self.first_name(), why });
         }
-        let Some((last, earlier)) = self.codecs.split_last() else {
-            dst.clear();
-            dst.extend_from_slice(src);
-            return Ok(());
-        };
-        let [mut from, mut to] = std::mem::take(&mut scratch.stages);
-        let mut result = Ok(());
-        for (done, codec) in earlier.iter().enumerate() {
-            let input = if done == 0 { src } else { &from };
-            result = codec.encode(input, &mut to, scratch);
-            if result.is_err() {
-                break;
-            }
-            std::mem::swap(&mut from, &mut to);
-        }
-        if result.is_ok() {
-            result = last.encode(if earlier.is_empty() { src } else { &from }, dst, scratch);
-        }
-        scratch.stages = [from, to];
-        result
+        bounded::encode_any(&self.codecs, src, dst, scratch)
     }
 
     /// What messages about the decoded bytes are attributed to: the codec that makes them.
@@ -176,17 +180,17 @@ impl CodecChain {
 }
 
 /// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that is an error, not an abort.
-fn stage<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
+pub(crate) fn stage<'a>(
+    buf: &'a mut Vec<u8>,
+    len: usize,
+    codec: &'static str,
+) -> Result<&'a mut [u8], CodecError> {
     if let Some(more) = len.checked_sub(buf.len()) {
         let failed =
             |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
         buf.try_reserve_exact(more).map_err(failed)?;
     }
     Ok(sized(buf, len))
-}
-
-fn wrong_size(codec: &'static str, expected: usize, found: usize) -> CodecError {
-    CodecError::Size { codec, expected: expected as u64, found: found as u64 }
 }
 
 /// The error of a stream that holds more than there is room for; how much more is not known.
@@ -204,7 +208,7 @@ pub(crate) fn generous_bound(decoded: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::samples;
+    use crate::testing::{noise, samples};
     use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
 
     fn codec(name: &str) -> Arc<dyn Codec> {
@@ -221,6 +225,11 @@ mod tests {
 
     fn chain(names: &[&str], size: usize) -> CodecChain {
         CodecChain::new(names.iter().map(|name| codec(name)).collect(), size)
+    }
+
+    /// More than the compressors decode at once.
+    fn noise_and_zeros() -> Vec<u8> {
+        [noise(200_000, 1), vec![0; 200_000], noise(1000, 2)].concat()
     }
 
     const CHAINS: &[&[&str]] = &[
@@ -254,6 +263,60 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn parts_are_parts_of_the_whole() {
+        let mut scratch = Scratch::default();
+        let (data, mut stored) = (noise_and_zeros(), Vec::new());
+        for names in CHAINS {
+            let chain = chain(names, data.len());
+            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            for wanted in [0..0, 0..1, 1000..2000, 0..200_000, 399_000..data.len(), 0..data.len()] {
+                let mut out = vec![0xA5; data.len()];
+                chain.decode_part(&stored, wanted.clone(), &mut out, &mut scratch, true).unwrap();
+                assert!(out[wanted.clone()] == data[wanted.clone()], "{names:?} {wanted:?}");
+            }
+            let mut out = vec![0; data.len()];
+            for wanted in [0..data.len() + 1, usize::MAX..usize::MAX] {
+                let error = chain.decode_part(&stored, wanted, &mut out, &mut scratch, true).unwrap_err();
+                assert!(matches!(error, CodecError::Size { .. }), "{error}");
+            }
+            out.pop();
+            assert!(chain.decode_part(&stored, 0..1, &mut out, &mut scratch, true).is_err());
+        }
+    }
+
+    #[test]
+    fn parts_verify_the_sum_of_all_stored_bytes() {
+        let mut scratch = Scratch::default();
+        let (data, mut stored) = (noise_and_zeros(), Vec::new());
+        let mut out = vec![0; data.len()];
+        for names in [&["zstd", "crc32c"][..], &["crc32c"], &["gzip", "crc32c start"]] {
+            let chain = chain(names, data.len());
+            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            let at = stored.len() - 100;
+            stored[at] ^= 1;
+            let error = chain.decode_part(&stored, 5..100, &mut out, &mut scratch, true).unwrap_err();
+            assert!(matches!(error, CodecError::Checksum { .. }), "{names:?}: {error}");
+            chain.decode_part(&stored, 5..100, &mut out, &mut scratch, false).unwrap();
+            assert!(out[5..100] == data[5..100], "{names:?}");
+        }
+    }
+
+    #[test]
+    fn reach() {
+        let reach = |names: &[&str]| chain(names, 100).reach();
+        for names in [&[][..], &["crc32c"], &["crc32c", "crc32c start"]] {
+            assert_eq!(reach(names), Reach::Bytes, "{names:?}");
+        }
+        for names in [&["zstd"][..], &["gzip", "crc32c"], &["zlib", "zstd"], &["lz4"]] {
+            assert_eq!(reach(names), Reach::Prefix, "{names:?}");
+        }
+        assert_eq!(reach(&["crc32c", "zstd"]), Reach::Whole, "the sum is that of all decoded bytes");
+        let blosc = crate::Blosc::from_v3(None, 4).unwrap();
+        let chain = CodecChain::new(vec![Arc::new(blosc), codec("crc32c")], 100);
+        assert_eq!(chain.reach(), Reach::Blocks);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! DEFLATE through libdeflate: what `gzip` and `zlib` share. The two differ in the bytes around the compressed data.
 //!
-//! libdeflate works on whole buffers, so it decodes straight into the caller's memory, and it never writes past the room that it is given.
+//! libdeflate works on whole buffers, so it decodes straight into the caller's memory, and it never writes past the room that it is given. It
+//! cannot stream, but it can be given less room than there is data: that is how the front part of a chunk is decoded.
 
 use crate::CodecError;
 use libdeflate_sys as sys;
@@ -38,8 +39,23 @@ pub(crate) enum Inflated {
     },
     /// Truncated, corrupt, wrong checksum, or not such a stream.
     Bad,
-    /// It holds more than there is room for.
+    /// It holds more than there is room for. The room is filled but for its last [`UNFILLED`] bytes, with what the stream starts with.
     Full,
+}
+
+/// How many bytes at the end of its room libdeflate may leave as they were, or fill with bytes that the stream does not have, when it says
+/// that the room is too small. It writes in order and stops at the first item that does not fit; the longest is a stored
+/// block, 65 535 bytes. Behind the end of a truncated stream it takes up to 64 zero bits for a part of it, less than 17 KiB of
+/// matches, but never for a stored block.
+///
+/// So much is what decoding the front part of a chunk costs at least; in turn it is as fast, byte for byte, as decoding all of it.
+const UNFILLED: usize = 65_535;
+
+/// The front part of `dst` into which to inflate to have its first `wanted` bytes once the result is [`Inflated::Full`]. `None`: that
+/// would be all of it.
+pub(crate) fn front(dst: &mut [u8], wanted: usize) -> Option<&mut [u8]> {
+    let len = wanted.checked_add(UNFILLED).filter(|len| *len < dst.len())?;
+    dst.get_mut(..len)
 }
 
 /// The contexts of one thread, made on first use.

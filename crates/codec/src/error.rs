@@ -65,4 +65,9 @@ impl CodecError {
     pub(crate) fn corrupt(codec: &'static str, why: impl Into<String>) -> Self {
         CodecError::Corrupt { codec, why: why.into() }
     }
+
+    /// Shorthand for [`CodecError::Size`].
+    pub(crate) fn size(codec: &'static str, expected: usize, found: usize) -> Self {
+        CodecError::Size { codec, expected: expected as u64, found: found as u64 }
+    }
 }

@@ -16,11 +16,12 @@
 //! after members are padding, as they are for `gzip` and Python; anything else there is an error. What is written has no file name and no time,
 //! so equal chunks have equal bytes.
 
-use crate::deflate::{Inflated, Wrapper};
+use crate::deflate::{Inflated, Wrapper, front};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Scratch, chain};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_all};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::ops::Range;
 
 /// The `gzip` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,20 +66,24 @@ impl Codec for Gzip {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
         let room = dst.len();
-        let (mut rest, mut free) = (src, dst);
-        loop {
-            let (consumed, written) = match scratch.deflate.inflate(Wrapper::Gzip, rest, free) {
-                Inflated::Done { consumed, written } => (consumed, written),
-                Inflated::Full => return Err(chain::too_large("gzip", room)),
-                Inflated::Bad => return Err(bad_member(src.len() - rest.len(), rest)),
-            };
-            rest = rest.get(consumed..).unwrap_or_default();
-            free = free.get_mut(written..).unwrap_or_default();
-            let padding = rest.iter().take_while(|byte| **byte == 0).count();
-            rest = rest.get(padding..).unwrap_or_default();
-            if rest.is_empty() {
-                return Ok(room - free.len());
-            }
+        decode_members(src, dst, scratch)?.ok_or_else(|| chain::too_large("gzip", room))
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        let room = dst.len();
+        if wanted.end > room {
+            return Err(CodecError::size("gzip", room, wanted.end));
+        }
+        let Some(front) = front(dst, wanted.end) else { return decode_all(self, src, dst, scratch) };
+        match decode_members(src, front, scratch)? {
+            None => Ok(()),
+            Some(written) => Err(CodecError::size("gzip", room, written)),
         }
     }
 
@@ -90,6 +95,10 @@ impl Codec for Gzip {
         chain::generous_bound(decoded)
     }
 
+    fn reach(&self) -> Reach {
+        Reach::Prefix
+    }
+
     fn to_v3(&self) -> Option<Value> {
         // v3 has no level -1, which means 6.
         let level = if self.level < 0 { 6 } else { self.level.min(9) };
@@ -98,6 +107,26 @@ impl Codec for Gzip {
 
     fn to_v2(&self) -> Option<Value> {
         Some(json!({"id": "gzip", "level": self.level}))
+    }
+}
+
+/// Decodes all members into the front of `dst`: how many bytes that were, or `None` if they hold more than there is room for.
+fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<Option<usize>, CodecError> {
+    let room = dst.len();
+    let (mut rest, mut free) = (src, dst);
+    loop {
+        let (consumed, written) = match scratch.deflate.inflate(Wrapper::Gzip, rest, free) {
+            Inflated::Done { consumed, written } => (consumed, written),
+            Inflated::Full => return Ok(None),
+            Inflated::Bad => return Err(bad_member(src.len() - rest.len(), rest)),
+        };
+        rest = rest.get(consumed..).unwrap_or_default();
+        free = free.get_mut(written..).unwrap_or_default();
+        let padding = rest.iter().take_while(|byte| **byte == 0).count();
+        rest = rest.get(padding..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(Some(room - free.len()));
+        }
     }
 }
 
@@ -165,6 +194,27 @@ mod tests {
             testing::check(&Gzip { level });
         }
         testing::refuses_truncation(&GZIP);
+    }
+
+    #[test]
+    fn parts() {
+        testing::stops_early(&GZIP, 0.4);
+        let mut scratch = Scratch::default();
+        // Several members; a part ends in the second one.
+        let (one, two) = (testing::noise(50_000, 1), testing::noise(200_000, 2));
+        let stored = [encode(&GZIP, &one), vec![0; 3], encode(&Gzip { level: 0 }, &two)].concat();
+        let whole = [one, two].concat();
+        let part =
+            |wanted, size, scratch: &mut Scratch| testing::decode_part(&GZIP, &stored, wanted, size, scratch);
+        assert!(part(49_000..100_000, 250_000, &mut scratch).unwrap() == whole[49_000..100_000]);
+        assert!(part(0..250_000, 250_000, &mut scratch).unwrap() == whole);
+        // The stream ends within the room that this part takes.
+        assert!(matches!(
+            part(0..200_000, 300_000, &mut scratch),
+            Err(CodecError::Size { found: 250_000, .. })
+        ));
+        assert!(matches!(part(0..100, 249_999, &mut scratch), Ok(part) if part == whole[..100]), "not seen");
+        assert!(matches!(part(0..200_000, 249_999, &mut scratch), Err(CodecError::Size { .. })));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! A codec knows no store and no array.
 
 mod blosc;
+mod bounded;
 mod bytes;
 mod chain;
 mod crc32c;
@@ -24,6 +25,7 @@ mod zlib;
 mod zstd;
 
 pub use blosc::{Blosc, BloscCompressor, BloscShuffle};
+pub use bounded::{decode_bounded, encode_any};
 pub use bytes::BytesCodec;
 pub use chain::CodecChain;
 pub use crc32c::Crc32c;
@@ -38,13 +40,14 @@ pub use zstd::Zstd;
 
 use serde_json::Value;
 use std::fmt::Debug;
+use std::ops::Range;
 
 /// How little of an encoded chunk has to be decoded to get at a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// All of it.
     Whole,
-    /// Decoding can stop early.
+    /// Decoding can stop early: behind the part, and at most 128 KiB more.
     Prefix,
     /// Independent blocks.
     Blocks,
@@ -65,6 +68,25 @@ pub trait Codec: Debug + Send + Sync {
     /// `dst` is as large as the result may be: a stream that decodes to more is an error ([`CodecError::Size`]), and so is one that
     /// is truncated, corrupt, or followed by bytes that do not belong to it. What `dst` holds after an error is unspecified.
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError>;
+
+    /// Decodes at least the bytes `wanted` of the decoded chunk into their places in `dst`, which is as long as the decoded chunk. What the rest
+    /// of `dst` holds afterwards is unspecified. [`Codec::reach`] says what this saves; the default decodes everything.
+    ///
+    /// What is not decoded is not checked: checksums of the content, which compressors put behind it, and damage behind `wanted`, may
+    /// go unnoticed. Damage before the end of `wanted` that the format shows by itself is an error, and so is a stream that is known to
+    /// decode to another size than that of `dst`. `wanted` beyond `dst` is [`CodecError::Size`].
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        if wanted.end > dst.len() {
+            return Err(CodecError::size(self.name(), dst.len(), wanted.end));
+        }
+        decode_all(self, src, dst, scratch)
+    }
 
     /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError>;
@@ -90,4 +112,17 @@ pub trait Codec: Debug + Send + Sync {
 
     /// The Zarr v2 (numcodecs) metadata object, `{"id": …, …}`; `None` where v2 has no such codec.
     fn to_v2(&self) -> Option<Value>;
+}
+
+/// Decodes a chunk that has exactly the size of `dst`.
+fn decode_all(
+    codec: &(impl Codec + ?Sized),
+    src: &[u8],
+    dst: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
+    match codec.decode(src, dst, scratch)? {
+        written if written == dst.len() => Ok(()),
+        written => Err(CodecError::size(codec.name(), dst.len(), written)),
+    }
 }

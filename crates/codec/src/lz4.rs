@@ -16,10 +16,11 @@
 //! A chunk is the decoded size (four bytes, little-endian), then one block, which must decode to exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Scratch, chain};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_all};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
+use std::ops::Range;
 
 /// The `lz4` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +59,7 @@ impl Codec for Lz4 {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let Some((header, block)) = src.split_first_chunk() else {
-            let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
-            return Err(CodecError::corrupt("lz4", why));
-        };
-        let claimed = u32::from_le_bytes(*header);
+        let (claimed, block) = split(src)?;
         let room = dst.len();
         let Some(target) = dst.get_mut(..claimed as usize) else {
             return Err(CodecError::Size { codec: "lz4", expected: room as u64, found: claimed.into() });
@@ -76,6 +73,33 @@ impl Codec for Lz4 {
             None => Err(CodecError::corrupt(
                 "lz4",
                 format!("the block is truncated, corrupt, or longer than {claimed} bytes"),
+            )),
+        }
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        let room = dst.len();
+        if wanted.end == room {
+            return decode_all(self, src, dst, scratch);
+        }
+        let Some(target) = dst.get_mut(..wanted.end) else {
+            return Err(CodecError::size("lz4", room, wanted.end));
+        };
+        let (claimed, block) = split(src)?;
+        if claimed as usize != room {
+            return Err(CodecError::size("lz4", room, claimed as usize));
+        }
+        match decompress_front(block, target) {
+            Some(found) if found == target.len() => Ok(()),
+            _ => Err(CodecError::corrupt(
+                "lz4",
+                format!("the block is truncated, corrupt, or shorter than {} bytes", target.len()),
             )),
         }
     }
@@ -100,6 +124,10 @@ impl Codec for Lz4 {
         chain::generous_bound(decoded)
     }
 
+    fn reach(&self) -> Reach {
+        Reach::Prefix
+    }
+
     fn to_v3(&self) -> Option<Value> {
         Some(json!({"name": "numcodecs.lz4", "configuration": {"acceleration": self.acceleration}}))
     }
@@ -109,12 +137,42 @@ impl Codec for Lz4 {
     }
 }
 
+/// The decoded size that a chunk claims, and its block.
+fn split(src: &[u8]) -> Result<(u32, &[u8]), CodecError> {
+    let Some((header, block)) = src.split_first_chunk() else {
+        let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
+        return Err(CodecError::corrupt("lz4", why));
+    };
+    Ok((u32::from_le_bytes(*header), block))
+}
+
 /// Decodes one block into the front of `dst`: how many bytes that were, or `None` if the block is not valid or does not fit.
 fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
     // SAFETY: both slices are given with their own lengths; the "safe" decoder reads and writes within them, whatever the block holds.
     let written = unsafe {
         lz4_sys::LZ4_decompress_safe(block.as_ptr().cast(), dst.as_mut_ptr().cast(), block_len, room)
+    };
+    usize::try_from(written).ok()
+}
+
+unsafe extern "C" {
+    // Part of the library that `lz4_sys` links, though not of its bindings.
+    fn LZ4_decompress_safe_partial(
+        src: *const c_char,
+        dst: *mut c_char,
+        src_size: c_int,
+        target_size: c_int,
+        dst_capacity: c_int,
+    ) -> c_int;
+}
+
+/// Decodes a block until `dst` is full: how many bytes that were (fewer if the block has no more), or `None` if it is not valid so far.
+fn decompress_front(block: &[u8], dst: &mut [u8]) -> Option<usize> {
+    let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
+    // SAFETY: as in `decompress`; the declaration is that of lz4.h, and the target size is the capacity, as it asks for.
+    let written = unsafe {
+        LZ4_decompress_safe_partial(block.as_ptr().cast(), dst.as_mut_ptr().cast(), block_len, room, room)
     };
     usize::try_from(written).ok()
 }
@@ -164,6 +222,7 @@ mod tests {
             testing::check(&Lz4 { acceleration });
         }
         testing::refuses_truncation(&LZ4);
+        testing::stops_early(&LZ4, 0.3);
     }
 
     #[test]
@@ -174,6 +233,8 @@ mod tests {
         stream[0] = 100;
         stream[3] = 0xff;
         assert!(matches!(decode(&LZ4, &stream, 100), Err(CodecError::Size { found: 0xff00_0064, .. })));
+        let part = testing::decode_part(&LZ4, &stream, 0..10, 100, &mut Scratch::default());
+        assert!(matches!(part, Err(CodecError::Size { found: 0xff00_0064, .. })));
         let stream = [&101u32.to_le_bytes()[..], &encode(&LZ4, &[1; 100])[4..]].concat();
         let message = decode(&LZ4, &stream, 200).unwrap_err().to_string();
         assert_eq!(message, "lz4: the block holds 100 bytes where its header says 101");

@@ -3,6 +3,7 @@
 use crate::{Codec, CodecError, Scratch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use std::ops::Range;
 
 /// Bytes behind the destination, which no decoder may touch.
 const GUARD: [u8; 64] = [0xA5; 64];
@@ -84,6 +85,79 @@ pub(crate) fn check(codec: &dyn Codec) {
         withstands_damage(codec, &data(kind, 200, 5), &mut scratch);
     }
     withstands_garbage(codec, &mut scratch);
+    check_parts(codec);
+}
+
+/// Decodes a part of a chunk of `size` bytes; gives that part alone.
+pub(crate) fn decode_part(
+    codec: &dyn Codec,
+    stored: &[u8],
+    wanted: Range<usize>,
+    size: usize,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>, CodecError> {
+    let mut memory = vec![0x5A; size];
+    memory.extend_from_slice(&GUARD);
+    let result = codec.decode_part(stored, wanted.clone(), &mut memory[..size], scratch);
+    assert_eq!(memory[size..], GUARD, "wrote past the end");
+    result.map(|()| memory[wanted].to_vec())
+}
+
+/// Parts are the same bytes as those of the whole, however the stream is cut off or damaged before; and never a byte outside.
+pub(crate) fn check_parts(codec: &dyn Codec) {
+    let scratch = std::cell::RefCell::new(Scratch::default());
+    let sizes = prop_oneof![0usize..300, 0usize..20_000, 60_000usize..700_000];
+    let fraction = || 0.0f64..=1.0;
+    let generated = (0u8..4, sizes, any::<u64>(), (fraction(), fraction()), fraction(), any::<u8>());
+    TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() })
+        .run(&generated, |(kind, size, seed, (one, other), at, flip)| {
+            let scratch = &mut *scratch.borrow_mut();
+            let data = data(kind, size, seed);
+            let mut stored = encode(codec, &data);
+            let place = |fraction: f64, of: usize| (of as f64 * fraction) as usize;
+            // The square: parts near the front are those that save something.
+            let (one, other) = (place(one * one, size), place(other * other, size));
+            let wanted = one.min(other)..one.max(other);
+            for wanted in [wanted.clone(), 0..wanted.end, wanted.start..size, 0..size, 0..0] {
+                let part = decode_part(codec, &stored, wanted.clone(), size, scratch).unwrap();
+                assert!(part == data[wanted.clone()], "{wanted:?} of {size}");
+            }
+            assert!(codec.decode_part(&stored, 0..size + 1, &mut vec![0; size], scratch).is_err());
+            for other in [size + 1, size * 2 + 100] {
+                let result = decode_part(codec, &stored, 0..other, other, scratch);
+                assert!(matches!(result, Err(CodecError::Size { .. })), "{size} as {other}");
+            }
+            let cut = place(at, stored.len());
+            for cut in [cut, cut.min(20), stored.len().saturating_sub(cut.min(20) + 1)] {
+                match decode_part(codec, &stored[..cut], wanted.clone(), size, scratch) {
+                    Ok(part) => assert!(part == data[wanted.clone()], "{wanted:?} of {size}, cut to {cut}"),
+                    Err(_) => assert!(cut < stored.len()),
+                }
+            }
+            if let Some(byte) = stored.get_mut(cut) {
+                *byte ^= flip;
+                let _ = decode_part(codec, &stored, wanted.clone(), size, scratch);
+                let _ = decode_part(codec, &stored, wanted, size / 2 + 1, scratch);
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Bytes of which the first quarter is decoded where everything behind the first `kept` stored bytes is garbage.
+pub(crate) fn stops_early(codec: &dyn Codec, kept: f64) {
+    // Compressible, and everywhere alike.
+    let mut data = noise(1 << 20, 1);
+    data.iter_mut().enumerate().for_each(|(i, byte)| *byte &= if i % 64 < 16 { 0 } else { 0x1f });
+    let mut stored = encode(codec, &data);
+    let kept = (stored.len() as f64 * kept) as usize;
+    let tail = stored.len() - 8;
+    stored[kept..tail].fill(0xA7);
+    let (size, mut scratch) = (data.len(), Scratch::default());
+    let part = decode_part(codec, &stored, 100..size / 4, size, &mut scratch).unwrap();
+    assert!(part == data[100..size / 4]);
+    assert!(decode_part(codec, &stored, 100..size, size, &mut scratch).is_err());
+    assert!(decode(codec, &stored, size).is_err());
 }
 
 fn check_one(codec: &dyn Codec, data: &[u8], scratch: &mut Scratch) {

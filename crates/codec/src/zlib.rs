@@ -14,11 +14,12 @@
 //!
 //! A chunk is one stream; bytes after its end are an error.
 
-use crate::deflate::{Inflated, Wrapper};
+use crate::deflate::{Inflated, Wrapper, front};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Scratch, chain};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_all};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::ops::Range;
 
 /// The `zlib` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +75,35 @@ impl Codec for Zlib {
         }
     }
 
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        let room = dst.len();
+        if wanted.end > room {
+            return Err(CodecError::size("zlib", room, wanted.end));
+        }
+        let Some(front) = front(dst, wanted.end) else { return decode_all(self, src, dst, scratch) };
+        match scratch.deflate.inflate(Wrapper::Zlib, src, front) {
+            Inflated::Full => Ok(()),
+            Inflated::Done { written, .. } => Err(CodecError::size("zlib", room, written)),
+            Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
+        }
+    }
+
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
         scratch.deflate.deflate(Wrapper::Zlib, self.level, src, dst)
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
         chain::generous_bound(decoded)
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Prefix
     }
 
     fn to_v3(&self) -> Option<Value> {
@@ -125,6 +149,7 @@ mod tests {
             testing::check(&Zlib { level });
         }
         testing::refuses_truncation(&ZLIB);
+        testing::stops_early(&ZLIB, 0.4);
     }
 
     #[test]

@@ -14,13 +14,16 @@
 //!
 //! Decoding runs over the whole buffer at once, straight into the caller's memory. So the size in a frame's header is never used to allocate,
 //! it may be absent, and no window is allocated whatever the header claims. Several frames, and skippable ones, make one stream.
+//!
+//! The front part of a chunk is decoded block by block (at most 128 KiB each), also straight into the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Scratch, chain};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_all};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::ops::Range;
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
-use zstd_safe::{CCtx, CParameter, DCtx, ResetDirective};
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
 /// The `zstd` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,12 @@ pub struct Zstd {
 
 /// What `level` may be in v3.
 const LEVELS: std::ops::RangeInclusive<i32> = -131_072..=22;
+
+/// The largest window that the library takes from a stream. It costs nothing: the caller's memory is the window.
+const WINDOW_LOG: u32 = if cfg!(target_pointer_width = "32") { 30 } else { 31 };
+
+/// What the library asks for at the start of a frame. Given more, it would copy the front part of a block that it then has.
+const FRAME_START: usize = 5;
 
 /// Either may be absent: zarr-python and numcodecs then take 0 and `false`.
 #[derive(Deserialize)]
@@ -86,12 +95,47 @@ impl Codec for Zstd {
             return Err(CodecError::corrupt("zstd", "no bytes where a frame is expected"));
         }
         let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
-        decompressor.decompress(dst, src).map_err(|code| {
-            if code == error_code(ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall) {
-                return chain::too_large("zstd", dst.len());
+        decompressor.decompress(dst, src).map_err(|code| decode_error(code, dst.len()))
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        let room = dst.len();
+        if wanted.end > room {
+            return Err(CodecError::size("zstd", room, wanted.end));
+        }
+        // Frames of one segment have a window as large as their content, whatever the largest window is.
+        if wanted.end == room || room > 1 << WINDOW_LOG {
+            return decode_all(self, src, dst, scratch);
+        }
+        let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
+        let failed = |code| decode_error(code, room);
+        decompressor.reset(ResetDirective::SessionOnly).map_err(failed)?;
+        decompressor.set_parameter(DParameter::StableOutBuffer(true)).map_err(failed)?;
+        decompressor.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).map_err(failed)?;
+        let mut output = OutBuffer::around(dst);
+        let (mut rest, mut asked) = (src, FRAME_START);
+        while output.pos() < wanted.end {
+            if rest.is_empty() {
+                return Err(CodecError::corrupt("zstd", format!("truncated after {} bytes", src.len())));
             }
-            CodecError::corrupt("zstd", zstd_safe::get_error_name(code).to_lowercase())
-        })
+            // Exactly what the library asks for, that is one block: with all of a frame before it, it would decode all.
+            let mut input = InBuffer::around(rest.get(..asked).unwrap_or(rest));
+            asked = decompressor.decompress_stream(&mut output, &mut input).map_err(failed)?;
+            rest = rest.get(input.pos()..).unwrap_or_default();
+            if asked == 0 {
+                if rest.is_empty() && output.pos() < room {
+                    return Err(CodecError::size("zstd", room, output.pos()));
+                }
+                asked = FRAME_START;
+            }
+        }
+        Ok(())
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -116,6 +160,10 @@ impl Codec for Zstd {
         chain::generous_bound(decoded)
     }
 
+    fn reach(&self) -> Reach {
+        Reach::Prefix
+    }
+
     fn to_v3(&self) -> Option<Value> {
         let configuration = json!({"level": self.nearest_level(), "checksum": self.checksum});
         Some(json!({"name": "zstd", "configuration": configuration}))
@@ -128,6 +176,13 @@ impl Codec for Zstd {
         }
         Some(json!({"id": "zstd", "level": self.level}))
     }
+}
+
+fn decode_error(code: usize, room: usize) -> CodecError {
+    if code == error_code(ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall) {
+        return chain::too_large("zstd", room);
+    }
+    CodecError::corrupt("zstd", zstd_safe::get_error_name(code).to_lowercase())
 }
 
 /// The library returns an error as its number, negated, in an unsigned word.
@@ -191,6 +246,42 @@ mod tests {
         // A window of 2 GiB and more: needed by a streaming decoder only.
         let stream = b"\x28\xb5\x2f\xfd\0\xa8\x19\0\0abc";
         assert_eq!(decode(&ZSTD, stream, 3).unwrap(), b"abc");
+        // And not even by ours, which decodes parts.
+        let mut scratch = Scratch::default();
+        let stream = [stream, &encode(&ZSTD, &[7; 1000])[..]].concat();
+        let part = testing::decode_part(&ZSTD, &stream, 1..2, 1003, &mut scratch).unwrap();
+        assert_eq!(part, b"b");
+        assert!(scratch.zstd.decompressor.unwrap().sizeof() < 400 << 10);
+    }
+
+    #[test]
+    fn parts() {
+        testing::stops_early(&ZSTD, 0.5);
+        let mut scratch = Scratch::default();
+        let mut part =
+            |stored: &[u8], wanted, size| testing::decode_part(&ZSTD, stored, wanted, size, &mut scratch);
+        let (one, two) = (testing::noise(300_000, 1), b"hyperslab ".repeat(40_000));
+        let whole = [&one[..], &two].concat();
+        let mut stored = encode(&SUMMED, &one);
+        stored.extend_from_slice(b"\x5f\x2a\x4d\x18\x03\0\0\0abc");
+        stored.extend(encode(&SUMMED, &two));
+        for wanted in [0..1, 0..300_000, 299_999..300_001, 600_000..700_000, 5..699_999] {
+            assert!(part(&stored, wanted.clone(), 700_000).unwrap() == whole[wanted.clone()], "{wanted:?}");
+        }
+        // A first frame that does not fit; a second one that is behind the part; a stream that ends before the part does.
+        assert!(matches!(part(&stored, 0..9, 299_999), Err(CodecError::Size { .. })));
+        assert!(matches!(part(&stored, 0..299_999, 300_000), Ok(part) if part == whole[..299_999]));
+        assert!(matches!(part(&stored, 0..700_001, 700_002), Err(CodecError::Size { found: 700_000, .. })));
+        // The sum of a frame is verified before what follows is decoded.
+        let at = encode(&SUMMED, &one).len() - 1;
+        stored[at] ^= 1;
+        assert!(part(&stored, 0..299_999, 700_000).is_ok());
+        let message = part(&stored, 0..300_001, 700_000).unwrap_err().to_string();
+        assert!(message.contains("checksum"), "{message}");
+        for nothing in [&b""[..], b"\x28\xb5", &stored[..200_000]] {
+            let error = part(nothing, 0..250_000, 300_000).unwrap_err();
+            assert!(matches!(error, CodecError::Corrupt { .. }), "{error}");
+        }
     }
 
     #[test]

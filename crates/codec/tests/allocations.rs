@@ -87,10 +87,12 @@ fn nothing_is_allocated_after_the_first_chunk() {
         for _ in 0..2 {
             chain.encode(&data, &mut stored, &mut scratch).unwrap();
             chain.decode(&stored, &mut out, &mut scratch, true).unwrap();
+            chain.decode_part(&stored, 99..SIZE / 8, &mut out, &mut scratch, true).unwrap();
         }
         let before = ALLOCATIONS.get();
         for _ in 0..10 {
             chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            chain.decode_part(&stored, 99..SIZE / 8, &mut out, &mut scratch, true).unwrap();
             out.fill(0);
             chain.decode(&stored, &mut out, &mut scratch, true).unwrap();
             if let Some(payload) = chain.payload(&stored, true) {

@@ -20,19 +20,23 @@
 
 pub mod contract;
 mod error;
+mod gathered;
 mod hash;
 mod key;
 mod local;
+mod lock;
 mod memory;
 mod stamp;
 
 pub use error::{Operation, StoreError};
 pub use key::Key;
 pub use local::{LocalOptions, LocalStore};
+pub use lock::ObjectLock;
 pub use memory::MemoryStore;
 pub use stamp::Stamp;
 
 use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
 
 /// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from `offset`).
 #[derive(Debug)]
@@ -48,6 +52,58 @@ pub struct RangeRead<'a> {
 pub trait Opened: Send + Sync + Debug {
     /// Reads ranges, with the errors of [`Store::read_ranges`].
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError>;
+
+    /// Bytes of the object, as it was when it was opened.
+    fn size(&self) -> u64;
+
+    /// Which contents these are, to be compared with stamps that came with bytes: as [`Store::stamp`], of what was opened.
+    /// Found out by opening; asking costs nothing.
+    fn stamp(&self) -> Option<Stamp> {
+        None
+    }
+
+    /// The stamp under which everything that has been read from this object until now may be kept, as with
+    /// [`Store::read_all_stamped`].
+    fn vouched(&self) -> Option<Stamp> {
+        None
+    }
+
+    /// The file behind it, for copies inside the kernel.
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// A new object under construction ([`Store::replace`]), which nobody sees until [`Replacement::commit`]. Dropped without
+/// that, nothing of it is left, and what was there before stays.
+///
+/// After an error it can only be dropped: committing it is refused, lest an object of half a step comes into being.
+pub trait Replacement: Send + Debug {
+    /// Bytes so far.
+    fn len(&self) -> u64;
+
+    /// Whether there are no bytes so far.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends the concatenation of `parts`.
+    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError>;
+
+    /// Overwrites bytes that are there. [`StoreError::OutOfRange`] where not all of them are.
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// Appends a range of an open object, of this store or another; not through the memory of this process where the
+    /// system can do that. [`StoreError::OutOfRange`] if that object is shorter.
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError>;
+
+    /// Makes the object, empty so far, equal to another without copying: until one of them changes, both share their
+    /// bytes. `false`: that cannot be done here, or this one is not empty; nothing has changed.
+    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError>;
+
+    /// Puts the object under its key, atomically, with the promises of [`Store::write`]. That the directory of the
+    /// object is deleted under its construction is an error.
+    fn commit(self: Box<Self>) -> Result<(), StoreError>;
 }
 
 /// One child of a directory-like prefix.
@@ -137,6 +193,20 @@ pub trait Store: Send + Sync + Debug {
     /// and if it fails, readers see what was there before. Parent directories come into being as needed.
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError>;
 
+    /// Begins a new object under `key`, for one that comes in pieces. The default gathers it in memory and writes it then.
+    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+        Ok(Box::new(gathered::Gathered::new(self, key)))
+    }
+
+    /// Waits until nobody else holds the lock of the object `key`, which need not exist, and holds it until the guard is
+    /// dropped. It is for processes that read an object and replace it by what follows from that: reading, writing and
+    /// deleting take no notice of it. A thread holds one at a time. The default, for objects that no other process can
+    /// reach, excludes nobody: threads of one process have [`Store::lock_id`].
+    fn lock<'s>(&'s self, key: Key<'_>) -> Result<ObjectLock<'s>, StoreError> {
+        let _ = key;
+        Ok(ObjectLock::free())
+    }
+
     /// Deletes an object. Returns whether there was one.
     fn delete(&self, key: Key<'_>) -> Result<bool, StoreError>;
 
@@ -167,6 +237,16 @@ pub trait Store: Send + Sync + Debug {
     /// cores get more done.
     fn waits(&self) -> bool {
         false
+    }
+
+    /// Whether a range can be read for less than the whole object.
+    fn reads_ranges(&self) -> bool {
+        true
+    }
+
+    /// Reading so many bytes that nobody wants costs no more than a second range: ranges that lie closer are read as one.
+    fn gap(&self) -> u64 {
+        0
     }
 
     /// Where the store is, for messages and `repr`: a `file://` URL, `memory://…`.

@@ -91,6 +91,18 @@ impl Opened for OpenBytes<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
         self.store.copy_ranges(&self.key, &self.bytes, ranges)
     }
+
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        Some(self.bytes.stamp())
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        self.stamp()
+    }
 }
 
 impl MemoryStore {

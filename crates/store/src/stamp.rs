@@ -6,7 +6,7 @@
 /// whatever object of whatever store of this process has an equal stamp later
 /// ([`Store::stamp`](crate::Store::stamp)) holds the same bytes then. So bytes kept under it may be used
 /// again, under whichever key they are asked for. Two stamps that did not come with bytes promise nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp([u64; 7]);
 
 impl Stamp {

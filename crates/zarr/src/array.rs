@@ -138,12 +138,24 @@ impl Array {
         self.metadata.dimension_names.as_deref()
     }
 
+    /// Elements of a chunk per axis as users know it. Where shards lie within shards, these are the chunks of the outermost, as with zarr-python; the
+    /// engine's are the innermost ones.
+    pub fn chunks(&self) -> &[u64] {
+        self.metadata.shown_chunk()
+    }
+
+    /// Elements of a shard per axis; `None` where each chunk is an object of its own.
+    pub fn shards(&self) -> Option<&[u64]> {
+        self.metadata.shards.as_ref().map(|_| self.metadata.object_shape())
+    }
+
     /// How chunks are named.
     pub fn key_encoding(&self) -> KeyEncoding {
         self.metadata.keys
     }
 
-    /// v3: the codecs before the serializer, `{"name": …, "configuration": …}`. v2: the filters, `{"id": …, …}`.
+    /// v3: the codecs before the serializer, `{"name": …, "configuration": …}`. v2: the filters, `{"id": …, …}`. Where the array's only codec makes
+    /// shards, the codecs of [`Array::chunks`] (also of the two methods below).
     pub fn filters(&self) -> &[Json] {
         &self.metadata.filters
     }
@@ -156,6 +168,16 @@ impl Array {
     /// v3: the codecs after the serializer. v2: the compressor, if there is one.
     pub fn compressors(&self) -> &[Json] {
         &self.metadata.compressors
+    }
+
+    /// All codecs that an innermost chunk goes through, in the order of encoding.
+    pub fn chunk_codecs(&self) -> Vec<Json> {
+        match &self.metadata.shards {
+            Some(shards) => shards.chunk_codecs.clone(),
+            None => {
+                self.filters().iter().chain(self.serializer()).chain(self.compressors()).cloned().collect()
+            }
+        }
     }
 
     /// Whether chunks are stored with the first axis fastest, the last slowest (v2: `"order": "F"`; v3: a transposition). False below two
@@ -225,7 +247,7 @@ impl Array {
         node::write_document(&self.store, &join(&self.path, file), &self.metadata.document)
     }
 
-    /// Changes the extent. No data moves. Chunks that are wholly outside are deleted; of chunks at the new edge, what lies outside stays
+    /// Changes the extent. No data moves. Chunks (shards, where there are any) that are wholly outside are deleted; of those at the new edge, what lies outside stays
     /// stored, and shows again if the array grows over it (as with zarr-python).
     ///
     /// The metadata is replaced first, then chunks are deleted. An interruption in between leaves an array of the new shape
@@ -239,7 +261,7 @@ impl Array {
                 format!("the new shape has {} axes, the array {}", shape.len(), old.metadata.shape.len());
             return Err(ZarrError::Invalid { path: self.path.clone(), why });
         }
-        let old_counts = old.layout.grid().counts(&old.metadata.shape);
+        let old_counts = old.layout.object_grid().counts(&old.metadata.shape);
         let invalid = |why: String| ZarrError::Invalid { path: self.path.clone(), why };
         if let Some(n) = shape.iter().find(|n| **n > i64::MAX as u64) {
             return Err(invalid(format!(
@@ -262,9 +284,9 @@ impl Array {
         Ok(())
     }
 
-    /// Deletes chunks of a former grid of `old` chunks per axis that this array's grid does not have.
+    /// Deletes objects of a former grid of `old` objects per axis that this array's grid does not have.
     fn delete_outside(&self, old: &[u64]) -> Result<(), ZarrError> {
-        let new = self.layout.grid().counts(self.layout.shape());
+        let new = self.layout.object_grid().counts(self.layout.shape());
         let product =
             |counts: &mut dyn Iterator<Item = u64>| counts.fold(1u64, |n, count| n.saturating_mul(count));
         let kept = product(&mut old.iter().zip(&new).map(|(old, new)| *old.min(new)));
@@ -289,7 +311,7 @@ impl Array {
         Ok(())
     }
 
-    /// All stored objects that are named like chunks of this array, also outside its grid.
+    /// All stored objects that are named like chunks (or shards) of this array, also outside its grid.
     fn chunk_keys(&self) -> Result<Vec<(String, Dims)>, ZarrError> {
         let rank = self.layout.shape().len();
         let folder = match self.metadata.keys {
@@ -307,9 +329,9 @@ impl Array {
             .collect())
     }
 
-    /// How many chunks are stored, and their bytes. Lists the store.
+    /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the store.
     pub fn chunks_stored(&self) -> Result<(u64, u64), ZarrError> {
-        let counts = self.layout.grid().counts(self.layout.shape());
+        let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
         for (key, chunk) in self.chunk_keys()? {
             if chunk.iter().zip(&counts).all(|(index, count)| index < count)

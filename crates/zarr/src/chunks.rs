@@ -1,24 +1,32 @@
-//! A chunk shape where none is given.
+//! Shapes of chunks and shards where none are given.
 
 use hyperslab_array::Dims;
 
 /// Chunk sizes grow with the array by this step: 256 KiB for an array of 1 MiB, doubled with every factor of ten.
 const STEP: f64 = 256.0 * 1024.0;
 const SMALLEST: f64 = 128.0 * 1024.0;
-const LARGEST: f64 = 64.0 * 1024.0 * 1024.0;
+/// The most bytes of a chunk that is an object.
+pub(crate) const LARGEST: u64 = 64 << 20;
+/// The most bytes of a chunk in a shard.
+pub(crate) const LARGEST_IN_SHARD: u64 = 1 << 20;
+/// The most bytes of a shard, in memory.
+const SHARD_BYTES: u64 = 64 << 20;
+/// The most chunks of a shard: their index is read before the first of them.
+const SHARD_CHUNKS: u64 = 4096;
 
 /// The chunk shape that zarr-python 3 guesses (h5py's and PyTables' rule): all of the array, halved axis by axis in turn until
-/// the size is within half of the target. An axis without elements gets chunks of one.
-pub(crate) fn guess(shape: &[u64], element: usize) -> Dims {
+/// the size is within half of the target, and below `largest` bytes. An axis without elements gets chunks of one.
+pub(crate) fn guess(shape: &[u64], element: usize, largest: u64) -> Dims {
+    let largest = largest as f64;
     let mut chunk: Vec<f64> = shape.iter().map(|n| (*n).max(1) as f64).collect();
     let size = |chunk: &[f64]| chunk.iter().product::<f64>() * element as f64;
-    let target = (STEP * (size(&chunk) / (1024.0 * 1024.0)).log10().exp2()).clamp(SMALLEST, LARGEST);
+    let target = (STEP * (size(&chunk) / (1024.0 * 1024.0)).log10().exp2()).clamp(SMALLEST, largest);
     let rank = chunk.len();
     // 64 halvings bring any axis to one.
     for axis in (0..rank).cycle().take(64 * rank) {
         let bytes = size(&chunk);
         let near = bytes < target || (bytes - target).abs() / target < 0.5;
-        if (near && bytes < LARGEST) || chunk.iter().all(|n| *n == 1.0) {
+        if (near && bytes < largest) || chunk.iter().all(|n| *n == 1.0) {
             break;
         }
         if let Some(n) = chunk.get_mut(axis) {
@@ -26,6 +34,52 @@ pub(crate) fn guess(shape: &[u64], element: usize) -> Dims {
         }
     }
     chunk.iter().map(|n| *n as u64).collect()
+}
+
+/// Chunks that divide a shard evenly, about as large as [`guess`] would make them.
+pub(crate) fn guess_in_shard(shard: &[u64], element: usize) -> Dims {
+    let wanted = guess(shard, element, LARGEST_IN_SHARD);
+    shard.iter().zip(&wanted).map(|(shard, wanted)| near_divisor(*shard, *wanted)).collect()
+}
+
+/// The divisor of `n` that is nearest to `wanted`, as a factor.
+fn near_divisor(n: u64, wanted: u64) -> u64 {
+    // Of larger numbers not all divisors are found; `n` itself and one always are.
+    const TRIED: u64 = 1 << 16;
+    let (mut below, mut above) = (1, n.max(1));
+    for small in (1..=TRIED).take_while(|small| small.checked_mul(*small).is_some_and(|square| square <= n)) {
+        if n.is_multiple_of(small) {
+            for divisor in [small, n / small] {
+                if divisor <= wanted {
+                    below = below.max(divisor);
+                } else {
+                    above = above.min(divisor);
+                }
+            }
+        }
+    }
+    if above as f64 / (wanted as f64) < wanted as f64 / below as f64 { above } else { below }
+}
+
+/// Shards of whole chunks: the axis of which a shard has the fewest chunks gets twice as many, again and again, until all of the array or enough
+/// bytes are in one.
+pub(crate) fn guess_shards(shape: &[u64], chunk: &[u64], element: usize) -> Dims {
+    let mut counts: Vec<u64> = vec![1; chunk.len()];
+    let chunk_bytes = chunk.iter().fold(element as u64, |bytes, n| bytes.saturating_mul(*n));
+    loop {
+        let all: u64 = counts.iter().product();
+        let twice = all * 2;
+        if twice > SHARD_CHUNKS || twice.saturating_mul(chunk_bytes) > SHARD_BYTES {
+            break;
+        }
+        let axes = counts.iter_mut().zip(chunk.iter().zip(shape));
+        let open = axes.filter(|(count, (chunk, n))| chunk.saturating_mul(**count) < **n);
+        match open.min_by_key(|(count, _)| **count) {
+            Some((count, _)) => *count *= 2,
+            None => break,
+        }
+    }
+    counts.iter().zip(chunk).map(|(count, chunk)| count.saturating_mul(*chunk)).collect()
 }
 
 #[cfg(test)]
@@ -36,10 +90,42 @@ mod tests {
     #[test]
     fn as_zarr_python() {
         for (shape, element, chunk) in CASES {
-            assert_eq!(guess(shape, *element).as_slice(), *chunk, "{shape:?} {element}");
+            assert_eq!(guess(shape, *element, LARGEST).as_slice(), *chunk, "{shape:?} {element}");
         }
-        let huge = guess(&[i64::MAX as u64; 64], 16);
+        let huge = guess(&[i64::MAX as u64; 64], 16, LARGEST);
         assert!(huge.iter().all(|n| *n >= 1) && huge.iter().product::<u64>() <= 4 << 20);
+    }
+
+    #[test]
+    fn chunks_divide_their_shard() {
+        for (shard, element, chunk) in [
+            (&[256u64, 256, 256][..], 4usize, &[32u64, 64, 64][..]),
+            (&[64, 86400], 8, &[8, 10800]),
+            (&[86413], 8, &[86413]),
+            (&[1 << 40], 8, &[1 << 16]),
+            (&[7, 1], 1, &[7, 1]),
+            (&[], 8, &[]),
+        ] {
+            let found = guess_in_shard(shard, element);
+            assert!(shard.iter().zip(&found).all(|(shard, chunk)| shard % chunk == 0), "{found:?}");
+            assert_eq!(found.as_slice(), chunk, "{shard:?}");
+        }
+        assert_eq!([near_divisor(100, 9), near_divisor(97, 50), near_divisor(97, 3)], [10, 97, 1]);
+    }
+
+    #[test]
+    fn shards_of_many_chunks() {
+        for (shape, chunk, element, shards) in [
+            (&[4u64, 128 * 86400][..], &[1u64, 86400][..], 8usize, &[4u64, 16 * 86400][..]),
+            (&[256, 512, 512], &[32, 32, 32], 4, &[256, 256, 256]),
+            (&[10, 10], &[10, 10], 8, &[10, 10]),
+            (&[1 << 60], &[1], 1, &[4096]),
+            (&[0, 5], &[1, 2], 4, &[1, 8]),
+            (&[100], &[1 << 40], 8, &[1 << 40]),
+            (&[], &[], 8, &[]),
+        ] {
+            assert_eq!(guess_shards(shape, chunk, element).as_slice(), shards, "{shape:?} {chunk:?}");
+        }
     }
 
     const CASES: &[(&[u64], usize, &[u64])] = &[

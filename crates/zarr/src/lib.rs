@@ -51,4 +51,4 @@ pub use json::{Json, JsonError};
 pub use keys::KeyEncoding;
 pub use node::{Node, NodeKind, open, open_with};
 pub use path::{check_node_name, normalize_path};
-pub use spec::{ArraySpec, Choice};
+pub use spec::{ArraySpec, Choice, IndexLocation};

@@ -1,6 +1,7 @@
 //! What the metadata of one array says, whichever format it is in.
 
 use crate::error::{Problem, invalid};
+use crate::format::sharding::Shards;
 use crate::json::Json;
 use crate::keys::{ChunkKeys, KeyEncoding};
 use crate::{Format, ZarrError};
@@ -16,7 +17,10 @@ pub(crate) struct Metadata {
     pub(crate) shape: Dims,
     /// The type in memory.
     pub(crate) dtype: DataType,
+    /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub(crate) chunk: Dims,
+    /// How chunks lie in shards.
+    pub(crate) shards: Option<Shards>,
     /// The byte order of the stored elements.
     pub(crate) stored: ByteOrder,
     /// Which array axis is stored as the k-th, slowest first.
@@ -28,11 +32,11 @@ pub(crate) struct Metadata {
     pub(crate) keys: KeyEncoding,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
     pub(crate) attributes: Json,
-    /// The codecs as metadata has them: v3's before `bytes`, v2's filters.
+    /// The codecs as metadata has them, where the array is nothing but shards those inside: v3's before the serializer, v2's filters.
     pub(crate) filters: Vec<Json>,
     /// v3's codec from array to bytes.
     pub(crate) serializer: Option<Json>,
-    /// v3's after `bytes`, v2's compressor.
+    /// v3's after the serializer, v2's compressor.
     pub(crate) compressors: Vec<Json>,
     /// The whole document: `zarr.json` or `.zarray`.
     pub(crate) document: Json,
@@ -58,7 +62,7 @@ impl Metadata {
         };
         let locator = Arc::new(ChunkKeys::new(path, self.keys));
         let name = if path.is_empty() { store.url() } else { format!("/{path}") };
-        Ok(ArrayLayout::new(
+        let layout = ArrayLayout::new(
             name,
             self.shape.clone(),
             self.dtype,
@@ -67,15 +71,29 @@ impl Metadata {
             fill,
             locator,
             store.clone(),
-        )?)
+        )?;
+        match &self.shards {
+            None => Ok(layout),
+            Some(shards) => Ok(layout.with_sharding(shards.sharding.clone())?),
+        }
     }
-}
 
-impl Metadata {
-    /// Puts another shape into the document, and the chunk shape as it was understood: an axis that had no elements may have chunks of zero
+    /// Elements per axis of what one object holds: a shard, or a chunk where there are none.
+    pub(crate) fn object_shape(&self) -> &[u64] {
+        self.shards.as_ref().map_or(&self.chunk, |shards| shards.sharding.grid().chunk_shape())
+    }
+
+    /// Elements per axis of a chunk as users know it: in shards within shards, of the outermost ones' chunks, as with zarr-python.
+    pub(crate) fn shown_chunk(&self) -> &[u64] {
+        let outermost = self.shards.as_ref().and_then(|shards| shards.sharding.levels().first());
+        outermost.map_or(&self.chunk, |level| level.inner())
+    }
+
+    /// Puts another shape into the document, and the shape of objects as it was understood: an axis that had no elements may have chunks of zero
     /// in the document, which only such an axis may.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         let list = |sizes: &[u64]| Json::Array(sizes.iter().map(|n| (*n).into()).collect());
+        let objects = list(self.object_shape());
         self.document.set("shape", list(shape));
         let (parent, member) = match self.format {
             Format::V2 => (Some(&mut self.document), "chunks"),
@@ -85,7 +103,7 @@ impl Metadata {
             }
         };
         if let Some(parent) = parent {
-            parent.set(member, list(&self.chunk));
+            parent.set(member, objects);
         }
     }
 }
@@ -179,6 +197,14 @@ mod tests {
         "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}},
                    {"name": "zstd", "configuration": {"level": 0, "checksum": false}}, "crc32c"],
         "attributes": {"a": 1}, "dimension_names": ["x", null], "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
+    const SHARDED: &str = r#"{"shape": [9, 9], "data_type": "uint16", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 4]}},
+        "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "zarr_format": 3, "node_type": "array",
+        "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "sharding_indexed", "configuration": {"chunk_shape": [4, 4],
+            "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 2],
+                "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "big"}}, "crc32c"],
+                "index_codecs": [{"name": "transpose", "configuration": {"order": [2, 0, 1]}}, {"name": "bytes", "configuration": {"endian": "big"}}],
+                "index_location": "start"}}],
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}}]}"#;
     const HOSTILE: &[&str] = &[
         "null",
         "true",
@@ -213,6 +239,10 @@ mod tests {
         "{\"id\": \"zlib\"}",
         "{\"must_understand\": false}",
         "{\"name\": \"r16\", \"configuration\": {\"length_bytes\": 4}}",
+        "{\"name\": \"sharding_indexed\"}",
+        "[1, 1]",
+        "[9223372036854775807, 1]",
+        "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"little\"}}, {\"name\": \"zstd\", \"configuration\": {\"level\": 0, \"checksum\": false}}]",
     ];
 
     /// Replaces (or removes) the `which`-th value of a document, in the order of its text.
@@ -250,15 +280,15 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn damaged_documents_are_refused_or_sound(
-            is_v3 in any::<bool>(),
-            damages in proptest::collection::vec((0usize..40, proptest::option::of(0..HOSTILE.len())), 1..4),
+            text in prop::sample::select(vec![V2, V3, SHARDED]),
+            damages in proptest::collection::vec((0usize..60, proptest::option::of(0..HOSTILE.len())), 1..4),
         ) {
-            let mut document = Json::parse(if is_v3 { V3 } else { V2 }.as_bytes()).unwrap();
+            let mut document = Json::parse(text.as_bytes()).unwrap();
             for (mut which, by) in damages {
                 let by = by.map(|at| Json::parse(HOSTILE[at].as_bytes()).unwrap());
                 damage(&mut document, &mut which, by.as_ref());
             }
-            let parsed = if is_v3 { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
+            let parsed = if text != V2 { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
             match parsed {
                 Err(problem) => prop_assert!(!problem.text().is_empty()),
@@ -267,6 +297,8 @@ mod tests {
                     prop_assert!(layout.grid().chunk_shape().iter().all(|n| *n > 0));
                     prop_assert_eq!(layout.fill().bytes().len(), layout.dtype().size());
                     prop_assert!(layout.dtype().size() > 0);
+                    let objects = layout.object_grid().chunk_shape();
+                    prop_assert!(objects.iter().zip(layout.grid().chunk_shape()).all(|(object, chunk)| object % chunk == 0));
                 }
             }
         }
@@ -277,6 +309,9 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let v2 = v2::parse(&Json::parse(V2.as_bytes()).unwrap(), Json::object()).unwrap();
         let v3 = v3::parse(&Json::parse(V3.as_bytes()).unwrap()).unwrap();
+        let sharded = v3::parse(&Json::parse(SHARDED.as_bytes()).unwrap()).unwrap();
+        assert_eq!((sharded.chunk.as_slice(), sharded.order.as_slice()), (&[2, 1][..], &[0, 1][..]));
+        assert_eq!(sharded.layout(&store, "", "zarr.json").unwrap().sharding().unwrap().levels().len(), 2);
         for metadata in [v2, v3] {
             let layout = metadata.layout(&store, "", "zarr.json").unwrap();
             // An array at the root is named by its store.

@@ -16,6 +16,16 @@ pub enum Choice<T> {
     Set(T),
 }
 
+/// Where in a shard its index is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum IndexLocation {
+    /// Behind the inner chunks.
+    #[default]
+    End,
+    /// Before them.
+    Start,
+}
+
 /// What a new array is to be. [`ArraySpec::new`] gives the defaults.
 #[derive(Clone, Debug)]
 pub struct ArraySpec {
@@ -26,13 +36,19 @@ pub struct ArraySpec {
     /// The element type. v2 stores its byte order; a v3 array has the machine's byte order in memory, whatever is asked for here (what is
     /// stored is a matter of `serializer`).
     pub dtype: DataType,
-    /// Elements of a chunk per axis; `None`: chosen by size.
+    /// Elements of a chunk per axis; `None`: chosen by size, and so that chunks divide the shards.
     pub chunks: Option<Dims>,
+    /// v3: elements of a shard per axis, multiples of `chunks`; the other codecs then are those of the chunks in it. `None`: each chunk is an
+    /// object of its own. (Shards within shards, or with an index in other codecs, are a `serializer`.) v2 has none.
+    pub shards: Option<Dims>,
+    /// Where the index of `shards` is.
+    pub index_location: IndexLocation,
     /// v3: codecs from array to array (`transpose`), v3 objects. v2: filters, numcodecs objects. Auto: none.
     pub filters: Choice<Vec<Json>>,
-    /// v3: compressors and checksums. v2: at most one compressor. Auto: zstd, level 0 (its default level).
+    /// v3: compressors and checksums. v2: at most one compressor. Auto: zstd, level 0 (its default level); behind a `serializer` that makes
+    /// shards, none.
     pub compressors: Choice<Vec<Json>>,
-    /// v3: the codec from array to bytes. Auto: `bytes`, in the machine's byte order. v2 has none.
+    /// v3: the codec from array to bytes, `bytes` or `sharding_indexed`. Auto: `bytes`, in the machine's byte order. v2 has none.
     pub serializer: Choice<Json>,
     /// One element in `dtype`'s byte order. `None`: `null` in v2, the type's default in v3.
     pub fill: Option<Vec<u8>>,
@@ -54,6 +70,8 @@ impl ArraySpec {
             shape: shape.into(),
             dtype,
             chunks: None,
+            shards: None,
+            index_location: IndexLocation::End,
             filters: Choice::Auto,
             compressors: Choice::Auto,
             serializer: Choice::Auto,
@@ -79,23 +97,54 @@ impl ArraySpec {
         }
     }
 
-    /// The chunk shape as metadata has it. Chunks without elements are refused also on axes without elements: other readers refuse them.
-    pub(crate) fn chunk_json(&self) -> Result<Json, Problem> {
+    /// Chooses `shards` by size: as many whole chunks as make up to 64 MiB in memory; `chunks` too, where they are not given.
+    ///
+    /// Errors (as text) where the chunks given are not valid.
+    pub fn choose_shards(&mut self) -> Result<(), String> {
         let chunk = match &self.chunks {
-            None => chunks::guess(&self.shape, self.dtype.size()),
-            Some(chunk) if chunk.len() != self.shape.len() => {
-                return invalid(format!(
-                    "chunks: expected {} axes as in shape, found {}",
-                    self.shape.len(),
-                    chunk.len()
-                ));
-            }
-            Some(chunk) if chunk.contains(&0) => {
-                return invalid(format!("chunks: expected positive integers, found {:?}", chunk.as_slice()));
-            }
-            Some(chunk) => chunk.clone(),
+            None => chunks::guess(&self.shape, self.dtype.size(), chunks::LARGEST_IN_SHARD),
+            Some(chunk) => self.checked("chunks", chunk).map_err(Problem::text)?.clone(),
         };
-        Ok(Json::Array(chunk.iter().map(|n| (*n).into()).collect()))
+        self.shards = Some(chunks::guess_shards(&self.shape, &chunk, self.dtype.size()));
+        self.chunks = Some(chunk);
+        Ok(())
+    }
+
+    /// The shapes of chunks and shards as metadata has them.
+    pub(crate) fn grid_json(&self) -> Result<(Json, Option<Json>), Problem> {
+        let element = self.dtype.size();
+        let shards = self.shards.as_ref().map(|shards| self.checked("shards", shards)).transpose()?;
+        let chunk = match (&self.chunks, shards) {
+            (None, None) => chunks::guess(&self.shape, element, chunks::LARGEST),
+            (None, Some(shards)) => chunks::guess_in_shard(shards, element),
+            (Some(chunk), _) => self.checked("chunks", chunk)?.clone(),
+        };
+        if let Some(shards) = shards
+            && shards.iter().zip(&chunk).any(|(shard, chunk)| shard % chunk != 0)
+        {
+            return invalid(format!(
+                "shards: expected multiples of the chunks {:?}, found {:?}",
+                chunk.as_slice(),
+                shards.as_slice()
+            ));
+        }
+        let list = |shape: &Dims| Json::Array(shape.iter().map(|n| (*n).into()).collect());
+        Ok((list(&chunk), shards.map(list)))
+    }
+
+    /// A shape of chunks. Those without elements are refused also on axes without elements: other readers refuse them.
+    fn checked<'a>(&self, field: &str, chunk: &'a Dims) -> Result<&'a Dims, Problem> {
+        if chunk.len() != self.shape.len() {
+            return invalid(format!(
+                "{field}: expected {} axes as in shape, found {}",
+                self.shape.len(),
+                chunk.len()
+            ));
+        }
+        if chunk.contains(&0) {
+            return invalid(format!("{field}: expected positive integers, found {:?}", chunk.as_slice()));
+        }
+        Ok(chunk)
     }
 
     pub(crate) fn shape_json(&self) -> Json {

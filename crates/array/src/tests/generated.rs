@@ -49,7 +49,7 @@ fn selection(shape: Vec<u64>) -> impl Gen<Value = Selection> {
     indices.prop_map(move |indices| Selection::new("test", &shape, &indices).unwrap())
 }
 
-fn case() -> impl Gen<Value = (Spec, Vec<(Selection, bool, u8)>, Vec<Selection>)> {
+pub(super) fn case() -> impl Gen<Value = (Spec, Vec<(Selection, bool, u8)>, Vec<Selection>)> {
     spec().prop_flat_map(|spec| {
         let write = (selection(spec.shape.clone()), any::<bool>(), any::<u8>());
         let writes = prop::collection::vec(write, 0..4);
@@ -58,7 +58,7 @@ fn case() -> impl Gen<Value = (Spec, Vec<(Selection, bool, u8)>, Vec<Selection>)
     })
 }
 
-fn values(selection: &Selection, element: usize, seed: u8, fill: &[u8]) -> Vec<u8> {
+pub(super) fn values(selection: &Selection, element: usize, seed: u8, fill: &[u8]) -> Vec<u8> {
     let n = selection.shape().iter().product::<u64>() as usize;
     match seed % 4 {
         // Fill value itself: chunks come and go.

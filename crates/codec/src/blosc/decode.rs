@@ -2,6 +2,7 @@
 
 use crate::CodecError;
 use crate::scratch::sized;
+use std::ops::Range;
 
 use super::bitshuffle::bitunshuffle;
 use super::header::{Filter, HEADER, Header, corrupt};
@@ -9,19 +10,24 @@ use super::inner::Decoders;
 use super::shuffle::unshuffle;
 use super::{Contexts, NAME};
 
-/// Decodes all of `src` into the front of `dst`; returns how many bytes that were.
-pub(super) fn decode(src: &[u8], dst: &mut [u8], contexts: &mut Contexts) -> Result<usize, CodecError> {
+/// Decodes the blocks of `src` that hold bytes `wanted` of the decoded buffer into their places in `dst`; returns how many bytes the
+/// decoded buffer has. Header and places of blocks are checked whether they are wanted or not.
+pub(super) fn decode(
+    src: &[u8],
+    wanted: Range<usize>,
+    dst: &mut [u8],
+    contexts: &mut Contexts,
+) -> Result<usize, CodecError> {
     let header = Header::parse(src)?;
     let Some(dst) = dst.get_mut(..header.nbytes) else {
-        return Err(CodecError::Size {
-            codec: NAME,
-            expected: dst.len() as u64,
-            found: header.nbytes as u64,
-        });
+        return Err(CodecError::size(NAME, dst.len(), header.nbytes));
     };
+    let wanted = wanted.start.min(dst.len())..wanted.end.min(dst.len());
     if header.copied {
         // `parse` checked that the payload is `nbytes` long.
-        dst.copy_from_slice(&src[HEADER..]);
+        if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), src[HEADER..].get(wanted)) {
+            to.copy_from_slice(from);
+        }
         return Ok(dst.len());
     }
     let Contexts { block, decoders, .. } = contexts;
@@ -41,6 +47,10 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8], contexts: &mut Contexts) -> Res
             }
         };
         let at = Place { block: index, start };
+        let first = index * header.blocksize;
+        if wanted.is_empty() || wanted.end <= first || wanted.start >= first + out.len() {
+            continue;
+        }
         match header.filter(out.len()) {
             Filter::None => decode_streams(&header, streams, &mut unread, out, at, decoders)?,
             filter => {

@@ -28,6 +28,7 @@ mod shuffle;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use std::ops::Range;
 
 use crate::{Codec, CodecError, Reach, Scratch};
 
@@ -205,7 +206,24 @@ impl Codec for Blosc {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
-        decode::decode(src, dst, &mut scratch.blosc)
+        let wanted = 0..dst.len();
+        decode::decode(src, wanted, dst, &mut scratch.blosc)
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        if wanted.end > dst.len() {
+            return Err(CodecError::size(NAME, dst.len(), wanted.end));
+        }
+        match decode::decode(src, wanted, dst, &mut scratch.blosc)? {
+            found if found == dst.len() => Ok(()),
+            found => Err(CodecError::size(NAME, dst.len(), found)),
+        }
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {

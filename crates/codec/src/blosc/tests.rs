@@ -189,6 +189,64 @@ fn choices_of_the_encoder() {
 }
 
 #[test]
+fn parts_are_parts_of_the_whole() {
+    for (compressor, shuffle, typesize, blocksize) in [
+        (BloscCompressor::Lz4, BloscShuffle::Byte, 4, 0),
+        (BloscCompressor::Zstd, BloscShuffle::Bit, 8, 10_000),
+        (BloscCompressor::BloscLz, BloscShuffle::None, 1, 70_000),
+        (BloscCompressor::Zlib, BloscShuffle::Byte, 3, 1000),
+    ] {
+        crate::testing::check_parts(&codec(compressor, 3, shuffle, typesize, blocksize));
+    }
+}
+
+#[test]
+fn only_the_blocks_of_a_part_are_decoded() {
+    let part = |encoded: &[u8], wanted, size| {
+        let blosc = Blosc::from_v3(None, 4).unwrap();
+        crate::testing::decode_part(&blosc, encoded, wanted, size, &mut Scratch::default())
+    };
+    let (src, mut encoded) = (data(100_000, 3, 1), Vec::new());
+    for shuffle in [BloscShuffle::None, BloscShuffle::Byte, BloscShuffle::Bit] {
+        let codec = codec(BloscCompressor::Zstd, 3, shuffle, 4, 10_000);
+        codec.encode(&src, &mut encoded, &mut Scratch::default()).unwrap();
+        let header = header::Header::parse(&encoded).unwrap();
+        let starts: Vec<usize> = encoded[16..]
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .take(src.len().div_ceil(header.blocksize))
+            .map(|start| u32::from_le_bytes(*start) as usize)
+            .collect();
+        assert_eq!(starts.len(), 10 + usize::from(header.blocksize < 10_000));
+        // All blocks are broken but the fourth and the fifth.
+        encoded[starts[0]..starts[3]].fill(0xee);
+        encoded[starts[5]..].fill(0xee);
+        let (first, end) = (3 * header.blocksize, 5 * header.blocksize);
+        for wanted in [first..end, first + 1..first + 2, end - 1..end] {
+            assert!(part(&encoded, wanted.clone(), src.len()).unwrap() == src[wanted]);
+        }
+        for wanted in [first - 1..end, first..end + 1, 0..1, 99_999..100_000, 0..100_000] {
+            assert!(part(&encoded, wanted, src.len()).is_err());
+        }
+        assert!(part(&encoded, 7..7, src.len()).unwrap().is_empty());
+        // Places are checked nevertheless.
+        encoded[16..20].fill(0xff);
+        let message = part(&encoded, first..end, src.len()).unwrap_err().to_string();
+        assert!(message.contains("block 0 starts at"), "{message}");
+        for other in [99_999, 100_001] {
+            assert!(part(&encoded, first..end, other).is_err());
+        }
+    }
+    // Stored as it is.
+    codec(BloscCompressor::Lz4, 0, BloscShuffle::None, 1, 0)
+        .encode(&src[..100], &mut encoded, &mut Scratch::default())
+        .unwrap();
+    assert!(part(&encoded, 50..60, 100).unwrap() == src[50..60]);
+    assert!(matches!(part(&encoded, 50..60, 101), Err(CodecError::Size { .. })));
+}
+
+#[test]
 fn hostile_sizes() {
     let decode = |bytes: &[u8], len: usize| {
         Blosc::from_v3(None, 4).unwrap().decode(bytes, &mut vec![0; len], &mut Scratch::default())

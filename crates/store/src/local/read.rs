@@ -1,6 +1,6 @@
 //! Reading objects: one open, one read, one close.
 
-use super::stamp::{settled, unchanged};
+use super::stamp::{Seen, settled, unchanged};
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes, file_url};
 use crate::{Key, Opened, Operation, RangeRead, Stamp, StoreError};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
@@ -219,6 +219,7 @@ pub(super) struct OpenFile<'s> {
     store: &'s LocalStore,
     key: String,
     file: OwnedFd,
+    seen: Seen,
 }
 
 impl LocalStore {
@@ -228,9 +229,16 @@ impl LocalStore {
         size: Option<u64>,
     ) -> Result<Option<OpenFile<'_>>, StoreError> {
         let Some(file) = self.open_object(key)? else { return Ok(None) };
-        // No ranges: what it is and how large is looked at.
-        let found = self.read_ranges_of_file(key, file.as_fd(), size, &mut [])?;
-        Ok(found.then(|| OpenFile { store: self, key: key.as_str().to_owned(), file }))
+        let seen =
+            Seen::of(file.as_fd()).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
+        let Some(seen) = seen else { return Ok(None) };
+        let (key, found) = (key.as_str().to_owned(), seen.size);
+        match size {
+            Some(expected) if expected != found => {
+                Err(StoreError::WrongSize { key, url: file_url(&self.root), expected, found })
+            }
+            _ => Ok(Some(OpenFile { store: self, key, file, seen })),
+        }
     }
 }
 
@@ -242,6 +250,22 @@ impl Opened for OpenFile<'_> {
             true => Ok(()),
             false => Err(missing()),
         }
+    }
+
+    fn size(&self) -> u64 {
+        self.seen.size
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        Some(self.seen.stamp)
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        self.seen.vouched(self.file.as_fd())
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 

@@ -81,6 +81,30 @@ pub(super) fn settled(file: BorrowedFd<'_>) -> Option<Stamp> {
     (is_settled(&found, SystemTime::now()) && !keeps_attributes(file)).then(|| stamp_of(&found)).flatten()
 }
 
+/// What opening a file tells of its contents.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) size: u64,
+    pub(super) stamp: Stamp,
+    /// Whether its last change was long past.
+    settled: bool,
+}
+
+impl Seen {
+    /// `None`: not a regular file.
+    pub(super) fn of(file: BorrowedFd<'_>) -> rustix::io::Result<Option<Seen>> {
+        let found = rustix::fs::fstat(file)?;
+        let settled = is_settled(&found, SystemTime::now());
+        let size = u64::try_from(found.st_size).unwrap_or(0);
+        Ok(stamp_of(&found).map(|stamp| Seen { size, stamp, settled }))
+    }
+
+    /// The stamp, if it vouches for what was read since then from the file, which must be the same.
+    pub(super) fn vouched(&self, file: BorrowedFd<'_>) -> Option<Stamp> {
+        (self.settled && unchanged(file, self.stamp) && !keeps_attributes(file)).then_some(self.stamp)
+    }
+}
+
 /// Whether an open file still has this stamp.
 pub(super) fn unchanged(file: BorrowedFd<'_>, stamp: Stamp) -> bool {
     rustix::fs::fstat(file).is_ok_and(|found| stamp_of(&found) == Some(stamp))

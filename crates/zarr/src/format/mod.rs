@@ -1,6 +1,8 @@
 //! The metadata documents of the two formats.
 
+mod codecs;
 pub(crate) mod extension;
+pub(crate) mod sharding;
 pub(crate) mod v2;
 pub(crate) mod v3;
 

@@ -76,6 +76,7 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
         format: Format::V2,
         dtype,
         chunk,
+        shards: None,
         stored: dtype.order(),
         order: if fortran { (0..rank).rev().collect() } else { (0..rank).collect() },
         codecs,
@@ -108,6 +109,9 @@ fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     if spec.serializer != Choice::Auto {
         return invalid("serializer: Zarr v2 has none");
+    }
+    if let Some(shards) = &spec.shards {
+        return invalid(format!("shards: Zarr v2 has none, found {:?}", shards.as_slice()));
     }
     let separator = match spec.key_encoding {
         None => '.',
@@ -156,7 +160,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     }
     let document = Json::from([
         ("shape", spec.shape_json()),
-        ("chunks", spec.chunk_json()?),
+        ("chunks", spec.grid_json()?.0),
         ("dtype", Json::String(spec.dtype.numpy())),
         ("fill_value", spec.fill_json()?),
         ("order", if spec.fortran_order { "F".into() } else { "C".into() }),

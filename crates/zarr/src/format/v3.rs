@@ -10,16 +10,16 @@
 //!
 //! Whatever is not known is refused by name, except fields whose value is an object with `"must_understand": false`.
 
+use super::codecs::normalized;
 use super::extension::Extension;
+use super::sharding::{self, Codecs};
 use crate::error::{Problem, invalid};
 use crate::json::Json;
-use crate::metadata::{Metadata, attributes, chunk_sizes, codec_problem, require, separator, sizes};
+use crate::metadata::{Metadata, attributes, chunk_sizes, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
 use crate::{Format, KeyEncoding, dtypes, fill};
 use hyperslab_array::Dims;
-use hyperslab_codec::registry::{self, Parsed};
-use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType};
-use std::sync::Arc;
+use hyperslab_codec::{ByteOrder, BytesCodec};
 
 const ARRAY_FIELDS: [&str; 11] = [
     "zarr_format",
@@ -98,13 +98,14 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
             return invalid(format!("storage_transformers: expected a list, found {}", other.brief()));
         }
     }
-    let codecs = Codecs::parse(require(document, "codecs")?, dtype, shape.len())?;
+    let codecs = Codecs::parse(require(document, "codecs")?, dtype, &chunk)?;
     Ok(Metadata {
         format: Format::V3,
         dimension_names: dimension_names(document.get("dimension_names"), shape.len())?,
         shape,
         dtype,
-        chunk,
+        chunk: codecs.chunk,
+        shards: codecs.shards,
         stored: codecs.stored,
         order: codecs.order,
         codecs: codecs.bytes_to_bytes,
@@ -112,7 +113,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
         keys,
         attributes: attributes(document.get("attributes"))?,
         filters: codecs.filters,
-        serializer: Some(codecs.serializer),
+        serializer: codecs.serializer,
         compressors: codecs.compressors,
         document: document.clone(),
     })
@@ -171,86 +172,6 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
     names.collect::<Result<_, _>>().map(Some)
 }
 
-/// The codecs of an array: any number of transpositions, `bytes`, any number of compressors and checksums.
-struct Codecs {
-    order: Vec<usize>,
-    stored: ByteOrder,
-    bytes_to_bytes: Vec<Arc<dyn Codec>>,
-    filters: Vec<Json>,
-    serializer: Json,
-    compressors: Vec<Json>,
-}
-
-impl Codecs {
-    fn parse(json: &Json, dtype: DataType, rank: usize) -> Result<Self, Problem> {
-        let Some(list) = json.as_array() else {
-            return invalid(format!("codecs: expected a list, found {}", json.brief()));
-        };
-        let mut order: Vec<usize> = (0..rank).collect();
-        let (mut filters, mut bytes, mut bytes_to_bytes, mut compressors) =
-            (Vec::new(), None, Vec::new(), Vec::new());
-        for json in list {
-            let name = Extension::parse("codecs", json)?.name;
-            match codec(json, dtype.size())? {
-                Parsed::Transpose(_) if bytes.is_some() => {
-                    return invalid(format!(
-                        "codecs: \"{name}\" works on arrays; it cannot come after \"bytes\""
-                    ));
-                }
-                Parsed::Transpose(transpose) => {
-                    let composed: Option<Vec<usize>> =
-                        transpose.order.iter().map(|axis| order.get(*axis).copied()).collect();
-                    order = match composed {
-                        Some(composed) if composed.len() == rank => composed,
-                        _ => {
-                            return invalid(format!(
-                                "codecs: \"{name}\": expected an order of the array's {rank} axes, found {:?}",
-                                transpose.order
-                            ));
-                        }
-                    };
-                    filters.push(json.clone());
-                }
-                Parsed::Bytes(_) if bytes.is_some() => {
-                    return invalid(format!("codecs: \"{name}\" is there twice"));
-                }
-                Parsed::Bytes(codec) => bytes = Some((codec, json.clone())),
-                Parsed::Compressor(_) if bytes.is_none() => {
-                    return invalid(format!(
-                        "codecs: \"{name}\" works on bytes; it must come after \"bytes\""
-                    ));
-                }
-                Parsed::Compressor(codec) => {
-                    bytes_to_bytes.push(codec);
-                    compressors.push(json.clone());
-                }
-            }
-        }
-        let Some((codec, serializer)) = bytes else {
-            return invalid("codecs: expected a codec from array to bytes (\"bytes\"), found none");
-        };
-        let stored = match codec.endian {
-            Some(order) => order,
-            None if dtype.has_order() => {
-                return invalid(format!("codecs: \"bytes\" needs \"endian\" for elements of type {dtype}"));
-            }
-            None => ByteOrder::NATIVE,
-        };
-        Ok(Codecs { order, stored, bytes_to_bytes, filters, serializer, compressors })
-    }
-}
-
-fn codec(json: &Json, element: usize) -> Result<Parsed, Problem> {
-    let extension = Extension::parse("codecs", json)?;
-    let configuration = match extension.configuration.map(Json::to_serde) {
-        None => None,
-        Some(Ok(configuration)) => Some(configuration),
-        Some(Err(error)) => return invalid(format!("codecs: \"{}\": {}", extension.name, error.why)),
-    };
-    registry::from_v3(extension.name, configuration.as_ref(), element)
-        .map_err(|error| codec_problem("codecs", error))
-}
-
 /// The document of a new array, and its attributes.
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let mut codecs = Vec::new();
@@ -276,6 +197,8 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         }
     });
     match &spec.compressors {
+        // Compressed as a whole, shards could not be read in parts.
+        Choice::Auto if matches!(&spec.serializer, Choice::Set(json) if sharding::is_sharding(json)) => {}
         Choice::Auto => {
             let level = Json::from([("level", 0u32.into()), ("checksum", false.into())]);
             codecs.push(Json::from([("name", "zstd".into()), ("configuration", level)]));
@@ -283,7 +206,16 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
     // With every setting spelled out, so that what a default means cannot change later.
-    let codecs = codecs.iter().map(|json| normalized(json, spec.dtype.size())).collect::<Result<_, _>>()?;
+    let codecs = codecs.iter().map(|json| normalized("codecs", json, spec.dtype.size(), 0));
+    let mut codecs = codecs.collect::<Result<Vec<_>, _>>()?;
+    let (chunk, shards) = spec.grid_json()?;
+    let objects = match shards {
+        None => chunk,
+        Some(shards) => {
+            codecs = vec![sharding::default_codec(chunk, codecs, spec.index_location)];
+            shards
+        }
+    };
     let (name, separator) = match spec.key_encoding {
         None => ("default", '/'),
         Some(KeyEncoding::Default { separator }) => ("default", separator),
@@ -295,7 +227,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let mut document = Json::from([
         ("shape", spec.shape_json()),
         ("data_type", dtypes::to_v3(spec.dtype)),
-        ("chunk_grid", named("regular", "chunk_shape", spec.chunk_json()?)),
+        ("chunk_grid", named("regular", "chunk_shape", objects)),
         ("chunk_key_encoding", named(name, "separator", Json::String(separator.into()))),
         ("fill_value", spec.fill_json()?),
         ("codecs", Json::Array(codecs)),
@@ -309,18 +241,6 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     document.set("node_type", "array".into());
     document.set("storage_transformers", Json::Array(Vec::new()));
     Ok((document, spec.attributes.clone()))
-}
-
-fn normalized(json: &Json, element: usize) -> Result<Json, Problem> {
-    let value = match codec(json, element)? {
-        Parsed::Transpose(codec) => codec.to_v3(),
-        Parsed::Bytes(codec) => codec.to_v3(),
-        Parsed::Compressor(codec) => match codec.to_v3() {
-            Some(value) => value,
-            None => return invalid(format!("codecs: Zarr v3 has no codec \"{}\"", codec.name())),
-        },
-    };
-    Ok(Json::from(&value))
 }
 
 #[cfg(test)]

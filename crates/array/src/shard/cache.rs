@@ -1,0 +1,112 @@
+//! Indexes that are kept: a shard's index is read once, as long as the shard stays the same.
+//!
+//! An index is found by the [`Stamp`] of the object that has just been opened: equal stamps promise equal bytes. A shard that changed has another, so nothing is stale; what was kept of it before
+//! goes when there is no room. Bounded by [`settings::shard_index_bound`](crate::settings::shard_index_bound); the oldest go first.
+
+use super::index::ShardIndex;
+use hyperslab_store::Stamp;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Which index.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    /// Which contents of which object.
+    pub(crate) stamp: Stamp,
+    /// Where the shard lies in it.
+    pub(crate) offset: u64,
+    /// Its bytes.
+    pub(crate) len: u64,
+    /// How the index is decoded, as text.
+    pub(crate) decoding: Arc<str>,
+    /// Whether checksums were verified.
+    pub(crate) verified: bool,
+}
+
+/// The indexes of one process.
+#[derive(Default)]
+pub(crate) struct IndexCache(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    found: HashMap<Place, Arc<ShardIndex>>,
+    /// In the order in which they came.
+    order: VecDeque<Place>,
+    bytes: usize,
+}
+
+/// Counted for each index besides its entries.
+const OVERHEAD: usize = 256;
+
+fn cost(index: &ShardIndex) -> usize {
+    index.bytes() + OVERHEAD
+}
+
+impl IndexCache {
+    /// The index at a place, if it is kept.
+    pub(crate) fn get(&self, place: &Place) -> Option<Arc<ShardIndex>> {
+        self.lock().found.get(place).cloned()
+    }
+
+    /// Keeps an index that came with the stamp of its place; at most `bound` bytes in all.
+    pub(crate) fn keep(&self, place: Place, index: &Arc<ShardIndex>, bound: usize) {
+        let mut dropped = Vec::new();
+        let mut kept = self.lock();
+        if cost(index) <= bound {
+            kept.bytes += cost(index);
+            match kept.found.insert(place.clone(), index.clone()) {
+                Some(old) => {
+                    kept.bytes -= cost(&old);
+                    dropped.push(old);
+                }
+                None => kept.order.push_back(place),
+            }
+        }
+        while kept.bytes > bound
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            if let Some(old) = kept.found.remove(&oldest) {
+                kept.bytes -= cost(&old);
+                dropped.push(old);
+            }
+        }
+        // Giving memory back takes long: not under the lock.
+        drop(kept);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // Nothing panics between changes that belong together.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(object: u64) -> Place {
+        Place { stamp: Stamp::new([object; 7]), offset: 0, len: 10, decoding: "a".into(), verified: true }
+    }
+
+    #[test]
+    fn only_what_was_kept_and_within_the_bound() {
+        let cache = IndexCache::default();
+        let index = Arc::new(ShardIndex::absent(10));
+        let bound = 3 * cost(&index);
+        cache.keep(place(0), &index, bound);
+        cache.keep(place(0), &index, bound);
+        assert!(cache.get(&place(0)).is_some());
+        assert!(cache.get(&place(1)).is_none());
+        assert!(cache.get(&Place { verified: false, ..place(0) }).is_none());
+        assert!(cache.get(&Place { decoding: "b".into(), ..place(0) }).is_none());
+        for object in 1..4 {
+            cache.keep(place(object), &index, bound);
+        }
+        let found: Vec<bool> = (0..4).map(|object| cache.get(&place(object)).is_some()).collect();
+        assert_eq!(found, [false, true, true, true]);
+        assert_eq!(cache.lock().bytes, bound);
+        cache.keep(place(9), &index, 0);
+        assert!(cache.get(&place(9)).is_none());
+        assert_eq!(cache.lock().bytes, 0);
+    }
+}

@@ -1,0 +1,55 @@
+//! Giving back bytes of shards that nothing refers to: those of inner chunks that were replaced, by writers that leave them.
+
+use super::find::Finder;
+use super::output::{Sink, begin, finish};
+use super::write::former;
+use crate::execute::{self, codec_error, store_error};
+use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task, process};
+
+/// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes
+/// these are. 0 also where there is no such object, for arrays without shards, and for shards that go through codecs as a whole, which hold none.
+///
+/// Inner chunks are copied as they are, inside the kernel where it can; the shard is replaced atomically, under the locks of writers. Within shards in shards only the outermost are
+/// looked at: the others are written as a whole.
+///
+/// Errors: [`ArrayError::Shard`] where the index cannot be right (nothing is changed), [`ArrayError::Store`].
+pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, ArrayError> {
+    let Some((sharding, level)) =
+        layout.sharding().and_then(|sharding| Some((sharding, sharding.levels().first()?)))
+    else {
+        return Ok(0);
+    };
+    if !level.codecs().is_empty() {
+        return Ok(0);
+    }
+    let (task, mut key) = (Task { chunk: Dims::from(shard), ..Task::default() }, String::new());
+    let fail = |source| store_error(layout, &task, source);
+    if layout.locator().locate(shard, &mut key).map_err(fail)? != Location::Object {
+        return Ok(0);
+    }
+    let checked = execute::key(layout, &task, &key)?;
+    let store = &**layout.store();
+    let locked = (!dry).then(|| process::current().locks.lock(store.lock_id(checked)));
+    let lock = if dry { None } else { Some(store.lock(checked).map_err(fail)?) };
+    let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
+    let Some(finder) = Finder::open(layout, sharding, &plan, checked, &task, true)? else { return Ok(0) };
+    let Some(opened) = finder.blobs.first() else { return Ok(0) };
+    let former = former(&finder, 0, &**opened, true, (0, opened.size()))?;
+    let live: u64 = former.index.present().map(|(_, _, len)| len).sum();
+    let dead = opened.size().saturating_sub(live).saturating_sub(level.index().size() as u64);
+    if dry || dead == 0 {
+        return Ok(dead);
+    }
+    if live == 0 {
+        store.delete(checked).map_err(fail)?;
+        return Ok(opened.size());
+    }
+    let mut sink = Sink::object(store, checked);
+    let index = begin(level, &mut sink, Some(&former), false, &|_| false).map_err(fail)?;
+    finish(level, &mut sink, &index)
+        .map_err(|source| codec_error(layout, &task, &key, source))?
+        .map_err(fail)?;
+    sink.commit().map_err(fail)?;
+    drop((lock, locked));
+    Ok(dead)
+}

@@ -1,0 +1,333 @@
+//! A shard that is being written.
+//!
+//! Inner chunks are encoded by several threads and end in whichever order; they are stored in the order of the index all the same, so that equal writes make equal
+//! files. Who comes too early leaves a copy, up to a bound, and waits beyond it.
+
+use super::index::ShardIndex;
+use super::level::ShardLevel;
+use hyperslab_codec::{CodecError, Scratch};
+use hyperslab_store::{Key, Opened, RangeRead, Replacement, Store, StoreError};
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// An object under construction, begun when the first bytes come: a shard that turns out to hold nothing makes no file.
+pub(crate) struct Object<'s> {
+    store: &'s dyn Store,
+    key: Key<'s>,
+    begun: Option<Box<dyn Replacement + 's>>,
+}
+
+impl<'s> Object<'s> {
+    fn begin(&mut self) -> Result<&mut Box<dyn Replacement + 's>, StoreError> {
+        let begun = match self.begun.take() {
+            Some(begun) => begun,
+            None => self.store.replace(self.key)?,
+        };
+        Ok(self.begun.insert(begun))
+    }
+}
+
+/// Where the bytes of a shard go.
+pub(crate) enum Sink<'s> {
+    /// To an object.
+    Object(Object<'s>),
+    /// To memory: a shard within a shard, or one that goes through codecs as a whole.
+    Memory(Vec<u8>),
+}
+
+impl<'s> Sink<'s> {
+    pub(crate) fn object(store: &'s dyn Store, key: Key<'s>) -> Self {
+        Sink::Object(Object { store, key, begun: None })
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Sink::Object(object) => object.begun.as_ref().map_or(0, |begun| begun.len()),
+            Sink::Memory(bytes) => bytes.len() as u64,
+        }
+    }
+
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        match self {
+            Sink::Object(object) => object.begin()?.append(&[bytes]),
+            Sink::Memory(memory) => {
+                memory.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn copy(&mut self, from: &dyn Opened, (offset, len): (u64, u64)) -> Result<(), StoreError> {
+        match self {
+            Sink::Object(object) => object.begin()?.copy(from, offset, len),
+            Sink::Memory(memory) => {
+                let start = memory.len();
+                memory.resize(start + len as usize, 0);
+                from.read_ranges(&mut [RangeRead { offset, buf: &mut memory[start..] }])
+            }
+        }
+    }
+
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        match self {
+            Sink::Object(object) => object.begin()?.overwrite(offset, bytes),
+            Sink::Memory(memory) => {
+                let start = offset as usize;
+                memory[start..start + bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError> {
+        match self {
+            Sink::Object(object) => object.begin()?.share(from),
+            Sink::Memory(_) => Ok(false),
+        }
+    }
+
+    /// Puts the object in its place.
+    pub(crate) fn commit(self) -> Result<(), StoreError> {
+        match self {
+            Sink::Object(Object { begun: Some(begun), .. }) => begun.commit(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The shard as it was.
+pub(crate) struct Former<'o> {
+    pub(crate) opened: &'o dyn Opened,
+    /// Where in it the shard lies.
+    pub(crate) range: (u64, u64),
+    pub(crate) index: std::sync::Arc<ShardIndex>,
+}
+
+/// Begins a shard of `level` with what stays of the former one: all inner chunks but those that are `replaced`. Returns the index so far.
+///
+/// Where the file system lets two files share their bytes, nothing is copied, and what is replaced stays as bytes that nothing refers to: until they are more than
+/// all others, then the rest is copied. Elsewhere only what stays is copied, so there are no such bytes.
+pub(crate) fn begin(
+    level: &ShardLevel,
+    sink: &mut Sink<'_>,
+    former: Option<&Former<'_>>,
+    share: bool,
+    replaced: &dyn Fn(usize) -> bool,
+) -> Result<ShardIndex, StoreError> {
+    let mut index = ShardIndex::absent(level.index().count());
+    let mut stays: Vec<(u64, u64, usize)> = Vec::new();
+    if let Some(former) = former {
+        stays = former
+            .index
+            .present()
+            .filter(|(n, ..)| !replaced(*n))
+            .map(|(n, offset, len)| (offset, len, n))
+            .collect();
+        stays.sort_unstable();
+        let live: u64 = stays.iter().map(|(_, len, _)| len).sum();
+        let dead = former.range.1.saturating_sub(live).saturating_sub(level.index().size() as u64);
+        if share && dead <= live && live > 0 && sink.share(former.opened)? {
+            for (offset, len, n) in stays {
+                index.set(n, Some((offset, len)));
+            }
+            return Ok(index);
+        }
+    }
+    if level.at_start() {
+        sink.append(&vec![0; level.index().size()])?;
+    }
+    let mut rest = stays.as_slice();
+    while let [(start, ..), ..] = rest {
+        let mut end = *start;
+        let mut to = sink.len();
+        let run = rest.iter().take_while(|(offset, len, _)| {
+            let joins = *offset == end;
+            end += if joins { *len } else { 0 };
+            joins
+        });
+        let (run, others) = rest.split_at(run.count());
+        if let (Some(former), Some(first)) = (former, run.first()) {
+            let len: u64 = run.iter().map(|(_, len, _)| len).sum();
+            sink.copy(former.opened, (former.range.0 + first.0, len))?;
+        }
+        for (_, len, n) in run {
+            index.set(*n, Some((to, *len)));
+            to += len;
+        }
+        rest = others;
+    }
+    Ok(index)
+}
+
+/// Ends a shard: its index.
+pub(crate) fn finish(
+    level: &ShardLevel,
+    sink: &mut Sink<'_>,
+    index: &ShardIndex,
+) -> Result<Result<(), StoreError>, CodecError> {
+    let mut bytes = Vec::new();
+    level.index().encode(index, &mut bytes, &mut Scratch::default())?;
+    Ok(if level.at_start() { sink.overwrite(0, &bytes) } else { sink.append(&bytes) })
+}
+
+/// Takes inner chunks from several threads.
+pub(crate) struct Output<'s> {
+    state: Mutex<State<'s>>,
+    turned: Condvar,
+    window: usize,
+}
+
+struct State<'s> {
+    sink: Sink<'s>,
+    index: ShardIndex,
+    /// Whose turn it is.
+    next: usize,
+    /// Who came too early: number in the index, bytes.
+    early: BTreeMap<usize, (usize, Option<Vec<u8>>)>,
+    /// Some turn will never come.
+    abandoned: bool,
+}
+
+impl State<'_> {
+    fn take(&mut self, n: usize, bytes: Option<&[u8]>) -> Result<(), StoreError> {
+        let range = match bytes {
+            None => None,
+            Some(bytes) => {
+                let offset = self.sink.len();
+                self.sink.append(bytes)?;
+                Some((offset, bytes.len() as u64))
+            }
+        };
+        self.index.set(n, range);
+        self.next += 1;
+        Ok(())
+    }
+}
+
+impl<'s> Output<'s> {
+    /// `window`: how many may come too early before they wait.
+    pub(crate) fn new(sink: Sink<'s>, index: ShardIndex, window: usize) -> Self {
+        let state = State { sink, index, next: 0, early: BTreeMap::new(), abandoned: false };
+        Output { state: Mutex::new(state), turned: Condvar::new(), window }
+    }
+
+    /// Takes the inner chunk that is number `n` in the index, in its turn. `false`: it was abandoned.
+    pub(crate) fn push(&self, turn: usize, n: usize, bytes: Option<&[u8]>) -> Result<bool, StoreError> {
+        let mut state = self.lock();
+        while turn > state.next && state.early.len() >= self.window && !state.abandoned {
+            // Woken by who has the turn; by the clock only if that one was stopped before it began.
+            let waited = self.turned.wait_timeout(state, Duration::from_millis(50));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if state.abandoned {
+            return Ok(false);
+        }
+        if turn > state.next {
+            state.early.insert(turn, (n, bytes.map(<[u8]>::to_vec)));
+            return Ok(true);
+        }
+        state.take(n, bytes)?;
+        loop {
+            let next = state.next;
+            let Some((n, bytes)) = state.early.remove(&next) else { break };
+            state.take(n, bytes.as_deref())?;
+        }
+        self.turned.notify_all();
+        Ok(true)
+    }
+
+    /// Says that some inner chunk will not come: nobody is to wait for it.
+    pub(crate) fn abandon(&self) {
+        self.lock().abandoned = true;
+        self.turned.notify_all();
+    }
+
+    pub(crate) fn end(self) -> (Sink<'s>, ShardIndex) {
+        let State { sink, index, .. } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (sink, index)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<'s>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::IndexEncoding;
+    use hyperslab_codec::ByteOrder;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn chunks_are_stored_in_their_order_whoever_comes_first() {
+        let output = Output::new(Sink::Memory(Vec::new()), ShardIndex::absent(100), 3);
+        let claimed = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let (output, claimed) = (&output, &claimed);
+                scope.spawn(move || {
+                    loop {
+                        let turn = claimed.fetch_add(1, Ordering::Relaxed);
+                        if turn >= 100 {
+                            break;
+                        }
+                        std::thread::sleep(Duration::from_micros((turn as u64 * 7 + thread * 13) % 50));
+                        let bytes = vec![turn as u8; turn % 5];
+                        let given = (turn % 7 > 0).then_some(bytes.as_slice());
+                        assert!(output.push(turn, 99 - turn, given).unwrap());
+                    }
+                });
+            }
+        });
+        let (sink, index) = output.end();
+        let Sink::Memory(bytes) = sink else { panic!() };
+        let wanted: Vec<u8> =
+            (0..100u8).filter(|n| n % 7 > 0).flat_map(|n| vec![n; n as usize % 5]).collect();
+        assert_eq!(bytes, wanted);
+        for (n, offset, len) in index.present() {
+            let turn = 99 - n;
+            assert_eq!(bytes[offset as usize..(offset + len) as usize], vec![turn as u8; turn % 5]);
+        }
+        assert_eq!(index.present().count(), (0..100).filter(|n| n % 7 > 0).count());
+    }
+
+    #[test]
+    fn nobody_waits_for_what_was_abandoned() {
+        let output = Output::new(Sink::Memory(Vec::new()), ShardIndex::absent(4), 1);
+        assert!(output.push(2, 2, Some(b"c")).unwrap());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| output.push(3, 3, Some(b"d")).unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+            output.abandon();
+            assert!(!waiting.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn what_stays_is_copied_without_what_goes() {
+        for at_start in [false, true] {
+            let index = IndexEncoding::new(&[4], &[], ByteOrder::Little, Vec::new()).unwrap();
+            let level = ShardLevel::new(&[4], &[1], &[], index, at_start, Vec::new()).unwrap();
+            let mut sink = Sink::Memory(Vec::new());
+            let mut index = begin(&level, &mut sink, None, false, &|_| false).unwrap();
+            for n in [0, 1, 3] {
+                let offset = sink.len();
+                sink.append(&[n as u8; 3]).unwrap();
+                index.set(n, Some((offset, 3)));
+            }
+            finish(&level, &mut sink, &index).unwrap().unwrap();
+            let Sink::Memory(bytes) = sink else { panic!() };
+            let opened = crate::shard::InMemory { bytes, key: "k".into(), url: "u".into() };
+            let former =
+                Former { range: (0, opened.size()), opened: &opened, index: std::sync::Arc::new(index) };
+            let mut sink = Sink::Memory(Vec::new());
+            let index = begin(&level, &mut sink, Some(&former), true, &|n| n == 1).unwrap();
+            let Sink::Memory(bytes) = sink else { panic!() };
+            let start = if at_start { 64 } else { 0 };
+            assert_eq!(bytes[start as usize..], [0, 0, 0, 3, 3, 3]);
+            assert_eq!(index.present().collect::<Vec<_>>(), [(0, start, 3), (3, start + 3, 3)]);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Writing chunks of shards.
+//!
+//! A shard is written as a new object, that takes the place of the old one when it is complete. So it is valid at every instant, also for who is killed. Steps, and what each prevents:
+//!
+//! 1. Take the shard's locks, between threads and between processes. Two writers of different inner chunks would each put back the other's old ones. Who writes the whole shard waits for
+//!    other processes only in the end: what it writes does not depend on what was there.
+//! 2. Open the old shard and look at its index, unless all of it is written. An index that cannot be right is refused: copying by it would lose data for good.
+//! 3. Begin the new one with the inner chunks that stay, copied inside the kernel.
+//! 4. Encode the inner chunks that are written, on several threads, and append them in order. Those that are written in part are read, decoded and overlaid; those that hold
+//!    nothing but fill value are left out.
+//! 5. Append the index (or put it into the place kept for it at the start), and rename. A shard that holds nothing is deleted instead.
+//!
+//! A shard within a shard is one inner chunk: it is put together in memory, in the same steps.
+
+use super::find::Finder;
+use super::output::{Former, Output, Sink, begin, finish};
+use super::plan::{ShardPlan, Touched};
+use super::{InMemory, ShardLevel, Sharding};
+use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
+use crate::scratch::Scratch;
+use crate::view::Bound;
+use crate::write::{Old, Writer};
+use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task, process, settings};
+use hyperslab_codec::{CodecError, encode_any};
+use hyperslab_store::{Opened, StoreError};
+use std::collections::BTreeMap;
+
+/// A request to write chunks that lie in shards.
+pub(crate) struct WriteRequest<'a> {
+    pub(crate) layout: &'a ArrayLayout,
+    pub(crate) sharding: &'a Sharding,
+    /// The plan of chunks.
+    pub(crate) plan: &'a Plan,
+    pub(crate) selection: &'a Selection,
+    pub(crate) source: &'a Bound<*const u8>,
+    /// The fill value as it is stored.
+    pub(crate) fill: &'a [u8],
+    pub(crate) keep_empty: bool,
+}
+
+/// Shards of fewer chunks than this per thread are written by one thread each, where there are several; larger ones by all threads, one after the other.
+const FEW: usize = 8;
+
+/// Who encodes the inner chunks of a shard.
+enum Workers<'w> {
+    /// All threads.
+    Pool { work: u64, limit: usize, interrupt: Option<Interrupt<'w>> },
+    /// This one.
+    This(&'w mut Scratch),
+}
+
+/// Takes the bytes of an inner chunk; `None`: it holds nothing.
+type Give<'g> = &'g mut dyn FnMut(Option<&[u8]>) -> Result<(), ArrayError>;
+
+/// One inner chunk of a shard, and which chunks in it are written (one, if it is not a shard itself).
+struct Unit {
+    /// Its number in the index.
+    n: usize,
+    touched: Vec<Touched>,
+}
+
+/// Abandons an output unless told that all went well.
+struct Watch<'o, 's>(Option<&'o Output<'s>>);
+
+impl Drop for Watch<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(output) = self.0 {
+            output.abandon();
+        }
+    }
+}
+
+impl WriteRequest<'_> {
+    /// Writes all. `bytes`: an estimate of what is moved; `limit`: the threads that may work on it.
+    pub(crate) fn write(
+        &self,
+        bytes: u64,
+        limit: usize,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        let shards = ShardPlan::new(self.layout, self.sharding, self.plan, self.selection)
+            .ok_or_else(|| memory_error(self.layout, "the plan", u64::MAX))?;
+        let limit = limit.min(settings::decodes_in_flight());
+        let work = execute::work(self.layout, self.plan.len(), bytes);
+        if shards.len() > 1 && self.plan.len() / shards.len() < FEW * limit {
+            return execute::run_tasks(
+                self.layout,
+                shards.len(),
+                work,
+                (limit, limit),
+                interrupt,
+                &|number, scratch| self.write_shard(&shards, number, Workers::This(scratch)),
+            );
+        }
+        for number in 0..shards.len() {
+            if interrupt.is_some_and(|ask| ask()) {
+                return Err(ArrayError::Interrupted { array: self.layout.name().into() });
+            }
+            let work = work / shards.len() as u64;
+            self.write_shard(&shards, number, Workers::Pool { work, limit, interrupt })?;
+        }
+        Ok(())
+    }
+
+    fn write_shard(
+        &self,
+        shards: &ShardPlan<'_>,
+        number: usize,
+        workers: Workers<'_>,
+    ) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let (mut task, mut key) = (Task::default(), String::new());
+        shards.shard(number, &mut task);
+        let fail = |source| store_error(layout, &task, source);
+        if let Location::Range { .. } = layout.locator().locate(&task.chunk, &mut key).map_err(fail)? {
+            return Err(ArrayError::ReadOnly {
+                array: layout.name().into(),
+                chunk: task.chunk.to_vec(),
+                key,
+                why: "shards that are a part of an object cannot be replaced",
+            });
+        }
+        let checked = execute::key(layout, &task, &key)?;
+        let store = &**layout.store();
+        let _turn = process::current().locks.lock(store.lock_id(checked));
+        let (mut lock, mut finder) = (None, None);
+        if !task.whole {
+            lock = Some(store.lock(checked).map_err(fail)?);
+            finder = Finder::open(layout, self.sharding, self.plan, checked, &task, true)?;
+        }
+        let former = match &finder {
+            Some(finder) => match finder.blobs.first() {
+                Some(opened) => Some(former(finder, 0, &**opened, true, (0, opened.size()))?),
+                None => None,
+            },
+            None => None,
+        };
+        let Some(level) = self.sharding.levels().first() else { return Ok(()) };
+        let coded = |source| codec_error(layout, &task, &key, source);
+        let sink = match level.codecs() {
+            [] => Sink::object(store, checked),
+            _ => Sink::Memory(Vec::new()),
+        };
+        let units = self.units(level, shards.touched(&task));
+        let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
+        let mut sink = sink;
+        let index = begin(level, &mut sink, former.as_ref(), true, &replaced).map_err(fail)?;
+        let output = Output::new(sink, index, workers.window());
+        let each = |turn: usize, scratch: &mut Scratch| {
+            let mut watch = Watch(Some(&output));
+            let Some(unit) = units.get(turn) else { return Ok(()) };
+            scratch.key.clone_from(&key);
+            self.encode(0, finder.as_ref(), former.as_ref(), unit, scratch, &mut |bytes| match output
+                .push(turn, unit.n, bytes)
+            {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(ArrayError::Interrupted { array: layout.name().into() }),
+                Err(source) => Err(store_error(layout, &task, source)),
+            })?;
+            watch.0 = None;
+            Ok(())
+        };
+        match workers {
+            Workers::Pool { work, limit, interrupt } => {
+                // Whoever waits for his turn has to hear of it.
+                let ask = || {
+                    let stop = interrupt.is_some_and(|ask| ask());
+                    if stop {
+                        output.abandon();
+                    }
+                    stop
+                };
+                execute::run_tasks(layout, units.len(), work, (limit, limit), Some(&ask), &each)?;
+            }
+            Workers::This(scratch) => (0..units.len()).try_for_each(|turn| each(turn, scratch))?,
+        }
+        let (mut sink, index) = output.end();
+        let empty = index.present().next().is_none();
+        if !empty {
+            finish(level, &mut sink, &index).map_err(coded)?.map_err(fail)?;
+        }
+        if lock.is_none() {
+            lock = Some(store.lock(checked).map_err(fail)?);
+        }
+        match sink {
+            _ if empty => store.delete(checked).map(|_| ()),
+            Sink::Memory(bytes) => store.write(checked, &[&encoded(level, bytes).map_err(coded)?]),
+            object => object.commit(),
+        }
+        .map_err(fail)?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Chunks by the inner chunks of a shard of `level` that they lie in, in the order of the index.
+    fn units(&self, level: &ShardLevel, touched: impl Iterator<Item = Touched>) -> Vec<Unit> {
+        let chunk = self.layout.grid().chunk_shape();
+        let per: Dims = level.inner().iter().zip(chunk).map(|(inner, chunk)| inner / chunk).collect();
+        let mut units: BTreeMap<usize, Vec<Touched>> = BTreeMap::new();
+        for Touched { number, at } in touched {
+            let outer: Dims = at.iter().zip(&per).map(|(at, per)| at / per).collect();
+            let at = at.iter().zip(&per).map(|(at, per)| at % per).collect();
+            units.entry(level.number(&outer)).or_default().push(Touched { number, at });
+        }
+        units.into_iter().map(|(n, touched)| Unit { n, touched }).collect()
+    }
+
+    /// Encodes an inner chunk of a shard of depth `depth`, which was `former`, and gives its bytes; `None`: it holds nothing.
+    fn encode(
+        &self,
+        depth: usize,
+        finder: Option<&Finder<'_, '_>>,
+        former: Option<&Former<'_>>,
+        unit: &Unit,
+        scratch: &mut Scratch,
+        give: Give<'_>,
+    ) -> Result<(), ArrayError> {
+        // Checked: an index of which anything is wrong is not written by.
+        let range = former.and_then(|former| {
+            let (offset, len) = former.index.get(unit.n).ok()??;
+            Some((former.opened, (former.range.0 + offset, len)))
+        });
+        match self.sharding.levels().get(depth + 1) {
+            None => {
+                let Some(Touched { number, .. }) = unit.touched.first() else { return Ok(()) };
+                self.plan.task(self.layout, *number, &mut scratch.task);
+                let stored = match (finder, range) {
+                    (Some(finder), Some((opened, range))) if !scratch.task.whole => {
+                        let most = self.layout.encoding().chain().max_encoded() as u64;
+                        if range.1 > most {
+                            let why =
+                                format!("it has {} bytes; {most} are the most that can be right", range.1);
+                            return Err(finder.wrong(Some(*number), why));
+                        }
+                        Some(finder.bytes(opened, range)?)
+                    }
+                    _ => None,
+                };
+                let writer = Writer {
+                    layout: self.layout,
+                    src: self.source.at(&scratch.task.out),
+                    strides: self.source.strides(),
+                    fill: self.fill,
+                    keep_empty: self.keep_empty,
+                };
+                let produced = writer.produce(scratch, Old::Bytes(stored.as_deref()))?;
+                give(writer.bytes(scratch, produced))
+            }
+            Some(level) => self.encode_shard(level, depth + 1, finder, range, unit, scratch, give),
+        }
+    }
+
+    /// [`WriteRequest::encode`] for an inner chunk that is a shard itself.
+    #[allow(clippy::too_many_arguments)]
+    fn encode_shard(
+        &self,
+        level: &ShardLevel,
+        depth: usize,
+        finder: Option<&Finder<'_, '_>>,
+        range: Option<(&dyn Opened, (u64, u64))>,
+        unit: &Unit,
+        scratch: &mut Scratch,
+        give: Give<'_>,
+    ) -> Result<(), ArrayError> {
+        let number = unit.touched.first().map(|touched| touched.number);
+        let mut inner = None;
+        let decoded: Option<InMemory>;
+        if let (Some(finder), Some((opened, range))) = (finder, range) {
+            decoded = finder.decoded(depth, opened, range, number)?;
+            inner = Some(match &decoded {
+                Some(bytes) => former(finder, depth, bytes, false, (0, bytes.size()))?,
+                None => former(finder, depth, opened, false, range)?,
+            });
+        }
+        let key = scratch.key.clone();
+        let fail = |source: StoreError| ArrayError::Shard {
+            array: self.layout.name().into(),
+            key: key.clone(),
+            chunk: None,
+            why: source.to_string(),
+        };
+        let units = self.units(level, unit.touched.iter().cloned());
+        let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
+        let mut sink = Sink::Memory(Vec::new());
+        let index = begin(level, &mut sink, inner.as_ref(), false, &replaced).map_err(fail)?;
+        let output = Output::new(sink, index, 0);
+        for (turn, unit) in units.iter().enumerate() {
+            self.encode(depth, finder, inner.as_ref(), unit, scratch, &mut |bytes| {
+                output.push(turn, unit.n, bytes).map(|_| ()).map_err(fail)
+            })?;
+        }
+        drop(inner);
+        let (mut sink, index) = output.end();
+        if index.present().next().is_none() {
+            return give(None);
+        }
+        let coded = |source| codec_error(self.layout, &scratch.task, &key, source);
+        finish(level, &mut sink, &index).map_err(coded)?.map_err(fail)?;
+        let Sink::Memory(bytes) = sink else { return Ok(()) };
+        give(Some(&encoded(level, bytes).map_err(coded)?))
+    }
+}
+
+impl Workers<'_> {
+    /// How many inner chunks may be ready before their turn.
+    fn window(&self) -> usize {
+        match self {
+            Workers::Pool { limit, .. } => *limit,
+            Workers::This(_) => 0,
+        }
+    }
+}
+
+/// A shard as it was: at `range` of `opened`, of depth `depth`. Errors if anything in its index cannot be right: what is copied by it would be lost for good.
+pub(super) fn former<'o>(
+    finder: &Finder<'_, '_>,
+    depth: usize,
+    opened: &'o dyn Opened,
+    object: bool,
+    range: (u64, u64),
+) -> Result<Former<'o>, ArrayError> {
+    let Some(level) = finder.sharding.levels().get(depth) else {
+        return Err(finder.wrong(None, "it has no level".into()));
+    };
+    let index = finder.index(level, opened, object, range)?;
+    if let Some((n, why)) = index.fault() {
+        return Err(
+            finder.wrong(None, format!("inner chunk number {n} of its index: {why}; nothing was written"))
+        );
+    }
+    Ok(Former { opened, range, index })
+}
+
+/// A shard after the codecs that it goes through as a whole.
+fn encoded(level: &ShardLevel, bytes: Vec<u8>) -> Result<Vec<u8>, CodecError> {
+    match level.codecs() {
+        [] => Ok(bytes),
+        codecs => {
+            let mut stored = Vec::new();
+            encode_any(codecs, &bytes, &mut stored, &mut hyperslab_codec::Scratch::default())?;
+            Ok(stored)
+        }
+    }
+}

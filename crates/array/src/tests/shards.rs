@@ -1,0 +1,413 @@
+//! Chunks in shards: generated arrays, generated requests, whatever the shards are like.
+
+use super::generated::{case, values};
+use super::model::{Model, Spec};
+use crate::shard::ShardPlan;
+use crate::*;
+use hyperslab_codec::{ByteOrder, Codec, Crc32c, Zstd};
+use hyperslab_store::{
+    Entry, Key, LocalOptions, LocalStore, MemoryStore, Opened, RangeRead, Store, StoreError,
+};
+use proptest::prelude::*;
+use proptest::strategy::Strategy as Gen;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// One level of shards, for any number of axes.
+#[derive(Clone, Debug)]
+struct Level {
+    factors: Vec<u64>,
+    turn: usize,
+    at_start: bool,
+    big: bool,
+    crc: bool,
+    index_turned: bool,
+    coded: bool,
+}
+
+fn level() -> impl Gen<Value = Level> {
+    (
+        prop::collection::vec(1u64..4, 4),
+        0usize..4,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        prop::bool::weighted(0.15),
+    )
+        .prop_map(|(factors, turn, at_start, big, crc, index_turned, coded)| Level {
+            factors,
+            turn,
+            at_start,
+            big,
+            crc,
+            index_turned,
+            coded,
+        })
+}
+
+/// Levels from the object inwards.
+fn sharding(spec: &Spec, levels: &[Level]) -> Sharding {
+    let rank = spec.shape.len();
+    let mut inner = spec.chunk.clone();
+    let mut list = Vec::new();
+    for level in levels {
+        let shape: Vec<u64> = inner.iter().zip(&level.factors).map(|(n, factor)| n * factor).collect();
+        let order: Vec<usize> = (0..rank).map(|k| (k + level.turn) % rank).collect();
+        let counts: Vec<u64> = order.iter().map(|k| level.factors[*k]).collect();
+        let index_order: Vec<usize> = if level.index_turned { (0..=rank).rev().collect() } else { vec![] };
+        let stored = if level.big { ByteOrder::Big } else { ByteOrder::Little };
+        let crc: Vec<Arc<dyn Codec>> =
+            if level.crc { vec![Arc::new(Crc32c { at_start: false })] } else { vec![] };
+        let index = IndexEncoding::new(&counts, &index_order, stored, crc).unwrap();
+        let codecs: Vec<Arc<dyn Codec>> =
+            if level.coded { vec![Arc::new(Zstd { level: 1, checksum: false })] } else { vec![] };
+        list.push(ShardLevel::new(&shape, &inner, &order, index, level.at_start, codecs).unwrap());
+        inner = shape;
+    }
+    list.reverse();
+    Sharding::new(list).unwrap()
+}
+
+fn layout(spec: &Spec, levels: &[Level], store: &Arc<dyn Store>) -> ArrayLayout {
+    let plain = spec.layout_with(store.clone(), Arc::new(super::model::PerChunk("a")));
+    plain.with_sharding(sharding(spec, levels)).unwrap()
+}
+
+/// One level of plain shards.
+fn simple(factors: &[u64]) -> Level {
+    Level {
+        factors: factors.into(),
+        turn: 0,
+        at_start: false,
+        big: false,
+        crc: true,
+        index_turned: false,
+        coded: false,
+    }
+}
+
+/// A store that counts, and may be told to read no ranges.
+#[derive(Debug)]
+struct Counting {
+    inner: MemoryStore,
+    ranges: bool,
+    opens: AtomicUsize,
+    reads: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Counting {
+    fn new(inner: &MemoryStore, ranges: bool) -> Self {
+        let zero = AtomicUsize::default;
+        Counting { inner: inner.clone(), ranges, opens: zero(), reads: zero(), bytes: zero() }
+    }
+}
+
+#[derive(Debug)]
+struct CountingOpened<'s>(&'s Counting, Box<dyn Opened + 's>);
+
+impl Opened for CountingOpened<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        self.0.bytes.fetch_add(ranges.iter().map(|range| range.buf.len()).sum(), Relaxed);
+        // As a file does it: ranges that follow each other are one read.
+        let mut end = None;
+        for range in ranges.iter() {
+            if end != Some(range.offset) {
+                self.0.reads.fetch_add(1, Relaxed);
+            }
+            end = Some(range.offset + range.buf.len() as u64);
+        }
+        self.1.read_ranges(ranges)
+    }
+
+    fn size(&self) -> u64 {
+        self.1.size()
+    }
+}
+
+impl Store for Counting {
+    fn read_ranges(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, StoreError> {
+        assert!(self.ranges, "this store reads no ranges");
+        self.inner.read_ranges(key, size, ranges)
+    }
+
+    fn open<'s>(
+        &'s self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+        assert!(self.ranges, "this store reads no ranges");
+        self.opens.fetch_add(1, Relaxed);
+        Ok(self
+            .inner
+            .open(key, size)?
+            .map(|opened| Box::new(CountingOpened(self, opened)) as Box<dyn Opened + 's>))
+    }
+
+    fn reads_ranges(&self) -> bool {
+        self.ranges
+    }
+
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        self.inner.read_exact(key, buf)
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+        self.inner.read_all(key, buf, limit)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+        self.inner.size(key)
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+        self.inner.write(key, parts)
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+        self.inner.delete(key)
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+        self.inner.delete_prefix(prefix)
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+        self.inner.list_dir(prefix)
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        self.inner.list(prefix)
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        self.inner.lock_id(key)
+    }
+
+    fn url(&self) -> String {
+        self.inner.url()
+    }
+}
+
+fn stores(dir: &std::path::Path) -> [Arc<dyn Store>; 3] {
+    // The first shares the bytes of former shards, the second copies them inside the kernel, the third reads shards whole.
+    [
+        Arc::new(MemoryStore::new()),
+        Arc::new(LocalStore::open(dir, LocalOptions::default()).unwrap()),
+        Arc::new(Counting::new(&MemoryStore::new(), false)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn shards_change_no_value(
+        (spec, writes, reads) in case(),
+        levels in prop::collection::vec(level(), 1..4),
+        threads in 1usize..4,
+        which in 0usize..3,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = stores(dir.path())[which].clone();
+        let layout = layout(&spec, &levels, &store);
+        let element = layout.dtype().size();
+        let mut model = Model::full(&spec.shape, &spec.fill);
+        for (selection, _, seed) in &writes {
+            let shape = selection.shape();
+            let options = WriteOptions { threads: Some(threads), ..WriteOptions::default() };
+            let values = values(selection, element, *seed, &spec.fill);
+            write(&layout, selection, &Source::dense(&values, &shape, element).unwrap(), options).unwrap();
+            model.write(selection, &values);
+        }
+        let check = |layout: &ArrayLayout| {
+            for selection in reads.iter().chain([&Selection::all(&spec.shape)]) {
+                let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
+                let found = read(layout, selection, options).unwrap();
+                assert_eq!(found.as_slice(), model.read(selection), "{selection:?}");
+                let told = explain_read(layout, selection, usize::MAX).unwrap();
+                let elements: u64 = told.tasks.iter().map(|task| task.elements).sum();
+                assert_eq!(elements, selection.shape().iter().product::<u64>());
+            }
+        };
+        check(&layout);
+        // A cache changes nothing.
+        let cache = ChunkCache::new(1 << 20);
+        for _ in 0..2 {
+            let options = ReadOptions { cache: Some(&cache), ..ReadOptions::default() };
+            let found = read(&layout, &Selection::all(&spec.shape), options).unwrap();
+            prop_assert_eq!(found.as_slice(), model.bytes.as_slice());
+        }
+        // No shard exists that holds nothing; what no index refers to can be given back, once.
+        let shards = layout.object_grid().counts(&spec.shape);
+        let all = Selection::all(&spec.shape);
+        let plan = Plan::new(&layout, &all).unwrap();
+        let by_shard = ShardPlan::new(&layout, layout.sharding().unwrap(), &plan, &all).unwrap();
+        prop_assert_eq!(by_shard.len() as u64, shards.iter().product::<u64>());
+        let mut task = Task::default();
+        for number in 0..by_shard.len() {
+            by_shard.shard(number, &mut task);
+            let mut key = String::new();
+            layout.locator().locate(&task.chunk, &mut key).unwrap();
+            let size = || store.size(Key::new(&key).unwrap()).unwrap();
+            let before = size();
+            let dead = compact(&layout, &task.chunk, true).unwrap();
+            prop_assert_eq!(size(), before);
+            prop_assert_eq!(compact(&layout, &task.chunk, false).unwrap(), dead);
+            prop_assert_eq!(size(), before.map(|size| size - dead));
+            prop_assert_eq!(compact(&layout, &task.chunk, false).unwrap(), 0);
+            prop_assert!(dead == 0 || which != 1, "only shared shards keep what was replaced");
+        }
+        check(&layout);
+    }
+}
+
+fn fill(layout: &ArrayLayout, shape: &[u64]) -> Vec<u8> {
+    let element = layout.dtype().size();
+    let bytes: Vec<u8> = (0..shape.iter().product::<u64>() as usize * element)
+        .map(|i| (i as u8).wrapping_mul(37) | 1)
+        .collect();
+    let all = Selection::all(shape);
+    write(layout, &all, &Source::dense(&bytes, shape, element).unwrap(), WriteOptions::default()).unwrap();
+    bytes
+}
+
+#[test]
+fn one_open_and_one_read_for_each_run() {
+    for codecs in [0, 1] {
+        let spec = Spec { codecs, ..Spec::plain(&[64, 100], &[1, 100], "<f8") };
+        let memory = MemoryStore::new();
+        let bytes = fill(
+            &layout(&spec, &[simple(&[64, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)),
+            &spec.shape,
+        );
+        let counting = Arc::new(Counting::new(&memory, true));
+        let layout = layout(&spec, &[simple(&[64, 1])], &(counting.clone() as Arc<dyn Store>));
+        let read_rows = |step: i64| {
+            let rows = Index::Slice { start: None, stop: None, step };
+            let selection = Selection::new("a", &spec.shape, &[rows]).unwrap();
+            let before = [&counting.opens, &counting.reads, &counting.bytes].map(|count| count.load(Relaxed));
+            let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
+            let found = read(&layout, &selection, options).unwrap();
+            for (n, row) in found.as_slice().chunks(800).enumerate() {
+                assert_eq!(row, &bytes[n * step as usize * 800..][..800]);
+            }
+            let after = [&counting.opens, &counting.reads, &counting.bytes].map(|count| count.load(Relaxed));
+            [after[0] - before[0], after[1] - before[1], after[2] - before[2]]
+        };
+        // The index, and all rows as one run.
+        let [opens, reads, _] = read_rows(1);
+        assert_eq!((opens, reads), (1, 2));
+        // The index, and each second row.
+        let [opens, reads, read] = read_rows(2);
+        assert_eq!((opens, reads), (1, 33));
+        if codecs == 0 {
+            assert_eq!(read, 32 * 800 + 64 * 16 + 4);
+        }
+    }
+}
+
+#[test]
+fn of_plain_chunks_only_the_wanted_bytes_are_read() {
+    let spec = Spec::plain(&[4, 4096], &[2, 4096], "<f8");
+    let memory = MemoryStore::new();
+    let bytes =
+        fill(&layout(&spec, &[simple(&[2, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)), &spec.shape);
+    let counting = Arc::new(Counting::new(&memory, true));
+    let layout = layout(&spec, &[simple(&[2, 1])], &(counting.clone() as Arc<dyn Store>));
+    let selection = Selection::new("a", &spec.shape, &[Index::At(3), Index::range(100, 120)]).unwrap();
+    let found = read(&layout, &selection, ReadOptions::default()).unwrap();
+    assert_eq!(found.as_slice(), &bytes[(3 * 4096 + 100) * 8..][..160]);
+    assert_eq!(counting.bytes.load(Relaxed), 160 + 2 * 16 + 4);
+}
+
+#[test]
+fn what_is_wrong_with_a_shard_is_told() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "<i4") };
+    let memory = MemoryStore::new();
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let level = Level { crc: false, ..simple(&[4]) };
+    let layout = layout(&spec, &[level], &store);
+    let bytes = fill(&layout, &spec.shape);
+    let key = Key::new("a/0").unwrap();
+    let mut good = Vec::new();
+    store.read_all(key, &mut good, usize::MAX >> 1).unwrap();
+    let index = good.len() - 64;
+    let read_at = |from: i64| {
+        let selection = Selection::new("a", &spec.shape, &[Index::range(from, from + 2)]).unwrap();
+        read(&layout, &selection, ReadOptions::default())
+    };
+    let put = |entry: usize, offset: u64, len: u64| {
+        let mut bad = good.clone();
+        bad[index + 16 * entry..][..8].copy_from_slice(&offset.to_le_bytes());
+        bad[index + 16 * entry + 8..][..8].copy_from_slice(&len.to_le_bytes());
+        store.write(key, &[&bad]).unwrap();
+    };
+    let size = good.len() as u64;
+    for (offset, len) in
+        [(size, 1), (0, size + 1), (u64::MAX - 3, 8), (3, u64::MAX), (u64::MAX, 3), (index as u64, 5)]
+    {
+        put(1, offset, len);
+        let error = read_at(2).unwrap_err();
+        let ArrayError::Shard { key, chunk, .. } = &error else { panic!("{error}") };
+        assert_eq!((key.as_str(), chunk.as_deref()), ("a/0", Some(&[1][..])), "{error}");
+        // What is wrong with one does not keep others from being read.
+        assert_eq!(read_at(0).unwrap().as_slice(), &bytes[..8]);
+        // But nothing is written by such an index.
+        let before = memory.size(Key::new("a/0").unwrap()).unwrap();
+        let one = Selection::new("a", &spec.shape, &[Index::At(0)]).unwrap();
+        let error = write(&layout, &one, &Source::repeat(&[9; 4], &[]), WriteOptions::default()).unwrap_err();
+        assert!(matches!(error, ArrayError::Shard { .. }), "{error}");
+        assert!(compact(&layout, &[0], false).is_err());
+        assert_eq!(memory.size(Key::new("a/0").unwrap()).unwrap(), before);
+        assert_eq!(read_at(4).unwrap().as_slice(), &bytes[16..24]);
+    }
+    // Shared bytes: both are refused.
+    put(1, 0, 5);
+    assert!(read_at(0).is_err() && read_at(2).is_err() && read_at(4).is_ok());
+    for len in [0, 1, 63] {
+        store.write(key, &[&good[..len]]).unwrap();
+        let error = read_at(0).unwrap_err();
+        assert!(matches!(&error, ArrayError::Shard { chunk: None, .. }), "{error}");
+    }
+    // All of it may be written anew.
+    let all = Selection::all(&spec.shape);
+    write(&layout, &all, &Source::dense(&bytes, &spec.shape, 4).unwrap(), WriteOptions::default()).unwrap();
+    assert_eq!(read(&layout, &all, ReadOptions::default()).unwrap().as_slice(), bytes);
+}
+
+#[test]
+fn writers_of_one_shard_lose_nothing() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[16, 64], &[1, 64], "<i4") };
+    let dir = tempfile::tempdir().unwrap();
+    for store in stores(dir.path()) {
+        let layout = &layout(&spec, &[simple(&[16, 1])], &store);
+        std::thread::scope(|scope| {
+            for row in 0..16i64 {
+                scope.spawn(move || {
+                    for round in 1..20u8 {
+                        let row = Selection::new(
+                            "a",
+                            layout.shape(),
+                            &[Index::At(row), Index::range(i64::from(round), 64)],
+                        )
+                        .unwrap();
+                        let value = [round; 4];
+                        write(layout, &row, &Source::repeat(&value, &row.shape()), WriteOptions::default())
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        let found = read(layout, &Selection::all(layout.shape()), ReadOptions::default()).unwrap();
+        for (n, value) in found.as_slice().chunks(4).enumerate() {
+            assert_eq!(value, [(n % 64).min(19) as u8; 4], "{n} in {store:?}");
+        }
+    }
+}

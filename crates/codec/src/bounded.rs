@@ -1,0 +1,207 @@
+//! Codecs in a row over bytes whose decoded size no metadata tells exactly: shards that went through codecs as a whole.
+//!
+//! Memory grows with what the bytes really decode to: each step starts with room for a few times its input, and doubles that as long as the
+//! codec says that there is more.
+
+use crate::chain::stage;
+use crate::{Codec, CodecError, Scratch};
+use std::sync::Arc;
+
+/// Room that a decoding step starts with, at least.
+const FIRST_ROOM: usize = 64 << 10;
+
+/// Decodes `src` with codecs given in the order of encoding into `out`, which is cleared first; more than `limit` bytes are
+/// [`CodecError::Size`]. `verify: false` skips checksums that are codecs of their own. What `out` holds after an error is unspecified.
+pub fn decode_bounded(
+    codecs: &[Arc<dyn Codec>],
+    src: &[u8],
+    limit: usize,
+    out: &mut Vec<u8>,
+    scratch: &mut Scratch,
+    verify: bool,
+) -> Result<(), CodecError> {
+    out.clear();
+    // Out of the scratch while in use, so that the codecs can have the rest of it.
+    let mut stages = std::mem::take(&mut scratch.stages);
+    let result = decode_through(&mut stages, codecs, src, limit, out, scratch, verify);
+    scratch.stages = stages;
+    result
+}
+
+fn decode_through(
+    [from, to]: &mut [Vec<u8>; 2],
+    codecs: &[Arc<dyn Codec>],
+    src: &[u8],
+    limit: usize,
+    out: &mut Vec<u8>,
+    scratch: &mut Scratch,
+    verify: bool,
+) -> Result<(), CodecError> {
+    let mut left = codecs;
+    // How much of `from` is the input of the next codec; `None`: it is `src`.
+    let mut staged: Option<usize> = None;
+    loop {
+        let mut input = match staged {
+            None => src,
+            Some(len) => from.get(..len).unwrap_or_default(),
+        };
+        // Frames are peeled off where the bytes lie.
+        while let Some((codec, earlier)) = left.split_last()
+            && let Some(payload) = codec.unframe(input, verify)
+        {
+            input = payload?;
+            left = earlier;
+        }
+        let Some((codec, earlier)) = left.split_last() else {
+            if input.len() > limit {
+                let name = codecs.first().map_or("bytes", |codec| codec.name());
+                return Err(CodecError::size(name, limit, input.len()));
+            }
+            stage(out, input.len(), "bytes")?.copy_from_slice(input);
+            return Ok(());
+        };
+        if earlier.is_empty() {
+            let written = decode_growing(codec.as_ref(), input, limit, out, scratch)?;
+            out.truncate(written);
+            return Ok(());
+        }
+        let bound = earlier.iter().fold(limit, |size, codec| codec.max_encoded(size));
+        staged = Some(decode_growing(codec.as_ref(), input, bound, to, scratch)?);
+        std::mem::swap(from, to);
+        left = earlier;
+    }
+}
+
+/// Decodes into the front of a buffer, which grows as needed, to room for `bound` bytes at most; returns how many bytes that were.
+fn decode_growing(
+    codec: &dyn Codec,
+    src: &[u8],
+    bound: usize,
+    buf: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<usize, CodecError> {
+    let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).min(bound);
+    loop {
+        match codec.decode(src, stage(buf, room, codec.name())?, scratch) {
+            Err(CodecError::Size { .. }) if room < bound => room = room.saturating_mul(2).min(bound),
+            result => return result,
+        }
+    }
+}
+
+/// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is cleared first; its capacity is reused.
+pub fn encode_any(
+    codecs: &[Arc<dyn Codec>],
+    src: &[u8],
+    dst: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
+    let Some((last, earlier)) = codecs.split_last() else {
+        dst.clear();
+        dst.extend_from_slice(src);
+        return Ok(());
+    };
+    let [mut from, mut to] = std::mem::take(&mut scratch.stages);
+    let mut result = Ok(());
+    for (done, codec) in earlier.iter().enumerate() {
+        let input = if done == 0 { src } else { &from };
+        result = codec.encode(input, &mut to, scratch);
+        if result.is_err() {
+            break;
+        }
+        std::mem::swap(&mut from, &mut to);
+    }
+    if result.is_ok() {
+        result = last.encode(if earlier.is_empty() { src } else { &from }, dst, scratch);
+    }
+    scratch.stages = [from, to];
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{noise, samples};
+    use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
+
+    fn chains() -> Vec<Vec<Arc<dyn Codec>>> {
+        let gzip: Arc<dyn Codec> = Arc::new(Gzip { level: 1 });
+        let zstd: Arc<dyn Codec> = Arc::new(Zstd { level: 1, checksum: true });
+        let zlib: Arc<dyn Codec> = Arc::new(Zlib { level: 1 });
+        let lz4: Arc<dyn Codec> = Arc::new(Lz4 { acceleration: 1 });
+        let blosc: Arc<dyn Codec> = Arc::new(crate::Blosc::from_v3(None, 4).unwrap());
+        let crc: Arc<dyn Codec> = Arc::new(Crc32c { at_start: false });
+        vec![
+            vec![],
+            vec![crc.clone()],
+            vec![zstd.clone()],
+            vec![blosc.clone(), crc.clone()],
+            vec![crc.clone(), gzip.clone()],
+            vec![lz4, crc.clone(), zstd, zlib, crc, blosc, gzip],
+        ]
+    }
+
+    #[test]
+    fn round_trips_of_any_size() {
+        let mut scratch = Scratch::default();
+        let (mut stored, mut out) = (b"old".to_vec(), b"old".to_vec());
+        for codecs in chains() {
+            for data in samples() {
+                encode_any(&codecs, &data, &mut stored, &mut scratch).unwrap();
+                for limit in [data.len(), data.len() + 1, data.len() * 10 + 100_000, usize::MAX] {
+                    decode_bounded(&codecs, &stored, limit, &mut out, &mut scratch, true).unwrap();
+                    assert!(out == data, "{codecs:?}, {} bytes, limit {limit}", data.len());
+                }
+                if let Some(limit) = data.len().checked_sub(1) {
+                    let error = decode_bounded(&codecs, &stored, limit, &mut out, &mut scratch, true);
+                    assert!(matches!(error, Err(CodecError::Size { .. })), "{codecs:?} {limit}: {error:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_grows_with_the_bytes_not_with_the_limit() {
+        let mut stored = Vec::new();
+        let data = noise(100_000, 1);
+        for codecs in chains() {
+            let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+            encode_any(&codecs, &data, &mut stored, &mut scratch).unwrap();
+            decode_bounded(&codecs, &stored, usize::MAX, &mut out, &mut scratch, true).unwrap();
+            assert!(out.capacity() < 1 << 20, "{codecs:?}: {}", out.capacity());
+            assert!(scratch.stages.iter().all(|stage| stage.capacity() < 1 << 20), "{codecs:?}");
+        }
+        // More than the limit is not decoded: 100 MiB of zeros.
+        let zstd: Vec<Arc<dyn Codec>> = vec![Arc::new(Zstd { level: 1, checksum: false })];
+        let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+        encode_any(&zstd, &vec![0; 100 << 20], &mut stored, &mut scratch).unwrap();
+        let error = decode_bounded(&zstd, &stored, 1 << 20, &mut out, &mut scratch, true).unwrap_err();
+        assert!(matches!(error, CodecError::Size { expected: 0x10_0000, .. }), "{error}");
+        assert!(out.capacity() <= 1 << 20);
+    }
+
+    #[test]
+    fn sums_and_damage() {
+        let mut scratch = Scratch::default();
+        let (mut stored, mut out) = (Vec::new(), Vec::new());
+        for codecs in chains() {
+            encode_any(&codecs, &[3; 1000], &mut stored, &mut scratch).unwrap();
+            for at in 0..stored.len() {
+                let cut = decode_bounded(&codecs, &stored[..at], 2000, &mut out, &mut scratch, true);
+                assert!(cut.is_err() || codecs.is_empty(), "{codecs:?} cut to {at}");
+                stored[at] ^= 0x41;
+                let _ = decode_bounded(&codecs, &stored, 2000, &mut out, &mut scratch, true);
+                stored[at] ^= 0x41;
+            }
+            decode_bounded(&codecs, &stored, 2000, &mut out, &mut scratch, true).unwrap();
+            assert_eq!(out, [3; 1000]);
+        }
+        let crc: Vec<Arc<dyn Codec>> = vec![Arc::new(Crc32c { at_start: false })];
+        encode_any(&crc, b"bytes", &mut stored, &mut scratch).unwrap();
+        stored[0] = b'B';
+        let error = decode_bounded(&crc, &stored, 99, &mut out, &mut scratch, true).unwrap_err();
+        assert!(matches!(error, CodecError::Checksum { .. }), "{error}");
+        decode_bounded(&crc, &stored, 99, &mut out, &mut scratch, false).unwrap();
+        assert_eq!(out, b"Bytes");
+    }
+}

@@ -1,0 +1,118 @@
+//! Objects under construction in memory, for stores that only write whole ones.
+
+use crate::{Key, Opened, Operation, RangeRead, Replacement, Store, StoreError};
+use std::fmt;
+use std::io;
+
+/// Most bytes that are asked for before it is known that they exist.
+const PIECE: u64 = 1 << 20;
+
+/// A new object in memory, which is written by one call when it is complete.
+pub(crate) struct Gathered<'s, S: ?Sized> {
+    store: &'s S,
+    key: String,
+    bytes: Vec<u8>,
+    /// Whether a step failed.
+    failed: bool,
+}
+
+impl<'s, S: Store + ?Sized> Gathered<'s, S> {
+    pub(crate) fn new(store: &'s S, key: Key<'_>) -> Self {
+        Gathered { store, key: key.as_str().to_owned(), bytes: Vec::new(), failed: false }
+    }
+
+    fn error(&self, kind: io::ErrorKind) -> StoreError {
+        let (key, url) = (self.key.clone(), self.store.url());
+        StoreError::Io { operation: Operation::Write, key, url, source: kind.into() }
+    }
+
+    /// Room for `more` bytes at the end.
+    fn reserve(&mut self, more: usize) -> Result<(), StoreError> {
+        self.bytes.try_reserve(more).map_err(|_| self.error(io::ErrorKind::OutOfMemory))
+    }
+
+    fn try_append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
+        self.reserve(parts.iter().map(|part| part.len()).sum())?;
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        Ok(())
+    }
+
+    fn try_overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        let start = usize::try_from(offset).ok();
+        let end = start.and_then(|start| start.checked_add(bytes.len()));
+        match start.zip(end).and_then(|(start, end)| self.bytes.get_mut(start..end)) {
+            Some(there) => there.copy_from_slice(bytes),
+            None => {
+                let (key, url, size) = (self.key.clone(), self.store.url(), self.len());
+                return Err(StoreError::OutOfRange { key, url, offset, len: bytes.len() as u64, size });
+            }
+        }
+        Ok(())
+    }
+
+    fn try_copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
+        let mut done = 0;
+        while done < len {
+            let piece = (len - done).min(PIECE);
+            let start = self.bytes.len();
+            let more = usize::try_from(piece).map_err(|_| self.error(io::ErrorKind::OutOfMemory))?;
+            self.reserve(more)?;
+            self.bytes.resize(start + more, 0);
+            let buf = self.bytes.get_mut(start..).unwrap_or_default();
+            from.read_ranges(&mut [RangeRead { offset: offset.saturating_add(done), buf }])?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, work: impl FnOnce(&mut Self) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let answer = work(self);
+        self.failed |= answer.is_err();
+        answer
+    }
+}
+
+impl<S: ?Sized> fmt::Debug for Gathered<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Gathered { key, bytes, failed, .. } = self;
+        f.debug_struct("Gathered")
+            .field("key", key)
+            .field("len", &bytes.len())
+            .field("failed", failed)
+            .finish()
+    }
+}
+
+impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
+        self.step(|new| new.try_append(parts))
+    }
+
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        self.step(|new| new.try_overwrite(offset, bytes))
+    }
+
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
+        self.step(|new| new.try_copy(from, offset, len))
+    }
+
+    /// Copies after all: memory to memory there is nothing cheaper, and what follows is the same.
+    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError> {
+        if !self.bytes.is_empty() {
+            return Ok(false);
+        }
+        self.copy(from, 0, from.size())?;
+        Ok(true)
+    }
+
+    fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        if self.failed {
+            return Err(self.error(io::ErrorKind::InvalidInput));
+        }
+        self.store.write(Key::new(&self.key)?, &[&self.bytes])
+    }
+}

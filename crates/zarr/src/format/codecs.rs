@@ -1,0 +1,159 @@
+//! A list of codecs in v3 metadata: any number of transpositions, one codec from array to bytes, any number of compressors and checksums.
+
+use super::extension::Extension;
+use super::sharding;
+use crate::error::{Problem, invalid};
+use crate::json::Json;
+use crate::metadata::codec_problem;
+use hyperslab_codec::registry::{self, Parsed};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType};
+use std::sync::Arc;
+
+/// A list of codecs.
+#[derive(Debug)]
+pub(super) struct Chain<'a> {
+    /// `order[k]`: the axis of the array that is the k-th of what the serializer gets, slowest first.
+    pub(super) order: Vec<usize>,
+    pub(super) serializer: Serializer<'a>,
+    /// What the bytes go through, in the order of encoding.
+    pub(super) bytes_to_bytes: Vec<Arc<dyn Codec>>,
+    list: &'a [Json],
+    /// Where in `list` the serializer is.
+    at: usize,
+}
+
+/// A codec from array to bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Serializer<'a> {
+    Bytes(BytesCodec),
+    /// `sharding_indexed`, whose configuration is another list, and more.
+    Sharding(Extension<'a>),
+}
+
+impl<'a> Chain<'a> {
+    /// Parses the list at `field` (for messages). It encodes what has the axes `order` of the array, in elements of `element` bytes.
+    pub(super) fn parse(
+        field: &'a str,
+        json: &'a Json,
+        order: &[usize],
+        element: usize,
+    ) -> Result<Self, Problem> {
+        let Some(list) = json.as_array() else {
+            return invalid(format!("{field}: expected a list, found {}", json.brief()));
+        };
+        let mut order = order.to_vec();
+        let (mut serializer, mut bytes_to_bytes) = (None, Vec::new());
+        for (at, json) in list.iter().enumerate() {
+            let extension = Extension::parse(field, json)?;
+            let name = extension.name;
+            if name == sharding::NAME {
+                if serializer.replace((Serializer::Sharding(extension), at)).is_some() {
+                    return several(field, name);
+                }
+                continue;
+            }
+            match (codec(&extension, element)?, serializer) {
+                (Parsed::Transpose(transpose), None) => {
+                    let composed = transpose.order.iter().map(|axis| order.get(*axis).copied());
+                    order = match composed.collect::<Option<Vec<usize>>>() {
+                        Some(composed) if composed.len() == order.len() => composed,
+                        _ => {
+                            return invalid(format!(
+                                "{field}: \"{name}\": expected an order of {} axes, found {:?}",
+                                order.len(),
+                                transpose.order
+                            ));
+                        }
+                    };
+                }
+                (Parsed::Transpose(_), Some((found, _))) => {
+                    return invalid(format!(
+                        "{field}: \"{name}\" works on arrays; it cannot come after \"{}\"",
+                        found.name()
+                    ));
+                }
+                (Parsed::Bytes(_), Some(_)) => return several(field, name),
+                (Parsed::Bytes(codec), None) => serializer = Some((Serializer::Bytes(codec), at)),
+                (Parsed::Compressor(_), None) => {
+                    return invalid(format!(
+                        "{field}: \"{name}\" works on bytes; it must come after \"bytes\""
+                    ));
+                }
+                (Parsed::Compressor(codec), Some(_)) => bytes_to_bytes.push(codec),
+            }
+        }
+        let Some((serializer, at)) = serializer else {
+            return invalid(format!(
+                "{field}: expected a codec from array to bytes (\"bytes\", \"{}\"), found none",
+                sharding::NAME
+            ));
+        };
+        Ok(Chain { order, serializer, bytes_to_bytes, list, at })
+    }
+
+    /// The codecs before the serializer.
+    pub(super) fn filters(&self) -> &'a [Json] {
+        self.list.get(..self.at).unwrap_or_default()
+    }
+
+    /// The codec from array to bytes.
+    pub(super) fn serializer_json(&self) -> Option<&'a Json> {
+        self.list.get(self.at)
+    }
+
+    /// The codecs after the serializer.
+    pub(super) fn compressors(&self) -> &'a [Json] {
+        self.list.get(self.at + 1..).unwrap_or_default()
+    }
+}
+
+impl Serializer<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Serializer::Bytes(_) => "bytes",
+            Serializer::Sharding(_) => sharding::NAME,
+        }
+    }
+}
+
+fn several<T>(field: &str, name: &str) -> Result<T, Problem> {
+    invalid(format!("{field}: \"{name}\" is there besides another codec from array to bytes"))
+}
+
+/// The byte order in which `bytes` stores elements.
+pub(super) fn byte_order(field: &str, codec: BytesCodec, dtype: DataType) -> Result<ByteOrder, Problem> {
+    match codec.endian {
+        Some(order) => Ok(order),
+        None if dtype.has_order() => {
+            invalid(format!("{field}: \"bytes\" needs \"endian\" for elements of type {dtype}"))
+        }
+        None => Ok(ByteOrder::NATIVE),
+    }
+}
+
+fn codec(extension: &Extension<'_>, element: usize) -> Result<Parsed, Problem> {
+    let Extension { field, name, configuration } = *extension;
+    let configuration = match configuration.map(Json::to_serde) {
+        None => None,
+        Some(Ok(configuration)) => Some(configuration),
+        Some(Err(error)) => return invalid(format!("{field}: \"{name}\": {}", error.why)),
+    };
+    registry::from_v3(name, configuration.as_ref(), element).map_err(|error| codec_problem(field, error))
+}
+
+/// A codec with every setting spelled out, so that what a default means cannot change later. `depth`: of shards around it.
+pub(super) fn normalized(field: &str, json: &Json, element: usize, depth: usize) -> Result<Json, Problem> {
+    let extension = Extension::parse(field, json)?;
+    if extension.name == sharding::NAME {
+        return sharding::normalized(&extension, element, depth);
+    }
+    let value = match codec(&extension, element)? {
+        Parsed::Transpose(codec) => codec.to_v3(),
+        Parsed::Bytes(codec) => codec.to_v3(),
+        Parsed::Compressor(codec) => match codec.to_v3() {
+            Some(value) => value,
+            None => return invalid(format!("{field}: Zarr v3 has no codec \"{}\"", codec.name())),
+        },
+    };
+    Ok(Json::from(&value))
+}

@@ -1,0 +1,292 @@
+//! `sharding_indexed`: a codec from array to bytes that cuts a chunk (now a shard) into inner chunks and stores an index of where each lies.
+//!
+//! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
+//!
+//! ```json
+//! {"name": "sharding_indexed", "configuration": {"chunk_shape": [32, 32],
+//!  "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
+//!  "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "index_location": "end"}}
+//! ```
+//!
+//! To the engine it is no codec but a level of where chunks lie. `chunk_shape` counts the axes as they are where the codec stands, after the
+//! transpositions before it; the engine's shapes count the axes of the array. Inner codecs may again end in `sharding_indexed`: shards in shards.
+
+use super::codecs::{Chain, Serializer, byte_order, normalized as normalized_codec};
+use super::extension::Extension;
+use crate::error::{Problem, invalid};
+use crate::json::Json;
+use crate::metadata::sizes;
+use crate::spec::IndexLocation;
+use hyperslab_array::{Dims, IndexEncoding, ShardLevel, Sharding};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType};
+use std::sync::Arc;
+
+pub(super) const NAME: &str = "sharding_indexed";
+
+const MEMBERS: [&str; 4] = ["chunk_shape", "codecs", "index_codecs", "index_location"];
+
+/// Shards in shards in shards … deeper than this are refused, before anything is made of them.
+const DEEPEST: usize = 8;
+
+/// Bytes of a number in an index.
+const NUMBER: usize = 8;
+
+/// Whether metadata of a codec is that of a sharding codec.
+pub(super) fn is_sharding(json: &Json) -> bool {
+    json.as_str().or_else(|| json.get("name")?.as_str()) == Some(NAME)
+}
+
+/// All that the codecs of an array say.
+#[derive(Debug)]
+pub(super) struct Codecs {
+    /// Elements of an innermost chunk per axis of the array.
+    pub(super) chunk: Dims,
+    /// `order[k]`: the axis of the array that such a chunk stores as the k-th, slowest first.
+    pub(super) order: Vec<usize>,
+    /// The byte order of its elements.
+    pub(super) stored: ByteOrder,
+    /// What its bytes go through, in the order of encoding.
+    pub(super) bytes_to_bytes: Vec<Arc<dyn Codec>>,
+    pub(super) shards: Option<Shards>,
+    /// What is shown as the codecs of the array: of what its [`chunks`](crate::Array::chunks) go through, as with zarr-python.
+    pub(super) filters: Vec<Json>,
+    pub(super) serializer: Option<Json>,
+    pub(super) compressors: Vec<Json>,
+}
+
+/// How chunks lie in shards.
+#[derive(Clone, Debug)]
+pub(crate) struct Shards {
+    pub(crate) sharding: Sharding,
+    /// The codecs of the innermost chunks, as metadata has them.
+    pub(crate) chunk_codecs: Vec<Json>,
+}
+
+impl Codecs {
+    /// Parses the codecs of chunks (which may turn out to be shards) of `shape`.
+    pub(super) fn parse(json: &Json, dtype: DataType, shape: &[u64]) -> Result<Self, Problem> {
+        let order: Vec<usize> = (0..shape.len()).collect();
+        let chain = Chain::parse("codecs", json, &order, dtype.size())?;
+        let own = |chain: &Chain<'_>| {
+            (chain.filters().to_vec(), chain.serializer_json().cloned(), chain.compressors().to_vec())
+        };
+        let mut shown = own(&chain);
+        let sharding = match &chain.serializer {
+            Serializer::Bytes(codec) => {
+                let stored = byte_order("codecs", *codec, dtype)?;
+                let (filters, serializer, compressors) = shown;
+                let Chain { order, bytes_to_bytes, .. } = chain;
+                let chunk = shape.into();
+                return Ok(Codecs {
+                    chunk,
+                    order,
+                    stored,
+                    bytes_to_bytes,
+                    shards: None,
+                    filters,
+                    serializer,
+                    compressors,
+                });
+            }
+            Serializer::Sharding(sharding) => *sharding,
+        };
+        let alone = chain.filters().is_empty() && chain.compressors().is_empty();
+        let mut levels = Vec::new();
+        let inner = Inner::parse(&sharding, &chain, dtype, shape, &mut levels, &mut |inner| {
+            if alone {
+                shown = own(inner);
+            }
+        })?;
+        let (filters, serializer, compressors) = shown;
+        let sharding = Sharding::new(levels).map_err(|why| problem(&format!("codecs: \"{NAME}\""), why))?;
+        Ok(Codecs {
+            chunk: inner.chunk,
+            order: inner.order,
+            stored: inner.stored,
+            bytes_to_bytes: inner.bytes_to_bytes,
+            shards: Some(Shards { sharding, chunk_codecs: inner.codecs }),
+            filters,
+            serializer,
+            compressors,
+        })
+    }
+}
+
+/// The innermost chunks.
+struct Inner {
+    chunk: Dims,
+    order: Vec<usize>,
+    stored: ByteOrder,
+    bytes_to_bytes: Vec<Arc<dyn Codec>>,
+    codecs: Vec<Json>,
+}
+
+impl Inner {
+    /// Parses a sharding codec, the serializer of `around`, for shards of `shape`; adds its level and those in it. `seen` gets the first list of
+    /// inner codecs.
+    fn parse(
+        sharding: &Extension<'_>,
+        around: &Chain<'_>,
+        dtype: DataType,
+        shape: &[u64],
+        levels: &mut Vec<ShardLevel>,
+        seen: &mut dyn FnMut(&Chain<'_>),
+    ) -> Result<Self, Problem> {
+        let field = format!("{}: \"{NAME}\"", sharding.field);
+        if levels.len() >= DEEPEST {
+            return invalid(format!("{field}: shards are nested more than {DEEPEST} deep"));
+        }
+        sharding.only(&MEMBERS)?;
+        let order = &around.order;
+        let inner = inner_shape(&field, sharding.require("chunk_shape")?, order, shape)?;
+        let index = index(&field, sharding, order, shape, &inner)?;
+        let at_start = location(&field, sharding)? == IndexLocation::Start;
+        let level = ShardLevel::new(shape, &inner, order, index, at_start, around.bytes_to_bytes.clone());
+        levels.push(level.map_err(|why| problem(&field, why))?);
+
+        let inside = format!("{field}: codecs");
+        let chain = Chain::parse(&inside, sharding.require("codecs")?, order, dtype.size())?;
+        if levels.len() == 1 {
+            seen(&chain);
+        }
+        match &chain.serializer {
+            Serializer::Sharding(deeper) => Inner::parse(deeper, &chain, dtype, &inner, levels, seen),
+            Serializer::Bytes(codec) => Ok(Inner {
+                chunk: inner,
+                stored: byte_order(&inside, *codec, dtype)?,
+                codecs: [
+                    chain.filters(),
+                    chain.serializer_json().map_or(&[], std::slice::from_ref),
+                    chain.compressors(),
+                ]
+                .concat(),
+                order: chain.order,
+                bytes_to_bytes: chain.bytes_to_bytes,
+            }),
+        }
+    }
+}
+
+/// `chunk_shape`, per axis of the array.
+fn inner_shape(field: &str, json: &Json, order: &[usize], shape: &[u64]) -> Result<Dims, Problem> {
+    let found = sizes(&format!("{field}: chunk_shape"), json)?;
+    if found.len() != order.len() {
+        return invalid(format!(
+            "{field}: chunk_shape: expected {} axes as in shape, found {}",
+            order.len(),
+            found.len()
+        ));
+    }
+    if let Some(axis) = found.iter().position(|size| *size == 0) {
+        return invalid(format!("{field}: chunk_shape: axis {axis}: expected a positive integer, found 0"));
+    }
+    let mut inner: Dims = shape.into();
+    let mut uneven = false;
+    for (axis, size) in order.iter().zip(&found) {
+        if let Some(inner) = inner.get_mut(*axis) {
+            uneven |= *inner % size != 0;
+            *inner = *size;
+        }
+    }
+    if uneven {
+        let here: Vec<u64> = order.iter().filter_map(|axis| shape.get(*axis).copied()).collect();
+        return invalid(format!(
+            "{field}: chunk_shape: inner chunks of shape {:?} do not divide shards of shape {here:?} evenly",
+            found.as_slice()
+        ));
+    }
+    Ok(inner)
+}
+
+/// How the index is stored.
+fn index(
+    field: &str,
+    sharding: &Extension<'_>,
+    order: &[usize],
+    shape: &[u64],
+    inner: &[u64],
+) -> Result<IndexEncoding, Problem> {
+    let counts: Vec<u64> =
+        order.iter().filter_map(|axis| shape.get(*axis)?.checked_div(*inner.get(*axis)?)).collect();
+    let within = format!("{field}: index_codecs");
+    // The index has an axis more: offset and length.
+    let axes: Vec<usize> = (0..=order.len()).collect();
+    let chain = Chain::parse(&within, sharding.require("index_codecs")?, &axes, NUMBER)?;
+    let Serializer::Bytes(codec) = chain.serializer else {
+        return invalid(format!("{within}: \"{NAME}\" has no fixed size; expected \"bytes\""));
+    };
+    let Some(stored) = codec.endian else {
+        return invalid(format!("{within}: \"bytes\" needs \"endian\""));
+    };
+    IndexEncoding::new(&counts, &chain.order, stored, chain.bytes_to_bytes)
+        .map_err(|why| problem(&within, why))
+}
+
+fn location(field: &str, sharding: &Extension<'_>) -> Result<IndexLocation, Problem> {
+    match sharding.get("index_location").map(|json| (json, json.as_str())) {
+        None | Some((_, Some("end"))) => Ok(IndexLocation::End),
+        Some((_, Some("start"))) => Ok(IndexLocation::Start),
+        Some((json, _)) => {
+            invalid(format!("{field}: index_location: expected \"start\" or \"end\", found {}", json.brief()))
+        }
+    }
+}
+
+fn problem(field: &str, why: String) -> Problem {
+    Problem::Invalid(format!("{field}: {why}"))
+}
+
+/// A sharding codec with every setting spelled out. What is not given is as in zarr-python.
+pub(super) fn normalized(sharding: &Extension<'_>, element: usize, depth: usize) -> Result<Json, Problem> {
+    let field = format!("{}: \"{NAME}\"", sharding.field);
+    if depth >= DEEPEST {
+        return invalid(format!("{field}: shards are nested more than {DEEPEST} deep"));
+    }
+    sharding.only(&MEMBERS)?;
+    let list = |member: &str, element: usize| -> Result<Option<Json>, Problem> {
+        let field = format!("{field}: {member}");
+        match sharding.get(member) {
+            None => Ok(None),
+            Some(Json::Array(codecs)) => {
+                let codecs = codecs.iter().map(|json| normalized_codec(&field, json, element, depth + 1));
+                Ok(Some(Json::Array(codecs.collect::<Result<_, _>>()?)))
+            }
+            Some(other) => invalid(format!("{field}: expected a list, found {}", other.brief())),
+        }
+    };
+    let endian = (element > 1).then_some(ByteOrder::Little);
+    let codecs = list("codecs", element)?
+        .unwrap_or_else(|| Json::Array(vec![Json::from(&BytesCodec { endian }.to_v3())]));
+    let index_codecs = list("index_codecs", NUMBER)?.unwrap_or_else(default_index_codecs);
+    let shape = sharding.require("chunk_shape")?.clone();
+    Ok(codec(shape, codecs, index_codecs, location(&field, sharding)?))
+}
+
+/// The sharding codec of inner chunks of `chunk` that go through `codecs`.
+pub(super) fn default_codec(chunk: Json, codecs: Vec<Json>, location: IndexLocation) -> Json {
+    codec(chunk, Json::Array(codecs), default_index_codecs(), location)
+}
+
+/// Little-endian, and a checksum: what the specification recommends.
+fn default_index_codecs() -> Json {
+    let bytes = BytesCodec { endian: Some(ByteOrder::Little) };
+    Json::Array(vec![Json::from(&bytes.to_v3()), Json::from([("name", "crc32c".into())])])
+}
+
+fn codec(chunk: Json, codecs: Json, index_codecs: Json, location: IndexLocation) -> Json {
+    let location = match location {
+        IndexLocation::End => "end",
+        IndexLocation::Start => "start",
+    };
+    let configuration = Json::from([
+        ("chunk_shape", chunk),
+        ("codecs", codecs),
+        ("index_codecs", index_codecs),
+        ("index_location", location.into()),
+    ]);
+    Json::from([("name", NAME.into()), ("configuration", configuration)])
+}
+
+#[cfg(test)]
+#[path = "sharding_tests.rs"]
+mod tests;
