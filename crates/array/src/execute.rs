@@ -59,28 +59,50 @@ pub(crate) fn worthwhile(work: u64, inline: u64, tasks: usize, limit: usize) -> 
     limit.min(tasks).min((work / inline) as usize + 1)
 }
 
-/// How long this thread has not been running.
+/// How long this thread has not been running, and whether it gave up its processor by itself.
 struct Waited {
     start: Instant,
+    begun: Used,
+}
+
+/// What a thread has used so far.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    /// The time for which a processor worked for it.
     ran: Duration,
+    /// How often it gave up its processor to wait for something. A thread that others took it from, on a busy machine, did not wait: more threads would only make it worse.
+    waits: libc::c_long,
+}
+
+impl Used {
+    fn now() -> Self {
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        #[cfg(target_os = "linux")]
+        const WHO: libc::c_int = libc::RUSAGE_THREAD;
+        #[cfg(not(target_os = "linux"))]
+        const WHO: libc::c_int = libc::RUSAGE_SELF;
+        // SAFETY: the call fills the structure, which is as large as it expects; zeros are valid for it if it fails.
+        let usage = unsafe {
+            libc::getrusage(WHO, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        let time = |time: libc::timeval| {
+            Duration::new(time.tv_sec.unsigned_abs(), 1000 * u32::try_from(time.tv_usec).unwrap_or(0))
+        };
+        Used { ran: time(usage.ru_utime) + time(usage.ru_stime), waits: usage.ru_nvcsw }
+    }
 }
 
 impl Waited {
     fn new() -> Self {
-        Waited { start: Instant::now(), ran: Self::ran() }
-    }
-
-    /// The time for which a processor worked for this thread.
-    fn ran() -> Duration {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+        Waited { start: Instant::now(), begun: Used::now() }
     }
 
     /// Whether it has waited so long, and for such a part of the time, that it must have been for a disk or a network.
     fn long(&self) -> bool {
-        let passed = self.start.elapsed();
-        let waited = passed.saturating_sub(Self::ran().saturating_sub(self.ran));
-        waited > WAITED && waited > passed / 3
+        let (passed, used) = (self.start.elapsed(), Used::now());
+        let waited = passed.saturating_sub(used.ran.saturating_sub(self.begun.ran));
+        used.waits > self.begun.waits && waited > WAITED && waited > passed / 3
     }
 }
 

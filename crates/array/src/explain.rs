@@ -209,7 +209,11 @@ fn explain_task(
         _ if write => choose_write(encoding, task, &write_region(layout, task, strides).0),
         None => Strategy::Fill,
         Some(_) if cached => Strategy::Cached,
-        Some(_) => choose_read(encoding, &read_region(layout, task, strides).0, reach(layout, task)),
+        Some(_) => match choose_read(encoding, &read_region(layout, task, strides).0, reach(layout, task)) {
+            // What is to be kept is decoded as a whole.
+            Strategy::DecodePart if cache.is_some() => Strategy::DecodeScatter,
+            strategy => strategy,
+        },
     };
     let whole: Vec<(u64, u64)> = size.map(|len| (start, len)).into_iter().collect();
     let ranges = match strategy {

@@ -17,6 +17,8 @@ pub enum Operation {
     List,
     /// Asking for the size of an object.
     Size,
+    /// Excluding other processes.
+    Lock,
 }
 
 impl fmt::Display for Operation {
@@ -27,6 +29,7 @@ impl fmt::Display for Operation {
             Operation::Delete => "delete",
             Operation::List => "list",
             Operation::Size => "look up",
+            Operation::Lock => "lock",
         })
     }
 }

@@ -7,6 +7,11 @@ use std::io;
 /// Most bytes that are asked for before it is known that they exist.
 const PIECE: u64 = 1 << 20;
 
+/// Why an object is not committed.
+pub(crate) fn given_up() -> io::Error {
+    io::Error::other("an earlier step of writing it has failed")
+}
+
 /// A new object in memory, which is written by one call when it is complete.
 pub(crate) struct Gathered<'s, S: ?Sized> {
     store: &'s S,
@@ -21,9 +26,13 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
         Gathered { store, key: key.as_str().to_owned(), bytes: Vec::new(), failed: false }
     }
 
-    fn error(&self, kind: io::ErrorKind) -> StoreError {
+    fn error(&self, source: impl Into<io::Error>) -> StoreError {
         let (key, url) = (self.key.clone(), self.store.url());
-        StoreError::Io { operation: Operation::Write, key, url, source: kind.into() }
+        StoreError::Io { operation: Operation::Write, key, url, source: source.into() }
+    }
+
+    fn out_of_range(&self, offset: u64, len: u64, size: u64) -> StoreError {
+        StoreError::OutOfRange { key: self.key.clone(), url: self.store.url(), offset, len, size }
     }
 
     /// Room for `more` bytes at the end.
@@ -42,15 +51,15 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
         let end = start.and_then(|start| start.checked_add(bytes.len()));
         match start.zip(end).and_then(|(start, end)| self.bytes.get_mut(start..end)) {
             Some(there) => there.copy_from_slice(bytes),
-            None => {
-                let (key, url, size) = (self.key.clone(), self.store.url(), self.len());
-                return Err(StoreError::OutOfRange { key, url, offset, len: bytes.len() as u64, size });
-            }
+            None => return Err(self.out_of_range(offset, bytes.len() as u64, self.len())),
         }
         Ok(())
     }
 
     fn try_copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
+        if offset.checked_add(len).is_none_or(|end| end > from.size()) {
+            return Err(self.out_of_range(offset, len, from.size()));
+        }
         let mut done = 0;
         while done < len {
             let piece = (len - done).min(PIECE);
@@ -59,7 +68,7 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
             self.reserve(more)?;
             self.bytes.resize(start + more, 0);
             let buf = self.bytes.get_mut(start..).unwrap_or_default();
-            from.read_ranges(&mut [RangeRead { offset: offset.saturating_add(done), buf }])?;
+            from.read_ranges(&mut [RangeRead { offset: offset + done, buf }])?;
             done += piece;
         }
         Ok(())
@@ -111,7 +120,7 @@ impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
 
     fn commit(self: Box<Self>) -> Result<(), StoreError> {
         if self.failed {
-            return Err(self.error(io::ErrorKind::InvalidInput));
+            return Err(self.error(given_up()));
         }
         self.store.write(Key::new(&self.key)?, &[&self.bytes])
     }

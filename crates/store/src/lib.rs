@@ -94,7 +94,7 @@ pub trait Replacement: Send + Debug {
     fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// Appends a range of an open object, of this store or another; not through the memory of this process where the
-    /// system can do that. [`StoreError::OutOfRange`] if that object is shorter.
+    /// system can do that. [`StoreError::OutOfRange`], which names this object's key, if that object is shorter.
     fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError>;
 
     /// Makes the object, empty so far, equal to another without copying: until one of them changes, both share their

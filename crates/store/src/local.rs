@@ -19,6 +19,10 @@
 //! Whatever fails, the temporary file is removed. A killed writer leaves it behind: no key names it and no
 //! listing shows it; [`Store::delete_prefix`] removes it.
 //!
+//! An object that comes in pieces ([`Store::replace`]) takes the same steps, the third one many times; bytes of another
+//! file are copied there inside the kernel. Processes that read an object and replace it by what follows from that exclude
+//! each other by [locks](lock).
+//!
 //! A read of a whole object opens, reads and closes, and asks for the size only where the answer of the read is
 //! unusual:
 //!
@@ -45,13 +49,18 @@
 //! leave empty are removed, up to the root but not the root itself.
 
 mod delete;
+mod kernel;
 mod list;
+mod lock;
 mod present;
 mod read;
+mod replace;
 mod stamp;
 mod write;
 
-use crate::{Entry, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, hash};
+use crate::{
+    Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError, hash,
+};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 use std::ffi::CStr;
@@ -118,6 +127,10 @@ const MAX_TRANSFER: usize = if cfg!(test) { 1500 } else { 1 << 30 };
 
 /// Most pieces of memory that one system call fills or writes; their descriptions live on the stack.
 const MAX_BATCH: usize = 64;
+
+/// See [`Store::gap`]. Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a read of its own
+/// takes as long as reading 16 to 32 KiB more. From a disk more would pay.
+const GAP: u64 = 16 << 10;
 
 impl LocalStore {
     /// Opens the store whose objects lie below `root`. The directory need not exist: the first write makes
@@ -283,6 +296,18 @@ impl Store for LocalStore {
         self.write_object(key, parts).map_err(|error| self.error(Operation::Write, key.as_str(), error))
     }
 
+    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+        let new = self.replace_object(key);
+        let new = new.map_err(|error| self.error(Operation::Write, key.as_str(), error))?;
+        Ok(Box::new(new))
+    }
+
+    fn lock<'s>(&'s self, key: Key<'_>) -> Result<ObjectLock<'s>, StoreError> {
+        let lock = self.lock_object(key);
+        let lock = lock.map_err(|error| self.error(Operation::Lock, key.as_str(), error))?;
+        Ok(lock.map_or_else(ObjectLock::free, ObjectLock::new))
+    }
+
     fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
         self.delete_object(key).map_err(|error| self.error(Operation::Delete, key.as_str(), error))
     }
@@ -313,6 +338,10 @@ impl Store for LocalStore {
     /// Replacing a file makes ext4 start writing the new one to the disk, lest a power failure leaves neither.
     fn waits(&self) -> bool {
         true
+    }
+
+    fn gap(&self) -> u64 {
+        GAP
     }
 
     fn url(&self) -> String {

@@ -239,7 +239,9 @@ fn strategies_as_documented() {
     assert!(told.bytes_read < 64 * 256);
     check(&spec(1, vec![]), &all, Strategy::DecodeInto);
     check(&spec(1, vec![1, 0]), &all, Strategy::DecodeScatter);
-    check(&spec(1, vec![]), &[Index::At(0)], Strategy::DecodeScatter);
+    let told = check(&spec(1, vec![]), &[Index::At(0)], Strategy::DecodePart);
+    assert_eq!(told.bytes_decoded, 256);
+    check(&spec(1, vec![]), &[Index::At(15)], Strategy::DecodeScatter);
     check(&spec(4, vec![]), &all, Strategy::DecodeScatter);
     let backwards = Index::Slice { start: None, stop: None, step: -1 };
     check(&spec(0, vec![]), &[backwards], Strategy::ReadRows);

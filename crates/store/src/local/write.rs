@@ -23,12 +23,30 @@ impl LocalStore {
     pub(super) fn write_object(&self, key: Key<'_>, parts: &[&[u8]]) -> io::Result<()> {
         let (mut target, mut temporary) = (PathBytes::new(), PathBytes::new());
         let target = self.path(key.as_str(), &mut target)?;
+        let written = self.with_parents(key, target, || {
+            let (file, temporary) = create_beside(target, &mut temporary)?;
+            self.put(temporary, target, || {
+                write_parts(file.as_fd(), parts)?;
+                Ok(file)
+            })
+        });
+        written.map(|_| ())
+    }
+
+    /// Does `attempt`, which makes a file in the directory of `target`, the path of `key`; where that is missing, makes it
+    /// and starts again, and also where somebody else has the name. Whether directories are new is told too; they are gone
+    /// if it fails.
+    pub(super) fn with_parents<T>(
+        &self,
+        key: Key<'_>,
+        target: &CStr,
+        mut attempt: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<(T, bool)> {
         let mut made_parents = false;
         let mut attempts = 0;
         let error = loop {
-            let temporary = temporary_beside(target, &mut temporary)?;
-            let error = match self.try_write(temporary, target, parts) {
-                Ok(()) => return Ok(()),
+            let error = match attempt() {
+                Ok(done) => return Ok((done, made_parents)),
                 Err(error) => error,
             };
             attempts += 1;
@@ -50,20 +68,22 @@ impl LocalStore {
         Err(error)
     }
 
-    fn try_write(&self, temporary: &CStr, target: &CStr, parts: &[&[u8]]) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let mode = Mode::from_raw_mode(0o666);
-        let file = File::from(retry_on_intr(|| rustix::fs::open(temporary, flags, mode))?);
-        let written = (|| {
-            write_parts(file.as_fd(), parts)?;
+    /// Puts the file `temporary`, which `complete` fills and gives, in the place of `target`. If anything fails, it is removed.
+    pub(super) fn put(
+        &self,
+        temporary: &CStr,
+        target: &CStr,
+        complete: impl FnOnce() -> io::Result<File>,
+    ) -> io::Result<()> {
+        let put = complete().and_then(|file| {
             if self.options.fsync {
                 file.sync_all()?;
             }
             close(file)?;
             rustix::fs::rename(temporary, target)?;
             Ok(())
-        })();
-        if written.is_err() {
+        });
+        if put.is_err() {
             // Nothing more can be done if this fails too; the name stays invisible.
             let _ = rustix::fs::unlink(temporary);
         } else if self.options.fsync
@@ -71,7 +91,7 @@ impl LocalStore {
         {
             Self::flush_directory(directory)?;
         }
-        written
+        put
     }
 
     /// Makes the directories above `object`; `made` becomes true if any is new.
@@ -99,6 +119,15 @@ fn as_path(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
+/// Makes a temporary file in the directory of `target`; its path is written to `bytes`.
+pub(super) fn create_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<(File, &'p CStr)> {
+    let temporary = temporary_beside(target, bytes)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let mode = Mode::from_raw_mode(0o666);
+    let file = retry_on_intr(|| rustix::fs::open(temporary, flags, mode))?;
+    Ok((File::from(file), temporary))
+}
+
 /// Writes to `bytes` a path in the directory of `target` that no other writer has:
 /// `.<counter>.<random>.hyperslab-tmp`, in hexadecimal.
 ///
@@ -118,6 +147,11 @@ fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&
     let unused = rest.len();
     let name = name.split_at(name.len() - unused).0;
 
+    beside(target, name, bytes)
+}
+
+/// Writes to `bytes` the path of `name` in the directory of `target`.
+pub(super) fn beside<'p>(target: &CStr, name: &[u8], bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
     bytes.clear();
     bytes.extend_from_slice(target.to_bytes());
     bytes.truncate(target.to_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1));
@@ -127,7 +161,7 @@ fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&
 }
 
 /// Writes all bytes of all parts, in one call if the system allows.
-fn write_parts(file: BorrowedFd<'_>, parts: &[&[u8]]) -> io::Result<()> {
+pub(super) fn write_parts(file: BorrowedFd<'_>, parts: &[&[u8]]) -> io::Result<()> {
     let mut pending = parts.iter().flat_map(|part| part.chunks(MAX_TRANSFER)).peekable();
     while pending.peek().is_some() {
         let mut batch: SmallVec<[IoSlice<'_>; MAX_BATCH]> = SmallVec::new();

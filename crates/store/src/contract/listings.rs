@@ -1,0 +1,52 @@
+//! Listings, lock numbers.
+
+use super::{key, keys, put};
+use crate::{Entry, Store};
+
+pub(super) fn listings(store: &dyn Store) {
+    for name in ["zarr.json", "t/zarr.json", "t/c/0/0", "t/c/0/1", "t/c/10/0", "t/c/2/0", "t!", "t0", "é/x"]
+    {
+        put(store, name, b"");
+    }
+    let entries = |prefix: Option<&str>| -> Vec<(String, bool)> {
+        let listed = store.list_dir(prefix.map(key)).unwrap();
+        listed.into_iter().map(|Entry { name, is_prefix }| (name, is_prefix)).collect()
+    };
+    let expected = |entries: &[(&str, bool)]| -> Vec<(String, bool)> {
+        entries.iter().map(|&(name, is_prefix)| (name.to_owned(), is_prefix)).collect()
+    };
+    let root = [("t", true), ("t!", false), ("t0", false), ("zarr.json", false), ("é", true)];
+    assert_eq!(entries(None), expected(&root));
+    assert_eq!(entries(Some("t")), expected(&[("c", true), ("zarr.json", false)]));
+    assert_eq!(entries(Some("t/c")), expected(&[("0", true), ("10", true), ("2", true)]));
+    assert_eq!(entries(Some("t/c/0")), expected(&[("0", false), ("1", false)]));
+    assert_eq!(entries(Some("t/c/0/0")), []);
+    assert_eq!(entries(Some("zarr.json")), []);
+    assert_eq!(entries(Some("zarr.json/x")), []);
+    assert_eq!(store.list(Some(key("t/c"))).unwrap(), ["t/c/0/0", "t/c/0/1", "t/c/10/0", "t/c/2/0"]);
+    assert_eq!(store.list(Some(key("zarr.json"))).unwrap(), [""; 0]);
+    let mut sorted = keys(store);
+    sorted.sort();
+    assert_eq!(keys(store), sorted);
+    assert_eq!(sorted.len(), 9);
+}
+
+pub(super) fn locks(store: &dyn Store, other: &dyn Store) {
+    let numbers: Vec<u64> = (0..1000).map(|i| store.lock_id(key(&format!("a/c/{i}")))).collect();
+    let again: Vec<u64> = (0..1000).map(|i| store.lock_id(key(&format!("a/c/{i}")))).collect();
+    assert_eq!(numbers, again);
+    let before = store.lock_id(key("a/c/0"));
+    put(store, "a/c/0", b"1");
+    assert_eq!(store.lock_id(key("a/c/0")), before, "writing does not change the number");
+    let spread = |numbers: &mut Vec<u64>| {
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.len()
+    };
+    // May share numbers, but a lock for everything serialises everything; also where only the low bits
+    // choose.
+    assert!(spread(&mut numbers.iter().map(|number| number % 64).collect()) > 32);
+    assert!(spread(&mut numbers.clone()) > 900);
+    assert_ne!(store.lock_id(key("a")), other.lock_id(key("a")), "two stores");
+    assert!(store.url().contains("://") && store.url() != other.url());
+}

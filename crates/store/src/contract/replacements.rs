@@ -1,0 +1,254 @@
+//! Objects that come in pieces, and locks of objects.
+
+use super::concurrency::{assert_uniform, uniform};
+use super::{get, key, keys, pattern, put};
+use crate::{Opened, Replacement, Store, StoreError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+fn open<'s>(store: &'s dyn Store, name: &str) -> Box<dyn Opened + 's> {
+    store.open(key(name), None).unwrap().unwrap()
+}
+
+fn begin<'s>(store: &'s dyn Store, name: &str) -> Box<dyn Replacement + 's> {
+    store.replace(key(name)).unwrap()
+}
+
+/// Pieces, and what is seen meanwhile.
+pub(super) fn replacements(store: &dyn Store) {
+    for (round, before) in [None, Some(pattern(300))].into_iter().enumerate() {
+        let name = format!("n/{round}");
+        if let Some(before) = &before {
+            put(store, &name, before);
+        }
+        let (listed, opened) = (keys(store), store.open(key(&name), None).unwrap());
+        let mut new = begin(store, &name);
+        assert!(new.is_empty());
+        let value = pattern(50_000);
+        new.append(&[]).unwrap();
+        new.append(&[b"", b""]).unwrap();
+        assert_eq!(new.len(), 0);
+        new.append(&[&value[..10_000]]).unwrap();
+        let small: Vec<&[u8]> = value[10_000..30_000].chunks(97).collect();
+        new.append(&small).unwrap();
+        assert_eq!(new.len(), 30_000);
+        new.overwrite(9_990, &[7; 20_010]).unwrap();
+        new.overwrite(0, b"").unwrap();
+        new.overwrite(30_000, b"").unwrap();
+        new.append(&[&value[30_000..], b"end"]).unwrap();
+        new.overwrite(50_000, b"END").unwrap();
+        assert_eq!((new.len(), new.is_empty()), (50_003, false));
+
+        assert_eq!(get(store, &name), before, "nobody sees it before it is complete");
+        assert_eq!(keys(store), listed);
+        new.commit().unwrap();
+        let expected = [&value[..9_990], &[7; 20_010], &value[30_000..], b"END"].concat();
+        assert_eq!(get(store, &name).unwrap(), expected);
+        if let (Some(before), Some(opened)) = (before, opened) {
+            let mut buf = vec![0; before.len()];
+            opened.read_ranges(&mut [crate::RangeRead { offset: 0, buf: &mut buf }]).unwrap();
+            assert_eq!(buf, before, "what was open keeps its contents");
+        }
+    }
+    begin(store, "n/empty").commit().unwrap();
+    assert_eq!(get(store, "n/empty").unwrap(), b"");
+    assert_eq!(keys(store), ["n/0", "n/1", "n/empty"]);
+}
+
+/// Nothing is left of what is not completed, nor of what fails.
+pub(super) fn abandoned_replacements(store: &dyn Store) {
+    let mut new = begin(store, "new/prefix/x");
+    new.append(&[b"half"]).unwrap();
+    drop(new);
+    drop(begin(store, "x"));
+    assert_eq!(store.list_dir(None).unwrap(), [], "a prefix does not outlive it");
+
+    put(store, "a/b", b"object");
+    let mut new = begin(store, "a/b");
+    new.append(&[b"half"]).unwrap();
+    drop(new);
+    for below in ["a", "a/b/c", "a/b/c/d/e"] {
+        let refused = store.replace(key(below)).and_then(|mut new| {
+            new.append(&[b"new"])?;
+            new.commit()
+        });
+        assert!(matches!(refused, Err(StoreError::Io { .. })), "{below}: {refused:?}");
+    }
+    // After an error all is in vain.
+    let source = open(store, "a/b");
+    type Step = fn(&mut dyn Replacement, &dyn Opened) -> Result<(), StoreError>;
+    let steps: [(Step, (u64, u64, u64)); 7] = [
+        (|new, _| new.overwrite(2, b"xy"), (2, 2, 3)),
+        (|new, _| new.overwrite(4, b"x"), (4, 1, 3)),
+        (|new, _| new.overwrite(u64::MAX, b"x"), (u64::MAX, 1, 3)),
+        (|new, from| new.copy(from, 0, 7), (0, 7, 6)),
+        (|new, from| new.copy(from, 7, 1), (7, 1, 6)),
+        (|new, from| new.copy(from, u64::MAX, 2), (u64::MAX, 2, 6)),
+        (|new, from| new.copy(from, 1, u64::MAX), (1, u64::MAX, 6)),
+    ];
+    for (step, expected) in steps {
+        for name in ["a/b", "b"] {
+            let mut new = begin(store, name);
+            new.append(&[b"abc"]).unwrap();
+            match step(&mut *new, &*source) {
+                Err(StoreError::OutOfRange { key, url, offset, len, size }) => {
+                    assert_eq!((key.as_str(), url), (name, store.url()));
+                    assert_eq!((offset, len, size), expected);
+                }
+                other => panic!("{expected:?}: {other:?}"),
+            }
+            assert!(matches!(new.commit(), Err(StoreError::Io { .. })), "committed after an error");
+        }
+    }
+    assert_eq!(get(store, "a/b").unwrap(), b"object");
+    assert_eq!(keys(store), ["a/b"]);
+}
+
+/// Ranges of other objects, of this store and of another.
+pub(super) fn copies(store: &dyn Store, other: &dyn Store) {
+    let value = pattern(2_500_000);
+    put(store, "c/x", &value);
+    put(other, "c/x", &value);
+    let (here, there) = (open(store, "c/x"), open(other, "c/x"));
+    for (from, offset, len) in
+        [(&here, 0, value.len()), (&there, 0, value.len()), (&here, 2_000_000, 500_000), (&there, 1, 4096)]
+    {
+        let mut new = begin(store, "c/y");
+        new.append(&[b"head"]).unwrap();
+        new.copy(&**from, offset as u64, len as u64).unwrap();
+        assert_eq!(new.len(), 4 + len as u64);
+        new.copy(&**from, value.len() as u64, 0).unwrap();
+        new.append(&[b"tail"]).unwrap();
+        new.copy(&**from, 0, 1).unwrap();
+        new.overwrite(2, b"ADXX").unwrap();
+        new.commit().unwrap();
+        let range = &value[offset + 2..offset + len];
+        assert_eq!(get(store, "c/y").unwrap(), [b"heADXX", range, b"tail", &value[..1]].concat());
+    }
+    // Of an object that is replaced by this very copy, and of one that is gone.
+    for round in 0..3 {
+        let mut new = begin(store, "c/x");
+        if round == 1 {
+            assert!(store.delete(key("c/x")).unwrap());
+        }
+        new.copy(&*here, 1000, 2000).unwrap();
+        new.copy(&*here, 0, 1000).unwrap();
+        new.commit().unwrap();
+        assert_eq!(get(store, "c/x").unwrap(), [&value[1000..3000], &value[..1000]].concat());
+    }
+    assert_eq!(keys(store), ["c/x", "c/y"]);
+}
+
+/// What shares bytes with another object has its own when they change. (A store may never share.)
+pub(super) fn shares(store: &dyn Store, other: &dyn Store) {
+    let value = pattern(100_000);
+    for source in [store, other] {
+        put(source, "s/x", &value);
+        let opened = open(source, "s/x");
+        let mut new = begin(store, "s/y");
+        if new.share(&*opened).unwrap() {
+            assert_eq!(new.len(), 100_000);
+            new.append(&[b"tail"]).unwrap();
+            new.copy(&*opened, 5, 10).unwrap();
+            new.overwrite(50_000, b"changed").unwrap();
+            new.commit().unwrap();
+            let (front, back) = (&value[..50_000], &value[50_007..]);
+            let expected = [front, b"changed", back, b"tail", &value[5..15]].concat();
+            assert_eq!(get(store, "s/y").unwrap(), expected);
+        } else {
+            assert!(new.is_empty(), "nothing has changed");
+            new.append(&[b"x"]).unwrap();
+            new.commit().unwrap();
+            assert_eq!(get(store, "s/y").unwrap(), b"x");
+        }
+        assert_eq!(get(source, "s/x").unwrap(), value, "the other object does not change");
+
+        let mut new = begin(store, "s/y");
+        new.append(&[b"x"]).unwrap();
+        assert!(!new.share(&*opened).unwrap(), "not empty");
+        new.append(&[b"y"]).unwrap();
+        new.commit().unwrap();
+        assert_eq!(get(store, "s/y").unwrap(), b"xy");
+
+        put(source, "s/empty", b"");
+        let mut new = begin(store, "s/y");
+        let shared = new.share(&*open(source, "s/empty")).unwrap();
+        assert!(new.is_empty(), "{shared}");
+        new.append(&[b"z"]).unwrap();
+        new.commit().unwrap();
+        assert_eq!(get(store, "s/y").unwrap(), b"z");
+    }
+}
+
+/// Every read sees a whole value, whatever is put in its place meanwhile; two objects under construction do not meet.
+pub(super) fn concurrent_commits(store: &dyn Store) {
+    put(store, "c/x", &uniform(0));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let readers: [_; 2] = std::array::from_fn(|_| {
+            let done = &done;
+            scope.spawn(move || {
+                let mut reads = 0;
+                while !done.load(Ordering::Relaxed) || reads < 10 {
+                    reads += 1;
+                    assert_uniform(&get(store, "c/x").unwrap());
+                    let opened = open(store, "c/x");
+                    let mut buf = vec![0; opened.size() as usize];
+                    opened.read_ranges(&mut [crate::RangeRead { offset: 0, buf: &mut buf }]).unwrap();
+                    assert_uniform(&buf);
+                    assert!(keys(store).iter().all(|name| name == "c/x"));
+                }
+            })
+        });
+        let writers: [_; 2] = std::array::from_fn(|writer| {
+            scope.spawn(move || {
+                for round in 0..100 {
+                    let value = uniform((round * 37 % 256) as u8);
+                    let mut new = begin(store, "c/x");
+                    if writer == 0 {
+                        value.chunks(20_000).for_each(|piece| new.append(&[piece]).unwrap());
+                    } else {
+                        let old = open(store, "c/x");
+                        let half = old.size() / 2;
+                        new.copy(&*old, 0, half).unwrap();
+                        new.copy(&*old, half, old.size() - half).unwrap();
+                    }
+                    new.commit().unwrap();
+                }
+            })
+        });
+        let results = writers.map(|writer| writer.join());
+        done.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        results.into_iter().for_each(|result| result.unwrap());
+    });
+    assert_uniform(&get(store, "c/x").unwrap());
+    assert_eq!(keys(store), ["c/x"]);
+}
+
+/// Locks of objects that are there and of others; nobody sees them, and nothing of them is left.
+pub(super) fn object_locks(store: &dyn Store) {
+    for _ in 0..3 {
+        drop(store.lock(key("l/new/x")).unwrap());
+        assert_eq!(store.list_dir(None).unwrap(), []);
+    }
+    put(store, "l/x", b"old");
+    let names = ["l/x", "l/y", "l/new/x", "z"];
+    let held = names.map(|name| store.lock(key(name)).unwrap());
+    assert_eq!(keys(store), ["l/x"]);
+    assert_eq!(get(store, "l/new/x"), None);
+    for name in names {
+        put(store, name, b"new");
+        assert_eq!(get(store, name).unwrap(), b"new");
+    }
+    assert_eq!(store.list_dir(Some(key("l/new"))).unwrap().len(), 1);
+    assert!(store.delete(key("l/new/x")).unwrap());
+    drop(held);
+    assert_eq!(keys(store), ["l/x", "l/y", "z"]);
+    assert_eq!(store.list_dir(Some(key("l"))).unwrap().len(), 2, "a prefix does not outlive its lock");
+
+    let held = store.lock(key("l/x")).unwrap();
+    store.delete_prefix(None).unwrap();
+    drop(held);
+    assert_eq!(store.list_dir(None).unwrap(), []);
+}

@@ -1,0 +1,195 @@
+//! Objects that come in pieces: a temporary file that grows, then close and rename as with any write.
+//!
+//! The file's position is always its end, so that appending is one plain call, and so is copying inside the kernel.
+//! Overwriting gives a position of its own.
+
+use super::write::{create_beside, write_parts};
+use super::{LocalStore, MAX_TRANSFER, PathBytes, file_url, kernel};
+use crate::gathered::given_up;
+use crate::{Key, Opened, Operation, RangeRead, Replacement, StoreError};
+use rustix::fs::SeekFrom;
+use rustix::io::{pwrite, retry_on_intr};
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+
+/// Most bytes that a copy takes through memory at a time, where the system cannot copy by itself.
+const PIECE: u64 = if cfg!(test) { 1000 } else { 1 << 20 };
+
+impl LocalStore {
+    pub(super) fn replace_object(&self, key: Key<'_>) -> io::Result<NewFile<'_>> {
+        let (mut target, mut temporary) = (PathBytes::new(), PathBytes::new());
+        let target = self.path(key.as_str(), &mut target)?;
+        let ((file, temporary), made_parents) = self.with_parents(key, target, || {
+            let (file, temporary) = create_beside(target, &mut temporary)?;
+            Ok((file, temporary.to_owned()))
+        })?;
+        let (key, target) = (key.as_str().to_owned(), target.to_owned());
+        let file = Some(file);
+        Ok(NewFile { store: self, key, target, temporary, file, len: 0, failed: false, made_parents })
+    }
+}
+
+/// A file under construction.
+#[derive(Debug)]
+pub(super) struct NewFile<'s> {
+    store: &'s LocalStore,
+    key: String,
+    target: CString,
+    temporary: CString,
+    /// `None` once the object is in its place, or given up.
+    file: Option<File>,
+    len: u64,
+    /// Whether a step failed: the file may have bytes then that do not count.
+    failed: bool,
+    /// Whether directories were made for it.
+    made_parents: bool,
+}
+
+impl NewFile<'_> {
+    fn error(&self, source: impl Into<io::Error>) -> StoreError {
+        self.store.error(Operation::Write, &self.key, source)
+    }
+
+    fn out_of_range(&self, offset: u64, len: u64, size: u64) -> StoreError {
+        StoreError::OutOfRange { key: self.key.clone(), url: file_url(&self.store.root), offset, len, size }
+    }
+
+    /// Does a step with the file and tells how many bytes it appended.
+    fn step(
+        &mut self,
+        work: impl FnOnce(&Self, &File) -> Result<u64, StoreError>,
+    ) -> Result<u64, StoreError> {
+        let answer = match &self.file {
+            Some(file) if !self.failed => work(self, file),
+            _ => Err(self.error(given_up())),
+        };
+        match answer {
+            Ok(more) => self.len += more,
+            Err(_) => self.failed = true,
+        }
+        answer
+    }
+
+    /// Through memory, piece by piece.
+    fn copy_by_hand(
+        &self,
+        file: &File,
+        from: &dyn Opened,
+        mut offset: u64,
+        len: u64,
+    ) -> Result<(), StoreError> {
+        let mut left = len;
+        let mut piece = vec![0; usize::try_from(len.min(PIECE)).unwrap_or(0)];
+        while left > 0 {
+            piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            from.read_ranges(&mut [RangeRead { offset, buf: &mut piece }])?;
+            write_parts(file.as_fd(), &[&piece]).map_err(|error| self.error(error))?;
+            offset += piece.len() as u64;
+            left -= piece.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Replacement for NewFile<'_> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
+        let appended = self.step(|new, file| {
+            write_parts(file.as_fd(), parts).map_err(|error| new.error(error))?;
+            Ok(parts.iter().map(|part| part.len() as u64).sum())
+        });
+        appended.map(|_| ())
+    }
+
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        let overwritten = self.step(|new, file| {
+            let len = bytes.len() as u64;
+            if offset.checked_add(len).is_none_or(|end| end > new.len) {
+                return Err(new.out_of_range(offset, len, new.len));
+            }
+            let (mut at, mut left) = (offset, bytes);
+            while !left.is_empty() {
+                let (part, _) = left.split_at(left.len().min(MAX_TRANSFER));
+                let written = match retry_on_intr(|| pwrite(file, part, at)) {
+                    Ok(0) => return Err(new.error(io::ErrorKind::WriteZero)),
+                    Ok(written) => written,
+                    Err(error) => return Err(new.error(error)),
+                };
+                at += written as u64;
+                left = left.split_at(written).1;
+            }
+            Ok(0)
+        });
+        overwritten.map(|_| ())
+    }
+
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
+        let copied = self.step(|new, file| {
+            if offset.checked_add(len).is_none_or(|end| end > from.size()) {
+                return Err(new.out_of_range(offset, len, from.size()));
+            }
+            let done = from.file().map_or(0, |source| kernel::copy(source, offset, file.as_fd(), len));
+            new.copy_by_hand(file, from, offset + done, len - done)?;
+            Ok(len)
+        });
+        copied.map(|_| ())
+    }
+
+    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError> {
+        let mut shared = false;
+        self.step(|new, file| {
+            let Some(source) = from.file().filter(|_| new.len == 0) else { return Ok(0) };
+            shared = kernel::share(source, file.as_fd());
+            if !shared {
+                return Ok(0);
+            }
+            let size = retry_on_intr(|| rustix::fs::seek(file, SeekFrom::End(0)))
+                .map_err(|error| new.error(error))?;
+            // Somebody else has written into the file in its place meanwhile.
+            if size != from.size() {
+                let (key, url) = (new.key.clone(), file_url(&new.store.root));
+                return Err(StoreError::WrongSize { key, url, expected: from.size(), found: size });
+            }
+            Ok(size)
+        })?;
+        Ok(shared)
+    }
+
+    fn commit(mut self: Box<Self>) -> Result<(), StoreError> {
+        if self.failed {
+            return Err(self.error(given_up()));
+        }
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let put = self.store.put(&self.temporary, &self.target, || Ok(file));
+        if put.is_err() {
+            self.prune();
+        }
+        put.map_err(|error| self.error(error))
+    }
+}
+
+impl NewFile<'_> {
+    /// Removes the directories that were made for an object that did not come.
+    fn prune(&self) {
+        if self.made_parents
+            && let Ok(key) = Key::new(&self.key)
+        {
+            self.store.prune(key);
+        }
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            // Nothing more can be done if this fails; the name stays invisible.
+            let _ = rustix::fs::unlink(&*self.temporary);
+            self.prune();
+        }
+    }
+}

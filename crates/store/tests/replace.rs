@@ -1,0 +1,177 @@
+//! Objects in pieces, in a directory: other file systems, files that shrink, killed writers.
+
+use hyperslab_store::{Key, LocalOptions, LocalStore, Opened, RangeRead, Store, StoreError};
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Set in a child process that runs one of these tests as the one that is killed.
+const CHILD: &str = "HYPERSLAB_TEST_REPLACE_BELOW";
+
+fn open(root: &Path) -> LocalStore {
+    LocalStore::open(root, LocalOptions::default()).unwrap()
+}
+
+fn key(name: &str) -> Key<'_> {
+    Key::new(name).unwrap()
+}
+
+fn get(store: &LocalStore, name: &str) -> Option<Vec<u8>> {
+    let mut buf = Vec::new();
+    store.read_all(key(name), &mut buf, usize::MAX).unwrap().then_some(buf)
+}
+
+fn opened<'s>(store: &'s LocalStore, name: &str) -> Box<dyn Opened + 's> {
+    store.open(key(name), None).unwrap().unwrap()
+}
+
+#[test]
+fn an_open_object_shows_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.write(key("a/x"), &[b"old"]).unwrap();
+    let object = opened(&store, "a/x");
+    let expected = fs::metadata(dir.path().join("a/x")).unwrap().ino();
+    store.write(key("a/x"), &[b"new"]).unwrap();
+    let file = fs::File::from(object.file().unwrap().as_fd().try_clone_to_owned().unwrap());
+    assert_eq!(file.metadata().unwrap().ino(), expected);
+}
+
+/// From one file system to another, the kernel does not copy.
+#[test]
+fn copies_from_another_file_system() {
+    let (Ok(there), dir) = (tempfile::tempdir_in("/dev/shm"), tempfile::tempdir().unwrap()) else { return };
+    let (other, store) = (open(there.path()), open(dir.path()));
+    let value: Vec<u8> = (0..3_000_000u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect();
+    other.write(key("x"), &[&value]).unwrap();
+    let from = opened(&other, "x");
+    let mut new = store.replace(key("y")).unwrap();
+    assert!(!new.share(&*from).unwrap());
+    new.copy(&*from, 1, 2_500_000).unwrap();
+    new.copy(&*from, 0, 1).unwrap();
+    new.append(&[b"end"]).unwrap();
+    new.commit().unwrap();
+    assert_eq!(get(&store, "y").unwrap(), [&value[1..2_500_001], &value[..1], b"end"].concat());
+}
+
+/// Other software shortens a file in its place while it is copied.
+#[test]
+fn files_that_shrink() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.write(key("x"), &[&[1; 10_000]]).unwrap();
+    let from = opened(&store, "x");
+    fs::OpenOptions::new().write(true).open(dir.path().join("x")).unwrap().set_len(5_000).unwrap();
+    let mut new = store.replace(key("y")).unwrap();
+    new.copy(&*from, 0, 5_000).unwrap();
+    match new.copy(&*from, 4_000, 3_000) {
+        Err(StoreError::OutOfRange { key, size: 5_000, .. }) => assert_eq!(key, "x"),
+        other => panic!("{other:?}"),
+    }
+    assert!(new.commit().is_err());
+    let mut new = store.replace(key("y")).unwrap();
+    match new.share(&*from) {
+        Ok(false) => {}
+        Err(StoreError::WrongSize { expected: 10_000, found: 5_000, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    drop(new);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left");
+}
+
+/// The directory of an object is deleted while it is under construction.
+#[test]
+fn the_directory_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let mut new = store.replace(key("a/b/x")).unwrap();
+    new.append(&[b"1"]).unwrap();
+    store.delete_prefix(Some(key("a"))).unwrap();
+    new.append(&[b"2"]).unwrap();
+    let error = new.commit().unwrap_err();
+    assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotFound), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// A value that shows if it is whole: a version, then parts of bytes that follow from it, the last of which says how many.
+fn value(version: u32) -> Vec<Vec<u8>> {
+    let count = 1 + version % 5;
+    let mut parts = vec![version.to_le_bytes().to_vec()];
+    parts.extend((0..count).map(|part| vec![(version + part) as u8; 40_000]));
+    parts
+}
+
+fn assert_whole(bytes: &[u8]) {
+    let version = u32::from_le_bytes(bytes[..4].try_into().unwrap());
+    assert!(bytes == value(version).concat(), "version {version} is torn, of {} bytes", bytes.len());
+}
+
+/// Replaces the object by ever new versions: written in pieces, or copied from the old one where they are equal.
+fn rewrite_for_ever(store: &LocalStore) {
+    for round in 0u32.. {
+        let _held = store.lock(key("a/x")).unwrap();
+        let old = store.open(key("a/x"), None).unwrap();
+        if round % 7 == 6 {
+            store.delete(key("a/x")).unwrap();
+            continue;
+        }
+        let mut head = [0; 4];
+        if let Some(old) = &old {
+            old.read_ranges(&mut [RangeRead { offset: 0, buf: &mut head }]).unwrap();
+        }
+        let version = u32::from_le_bytes(head) + 1;
+        let mut new = store.replace(key("a/x")).unwrap();
+        new.append(&[&[0xFF; 4]]).unwrap();
+        for (part, bytes) in value(version)[1..].iter().enumerate() {
+            let offset = 4 + (part as u64 + 1) * 40_000;
+            match &old {
+                // Its part `n + 1` is the new part `n`.
+                Some(old) if offset + 40_000 <= old.size() => new.copy(&**old, offset, 40_000).unwrap(),
+                _ => bytes.chunks(9_999).for_each(|piece| new.append(&[piece]).unwrap()),
+            }
+        }
+        new.overwrite(0, &version.to_le_bytes()).unwrap();
+        new.commit().unwrap();
+    }
+}
+
+#[test]
+fn killed_at_any_instant() {
+    if let Some(root) = std::env::var_os(CHILD) {
+        return rewrite_for_ever(&open(Path::new(&root)));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let (mut random, mut seen) = (0x9E37_79B9_7F4A_7C15u64, std::collections::BTreeSet::new());
+    for _ in 0..100 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "killed_at_any_instant", "--nocapture"])
+            .env(CHILD, dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let until = Instant::now() + Duration::from_micros(2_000 + (random >> 33) % 20_000);
+        while Instant::now() < until {
+            if let Some(bytes) = get(&store, "a/x") {
+                assert_whole(&bytes);
+                seen.insert(bytes[..4].to_vec());
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if let Some(bytes) = get(&store, "a/x") {
+            assert_whole(&bytes);
+        }
+        let listed = store.list(None).unwrap();
+        assert!(listed.iter().all(|name| name == "a/x"), "{listed:?}");
+        // The dead hold no locks, and what they left is in nobody's way.
+        let _held = store.lock(key("a/x")).unwrap();
+    }
+    assert!(seen.len() > 10, "the children wrote {} versions", seen.len());
+    store.delete_prefix(None).unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
