@@ -78,7 +78,7 @@ class Place:
 
     def expected(self, selection: Any) -> Array:
         """What a selection reads. Whole time steps are not copied together first: there may be gigabytes."""
-        if isinstance(selection, int) and self.parts[selection][0] == selection:
+        if isinstance(selection, int) and len(self.parts) > 1 and self.parts[selection][0] == selection:
             return self.parts[selection][1]
         return np.asarray(self.whole[selection])
 

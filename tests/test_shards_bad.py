@@ -20,7 +20,18 @@ import zarr
 from bad_input import damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shards import ABSENT, BYTES, Level, ShardCase, TensorStore, shard_cases, shard_files, stored_index, zstd
+from shards import (
+    ABSENT,
+    BYTES,
+    Level,
+    ShardCase,
+    TensorStore,
+    entries,
+    shard_cases,
+    shard_files,
+    stored_index,
+    zstd,
+)
 from support import assert_same, examples, files_below, scratch
 
 SHAPE, SHARDS, INNER = (8, 12), (4, 6), (2, 3)
@@ -123,6 +134,10 @@ ENTRIES: dict[str, Callable[[Level], Callable[[Numbers, int], None]]] = {
 }
 
 
+# These lie where they may: it is the codecs that do not find what they expect.
+LENGTHS = ("too short", "empty")
+
+
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("level", LEVELS)
 def test_an_entry_that_cannot_be_right(tmp_path: Path, level: str, entry: str) -> None:
@@ -148,9 +163,9 @@ def test_an_entry_that_cannot_be_right(tmp_path: Path, level: str, entry: str) -
         assert isinstance(caught.value, ValueError)
         assert "ocean/t'" in told
         assert KEY in told
-        # The inner chunk, counted over the whole array.
-        assert "[2, 1]" in told
-    if entry not in ("too short", "empty"):
+        # The inner chunk, counted over the whole array; or, where any entry prevents a write, over the index.
+        assert "inner chunk [2, 1]" in told or "inner chunk number 1 " in told or entry in LENGTHS, told
+    if entry not in LENGTHS:
         # What does not lie in the shard cannot be kept: it is not put together anew.
         with pytest.raises(hs.errors.ChunkError, match=KEY):
             z[6:8, 3:6] = 1
@@ -273,16 +288,18 @@ def test_every_length(tmp_path: Path, level: str) -> None:
         assert_same(z[:4], DATA[:4])
 
 
-def test_something_else_in_the_place_of_a_shard(tmp_path: Path) -> None:
+def test_a_directory_in_the_place_of_a_shard(tmp_path: Path) -> None:
+    """A directory is no object: for zarr-python as for us there is no shard. Nor can there be one."""
     file = make(tmp_path, case_of(LEVELS["end"]))
     file.unlink()
     file.mkdir()
     z = hs.open_array(tmp_path, path="ocean/t", mode="r+")
-    with pytest.raises(hs.HyperslabError, match=KEY):
-        z[4, 0]
-    with pytest.raises(hs.HyperslabError, match=KEY):
-        z[4, 0] = 1
+    assert (z[4:8, :6] == 0).all()
+    for where in ((4, 0), np.s_[4:8, :6]):
+        with pytest.raises(hs.errors.StoreError, match=KEY):
+            z[where] = 1
     assert file.is_dir()
+    assert_same(z[:4], DATA[:4])
 
 
 def test_a_nested_index(tmp_path: Path) -> None:
@@ -291,8 +308,8 @@ def test_a_nested_index(tmp_path: Path) -> None:
     case = ShardCase(SHAPE, SHARDS, levels, np.dtype("i4"), 0, DATA)
     file = make(tmp_path, case)
     shard = bytearray(file.read_bytes())
-    # Inner shard (0, 1) is the second of four: two inner chunks of 12 bytes, then 2 × 16 + 4 bytes of index.
-    inner = 24 + 36
+    # Two inner chunks of 12 bytes, then 2 × 16 + 4 bytes of index.
+    (inner,) = (e.offset for e in entries(levels[0], COUNTS, bytes(shard), dead=None) if e.at == (0, 1))
     shard[inner + 24] ^= 1
     file.write_bytes(shard)
     z = hs.open_array(tmp_path, path="ocean/t", mode="r+")
@@ -369,16 +386,17 @@ def test_no_more_memory_than_a_shard_has(tmp_path: Path, what: str) -> None:
 def test_an_index_that_no_memory_could_hold(tmp_path: Path) -> None:
     """Metadata that promises more inner chunks than there can be."""
     case = case_of(LEVELS["end"])
-    case.create(tmp_path)
+    path = tmp_path / "a"
+    case.create(path)
     document = case.document()
     document["shape"] = document["chunk_grid"]["configuration"]["chunk_shape"] = [2**31, 2**31]
     document["codecs"][0]["configuration"]["chunk_shape"] = [1, 1]
-    (tmp_path / "zarr.json").write_text(json.dumps(document))
+    (path / "zarr.json").write_text(json.dumps(document))
+    (path / "c/0").mkdir(parents=True)
+    (path / "c/0/0").write_bytes(bytes(1000))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(hs.HyperslabError):
-        (tmp_path / "c/0").mkdir(parents=True)
-        (tmp_path / "c/0/0").write_bytes(bytes(1000))
-        hs.open_array(tmp_path, mode="r")[5, 5]
+        hs.open_array(path, mode="r")[5, 5]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
