@@ -3,6 +3,7 @@
 use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, contract};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,6 +42,17 @@ enum Step {
     ReadAll(String, usize),
     ReadRanges(String, Option<u64>, Vec<(u64, usize)>),
     List(Option<String>),
+    /// Whether it is completed.
+    Replace(String, Vec<Piece>, bool),
+}
+
+/// A step of building an object. Offsets may lie outside.
+#[derive(Clone, Debug)]
+enum Piece {
+    Append(Vec<Vec<u8>>),
+    Overwrite(u64, Vec<u8>),
+    Copy(String, u64, u64),
+    Share(String),
 }
 
 /// Few names, so that steps meet: objects above objects, and names around the slash in the order of keys.
@@ -51,6 +63,16 @@ fn name() -> impl Strategy<Value = String> {
 
 fn prefix() -> impl Strategy<Value = Option<String>> {
     prop_oneof![1 => Just(None), 9 => name().prop_map(Some)]
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    let part = prop::collection::vec(any::<u8>(), 0..40);
+    prop_oneof![
+        3 => prop::collection::vec(part.clone(), 0..4).prop_map(Piece::Append),
+        1 => (0u64..60, part).prop_map(|(offset, bytes)| Piece::Overwrite(offset, bytes)),
+        3 => (name(), 0u64..50, 0u64..40).prop_map(|(name, offset, len)| Piece::Copy(name, offset, len)),
+        1 => name().prop_map(Piece::Share),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -65,6 +87,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (name(), prop::option::weighted(0.3, 0u64..100), ranges)
             .prop_map(|(name, size, ranges)| Step::ReadRanges(name, size, ranges)),
         2 => prefix().prop_map(Step::List),
+        4 => (name(), prop::collection::vec(piece(), 0..6), prop::bool::weighted(0.8))
+            .prop_map(|(name, pieces, complete)| Step::Replace(name, pieces, complete)),
     ]
 }
 
@@ -81,18 +105,87 @@ fn is_below(name: &str, prefix: Option<&str>) -> bool {
     }
 }
 
+/// Whether an object may come to be under a name, or what the answer is.
+fn check_name(model: &Model, name: &str) -> Result<(), ErrorKind> {
+    if model.keys().any(|other| is_below(name, Some(other))) {
+        Err(ErrorKind::NotADirectory)
+    } else if model.keys().any(|other| is_below(other, Some(name))) {
+        Err(ErrorKind::IsADirectory)
+    } else {
+        Ok(())
+    }
+}
+
+/// Builds an object, in the store and beside it, as far as that goes. The bytes, if it came to be.
+fn build(
+    store: &dyn Store,
+    model: &Model,
+    name: &str,
+    pieces: &[Piece],
+    complete: bool,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let (mut new, mut bytes) = (store.replace(key(name))?, Vec::new());
+    for piece in pieces {
+        let (answer, fits) = match piece {
+            Piece::Append(parts) => {
+                bytes.extend(parts.concat());
+                (new.append(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()), true)
+            }
+            Piece::Overwrite(offset, with) => {
+                let range = *offset as usize..*offset as usize + with.len();
+                let fits = bytes.get_mut(range).map(|there| there.copy_from_slice(with)).is_some();
+                (new.overwrite(*offset, with), fits)
+            }
+            Piece::Copy(from, offset, len) => {
+                let Some(value) = model.get(from) else { continue };
+                let range = value.get(*offset as usize..(*offset + *len) as usize);
+                bytes.extend(range.unwrap_or_default());
+                (new.copy(&*store.open(key(from), None)?.unwrap(), *offset, *len), range.is_some())
+            }
+            Piece::Share(from) => {
+                let Some(value) = model.get(from) else { continue };
+                if new.share(&*store.open(key(from), None)?.unwrap())? {
+                    assert!(bytes.is_empty());
+                    bytes.extend(value);
+                }
+                (Ok(()), true)
+            }
+        };
+        if fits {
+            answer.unwrap();
+            assert_eq!(new.len(), bytes.len() as u64);
+        } else {
+            assert!(matches!(answer, Err(StoreError::OutOfRange { .. })), "{piece:?}: {answer:?}");
+            assert!(new.commit().is_err());
+            return Ok(None);
+        }
+    }
+    if complete {
+        new.commit()?;
+    }
+    Ok(complete.then_some(bytes))
+}
+
 fn run(store: &dyn Store, model: &mut Model, step: &Step, buf: &mut Vec<u8>) {
     match step {
         Step::Write(name, parts) => {
             let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
             let answer = store.write(key(name), &slices);
-            if model.keys().any(|other| is_below(name, Some(other))) {
-                assert_eq!(answer.unwrap_err().io_kind(), Some(std::io::ErrorKind::NotADirectory));
-            } else if model.keys().any(|other| is_below(other, Some(name))) {
-                assert_eq!(answer.unwrap_err().io_kind(), Some(std::io::ErrorKind::IsADirectory));
-            } else {
-                answer.unwrap();
-                model.insert(name.clone(), parts.concat());
+            match check_name(model, name) {
+                Err(kind) => assert_eq!(answer.unwrap_err().io_kind(), Some(kind)),
+                Ok(()) => {
+                    answer.unwrap();
+                    model.insert(name.clone(), parts.concat());
+                }
+            }
+        }
+        Step::Replace(name, pieces, complete) => {
+            let answer = build(store, model, name, pieces, *complete);
+            match (check_name(model, name), answer) {
+                (Ok(()), Ok(Some(bytes))) => drop(model.insert(name.clone(), bytes)),
+                (_, Ok(None)) => {}
+                (Err(kind), Err(error)) => assert_eq!(error.io_kind(), Some(kind)),
+                (expected, answer) => panic!("{expected:?}, but {answer:?}"),
             }
         }
         Step::Delete(name) => {

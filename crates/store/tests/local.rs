@@ -84,6 +84,9 @@ fn no_permission() {
         assert_eq!(kind(store.list(None)), denied);
         assert_eq!(kind(store.write(key("readonly/x"), &[b"new"])), denied);
         assert_eq!(kind(store.write(key("readonly/new/y"), &[b"new"])), denied);
+        assert_eq!(kind(store.replace(key("readonly/x"))), denied);
+        assert_eq!(kind(store.lock(key("readonly/x"))), denied);
+        assert_eq!(kind(store.lock(key("readonly/new/y"))), denied);
         assert_eq!(kind(store.delete(key("readonly/x"))), denied);
         assert_eq!(kind(store.delete_prefix(Some(key("readonly")))), denied);
         assert_eq!(kind(LocalStore::open(store.root().join("closed/x"), LocalOptions::default())), denied);
@@ -133,10 +136,22 @@ fn no_room() {
             }
         }
         store.write(key("a/small"), &[b"fits"]).unwrap();
+        for name in ["a/x", "a/new", "new/prefix/x"] {
+            let mut new = store.replace(key(name)).unwrap();
+            new.append(&[&big[..1000]]).unwrap();
+            assert_eq!(kind(new.append(&[&big])), ErrorKind::FileTooLarge, "{name}");
+            assert_eq!(kind(new.append(&[b"no more"])), ErrorKind::Other, "{name}");
+            assert_eq!(kind(new.commit()), ErrorKind::Other, "{name}");
+            // More than fits, copied by the kernel.
+            let from = store.open(key("big"), None).unwrap().unwrap();
+            let mut new = store.replace(key(name)).unwrap();
+            assert_eq!(kind(new.copy(&*from, 0, 1 << 20)), ErrorKind::FileTooLarge, "{name}");
+        }
         return;
     }
     let (dir, store) = new();
     store.write(key("a/x"), &[b"old"]).unwrap();
+    store.write(key("big"), &[&vec![1; 1 << 20]]).unwrap();
     let mut child = Command::new("sh");
     child.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""]);
     let program = this_program("no_room", dir.path());
@@ -144,7 +159,7 @@ fn no_room() {
     run(child);
     assert_eq!(get(&store, "a/x").unwrap(), b"old");
     assert_eq!(names(&dir.path().join("a")), ["small", "x"], "no temporary file is left");
-    assert_eq!(names(dir.path()), ["a"], "nor a directory made for an object that did not come");
+    assert_eq!(names(dir.path()), ["a", "big"], "nor a directory made for an object that did not come");
 }
 
 #[test]

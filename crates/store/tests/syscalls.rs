@@ -51,6 +51,21 @@ fn traced(root: &Path) {
     assert_eq!(store.size(key).unwrap(), Some(100_000));
     mark("delete");
     assert!(store.delete(other).unwrap());
+    mark("open_object");
+    let opened = store.open(key, Some(100_000)).unwrap().unwrap();
+    assert!(opened.stamp().is_some() && opened.size() == 100_000);
+    mark("replace");
+    let mut new = store.replace(other).unwrap();
+    new.append(&[&value, b"x"]).unwrap();
+    new.copy(&*opened, 10, 50_000).unwrap();
+    new.overwrite(5, b"y").unwrap();
+    new.commit().unwrap();
+    mark("abandon");
+    drop(store.replace(other).unwrap());
+    mark("lock");
+    let held = store.lock(other).unwrap();
+    mark("unlock");
+    drop(held);
     mark("end");
 }
 
@@ -113,7 +128,7 @@ fn per_object() {
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
 
     let calls = calls_by_mark(&std::fs::read_to_string(trace).unwrap());
-    let expected: [(&str, &[&str]); 12] = [
+    let expected: [(&str, &[&str]); 17] = [
         ("open_store", &["stat"]),
         ("write", &["open", "write", "close", "rename"]),
         ("write_parts", &["open", "write", "close", "rename"]),
@@ -127,6 +142,12 @@ fn per_object() {
         ("size", &["stat"]),
         // The last: the directory, which stays because it is not empty.
         ("delete", &["stat", "unlink", "unlink"]),
+        ("open_object", &["open", "stat"]),
+        ("replace", &["open", "write", "copy_file_range", "write", "close", "rename"]),
+        ("abandon", &["open", "close", "unlink"]),
+        ("lock", &["open", "flock", "stat", "stat"]),
+        // The directory again.
+        ("unlock", &["stat", "stat", "unlink", "unlink", "flock", "close"]),
     ];
     for (mark, expected) in expected {
         let memory = ["mmap", "munmap", "brk", "mremap", "mprotect", "madvise"];

@@ -230,8 +230,11 @@ mod tests {
             let (found, stamp) = store.read_all_stamped(key(n), &mut buf, 10).unwrap();
             assert!(found && stamp.is_some() && buf == b"aaaa");
             assert_eq!(store.stamp(key(n)).unwrap(), stamp);
+            let opened = store.open(key(n), None).unwrap().unwrap();
+            assert_eq!((opened.stamp(), opened.vouched()), (stamp, stamp));
             change(&dir.path().join(&names[n]));
             assert_ne!(store.stamp(key(n)).unwrap(), stamp, "change {n}");
+            assert_eq!((opened.stamp(), opened.vouched()), (stamp, None), "change {n}");
             assert!(store.read_all_stamped(key(n), &mut buf, 10).unwrap().1.is_none(), "change {n}");
         }
     }
