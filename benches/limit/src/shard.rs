@@ -74,3 +74,77 @@ fn with_checksum(mut index: Vec<u8>) -> Vec<u8> {
     index.extend_from_slice(&checksum.to_le_bytes());
     index
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{limit_read, limit_rewrite, limit_write_shards};
+    use std::ffi::CString;
+
+    /// A chunk of 24 bytes of contiguous memory; a part of a shard where it has a length.
+    fn chunk(path: &CString, memory: &mut [u8], start: usize, (offset, length): (u64, usize)) -> Chunk {
+        Chunk {
+            path: path.as_ptr(),
+            memory: memory.as_mut_ptr(),
+            start,
+            counts: [1, 1, 24],
+            memory_strides: [0, 0, 1],
+            chunk_strides: [0, 0, 1],
+            offset,
+            length,
+        }
+    }
+
+    fn job(chunks: &[Chunk], codec: u32) -> Job {
+        Job {
+            chunks: chunks.as_ptr(),
+            count: chunks.len(),
+            chunk_bytes: 24,
+            item: 1,
+            codec,
+            level: 3,
+            threads: 1,
+        }
+    }
+
+    /// Where the inner chunks are, as the file itself says.
+    fn index(path: &CString, count: usize) -> Vec<(u64, usize)> {
+        // SAFETY: it ends with NUL.
+        let bytes = std::fs::read(unsafe { crate::as_path(path.as_ptr()) }).unwrap();
+        let index = &bytes[bytes.len() - 16 * count - 4..];
+        assert_eq!(with_checksum(index[..16 * count].to_vec()), index);
+        let numbers: Vec<u64> =
+            index.chunks_exact(8).map(|number| u64::from_le_bytes(number.try_into().unwrap())).collect();
+        let entries: Vec<_> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1] as usize)).collect();
+        assert_eq!(entries.iter().map(|entry| entry.1).sum::<usize>(), bytes.len() - 16 * count - 4);
+        entries
+    }
+
+    #[test]
+    fn inner_chunks_are_written_replaced_and_read() {
+        let directory = tempfile::tempdir().unwrap();
+        for codec in [0, 1] {
+            let path = directory.path().join(codec.to_string()).into_os_string().into_encoded_bytes();
+            let path = CString::new(path).unwrap();
+            let mut memory: Vec<Vec<u8>> = (0..3).map(|n| (n..n + 24).collect()).collect();
+            let chunks: Vec<Chunk> =
+                memory.iter_mut().map(|memory| chunk(&path, memory, 0, (0, 0))).collect();
+            let shard = Shard { path: path.as_ptr(), first: 0, count: 3 };
+            // SAFETY: everything lives until the call returns, and no two chunks share memory.
+            assert_eq!(unsafe { limit_write_shards(&job(&chunks, codec), &shard, 1) }, 0);
+            memory[1] = vec![7; 24];
+            let change = [chunk(&path, &mut memory[1], 1, (0, 0))];
+            // SAFETY: as above.
+            assert_eq!(unsafe { limit_rewrite(&job(&change, codec), 3) }, 0);
+            let mut found = vec![vec![0; 24]; 3];
+            let chunks: Vec<Chunk> = found
+                .iter_mut()
+                .zip(index(&path, 3))
+                .map(|(memory, place)| chunk(&path, memory, 0, place))
+                .collect();
+            // SAFETY: as above.
+            assert_eq!(unsafe { limit_read(&job(&chunks, codec)) }, 0);
+            assert_eq!(found, memory);
+        }
+    }
+}
