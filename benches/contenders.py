@@ -23,6 +23,7 @@ class Spec:
     """The array that a measurement makes."""
 
     shape: tuple[int, ...]
+    # Inner chunks, where there are shards.
     chunks: tuple[int, ...]
     dtype: str = "f4"
     zarr_format: int = 3
@@ -33,6 +34,8 @@ class Spec:
     fortran: bool = False
     # Whether elements are stored with their most significant byte first.
     big_endian: bool = False
+    # The shape of a shard. None: chunks are files.
+    shards: tuple[int, ...] | None = None
 
     @property
     def itemsize(self) -> int:
@@ -72,6 +75,21 @@ class Spec:
             return {"name": "bytes"}
         return {"name": "bytes", "configuration": {"endian": "big" if self.big_endian else "little"}}
 
+    def chain(self) -> list[dict[str, Any]]:
+        """All codecs of a v3 array."""
+        chain = [*self.transpose(), self.serializer(), *self.compressors()]
+        if self.shards is None:
+            return chain
+        # As zarr-python makes them unless it is told otherwise.
+        index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+        configuration = {
+            "chunk_shape": self.chunks,
+            "codecs": chain,
+            "index_codecs": index,
+            "index_location": "end",
+        }
+        return [{"name": "sharding_indexed", "configuration": configuration}]
+
     def stored_dtype(self) -> str:
         """The element type with its byte order, as v2 metadata writes it."""
         return np.dtype(self.dtype).newbyteorder(">" if self.big_endian else "<").str
@@ -87,6 +105,8 @@ class Spec:
             "filters": self.transpose() or None,
             "fill_value": self.fill_value,
         }
+        if self.shards is not None:
+            arguments |= {"shards": self.shards}
         if self.zarr_format == 2:
             return arguments | {"order": "F" if self.fortran else "C"}
         return arguments | {"serializer": self.serializer()}
@@ -250,8 +270,11 @@ def tensorstore() -> Contender:
         else:
             metadata |= {
                 "data_type": np.dtype(spec.dtype).name,
-                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": spec.chunks}},
-                "codecs": [*spec.transpose(), spec.serializer(), *spec.compressors()],
+                "chunk_grid": {
+                    "name": "regular",
+                    "configuration": {"chunk_shape": spec.shards or spec.chunks},
+                },
+                "codecs": spec.chain(),
             }
         described = kvstore(path, spec.zarr_format) | {"metadata": metadata}
         return ts.open(described, context=context, create=True).result()

@@ -30,8 +30,13 @@ CHUNK = np.dtype(
         ("counts", "u8", 3),
         ("memory_strides", "i8", 3),
         ("chunk_strides", "i8", 3),
+        ("offset", "u8"),
+        ("length", "u8"),
     ]
 )
+# `Shard` of benches/limit/src/shard.rs.
+SHARD = np.dtype([("path", "u8"), ("first", "u8"), ("count", "u8")])
+ABSENT = 2**64 - 1
 CODEC_NUMBERS = {None: (0, 0), "zstd": (1, 3), "gzip": (2, 5)}
 
 
@@ -59,6 +64,8 @@ def library() -> ctypes.CDLL:
             found = ctypes.CDLL(str(path))
             pointer, size = ctypes.c_void_p, ctypes.c_size_t
             found.limit_read.argtypes = found.limit_write.argtypes = [ctypes.POINTER(Job)]
+            found.limit_write_shards.argtypes = [ctypes.POINTER(Job), pointer, size]
+            found.limit_rewrite.argtypes = [ctypes.POINTER(Job), size]
             found.limit_pread.argtypes = [ctypes.c_char_p, ctypes.c_uint64, pointer, size, size]
             found.limit_copy.argtypes = [pointer, pointer, size]
             return found
@@ -70,9 +77,13 @@ def library() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Piece:
-    """The part of one chunk that a selection wants, and where in the result it goes; strides in bytes."""
+    """The part of one chunk that a selection wants, and where in the result it goes; strides in bytes.
+
+    `key` is its object's, and `inner` its number in a shard's index.
+    """
 
     key: str
+    inner: int
     start: int
     offset: int
     counts: tuple[int, ...]
@@ -134,6 +145,19 @@ def c_strides(shape: Iterable[int], item: int) -> tuple[int, ...]:
     return tuple(item * math.prod(lengths[axis + 1 :]) for axis in range(len(lengths)))
 
 
+def inner_counts(spec: Spec) -> tuple[int, ...]:
+    """How many inner chunks a shard has along each axis."""
+    return tuple(shard // chunk for shard, chunk in zip(spec.shards or spec.chunks, spec.chunks, strict=True))
+
+
+def shard_index(spec: Spec, path: Path) -> Array:
+    """Offsets and lengths of the inner chunks of a shard, as they are stored at its end."""
+    count = math.prod(inner_counts(spec))
+    with path.open("rb") as file:
+        file.seek(-(16 * count + 4), os.SEEK_END)
+        return np.frombuffer(file.read(16 * count), "<u8").reshape(count, 2)
+
+
 def pieces(spec: Spec, selection: Any) -> list[Piece]:
     """What a selection wants of each chunk that it touches."""
     indices, _ = normal(spec, selection)
@@ -142,10 +166,19 @@ def pieces(spec: Spec, selection: Any) -> list[Piece]:
     found = []
     axes = [list(spans(axis, chunk)) for axis, chunk in zip(indices, spec.chunks, strict=True)]
     for parts in itertools.product(*axes):
-        numbers = [str(part.chunk) for part in parts]
+        at = [part.chunk for part in parts]
+        inner = 0
+        if spec.shards is not None:
+            counts = inner_counts(spec)
+            inner = int(
+                np.ravel_multi_index([n % count for n, count in zip(at, counts, strict=True)], counts)
+            )
+            at = [n // count for n, count in zip(at, counts, strict=True)]
+        numbers = [str(number) for number in at]
         found.append(
             Piece(
                 key=".".join(numbers) if spec.zarr_format == 2 else "/".join(["c", *numbers]),
+                inner=inner,
                 start=sum(part.first * stride for part, stride in zip(parts, chunk_strides, strict=True)),
                 offset=sum(part.position * stride for part, stride in zip(parts, strides, strict=True)),
                 counts=tuple(part.count for part in parts),
@@ -169,13 +202,20 @@ class ChunkLoop:
             raise Cannot(f"no plain loop for {spec.codec}")
         self.call: Callable[[Any], int] = getattr(library(), function)
         found = [(piece, memory) for selection, memory in places for piece in pieces(spec, selection)]
+        if spec.shards is not None:
+            # The inner chunks of one shard after each other.
+            found.sort(key=lambda pair: pair[0].key)
+        self.pieces = [piece for piece, _ in found]
         self.table = np.zeros(len(found), CHUNK)
-        self.offsets = np.array([piece.offset for piece, _ in found], "u8")
+        self.offsets = np.array([piece.offset for piece in self.pieces], "u8")
         self.keep: list[Any] = [memory for _, memory in places]
-        paths = [ctypes.create_string_buffer(os.fsencode(root / piece.key)) for piece, _ in found]
-        self.keep += paths
-        for row, (piece, memory), path in zip(self.table, found, paths, strict=True):
-            row["path"] = ctypes.addressof(path)
+        # One address for each object: that is how the loop knows that two chunks are in one.
+        self.paths = {
+            key: ctypes.create_string_buffer(os.fsencode(root / key))
+            for key in dict.fromkeys(piece.key for piece in self.pieces)
+        }
+        for row, (piece, memory) in zip(self.table, found, strict=True):
+            row["path"] = ctypes.addressof(self.paths[piece.key])
             row["memory"] = memory.ctypes.data + piece.offset
             row["start"] = piece.start
             # Axes that an array lacks are in front.
@@ -183,6 +223,10 @@ class ChunkLoop:
             row["counts"] = (1,) * missing + piece.counts
             row["memory_strides"] = (0,) * missing + piece.memory_strides
             row["chunk_strides"] = (0,) * missing + piece.chunk_strides
+        if spec.shards is not None and function == "limit_read":
+            indexes = {key: shard_index(spec, root / key) for key in self.paths}
+            for row, piece in zip(self.table, self.pieces, strict=True):
+                row["offset"], row["length"] = indexes[piece.key][piece.inner]
         self.job = Job(
             self.table.ctypes.data,
             len(found),
@@ -201,6 +245,40 @@ class ChunkLoop:
         """Does the loop once, with other memory for all chunks."""
         self.table["memory"] = self.offsets + np.uint64(memory.ctypes.data)
         self()
+
+
+class ShardLoop(ChunkLoop):
+    """A loop that writes whole shards."""
+
+    def __init__(self, spec: Spec, root: Path, places: list[tuple[Any, Array]], threads: int = 1) -> None:
+        super().__init__("limit_write_shards", spec, root, places, threads)
+        # Within a shard, in the order of its index.
+        order = sorted(range(len(self.pieces)), key=lambda n: (self.pieces[n].key, self.pieces[n].inner))
+        self.table[:] = self.table[order]
+        count = math.prod(inner_counts(spec))
+        self.shards = np.zeros(len(self.paths), SHARD)
+        for number, (row, path) in enumerate(zip(self.shards, self.paths.values(), strict=True)):
+            row["path"], row["first"], row["count"] = ctypes.addressof(path), number * count, count
+
+    def __call__(self) -> None:
+        """Writes all shards once."""
+        if library().limit_write_shards(ctypes.byref(self.job), self.shards.ctypes.data, len(self.shards)):
+            raise OSError("the plain loop failed")
+
+
+class Rewrite(ChunkLoop):
+    """Replaces one inner chunk of a shard."""
+
+    def __init__(self, spec: Spec, root: Path, selection: Any, values: Array) -> None:
+        super().__init__("limit_rewrite", spec, root, [(selection, values)])
+        (piece,) = self.pieces
+        self.table["start"] = piece.inner
+        self.count = math.prod(inner_counts(spec))
+
+    def __call__(self) -> None:
+        """Does it once."""
+        if library().limit_rewrite(ctypes.byref(self.job), self.count):
+            raise OSError("the plain loop failed")
 
 
 def read_into(spec: Spec, root: Path, selection: Any, memory: Array, threads: int = 1) -> ChunkLoop:

@@ -75,7 +75,9 @@ def main() -> None:
     place = Place(case.spec, arguments.source, arguments.scratch)
     if case.operation.writes_parts():
         values = np.load(arguments.values)
-        place.parts = [(step, values) for step in range(case.spec.shape[0])]
+        whole = values.shape == case.spec.shape
+        places = [Ellipsis] if whole else range(case.spec.shape[0])
+        place.parts = [(where, values) for where in places]
     print(json.dumps(measure_here(case, place, arguments.contender)))
 
 

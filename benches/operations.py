@@ -78,7 +78,7 @@ class Place:
 
     def expected(self, selection: Any) -> Array:
         """What a selection reads. Whole time steps are not copied together first: there may be gigabytes."""
-        if isinstance(selection, int) and self.parts[selection][0] == selection:
+        if isinstance(selection, int) and len(self.parts) > 1 and self.parts[selection][0] == selection:
             return self.parts[selection][1]
         return np.asarray(self.whole[selection])
 
@@ -472,12 +472,99 @@ class Overwrites(Operation):
         return {"limit": loop("limit", 1), "limit 2 threads": loop("limit 2 threads", 2)}
 
 
+@dataclass(frozen=True)
+class WritesAll(Writes):
+    """All of an array in one call; it is made anew, and empty, before each sample."""
+
+    limit_threads: tuple[int, ...] = (1, 2)
+
+    def calls(self, spec: Spec) -> int:
+        return 1
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        def loop(name: str, threads: int) -> Work:
+            path = place.scratch / name
+            parts = [(where, np.ascontiguousarray(values)) for where, values in place.parts]
+            run = limits.ShardLoop(place.spec, path, parts, threads)
+            zarr = c.CONTENDERS["zarr"]()
+            return Work(
+                lambda _: run(),
+                lambda: place.check_stored(name, path, place.parts),
+                lambda: zarr.create(path, place.spec),
+                clean_up=lambda: common.remove(path),
+            )
+
+        names = {1: "limit", 2: "limit 2 threads"}
+        return {names[threads]: loop(names[threads], threads) for threads in self.limit_threads}
+
+
+@dataclass(frozen=True)
+class Rewrites(Operation):
+    """One inner chunk after the other, each once before the first comes again; each contender has a copy."""
+
+    selections: tuple[Any, ...]
+
+    def size(self, spec: Spec) -> int:
+        return limits.selected_bytes(spec, self.selections[0])
+
+    def values(self, place: Place) -> list[Array]:
+        """What is written: what is there, backwards, so that it compresses as well."""
+        return [np.ascontiguousarray(place.whole[selection][::-1]) for selection in self.selections]
+
+    def rewriting(self, place: Place, name: str, replace_one: Callable[[int], None]) -> Work:
+        """The work of whoever replaces inner chunks by their number in the list."""
+        turn, written = itertools.cycle(range(len(self.selections))), set[int]()
+
+        def call() -> None:
+            number = next(turn)
+            written.add(number)
+            replace_one(number)
+
+        def check() -> None:
+            expected, values = place.whole.copy(), self.values(place)
+            for number in written:
+                expected[self.selections[number]] = values[number]
+            place.check_stored(name, place.scratch / name, [(Ellipsis, expected)])
+
+        return Work(lambda _: call(), check, many=times(call))
+
+    def work(self, place: Place, contender: Contender) -> Work:
+        path = place.scratch / contender.name
+        shutil.copytree(place.source, path)
+        array, values = contender.open(path), self.values(place)
+
+        def replace_one(number: int) -> None:
+            contender.write(array, self.selections[number], values[number])
+
+        return self.rewriting(place, contender.name, replace_one)
+
+    def limits(self, place: Place) -> dict[str, Work]:
+        path = place.scratch / "limit"
+        shutil.copytree(place.source, path)
+        runs = [
+            limits.Rewrite(place.spec, path, selection, values)
+            for selection, values in zip(self.selections, self.values(place), strict=True)
+        ]
+        return {"limit": self.rewriting(place, "limit", lambda number: runs[number]())}
+
+
 def make_source(place: Place) -> None:
     """Makes the array that is read, with zarr-python, which every other contender has to agree with."""
     zarr = c.CONTENDERS["zarr"]()
     array = zarr.create(place.source, place.spec)
     for where, values in place.parts:
         zarr.write(array, where, values)
+
+
+def random_chunks(spec: Spec, count: int) -> tuple[Any, ...]:
+    """Some chunks, none of them twice."""
+    grid = [length // chunk for length, chunk in zip(spec.shape, spec.chunks, strict=True)]
+    numbers = np.random.default_rng(4).permutation(int(np.prod(grid)))[:count]
+    corners = np.stack(np.unravel_index(numbers, grid), axis=1).tolist()
+    return tuple(
+        tuple(slice(at * chunk, (at + 1) * chunk) for at, chunk in zip(corner, spec.chunks, strict=True))
+        for corner in corners
+    )
 
 
 def random_blocks(spec: Spec, block: int, count: int) -> tuple[Any, ...]:

@@ -24,14 +24,30 @@ pub struct Chunk {
     pub(crate) memory_strides: [isize; 3],
     /// Steps of each axis in the decoded chunk; never negative.
     pub(crate) chunk_strides: [usize; 3],
+    /// Where the chunk lies in its file, a shard.
+    pub(crate) offset: u64,
+    /// Its bytes there; 0: the chunk is the whole file.
+    pub(crate) length: usize,
 }
 
 /// What a thread uses again for every chunk.
 #[derive(Default)]
 pub struct State {
     decoded: Vec<u8>,
-    encoded: Vec<u8>,
+    pub(crate) encoded: Vec<u8>,
     contexts: Contexts,
+    /// The shard that was read from last, by the address of its path.
+    shard: Option<(*const c_char, File)>,
+}
+
+// SAFETY: the address is compared, never followed.
+unsafe impl Send for State {}
+
+impl State {
+    /// Closes what is open: the same path may mean another file in the next call.
+    pub(crate) fn close(&mut self) {
+        self.shard = None;
+    }
 }
 
 impl Chunk {
@@ -42,6 +58,9 @@ impl Chunk {
         item: usize,
         state: &mut State,
     ) -> io::Result<()> {
+        if self.length != 0 {
+            return self.read_inner(codec, chunk_bytes, item, state);
+        }
         let file = match File::open(self.path()) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -72,6 +91,46 @@ impl Chunk {
         Ok(())
     }
 
+    /// Reads an inner chunk: its bytes, from a shard that stays open for the next one.
+    fn read_inner(&self, codec: Codec, chunk_bytes: usize, item: usize, state: &mut State) -> io::Result<()> {
+        let file = match state.shard.take() {
+            Some((path, file)) if path == self.path => file,
+            _ => File::open(self.path())?,
+        };
+        state.encoded.resize(self.length, 0);
+        file.read_exact_at(&mut state.encoded, self.offset)?;
+        state.shard = Some((self.path, file));
+        if let Some(memory) = self.whole(chunk_bytes, item) {
+            // SAFETY: the job lends that many bytes of memory to this chunk alone.
+            let memory = unsafe { slice::from_raw_parts_mut(memory, chunk_bytes) };
+            return state.contexts.decode(codec, &state.encoded, memory);
+        }
+        state.decoded.resize(chunk_bytes, 0);
+        state.contexts.decode(codec, &state.encoded, &mut state.decoded)?;
+        self.copy(&mut state.decoded, item, false);
+        Ok(())
+    }
+
+    /// Encodes a whole chunk of the caller's memory into `state.encoded`.
+    pub(crate) fn encode(
+        &self,
+        codec: Codec,
+        chunk_bytes: usize,
+        item: usize,
+        state: &mut State,
+    ) -> io::Result<()> {
+        let decoded: &[u8] = match self.whole(chunk_bytes, item) {
+            // SAFETY: the job lends that many bytes of memory, and nobody changes them meanwhile.
+            Some(memory) => unsafe { slice::from_raw_parts(memory, chunk_bytes) },
+            None => {
+                state.decoded.resize(chunk_bytes, 0);
+                self.copy(&mut state.decoded, item, true);
+                &state.decoded
+            }
+        };
+        state.contexts.encode(codec, decoded, &mut state.encoded)
+    }
+
     pub(crate) fn write(
         &self,
         codec: Codec,
@@ -100,7 +159,7 @@ impl Chunk {
         replace(path, &state.encoded)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         // SAFETY: the job's promise: it ends with NUL and lives until the call returns.
         unsafe { crate::as_path(self.path) }
     }
@@ -163,17 +222,22 @@ fn read_all(file: &File, bytes: &mut Vec<u8>) -> io::Result<()> {
 
 /// Open, write, close, rename: a reader sees the old file or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(path, |mut file| file.write_all(bytes))
+}
+
+/// The same, with whatever writes the file.
+pub(crate) fn replace_with(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let mut name = path.as_os_str().as_bytes().to_vec();
     name.extend_from_slice(b".tmp");
     let temporary = PathBuf::from(std::ffi::OsString::from_vec(name));
-    let mut file = match File::create(&temporary) {
+    let file = match File::create(&temporary) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fs::create_dir_all(path.parent().unwrap_or(path))?;
             File::create(&temporary)?
         }
         other => other?,
     };
-    file.write_all(bytes)?;
+    write(&file)?;
     drop(file);
     fs::rename(&temporary, path)
 }

@@ -8,9 +8,11 @@
 
 mod chunk;
 mod codec;
+mod shard;
 
 use chunk::{Chunk, State};
 use codec::Codec;
+use shard::Shard;
 use std::ffi::{CStr, OsStr, c_char};
 use std::fs::File;
 use std::io;
@@ -41,18 +43,31 @@ static STATES: Mutex<Vec<State>> = Mutex::new(Vec::new());
 impl Job {
     /// Does `work` for every chunk, claimed one by one by the threads. Gives 0, or 1 if anything failed.
     fn run(&self, work: impl Fn(&Self, &Chunk, &mut State) -> io::Result<()> + Sync) -> i32 {
+        self.run_each(self.chunks(), work)
+    }
+
+    fn chunks(&self) -> &[Chunk] {
         // SAFETY: the caller gives as many chunks as it says, and they live until the call returns.
-        let chunks = unsafe { std::slice::from_raw_parts(self.chunks, self.count) };
+        unsafe { std::slice::from_raw_parts(self.chunks, self.count) }
+    }
+
+    /// The same for anything that there are several of.
+    fn run_each<T: Sync>(
+        &self,
+        all: &[T],
+        work: impl Fn(&Self, &T, &mut State) -> io::Result<()> + Sync,
+    ) -> i32 {
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let run_some = || {
             let mut state = STATES.lock().ok().and_then(|mut states| states.pop()).unwrap_or_default();
-            while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Err(error) = work(self, chunk, &mut state) {
+            while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = work(self, one, &mut state) {
                     eprintln!("hyperslab-limit: {error}");
                     failed.store(true, Ordering::Relaxed);
                     break;
                 }
             }
+            state.close();
             if let Ok(mut states) = STATES.lock() {
                 states.push(state);
             }
@@ -98,6 +113,30 @@ pub unsafe extern "C" fn limit_write(job: *const Job) -> i32 {
     // SAFETY: the caller's promise.
     let job = unsafe { &*job };
     job.run(|job, chunk, state| chunk.write(job.codec()?, job.chunk_bytes, job.item, state))
+}
+
+/// Writes whole shards, each made of the next so many chunks of the job, which are all of it in the order of its index.
+///
+/// # Safety
+///
+/// As for [`limit_read`]; `shards` are `count`, and their chunks are within the job's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn limit_write_shards(job: *const Job, shards: *const Shard, count: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    let (job, shards) = unsafe { (&*job, std::slice::from_raw_parts(shards, count)) };
+    job.run_each(shards, |job, shard, state| shard.write(job, state))
+}
+
+/// Replaces one inner chunk of a shard by the job's only chunk, whose `start` is its number in the index of `count`.
+///
+/// # Safety
+///
+/// As for [`limit_read`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn limit_rewrite(job: *const Job, count: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    let job = unsafe { &*job };
+    job.run(|job, chunk, state| shard::rewrite(job, chunk, count, state))
 }
 
 /// Opens a file, reads a range of it, closes it: `times` times, so that calling this function costs nothing.
@@ -157,6 +196,8 @@ mod tests {
                 counts: [1, rows, 6],
                 memory_strides: [0, 12, 1],
                 chunk_strides: [0, 6, 1],
+                offset: 0,
+                length: 0,
             })
             .collect()
     }

@@ -1,0 +1,93 @@
+"""Writers of parts of a shard, killed at any instant, while others read: an inner chunk is old, or new.
+
+Children of one process that has imported everything write inner chunks in a loop; it kills them, one after
+the other, after a time that nobody can foresee. What is read meanwhile, in threads here and in a process of
+its own, must be what some child has written, and never older than what was read before.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import killed_writers
+import numpy as np
+import pytest
+import zarr
+from killed_writers import CHUNKS, LENGTH, SHAPE, SHARDS, value_of, watch
+from shards import BYTES, Level, ShardCase, TensorStore, check_shard, shard_files, shares_blocks, zstd
+from support import assert_same
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+
+KILLS = 150
+
+
+def program(*arguments: str) -> list[str]:
+    # Python warns of forks of processes with threads; that is what is tested.
+    return [sys.executable, "-W", "ignore", killed_writers.__file__, *arguments]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("location", ["end", "start"])
+def test_killed_writers_leave_old_or_new(tmp_path: Path, location: str, threads: int) -> None:
+    nothing: Any = np.zeros(SHAPE, "i8")
+    level = Level(CHUNKS, location=location)
+    case = ShardCase(SHAPE, SHARDS, (level,), np.dtype("i8"), 0, nothing, (BYTES, zstd(1)))
+    path = tmp_path / "a"
+    hs.create_group(tmp_path)
+    case.create(path)
+
+    done = threading.Event()
+    pipe = subprocess.PIPE
+    with (
+        ThreadPoolExecutor(2) as pool,
+        subprocess.Popen(
+            program("read", str(path)), stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        ) as reader,
+    ):
+        assert reader.stdout is not None and reader.stdout.readline() == "ready\n"
+        watchers = [pool.submit(watch, path, seed, lambda: not done.is_set()) for seed in range(2)]
+        try:
+            killer = subprocess.run(
+                program("kill", str(path), str(KILLS), str(threads), str(threads)),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=200,
+            )
+        finally:
+            done.set()
+            told, complaints = reader.communicate("x", timeout=60)
+        assert all(watcher.result() > 0 for watcher in watchers)
+    assert killer.returncode == 0, killer.stderr
+    assert reader.returncode == 0, complaints
+    # All of this has happened: most children were in the middle of something.
+    assert int(killer.stdout) > KILLS
+    assert int(told) > 0
+
+    # What is left is an array for everybody, and goes on to be one.
+    ours = hs.open_array(path, mode="r+")
+    found = ours[...]
+    for row in found.reshape(-1, LENGTH):
+        value_of(row)
+    assert_same(zarr.open_array(path, mode="r")[...], found)
+    assert_same(TensorStore(path).read(), found)
+    ours[::3, LENGTH // 2 : 2 * LENGTH] = 5
+    found[::3, LENGTH // 2 : 2 * LENGTH] = 5
+    assert_same(ours[...], found)
+    assert_same(zarr.open_array(path, mode="r")[...], found)
+
+    # Temporary files that killed writers have left are no keys.
+    assert list(hs.open_group(tmp_path, mode="r")) == ["a"]
+    keys = {"zarr.json", "a/zarr.json", "a/c/0/0", "a/c/1/0"}
+    assert set(hs.LocalStore(tmp_path).list()) == keys
+    for file in shard_files(path):
+        if file.relative_to(tmp_path).as_posix() in keys:
+            check_shard(case, file.read_bytes(), dead=None if shares_blocks() else 0)
