@@ -90,6 +90,8 @@ impl Request<'_> {
             let mut found: Vec<Shard<'_>> = found.collect();
             let stored: u64 = found.iter().flat_map(|shard| &shard.chunks).map(|chunk| chunk.len).sum();
             let most = match limit.0 {
+                // What goes straight to the target is kept nowhere.
+                1 if self.layout.encoding().chain().is_identity() => u64::MAX,
                 1 => LONGEST,
                 threads => (stored / (4 * threads as u64)).clamp(SHORTEST, LONGEST),
             };
