@@ -119,9 +119,14 @@ impl<'a, 's> Finder<'a, 's> {
             return Ok(());
         };
         if depth + 1 == sharding.levels().len() {
-            let most = self.layout.encoding().chain().max_encoded() as u64;
+            let chain = self.layout.encoding().chain();
+            let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
             for Touched { number, at } in touched {
                 match index.get(level.number(&at)).map_err(|why| self.wrong(Some(number), why))? {
+                    Some((_, len)) if chain.is_identity() && len != size => {
+                        let why = format!("it has {len} bytes; a chunk without codecs has {size}");
+                        return Err(self.wrong(Some(number), why));
+                    }
                     Some((_, len)) if len > most => {
                         let why = format!("it has {len} bytes; {most} are the most that can be right");
                         return Err(self.wrong(Some(number), why));

@@ -302,10 +302,10 @@ impl WriteRequest<'_> {
 }
 
 impl Workers<'_> {
-    /// How many inner chunks may be ready before their turn.
+    /// How many inner chunks may be ready before their turn. They are in flight as those are that threads have at hand.
     fn window(&self) -> usize {
         match self {
-            Workers::Pool { limit, .. } => *limit,
+            Workers::Pool { limit, .. } => settings::decodes_in_flight().saturating_sub(*limit),
             Workers::This(_) => 0,
         }
     }
