@@ -84,7 +84,7 @@ def peak(path: Path, work: str, threads: int, flight: int) -> int:
 WORKS = ("write_in_pieces", "read_in_pieces", "read_columns", "change_one", "write_all", "read_all")
 
 
-@pytest.mark.parametrize(("threads", "flight"), [(2, 2), (2, 8), (16, 2)])
+@pytest.mark.parametrize(("threads", "flight"), [(2, 2), (2, 8), (16, 2), (16, 8)])
 def test_a_shard_is_never_in_memory(tmp_path: Path, threads: int, flight: int) -> None:
     path = tmp_path / "a"
     found = {work: peak(path, work, threads, flight) for work in WORKS[:-2]}
