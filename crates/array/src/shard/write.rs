@@ -92,6 +92,8 @@ impl WriteRequest<'_> {
                 &|number, scratch| self.write_shard(&shards, number, Workers::This(scratch)),
             );
         }
+        // Nothing is waited for but in the end: more threads than cores would only wait for their turns.
+        let limit = limit.min(settings::threads());
         for number in 0..shards.len() {
             if interrupt.is_some_and(|ask| ask()) {
                 return Err(ArrayError::Interrupted { array: self.layout.name().into() });
