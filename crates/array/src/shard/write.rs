@@ -139,25 +139,21 @@ impl WriteRequest<'_> {
         };
         let Some(level) = self.sharding.levels().first() else { return Ok(()) };
         let coded = |source| codec_error(layout, &task, &key, source);
-        let sink = match level.codecs() {
+        let mut sink = match level.codecs() {
             [] => Sink::object(store, checked),
             _ => Sink::Memory(Vec::new()),
         };
         let units = self.units(level, shards.touched(&task));
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
-        let mut sink = sink;
         let index = begin(level, &mut sink, former.as_ref(), true, &replaced).map_err(fail)?;
         let output = Output::new(sink, index, workers.window());
         let each = |turn: usize, scratch: &mut Scratch| {
             let mut watch = Watch(Some(&output));
             let Some(unit) = units.get(turn) else { return Ok(()) };
             scratch.key.clone_from(&key);
-            self.encode(0, finder.as_ref(), former.as_ref(), unit, scratch, &mut |bytes| match output
-                .push(turn, unit.n, bytes)
-            {
-                Ok(true) => Ok(()),
-                Ok(false) => Err(ArrayError::Interrupted { array: layout.name().into() }),
-                Err(source) => Err(store_error(layout, &task, source)),
+            self.encode(0, finder.as_ref(), former.as_ref(), unit, scratch, &mut |bytes| {
+                // Where the output was abandoned, the error is told by who abandoned it.
+                output.push(turn, unit.n, bytes).map(|_| ()).map_err(fail)
             })?;
             watch.0 = None;
             Ok(())

@@ -411,3 +411,27 @@ fn writers_of_one_shard_lose_nothing() {
         }
     }
 }
+
+#[test]
+fn the_error_of_a_write_is_the_cause_and_changes_nothing() {
+    let spec = Spec { codecs: 5, ..Spec::plain(&[64, 64], &[1, 64], "<i4") };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let layout = layout(&spec, &[simple(&[64, 1])], &store);
+    fill(&layout, &spec.shape);
+    let key = Key::new("a/0.0").unwrap();
+    let mut bytes = Vec::new();
+    store.read_all(key, &mut bytes, usize::MAX >> 1).unwrap();
+    // Somewhere among the inner chunks.
+    let middle = bytes.len() / 3;
+    bytes[middle] ^= 0xFF;
+    store.write(key, &[&bytes]).unwrap();
+    let part = Selection::new("a", &spec.shape, &[Index::ALL, Index::range(0, 60)]).unwrap();
+    for _ in 0..50 {
+        let options = WriteOptions { threads: Some(4), ..WriteOptions::default() };
+        let error = write(&layout, &part, &Source::repeat(&[9; 4], &part.shape()), options).unwrap_err();
+        assert!(matches!(error, ArrayError::Codec { .. }), "{error}");
+        let mut after = Vec::new();
+        store.read_all(key, &mut after, usize::MAX >> 1).unwrap();
+        assert!(after == bytes);
+    }
+}
