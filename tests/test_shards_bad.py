@@ -348,7 +348,9 @@ for attempt in (lambda: z[...], lambda: z[4, 4], lambda: z[4:8], lambda: z.__set
         errors += 1
     except MemoryError as error:
         sys.exit(f"out of memory: {error}")
-print(errors, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+# Not `ru_maxrss`: that of the process that started this one counts there.
+status = dict(line.split(":") for line in open("/proc/self/status"))
+print(errors, int(status["VmHWM"].split()[0]) << 10)
 """
 
 
