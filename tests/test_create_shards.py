@@ -12,6 +12,7 @@ import pytest
 import zarr
 import zarr.codecs
 from hyperslab import errors
+from shards import OLD_ZARR
 
 END = {"name": "bytes", "configuration": {"endian": "little"}}
 
@@ -134,8 +135,10 @@ def test_zarr_python_says_the_same(tmp_path: Path, location: Any) -> None:
         "plain": {"chunks": (2, 5), "shards": (10, 15)},
         "located": {"chunks": (2, 5), "shards": {"shape": (10, 15), "index_location": location}},
         "nested": {"chunks": (10, 15), "serializer": codec, "compressors": None},
-        "whole": {"chunks": (2, 7), "shards": -1},
+        "whole": {"chunks": (2, 7), "shards": -1},  # not in zarr-python 3.1
     }.items():
+        if name == "whole" and OLD_ZARR:
+            continue
         theirs = zarr.create_array(tmp_path / "theirs" / name, shape=(20, 30), dtype="int32", **given)
         ours = hs.create_array(tmp_path / "ours" / name, shape=(20, 30), dtype="int32", **given)
         for seen in (hs.open_array(tmp_path / "theirs" / name), zarr.open_array(tmp_path / "ours" / name)):
