@@ -121,21 +121,25 @@ impl ChunkCache {
     /// The decoded chunk, if it is kept and its object has not changed. Counts it as used, or as missed.
     pub(crate) fn get(&self, wanted: &Wanted<'_>) -> Option<Arc<Memory>> {
         let found = self.lock().take_note(wanted)?;
-        // The lock is not held while the store is asked.
-        let answer = wanted.layout.store().stamp(wanted.key);
-        if answer.is_ok_and(|stamp| stamp == Some(found.0)) {
-            return Some(found.1);
-        }
-        // An error of the store is told by the read that follows.
-        let removed = self.lock().forget(&wanted.place, found.0);
-        drop(removed);
-        None
+        // The lock is not held while the store is asked. An error of the store is told by the read that follows.
+        let now = wanted.layout.store().stamp(wanted.key).ok().flatten();
+        self.believe(wanted, found, now)
     }
 
     /// As [`ChunkCache::get`], for an object that is open and has this stamp.
     pub(crate) fn get_under(&self, wanted: &Wanted<'_>, stamp: Stamp) -> Option<Arc<Memory>> {
-        let (kept, memory) = self.lock().take_note(wanted)?;
-        if kept == stamp {
+        let found = self.lock().take_note(wanted)?;
+        self.believe(wanted, found, Some(stamp))
+    }
+
+    /// What was found, if its object has the same stamp now; otherwise it is dropped.
+    fn believe(
+        &self,
+        wanted: &Wanted<'_>,
+        (kept, memory): (Stamp, Arc<Memory>),
+        now: Option<Stamp>,
+    ) -> Option<Arc<Memory>> {
+        if now == Some(kept) {
             return Some(memory);
         }
         let removed = self.lock().forget(&wanted.place, kept);

@@ -53,7 +53,7 @@ pub struct Explain {
     pub threads: usize,
     /// How many chunks are executed by which strategy.
     pub strategies: Vec<(Strategy, usize)>,
-    /// Bytes read from the store, in all.
+    /// Bytes read from the store, in all; without the indexes of shards.
     pub bytes_read: u64,
     /// Bytes that come out of decoders, in all.
     pub bytes_decoded: u64,

@@ -3,7 +3,7 @@
 //! Memory grows with what the bytes really decode to: each step starts with room for a few times its input, and doubles that as long as the
 //! codec says that there is more.
 
-use crate::chain::stage;
+use crate::chain::{peel, stage};
 use crate::{Codec, CodecError, Scratch};
 use std::sync::Arc;
 
@@ -45,13 +45,7 @@ fn decode_through(
             None => src,
             Some(len) => from.get(..len).unwrap_or_default(),
         };
-        // Frames are peeled off where the bytes lie.
-        while let Some((codec, earlier)) = left.split_last()
-            && let Some(payload) = codec.unframe(input, verify)
-        {
-            input = payload?;
-            left = earlier;
-        }
+        (left, input) = peel(left, input, verify)?;
         let Some((codec, earlier)) = left.split_last() else {
             if input.len() > limit {
                 let name = codecs.first().map_or("bytes", |codec| codec.name());

@@ -117,13 +117,7 @@ impl CodecChain {
                 None => src,
                 Some(len) => from.get(..len).unwrap_or_default(),
             };
-            // Frames are peeled off where the bytes lie.
-            while let Some((codec, earlier)) = left.split_last()
-                && let Some(payload) = codec.unframe(input, verify)
-            {
-                input = payload?;
-                left = earlier;
-            }
+            (left, input) = peel(left, input, verify)?;
             match left {
                 [] => {
                     if input.len() != dst.len() {
@@ -151,13 +145,10 @@ impl CodecChain {
         if !self.only_frames {
             return None;
         }
-        let mut input = src;
-        for codec in self.codecs.iter().rev() {
-            input = match codec.unframe(input, verify)? {
-                Ok(payload) => payload,
-                Err(error) => return Some(Err(error)),
-            };
-        }
+        let input = match peel(&self.codecs, src, verify) {
+            Ok((_, input)) => input,
+            Err(error) => return Some(Err(error)),
+        };
         if input.len() != self.decoded_size() {
             return Some(Err(CodecError::size(self.first_name(), self.decoded_size(), input.len())));
         }
@@ -177,6 +168,23 @@ impl CodecChain {
     fn first_name(&self) -> &'static str {
         self.codecs.first().map_or("bytes", |codec| codec.name())
     }
+}
+
+/// Codecs in the order of encoding, and bytes that they are to decode.
+type Peeled<'c, 'b> = (&'c [Arc<dyn Codec>], &'b [u8]);
+
+/// Peels off the frames that codecs at the end of a list have put around `input`, where the bytes lie: what is left of both.
+pub(crate) fn peel<'c, 'b>(
+    mut codecs: &'c [Arc<dyn Codec>],
+    mut input: &'b [u8],
+    verify: bool,
+) -> Result<Peeled<'c, 'b>, CodecError> {
+    while let Some((codec, earlier)) = codecs.split_last()
+        && let Some(payload) = codec.unframe(input, verify)
+    {
+        (codecs, input) = (earlier, payload?);
+    }
+    Ok((codecs, input))
 }
 
 /// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that is an error, not an abort.

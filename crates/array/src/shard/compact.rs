@@ -3,7 +3,7 @@
 use super::find::Finder;
 use super::output::{Sink, begin, finish};
 use super::write::former;
-use crate::execute::{self, codec_error, store_error};
+use crate::execute::{self, store_error};
 use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task, process};
 
 /// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes
@@ -36,19 +36,19 @@ pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, Ar
     let Some(opened) = finder.blobs.first() else { return Ok(0) };
     let former = former(&finder, 0, &**opened, true, (0, opened.size()))?;
     let live: u64 = former.index.present().map(|(_, _, len)| len).sum();
-    let dead = opened.size().saturating_sub(live).saturating_sub(level.index().size() as u64);
+    let empty = former.index.present().next().is_none();
+    // Of a shard that holds nothing the index is not needed either.
+    let needed = if empty { 0 } else { live.saturating_add(level.index().size() as u64) };
+    let dead = opened.size().saturating_sub(needed);
     if dry || dead == 0 {
         return Ok(dead);
     }
-    if live == 0 {
-        store.delete(checked).map_err(fail)?;
-        return Ok(opened.size());
+    if empty {
+        return store.delete(checked).map(|_| dead).map_err(fail);
     }
     let mut sink = Sink::object(store, checked);
     let index = begin(level, &mut sink, Some(&former), false, &|_| false).map_err(fail)?;
-    finish(level, &mut sink, &index)
-        .map_err(|source| codec_error(layout, &task, &key, source))?
-        .map_err(fail)?;
+    finish(layout, &task, &key, level, &mut sink, &index)?;
     sink.commit().map_err(fail)?;
     drop((lock, locked));
     Ok(dead)

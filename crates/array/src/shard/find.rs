@@ -10,10 +10,9 @@ use super::level::{ShardLevel, Sharding};
 use super::memory::InMemory;
 use super::plan::{ShardPlan, Touched};
 use crate::execute::{self, codec_error, memory_error, store_error};
-use crate::{ArrayError, ArrayLayout, Plan, Task, process, settings};
+use crate::{ArrayError, ArrayLayout, Dims, Plan, Task, process, settings};
 use hyperslab_codec::{Scratch, decode_bounded};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A chunk that exists.
@@ -37,6 +36,8 @@ pub(crate) struct Finder<'a, 's> {
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
     pub(crate) key: &'a str,
+    /// Its index per axis.
+    shard: Dims,
     pub(crate) verify: bool,
     pub(crate) blobs: Blobs<'s>,
     /// Which contents the object has.
@@ -89,6 +90,7 @@ impl<'a, 's> Finder<'a, 's> {
             sharding,
             plan,
             key: key.as_str(),
+            shard: shard.chunk.clone(),
             verify,
             blobs: vec![opened],
             stamp,
@@ -140,14 +142,7 @@ impl<'a, 's> Finder<'a, 's> {
             return Ok(());
         }
         // By shard within the shard.
-        let chunk = self.layout.grid().chunk_shape();
-        let mut groups: BTreeMap<usize, Vec<Touched>> = BTreeMap::new();
-        for Touched { number, at } in touched {
-            let per = |k: usize| level.inner()[k] / chunk[k];
-            let outer: crate::Dims = at.iter().enumerate().map(|(k, n)| n / per(k)).collect();
-            let at = at.iter().enumerate().map(|(k, n)| n % per(k)).collect();
-            groups.entry(level.number(&outer)).or_default().push(Touched { number, at });
-        }
+        let groups = level.group(self.layout.grid().chunk_shape(), touched);
         for (n, group) in groups {
             let number = group.first().map(|touched| touched.number);
             let Some((offset, len)) = index.get(n).map_err(|why| self.wrong(number, why))? else {
@@ -258,8 +253,13 @@ impl<'a, 's> Finder<'a, 's> {
         Ok(bytes)
     }
 
-    fn store(&self, source: StoreError) -> ArrayError {
-        self.wrong(None, source.to_string())
+    /// An error of the store, which names the object.
+    pub(crate) fn store(&self, source: StoreError) -> ArrayError {
+        ArrayError::Store {
+            array: self.layout.name().into(),
+            chunk: self.shard.to_vec(),
+            source: source.into(),
+        }
     }
 
     /// An error about the shard, or about the chunk of a task.

@@ -1,10 +1,12 @@
 //! What a format tells the engine about shards.
 
 use super::IndexEncoding;
+use super::plan::Touched;
 use crate::dims::element_count;
 use crate::{ChunkGrid, Dims};
 use hyperslab_codec::Codec;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// Shards within shards within shards … deeper than this are refused: each level costs a read before the next can be found.
@@ -169,6 +171,22 @@ impl ShardLevel {
         let size = self.index.size() as u64;
         let behind = len.checked_sub(size)?;
         Some((if self.at_start { 0 } else { behind }, size))
+    }
+
+    /// The array's chunks, of shape `chunk`, by the inner chunk that they lie in (its entry in the index), in the order of the index. Afterwards they count within that.
+    pub(crate) fn group(
+        &self,
+        chunk: &[u64],
+        touched: impl Iterator<Item = Touched>,
+    ) -> BTreeMap<usize, Vec<Touched>> {
+        let per: Dims = self.inner.iter().zip(chunk).map(|(inner, chunk)| inner / chunk).collect();
+        let mut groups: BTreeMap<usize, Vec<Touched>> = BTreeMap::new();
+        for Touched { number, at } in touched {
+            let outer: Dims = at.iter().zip(&per).map(|(at, per)| at / per).collect();
+            let at = at.iter().zip(&per).map(|(at, per)| at % per).collect();
+            groups.entry(self.number(&outer)).or_default().push(Touched { number, at });
+        }
+        groups
     }
 
     /// The entry in the index of the inner chunk at `at` (per axis of the array, within the shard).

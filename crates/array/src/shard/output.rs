@@ -5,7 +5,9 @@
 
 use super::index::ShardIndex;
 use super::level::ShardLevel;
-use hyperslab_codec::{CodecError, Scratch};
+use crate::execute::{codec_error, store_error};
+use crate::{ArrayError, ArrayLayout, Task};
+use hyperslab_codec::Scratch;
 use hyperslab_store::{Key, Opened, RangeRead, Replacement, Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -160,15 +162,22 @@ pub(crate) fn begin(
     Ok(index)
 }
 
-/// Ends a shard: its index.
+/// Ends a shard of `level`, that of `task` and `key`, with its index.
 pub(crate) fn finish(
+    layout: &ArrayLayout,
+    task: &Task,
+    key: &str,
     level: &ShardLevel,
     sink: &mut Sink<'_>,
     index: &ShardIndex,
-) -> Result<Result<(), StoreError>, CodecError> {
+) -> Result<(), ArrayError> {
     let mut bytes = Vec::new();
-    level.index().encode(index, &mut bytes, &mut Scratch::default())?;
-    Ok(if level.at_start() { sink.overwrite(0, &bytes) } else { sink.append(&bytes) })
+    level
+        .index()
+        .encode(index, &mut bytes, &mut Scratch::default())
+        .map_err(|source| codec_error(layout, task, key, source))?;
+    let ended = if level.at_start() { sink.overwrite(0, &bytes) } else { sink.append(&bytes) };
+    ended.map_err(|source| store_error(layout, task, source))
 }
 
 /// Takes inner chunks from several threads.
@@ -317,7 +326,12 @@ mod tests {
                 sink.append(&[n as u8; 3]).unwrap();
                 index.set(n, Some((offset, 3)));
             }
-            finish(&level, &mut sink, &index).unwrap().unwrap();
+            let mut stored = Vec::new();
+            level.index().encode(&index, &mut stored, &mut Scratch::default()).unwrap();
+            match at_start {
+                true => sink.overwrite(0, &stored).unwrap(),
+                false => sink.append(&stored).unwrap(),
+            }
             let Sink::Memory(bytes) = sink else { panic!() };
             let opened = crate::shard::InMemory { bytes, key: "k".into(), url: "u".into() };
             let former =

@@ -271,7 +271,6 @@ impl Request<'_> {
         scratch: &mut Scratch,
     ) -> Result<(), ArrayError> {
         let (layout, strides) = (self.layout, self.target.strides());
-        let size = layout.encoding().decoded_size();
         let mut task = std::mem::take(&mut scratch.task);
         let (list, ..) = scratch.split_ranges();
         let mut others: Vec<Chunk> = Vec::new();
@@ -280,8 +279,7 @@ impl Request<'_> {
                 self.plan.task(layout, chunk.number, &mut task);
                 let (region, offset) = read_region(layout, &task, strides);
                 let row = region.contiguous().or_else(|| region.direct_row());
-                let Some(row) = row.filter(|_| chunk.len == size as u64 && layout.encoding().swap() == 1)
-                else {
+                let Some(row) = row.filter(|_| layout.encoding().swap() == 1) else {
                     others.push(*chunk);
                     continue;
                 };

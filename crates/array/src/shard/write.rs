@@ -20,10 +20,9 @@ use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
 use crate::scratch::Scratch;
 use crate::view::Bound;
 use crate::write::{Old, Writer};
-use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task, process, settings};
+use crate::{ArrayError, ArrayLayout, Location, Plan, Selection, Task, process, settings};
 use hyperslab_codec::{CodecError, encode_any};
 use hyperslab_store::{Opened, StoreError};
-use std::collections::BTreeMap;
 
 /// A request to write chunks that lie in shards.
 pub(crate) struct WriteRequest<'a> {
@@ -175,7 +174,7 @@ impl WriteRequest<'_> {
         let (mut sink, index) = output.end();
         let empty = index.present().next().is_none();
         if !empty {
-            finish(level, &mut sink, &index).map_err(coded)?.map_err(fail)?;
+            finish(layout, &task, &key, level, &mut sink, &index)?;
         }
         if lock.is_none() {
             lock = Some(store.lock(checked).map_err(fail)?);
@@ -190,17 +189,10 @@ impl WriteRequest<'_> {
         Ok(())
     }
 
-    /// Chunks by the inner chunks of a shard of `level` that they lie in, in the order of the index.
+    /// The inner chunks of a shard of `level` that are written, in the order of the index.
     fn units(&self, level: &ShardLevel, touched: impl Iterator<Item = Touched>) -> Vec<Unit> {
-        let chunk = self.layout.grid().chunk_shape();
-        let per: Dims = level.inner().iter().zip(chunk).map(|(inner, chunk)| inner / chunk).collect();
-        let mut units: BTreeMap<usize, Vec<Touched>> = BTreeMap::new();
-        for Touched { number, at } in touched {
-            let outer: Dims = at.iter().zip(&per).map(|(at, per)| at / per).collect();
-            let at = at.iter().zip(&per).map(|(at, per)| at % per).collect();
-            units.entry(level.number(&outer)).or_default().push(Touched { number, at });
-        }
-        units.into_iter().map(|(n, touched)| Unit { n, touched }).collect()
+        let groups = level.group(self.layout.grid().chunk_shape(), touched);
+        groups.into_iter().map(|(n, touched)| Unit { n, touched }).collect()
     }
 
     /// Encodes an inner chunk of a shard of depth `depth`, which was `former`, and gives its bytes; `None`: it holds nothing.
@@ -270,13 +262,12 @@ impl WriteRequest<'_> {
                 None => former(finder, depth, opened, false, range)?,
             });
         }
-        let key = scratch.key.clone();
-        let fail = |source: StoreError| ArrayError::Shard {
-            array: self.layout.name().into(),
-            key: key.clone(),
-            chunk: None,
-            why: source.to_string(),
-        };
+        // Named in errors by the first chunk in it.
+        let (key, mut task) = (scratch.key.clone(), Task::default());
+        if let Some(number) = number {
+            self.plan.task(self.layout, number, &mut task);
+        }
+        let fail = |source: StoreError| store_error(self.layout, &task, source);
         let units = self.units(level, unit.touched.iter().cloned());
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let mut sink = Sink::Memory(Vec::new());
@@ -292,9 +283,9 @@ impl WriteRequest<'_> {
         if index.present().next().is_none() {
             return give(None);
         }
-        let coded = |source| codec_error(self.layout, &scratch.task, &key, source);
-        finish(level, &mut sink, &index).map_err(coded)?.map_err(fail)?;
+        finish(self.layout, &task, &key, level, &mut sink, &index)?;
         let Sink::Memory(bytes) = sink else { return Ok(()) };
+        let coded = |source| codec_error(self.layout, &task, &key, source);
         give(Some(&encoded(level, bytes).map_err(coded)?))
     }
 }

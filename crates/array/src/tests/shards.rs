@@ -11,7 +11,7 @@ use hyperslab_store::{
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// One level of shards, for any number of axes.
 #[derive(Clone, Debug)]
@@ -95,12 +95,21 @@ struct Counting {
     opens: AtomicUsize,
     reads: AtomicUsize,
     bytes: AtomicUsize,
+    /// Whether open objects can no longer be read.
+    broken: AtomicBool,
 }
 
 impl Counting {
     fn new(inner: &MemoryStore, ranges: bool) -> Self {
         let zero = AtomicUsize::default;
-        Counting { inner: inner.clone(), ranges, opens: zero(), reads: zero(), bytes: zero() }
+        Counting {
+            inner: inner.clone(),
+            ranges,
+            opens: zero(),
+            reads: zero(),
+            bytes: zero(),
+            broken: AtomicBool::new(false),
+        }
     }
 }
 
@@ -109,6 +118,14 @@ struct CountingOpened<'s>(&'s Counting, Box<dyn Opened + 's>);
 
 impl Opened for CountingOpened<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        if self.0.broken.load(Relaxed) {
+            return Err(StoreError::Io {
+                operation: hyperslab_store::Operation::Read,
+                key: "a/0".into(),
+                url: self.0.url(),
+                source: std::io::ErrorKind::TimedOut.into(),
+            });
+        }
         self.0.bytes.fetch_add(ranges.iter().map(|range| range.buf.len()).sum(), Relaxed);
         // As a file does it: ranges that follow each other are one read.
         let mut end = None;
@@ -434,4 +451,45 @@ fn the_error_of_a_write_is_the_cause_and_changes_nothing() {
         store.read_all(key, &mut after, usize::MAX >> 1).unwrap();
         assert!(after == bytes);
     }
+}
+
+#[test]
+fn errors_of_the_store_are_told_as_such() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "<i4") };
+    let memory = MemoryStore::new();
+    let counting = Arc::new(Counting::new(&memory, true));
+    let layout = layout(&spec, &[simple(&[4])], &(counting.clone() as Arc<dyn Store>));
+    fill(&layout, &spec.shape);
+    counting.broken.store(true, Relaxed);
+    let part = Selection::new("a", &spec.shape, &[Index::range(1, 5)]).unwrap();
+    let errors = [
+        read(&layout, &part, ReadOptions::default()).unwrap_err(),
+        write(&layout, &part, &Source::repeat(&[9; 4], &part.shape()), WriteOptions::default()).unwrap_err(),
+        compact(&layout, &[0], false).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(
+            matches!(&error, ArrayError::Store { source, .. } if source.to_string().contains("a/0")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_shard_of_nothing_is_given_back_as_a_whole() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "<i4") };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let layout = layout(&spec, &[Level { crc: false, ..simple(&[4]) }], &store);
+    let key = Key::new("a/0").unwrap();
+    store.write(key, &[b"dead", &[0xFF; 64]]).unwrap();
+    assert_eq!(compact(&layout, &[0], true).unwrap(), 68);
+    assert_eq!(compact(&layout, &[0], false).unwrap(), 68);
+    assert!(!store.exists(key).unwrap());
+    // A chunk of no bytes is damage, and stays to be seen.
+    let mut index = [0xFF; 64];
+    index[..16].fill(0);
+    store.write(key, &[b"dead", &index]).unwrap();
+    assert_eq!(compact(&layout, &[0], false).unwrap(), 4);
+    assert_eq!(store.size(key).unwrap(), Some(64));
+    assert!(read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).is_err());
 }
