@@ -233,7 +233,7 @@ pub(crate) struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     pub(crate) fn new(layout: &'a ArrayLayout, key: Key<'a>, location: Location, verified: bool) -> Self {
         let range = match location {
-            Location::Range { offset, len } => Some((offset, len)),
+            Location::Range { offset, len, .. } => Some((offset, len)),
             _ => None,
         };
         let place = Place { object: layout.store().lock_id(key), range, verified };

@@ -54,6 +54,16 @@ pub enum ArrayError {
         /// The cause; it names the key.
         source: Box<StoreError>,
     },
+    /// A chunk cannot be found: the format's index of chunks cannot be read, or cannot be right.
+    #[error("array '{array}', chunk {chunk:?}: {source}")]
+    Locate {
+        /// The array.
+        array: String,
+        /// The chunk's index per axis.
+        chunk: Vec<u64>,
+        /// The format's reason.
+        source: crate::LocateError,
+    },
     /// The bytes of a chunk are not what the metadata says.
     #[error("array '{array}', chunk {chunk:?}, key '{key}': {source}")]
     Codec {

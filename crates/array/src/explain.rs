@@ -148,8 +148,11 @@ fn explain(
                 shard::locate(layout, sharding, &plan, &shards, shard, &mut key)?.into_iter().take(left)
             {
                 plan.task(layout, number, &mut task);
-                let location =
-                    range.map_or(Location::Absent, |(offset, len)| Location::Range { offset, len });
+                let location = range.map_or(Location::Absent, |(offset, len)| Location::Range {
+                    offset,
+                    len,
+                    skipped: 0,
+                });
                 tell(explain_task(layout, &task, &strides, cache, write, (&key, location))?);
                 left -= 1;
             }
@@ -160,9 +163,7 @@ fn explain(
     } else {
         for number in 0..plan.len().min(Explain::MOST_CHUNKS) {
             plan.task(layout, number, &mut task);
-            key.clear();
-            let fail = |source| execute::store_error(layout, &task, source);
-            let location = layout.locator().locate(&task.chunk, &mut key).map_err(fail)?;
+            let location = layout.locate(&task.chunk, &mut key)?;
             tell(explain_task(layout, &task, &strides, cache, write, (&key, location))?);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Sharding};
 use hyperslab_codec::DataType;
-use hyperslab_store::{Store, StoreError};
+use hyperslab_store::Store;
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
@@ -19,15 +19,20 @@ pub enum Location {
         offset: u64,
         /// Number of bytes.
         len: u64,
+        /// Codecs that were left out when this chunk was written: bit `i` stands for the `i`-th of [`CodecChain::codecs`](hyperslab_codec::CodecChain::codecs). 0: none.
+        skipped: u32,
     },
 }
+
+/// Why a chunk cannot be found: an error of the format, whose index of chunks could not be read or cannot be right.
+pub type LocateError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file. Where chunks lie in shards, it finds shards: they are the chunks of
 /// [`ArrayLayout::object_grid`].
 pub trait ChunkLocator: Debug + Send + Sync {
     /// Writes the key of the object that holds chunk `chunk` (one index per axis) to `key`, which comes in empty, and says where in it
     /// the chunk is. Called once for each chunk of a request, from many threads: no allocation, no I/O in the usual case.
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError>;
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError>;
 
     /// The prefix below which all objects of chunks lie, and little else (`""`: the whole store); `None`: there is none.
     fn folder(&self) -> Option<&str> {
@@ -176,6 +181,19 @@ impl ArrayLayout {
     /// Finds chunks.
     pub fn locator(&self) -> &Arc<dyn ChunkLocator> {
         &self.locator
+    }
+
+    /// Where a chunk is (where there are shards: a shard); `key` becomes the key of its object. Errors with [`ArrayError::Locate`], and with
+    /// [`ArrayError::Store`] where the store failed.
+    pub fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, ArrayError> {
+        key.clear();
+        self.locator.locate(chunk, key).map_err(|source| {
+            let (array, chunk) = (self.name.clone(), chunk.to_vec());
+            match source.downcast() {
+                Ok(source) => ArrayError::Store { array, chunk, source },
+                Err(source) => ArrayError::Locate { array, chunk, source },
+            }
+        })
     }
 
     /// Where objects are.

@@ -46,7 +46,7 @@ pub use error::ArrayError;
 pub use explain::{Explain, ExplainTask, explain_read, explain_read_cached, explain_write};
 pub use fill::FillValue;
 pub use grid::ChunkGrid;
-pub use layout::{ArrayLayout, ChunkLocator, Location};
+pub use layout::{ArrayLayout, ChunkLocator, LocateError, Location};
 pub use memory::Memory;
 pub use plan::{Plan, Task};
 pub use read::{ReadOptions, read, read_into};

@@ -97,8 +97,7 @@ fn sparse(layout: &ArrayLayout, selection: &Selection) -> (bool, Option<HashSet<
     let absent = Scratch::with(|scratch| {
         let absent = (0..SAMPLE).filter(|n| {
             plan.task_of(grid, layout.shape(), (plan.len() - 1) / (SAMPLE - 1) * n, &mut scratch.task);
-            scratch.key.clear();
-            match layout.locator().locate(&scratch.task.chunk, &mut scratch.key) {
+            match layout.locate(&scratch.task.chunk, &mut scratch.key) {
                 Ok(Location::Absent) => true,
                 Ok(Location::Object) => execute::key(layout, &scratch.task, &scratch.key)
                     .is_ok_and(|key| layout.store().exists(key).is_ok_and(|exists| !exists)),
@@ -132,9 +131,8 @@ fn open_parts<'l>(layout: &'l ArrayLayout, plan: &Plan) -> Result<Option<Parts<'
     Scratch::with(|scratch| {
         let Scratch { task, key, .. } = scratch;
         plan.task(layout, 0, task);
-        key.clear();
         let fail = |source| store_error(layout, task, source);
-        let size = match layout.locator().locate(&task.chunk, key).map_err(fail)? {
+        let size = match layout.locate(&task.chunk, key)? {
             Location::Absent => return Ok(Some(None)),
             Location::Object => Some(layout.encoding().decoded_size() as u64),
             Location::Range { .. } => None,
@@ -234,11 +232,7 @@ impl Reader<'_> {
     /// Returns whether the chunk exists.
     fn read(&self, scratch: &mut Scratch) -> Result<bool, ArrayError> {
         let layout = self.layout;
-        scratch.key.clear();
-        let location = layout
-            .locator()
-            .locate(&scratch.task.chunk, &mut scratch.key)
-            .map_err(|source| store_error(layout, &scratch.task, source))?;
+        let location = layout.locate(&scratch.task.chunk, &mut scratch.key)?;
         if location == Location::Absent
             || self.present.is_some_and(|present| !present.contains(scratch.key.as_str()))
         {
@@ -465,7 +459,7 @@ fn ranges_of(
             (None, _) => layout.store().read_ranges(checked, Some(size as u64), ranges),
         }
         .map_err(fail),
-        Location::Range { offset, len } => {
+        Location::Range { offset, len, .. } => {
             if len != size as u64 {
                 let url = layout.store().url();
                 return Err(fail(StoreError::WrongSize {
@@ -530,7 +524,7 @@ fn fetch_stamped(
             let found = layout.store().read_all(key, &mut scratch.encoded, limit).map_err(fail)?;
             Ok((found, None))
         }
-        Location::Range { offset, len } => {
+        Location::Range { offset, len, .. } => {
             let len = usize::try_from(len).ok().filter(|len| *len <= limit).ok_or_else(|| {
                 fail(StoreError::TooLarge {
                     key: scratch.key.clone(),

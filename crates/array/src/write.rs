@@ -112,11 +112,7 @@ pub(crate) struct Writer<'a> {
 impl Writer<'_> {
     fn write(&self, scratch: &mut Scratch, locks: &ChunkLocks) -> Result<(), ArrayError> {
         let layout = self.layout;
-        scratch.key.clear();
-        let location = layout
-            .locator()
-            .locate(&scratch.task.chunk, &mut scratch.key)
-            .map_err(|source| store_error(layout, &scratch.task, source))?;
+        let location = layout.locate(&scratch.task.chunk, &mut scratch.key)?;
         if let Location::Range { .. } = location {
             return Err(ArrayError::ReadOnly {
                 array: layout.name().into(),

@@ -2,7 +2,7 @@
 
 use hyperslab_array::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
-use hyperslab_store::{LocalOptions, LocalStore, StoreError};
+use hyperslab_store::{LocalOptions, LocalStore};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ static COUNTING: Counting = Counting;
 struct Keys;
 
 impl ChunkLocator for Keys {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
         key.push('c');
         for index in chunk {
             let _ = write!(key, "/{index}");

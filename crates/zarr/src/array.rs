@@ -297,8 +297,7 @@ impl Array {
         if before != u64::MAX && before - kept <= DELETED_BY_NAME {
             let mut key = String::new();
             return for_each_lost(old, &new, &mut |chunk| {
-                key.clear();
-                self.layout.locator().locate(chunk, &mut key)?;
+                self.layout.locate(chunk, &mut key)?;
                 self.store.delete(Key::new(&key)?)?;
                 Ok(())
             });

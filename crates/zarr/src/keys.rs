@@ -7,8 +7,7 @@
 //! | v2, `.` | `a/1.20` | `a/0` |
 //! | v2, `/` | `a/1/20` | `a/0` |
 
-use hyperslab_array::{ChunkLocator, Dims, Location};
-use hyperslab_store::StoreError;
+use hyperslab_array::{ChunkLocator, Dims, LocateError, Location};
 
 /// How the indices of a chunk become its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +114,7 @@ impl ChunkKeys {
 }
 
 impl ChunkLocator for ChunkKeys {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
         key.push_str(&self.prefix);
         self.encoding.write(chunk, key);
         Ok(Location::Object)

@@ -24,7 +24,7 @@ pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, Ar
     }
     let (task, mut key) = (Task { chunk: Dims::from(shard), ..Task::default() }, String::new());
     let fail = |source| store_error(layout, &task, source);
-    if layout.locator().locate(shard, &mut key).map_err(fail)? != Location::Object {
+    if layout.locate(&task.chunk, &mut key)? != Location::Object {
         return Ok(0);
     }
     let checked = execute::key(layout, &task, &key)?;

@@ -288,8 +288,7 @@ pub(crate) fn locate(
 ) -> Result<Vec<Located>, ArrayError> {
     let mut task = Task::default();
     shards.shard(number, &mut task);
-    key.clear();
-    layout.locator().locate(&task.chunk, key).map_err(|source| store_error(layout, &task, source))?;
+    layout.locate(&task.chunk, key)?;
     let checked = execute::key(layout, &task, key)?;
     let mut found: Vec<Located> = Vec::new();
     match Finder::open(layout, sharding, plan, checked, &task, settings::verify_checksums())? {

@@ -138,9 +138,7 @@ impl Request<'_> {
         let layout = self.layout;
         let Scratch { task, key, .. } = scratch;
         shards.shard(number, task);
-        key.clear();
-        let location =
-            layout.locator().locate(&task.chunk, key).map_err(|source| store_error(layout, task, source))?;
+        let location = layout.locate(&task.chunk, key)?;
         if let Location::Range { .. } = location {
             let why = "shards that are a part of an object are not supported".into();
             return Err(ArrayError::Shard {
@@ -322,5 +320,5 @@ fn open(blobs: Blobs<'_>) -> Vec<Parts<'_>> {
 }
 
 fn location(chunk: &Chunk) -> Location {
-    Location::Range { offset: chunk.offset, len: chunk.len }
+    Location::Range { offset: chunk.offset, len: chunk.len, skipped: 0 }
 }

@@ -113,7 +113,7 @@ impl WriteRequest<'_> {
         let (mut task, mut key) = (Task::default(), String::new());
         shards.shard(number, &mut task);
         let fail = |source| store_error(layout, &task, source);
-        if let Location::Range { .. } = layout.locator().locate(&task.chunk, &mut key).map_err(fail)? {
+        if let Location::Range { .. } = layout.locate(&task.chunk, &mut key)? {
             return Err(ArrayError::ReadOnly {
                 array: layout.name().into(),
                 chunk: task.chunk.to_vec(),

@@ -2,7 +2,7 @@
 
 use crate::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
-use hyperslab_store::{MemoryStore, Store, StoreError};
+use hyperslab_store::{MemoryStore, Store};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct PerChunk(pub(crate) &'static str);
 
 impl ChunkLocator for PerChunk {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
         key.push_str(self.0);
         key.push('/');
         for (n, index) in chunk.iter().enumerate() {
@@ -38,7 +38,7 @@ impl<F> std::fmt::Debug for Watched<F> {
 }
 
 impl<F: Fn(&[u64]) + Send + Sync> ChunkLocator for Watched<F> {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
         (self.0)(chunk);
         PerChunk("a").locate(chunk, key)
     }
@@ -52,11 +52,11 @@ pub(super) struct Packed {
 }
 
 impl ChunkLocator for Packed {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, StoreError> {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
         key.push_str("packed");
         let number = chunk.iter().zip(&self.counts).fold(0, |n, (i, count)| n * count + i);
         Ok(match self.ranges[number as usize] {
-            Some((offset, len)) => Location::Range { offset, len },
+            Some((offset, len)) => Location::Range { offset, len, skipped: 0 },
             None => Location::Absent,
         })
     }

@@ -154,7 +154,7 @@ fn errors_are_raised_once_and_stop_nothing_else() {
     #[derive(Debug)]
     struct Broken(Arc<AtomicBool>, fn(&[u64]) -> bool);
     impl ChunkLocator for Broken {
-        fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, hyperslab_store::StoreError> {
+        fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, crate::LocateError> {
             std::thread::sleep(Duration::from_millis(1));
             key.push_str(if self.0.load(Relaxed) && (self.1)(chunk) { "../" } else { "a/" });
             key.push_str(&chunk[0].to_string());

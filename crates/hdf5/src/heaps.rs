@@ -1,0 +1,30 @@
+//! Heaps: where names, large attributes, and elements of variable length are.
+
+use crate::{Bytes, Hdf5Error, Sizes, Source};
+use std::sync::Arc;
+
+/// A collection of the global heap (specification III.E), its directory taken apart once.
+#[derive(Debug)]
+pub struct Collection {
+    /// Where it is.
+    pub address: u64,
+    /// All of its bytes.
+    pub bytes: Bytes,
+    /// For each object index, where its bytes are in `bytes` (start, length); `(0, 0)`: no such object.
+    pub objects: Vec<(u32, u32)>,
+}
+
+impl Collection {
+    /// Reads the collection at an address.
+    pub fn read(source: &Source, address: u64, sizes: Sizes) -> Result<Arc<Collection>, Hdf5Error> {
+        let _ = (address, sizes);
+        Err(source.invalid("no heap"))
+    }
+
+    /// The bytes of an object; `None`: there is none of that index.
+    pub fn object(&self, index: u32) -> Option<&[u8]> {
+        let (start, len) = *self.objects.get(usize::try_from(index).ok()?)?;
+        let start = usize::try_from(start).ok().filter(|start| *start > 0)?;
+        self.bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?)
+    }
+}

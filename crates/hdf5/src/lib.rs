@@ -1,0 +1,47 @@
+//! The HDF5 file format: a parser without I/O, and what files mean to arrays.
+//!
+//! [`File::open`] reads the superblock; [`Group`], [`Dataset`] and [`Attribute`] are what is in a file. A dataset becomes the engine's
+//! [`ArrayLayout`](hyperslab_array::ArrayLayout): the engine reads it as it reads any other format.
+//!
+//! Each structure of the [specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t4.html) has a module, named as there. Its
+//! parser is a pure function of bytes: it takes a [`Cursor`] and either returns a value or says how many bytes it needs
+//! ([`ParseError::Need`]). [`Source`] is the one place that fetches: pages of 64 KiB, kept per file.
+//!
+//! All bytes are taken for hostile: lengths are checked before they allocate or loop, recursion is bounded, shared and circular nodes are found by a
+//! visited set, checksums are verified.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
+
+mod attribute;
+mod checksum;
+mod cursor;
+pub mod data_layout;
+mod dataset;
+pub mod dataspace;
+pub mod datatype;
+pub mod element;
+mod error;
+mod file;
+pub mod filter;
+mod group;
+pub mod heaps;
+pub mod index;
+mod source;
+pub mod vlen;
+
+pub use attribute::Attribute;
+pub use cursor::{Cursor, Sizes};
+pub use dataset::Dataset;
+pub use error::{Hdf5Error, ParseError};
+pub use file::{File, FileOptions, FoundFile, NamedDatatype, Node, OtherFiles};
+pub use group::{Group, Link, LinkTarget};
+pub use source::{Bytes, Source};

@@ -1,0 +1,338 @@
+//! Where a file's bytes come from: the one place of this crate that reads.
+//!
+//! Metadata is fetched in pages of 64 KiB and kept, so that structures which lie close together (they do) cost one read. A parser is called with the bytes that
+//! are there; where it asks for more ([`ParseError::Need`]) they are fetched, and it is called again.
+//!
+//! Pages are of the file as it was when they were read. A file that is being written is read afresh by opening it again ([`Source::forget`]).
+
+use crate::{Cursor, Hdf5Error, ParseError, Sizes};
+use hyperslab_store::{Key, RangeRead, Store, StoreError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a page.
+const PAGE: u64 = 64 << 10;
+
+/// Pages are kept up to so many bytes for each file.
+const KEPT: u64 = 32 << 20;
+
+/// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
+const LARGEST: u64 = 1 << 30;
+
+/// A file in a store, and the pages of it that have been read.
+#[derive(Debug)]
+pub struct Source {
+    store: Arc<dyn Store>,
+    key: String,
+    /// Bytes of the file.
+    size: u64,
+    /// Where address 0 is (the size of the user block).
+    base: u64,
+    pages: Mutex<Pages>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    found: HashMap<u64, Arc<[u8]>>,
+    /// How many reads of the store there were.
+    reads: u64,
+}
+
+/// Some bytes of a file: a part of a page that is kept, or bytes of their own.
+#[derive(Clone, Debug)]
+pub struct Bytes {
+    whole: Arc<[u8]>,
+    range: std::ops::Range<usize>,
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.whole.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl Bytes {
+    /// A part of these bytes; what is out of bounds is left out.
+    pub fn slice(&self, range: std::ops::Range<usize>) -> Bytes {
+        let start = self.range.start.saturating_add(range.start).min(self.range.end);
+        let end = self.range.start.saturating_add(range.end).clamp(start, self.range.end);
+        Bytes { whole: self.whole.clone(), range: start..end }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes { range: 0..bytes.len(), whole: bytes.into() }
+    }
+}
+
+impl Source {
+    /// The object `key` of a store, of which address 0 is at byte `base`. Errors with [`Hdf5Error::NotHdf5`] where there is no such object.
+    pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self, Hdf5Error> {
+        let size = store.size(Key::new(key)?)?.ok_or_else(|| Hdf5Error::NotHdf5 {
+            file: format!("'{key}' in {}", store.url()),
+            why: "it does not exist".into(),
+        })?;
+        Ok(Source { store, key: key.into(), size, base, pages: Mutex::default() })
+    }
+
+    /// The same file with another base address.
+    pub fn with_base(mut self, base: u64) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The object's key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Bytes of the whole file.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Where in the file address 0 is.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Addresses end here.
+    pub fn end(&self) -> u64 {
+        self.size.saturating_sub(self.base)
+    }
+
+    /// The file's name in messages.
+    pub fn name(&self) -> String {
+        format!("'{}' in {}", self.key, self.store.url())
+    }
+
+    /// How many reads of the store there have been. For tests.
+    pub fn reads(&self) -> u64 {
+        self.lock().reads
+    }
+
+    /// Drops all pages: what is read from now on is what the file holds now.
+    pub fn forget(&self) {
+        let dropped = std::mem::take(&mut self.lock().found);
+        drop(dropped);
+    }
+
+    /// An error about a structure.
+    pub fn wrong(&self, structure: &'static str, address: u64, why: ParseError) -> Hdf5Error {
+        match why {
+            ParseError::Unsupported(what) => Hdf5Error::Unsupported { file: self.name(), object: None, what },
+            why => Hdf5Error::Parse { file: self.name(), object: None, structure, address, why },
+        }
+    }
+
+    /// An error about what was read without fault.
+    pub fn invalid(&self, why: impl Into<String>) -> Hdf5Error {
+        Hdf5Error::Invalid { file: self.name(), object: None, why: why.into() }
+    }
+
+    /// Parses the structure at `address`. `guess`: how many bytes it probably has. `parse` may be called several times, with more bytes each time.
+    pub fn parse<T>(
+        &self,
+        structure: &'static str,
+        address: u64,
+        guess: usize,
+        sizes: Sizes,
+        mut parse: impl FnMut(&mut Cursor<'_>) -> Result<T, ParseError>,
+    ) -> Result<T, Hdf5Error> {
+        let fail = |why| self.wrong(structure, address, why);
+        let available = self.end().saturating_sub(address);
+        if available == 0 {
+            let why = format!("the file has only {} bytes from the base address", self.end());
+            return Err(fail(ParseError::Corrupt { at: address, why }));
+        }
+        let mut wanted = (guess as u64).clamp(1, available);
+        loop {
+            let bytes = self.read(structure, address, wanted)?;
+            let mut cursor = Cursor::new(&bytes, address, sizes);
+            match parse(&mut cursor) {
+                Ok(value) => return Ok(value),
+                Err(ParseError::Need(needed)) if needed > available => {
+                    let why = format!("{needed} bytes are needed, the file has {available} from there");
+                    return Err(fail(ParseError::Corrupt { at: address, why }));
+                }
+                Err(ParseError::Need(needed)) if needed > wanted => {
+                    wanted = needed.max(wanted.saturating_mul(2)).min(available);
+                }
+                Err(why) => return Err(fail(why)),
+            }
+        }
+    }
+
+    /// The `len` bytes at `address`.
+    pub fn read(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes, Hdf5Error> {
+        let end = address.checked_add(len).filter(|end| *end <= self.end() && len <= LARGEST);
+        let Some(end) = end else {
+            let why = format!("{len} bytes are expected, the file has {} in all", self.end());
+            return Err(self.wrong(structure, address, ParseError::Corrupt { at: address, why }));
+        };
+        let (start, end) = (address.saturating_add(self.base), end.saturating_add(self.base));
+        let (first, last) = (start / PAGE, end.saturating_sub(1).max(start) / PAGE);
+        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        if first == last {
+            let page = self.page(first)?;
+            let skip = first * PAGE;
+            return Ok(Bytes { whole: page, range: index(start - skip)..index(end - skip) });
+        }
+        // Large structures are not kept twice.
+        let mut bytes = Vec::new();
+        let failed = |_| self.invalid(format!("no memory for {structure} of {len} bytes"));
+        bytes.try_reserve_exact(index(len)).map_err(failed)?;
+        if last - first >= 4 {
+            bytes.resize(index(len), 0);
+            self.fetch(start, &mut bytes)?;
+            return Ok(bytes.into());
+        }
+        for number in first..=last {
+            let page = self.page(number)?;
+            let skip = number * PAGE;
+            let part = index(start.max(skip) - skip)..index(end.min(skip + PAGE) - skip);
+            bytes.extend_from_slice(page.get(part).unwrap_or_default());
+        }
+        Ok(bytes.into())
+    }
+
+    /// Fetches the pages of many structures, `(address, length)`, at once; what follows finds them. Ranges out of bounds are left to that.
+    pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<(), Hdf5Error> {
+        let mut wanted: Vec<u64> = Vec::new();
+        for (address, len) in structures {
+            let start = address.saturating_add(self.base);
+            let end = start.saturating_add((*len).max(1)).min(self.size);
+            if start < end {
+                wanted.extend(start / PAGE..=(end - 1) / PAGE);
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted.truncate(usize::try_from(KEPT / PAGE / 2).unwrap_or(usize::MAX));
+        {
+            let pages = self.lock();
+            wanted.retain(|number| !pages.found.contains_key(number));
+        }
+        // Neighbours are one read.
+        for run in wanted.chunk_by(|a, b| a + 1 == *b) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            let start = first * PAGE;
+            let len = ((last + 1) * PAGE).min(self.size).saturating_sub(start);
+            let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+            self.fetch(start, &mut bytes)?;
+            let parts = bytes.chunks(usize::try_from(PAGE).unwrap_or(usize::MAX));
+            for (number, part) in run.iter().zip(parts) {
+                self.keep(*number, part.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn page(&self, number: u64) -> Result<Arc<[u8]>, Hdf5Error> {
+        if let Some(page) = self.lock().found.get(&number) {
+            return Ok(page.clone());
+        }
+        let start = number.saturating_mul(PAGE);
+        let len = PAGE.min(self.size.saturating_sub(start));
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        self.fetch(start, &mut bytes)?;
+        let page: Arc<[u8]> = bytes.into();
+        self.keep(number, page.clone());
+        Ok(page)
+    }
+
+    fn keep(&self, number: u64, page: Arc<[u8]>) {
+        let mut pages = self.lock();
+        let full = pages.found.len() as u64 >= KEPT / PAGE;
+        let dropped = if full { std::mem::take(&mut pages.found) } else { HashMap::new() };
+        pages.found.insert(number, page);
+        drop((pages, dropped));
+    }
+
+    /// Reads bytes of the file, wherever the base is.
+    fn fetch(&self, offset: u64, buf: &mut [u8]) -> Result<(), Hdf5Error> {
+        self.lock().reads += 1;
+        let found = self.store.read_ranges(Key::new(&self.key)?, None, &mut [RangeRead { offset, buf }])?;
+        if found {
+            return Ok(());
+        }
+        Err(StoreError::Io {
+            operation: hyperslab_store::Operation::Read,
+            key: self.key.clone(),
+            url: self.store.url(),
+            source: std::io::ErrorKind::NotFound.into(),
+        }
+        .into())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_store::MemoryStore;
+
+    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+
+    fn source(bytes: &[u8], base: u64) -> Source {
+        let store = Arc::new(MemoryStore::new());
+        store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
+        Source::new(store, "f", base).unwrap()
+    }
+
+    #[test]
+    fn reads_are_pages_and_kept() {
+        let bytes: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
+        let source = source(&bytes, 7);
+        assert_eq!(*source.read("x", 0, 10).unwrap(), bytes[7..17]);
+        assert_eq!(*source.read("x", 60_000, 5000).unwrap(), bytes[60_007..65_007]);
+        assert_eq!(source.reads(), 1);
+        assert_eq!(*source.read("x", 65_000, 70_000).unwrap(), bytes[65_007..135_007]);
+        assert_eq!(source.reads(), 3);
+        assert_eq!(*source.read("x", 1, 999_000).unwrap(), bytes[8..999_008]);
+        assert_eq!(source.reads(), 4);
+        source
+            .prefetch(&[(400_000, 10), (500_000, 10), (330_000, 1), (999_990, 100), (u64::MAX, 9)])
+            .unwrap();
+        let reads = source.reads();
+        assert_eq!(*source.read("x", 400_000, 10).unwrap(), bytes[400_007..400_017]);
+        assert_eq!(*source.read("x", 999_992, 1).unwrap(), bytes[999_999..]);
+        assert_eq!(source.reads(), reads);
+        for (address, len) in [(999_993, 1), (0, 1_000_000), (u64::MAX, 1), (5, u64::MAX)] {
+            assert!(matches!(source.read("x", address, len), Err(Hdf5Error::Parse { .. })));
+        }
+        assert_eq!(source.read("x", 999_993, 0).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn parsers_get_what_they_need() {
+        let source = source(&[3, 1, 2, 3, 9], 0);
+        let mut calls = 0;
+        let list = source.parse("list", 0, 1, SIZES, |cursor| {
+            calls += 1;
+            let count = cursor.u8()?;
+            Ok(cursor.take(count.into())?.to_vec())
+        });
+        assert_eq!((list.unwrap(), calls), (vec![1, 2, 3], 2));
+        let error = source.parse("list", 4, 1, SIZES, |cursor| {
+            let count = cursor.u8()?;
+            Ok(cursor.take(count.into())?.to_vec())
+        });
+        let message = error.unwrap_err().to_string();
+        assert!(
+            message.contains("list at address 4") && message.contains("10 bytes are needed"),
+            "{message}"
+        );
+    }
+}
