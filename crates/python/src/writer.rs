@@ -94,8 +94,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Nobody is there to catch it; Python prints it.
-        Python::attach(|py| {
+        // Nobody is there to catch it; Python prints it. Without an interpreter the writer behind finishes by itself.
+        Python::try_attach(|py| {
             if let Err(error) = self.flush(py) {
                 error.write_unraisable(py, None);
             }
