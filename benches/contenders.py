@@ -1,4 +1,4 @@
-"""The contenders: one way each to create, open, read and write a Zarr array."""
+"""The contenders: one way each to create, open, read and write an array. Those of HDF5 are in hdf5.py."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import hdf5
 import numpy as np
 from common import Array
 
@@ -36,6 +37,14 @@ class Spec:
     big_endian: bool = False
     # The shape of a shard. None: chunks are files.
     shards: tuple[int, ...] | None = None
+    # "earliest" or "latest": the array is a dataset of an HDF5 file of that format; the latter without limit
+    # along all axes. Chunks as large as the array: contiguous.
+    hdf5: str | None = None
+
+    @property
+    def format(self) -> str:
+        """Who can read it."""
+        return "zarr" if self.hdf5 is None else "hdf5"
 
     @property
     def itemsize(self) -> int:
@@ -158,7 +167,7 @@ def loop_write(contender: Contender, array: Any, steps: Iterable[tuple[int, Arra
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to read and write a Zarr array."""
+    """One way to read and write an array."""
 
     name: str
     open: Callable[[Path], Any]
@@ -172,6 +181,8 @@ class Contender:
     # Reading and writing one time step after the other.
     steps: Callable[[Contender, Any, int], Iterable[Array]] = loop
     write_steps: Callable[[Contender, Any, Iterable[tuple[int, Array]]], None] = loop_write
+    # What it reads.
+    formats: tuple[str, ...] = ("zarr",)
 
 
 # ---------------------------------------------------------------------------------------- hyperslab
@@ -181,11 +192,16 @@ def hyperslab() -> Contender:
     """This library."""
     import hyperslab as hs
 
+    def open_(path: Path) -> Any:
+        file = path / hdf5.FILE
+        return hs.open(file)[hdf5.DATASET] if file.exists() else hs.open_array(path, mode="r+")
+
     return Contender(
         "hyperslab",
-        open=lambda path: hs.open_array(path, mode="r+"),
+        open=open_,
         create=lambda path, spec: hs.create_array(path, **spec.create_arguments()),
         open_quickly=hs.open_array,
+        formats=("zarr", "hdf5"),
     )
 
 
@@ -334,9 +350,17 @@ CONTENDERS: dict[str, Callable[[], Contender]] = {
     "zarrs": lambda: zarr_python("zarrs", "zarrs.ZarrsCodecPipeline"),
     "zarrista": zarrista,
     "tensorstore": tensorstore,
+    "h5py": hdf5.h5py,
+    "netcdf4": hdf5.netcdf4,
+    "pyfive": hdf5.pyfive,
+    "processes": hdf5.processes,
 }
 
-PEERS = [name for name in CONTENDERS if name != "hyperslab"]
+# Whom hyperslab is compared with, by what is read.
+PEERS = {
+    "zarr": ("zarr", "fused", "zarrs", "zarrista", "tensorstore"),
+    "hdf5": ("h5py", "netcdf4", "pyfive", "processes"),
+}
 
 
 def contenders(names: Iterable[str]) -> list[Contender]:

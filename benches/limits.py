@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hdf5
 import numpy as np
 from common import Array
 from contenders import Cannot, Spec
@@ -37,7 +38,7 @@ CHUNK = np.dtype(
 # `Shard` of benches/limit/src/shard.rs.
 SHARD = np.dtype([("path", "u8"), ("first", "u8"), ("count", "u8")])
 ABSENT = 2**64 - 1
-CODEC_NUMBERS = {None: (0, 0), "zstd": (1, 3), "gzip": (2, 5)}
+CODEC_NUMBERS = {None: (0, 0), "zstd": (1, 3), "gzip": (2, 5), "gzip-4 + shuffle": (3, 4)}
 
 
 class Job(ctypes.Structure):
@@ -79,7 +80,7 @@ def library() -> ctypes.CDLL:
 class Piece:
     """The part of one chunk that a selection wants, and where in the result it goes; strides in bytes.
 
-    `key` is its object's, and `inner` its number in a shard's index.
+    `key` is its object's, and `inner` its number in a shard's index, or in an HDF5 file's.
     """
 
     key: str
@@ -150,6 +151,11 @@ def inner_counts(spec: Spec) -> tuple[int, ...]:
     return tuple(shard // chunk for shard, chunk in zip(spec.shards or spec.chunks, spec.chunks, strict=True))
 
 
+def grid(spec: Spec) -> tuple[int, ...]:
+    """How many chunks there are along each axis."""
+    return tuple(-(-length // chunk) for length, chunk in zip(spec.shape, spec.chunks, strict=True))
+
+
 def shard_index(spec: Spec, path: Path) -> Array:
     """Offsets and lengths of the inner chunks of a shard, as they are stored at its end."""
     count = math.prod(inner_counts(spec))
@@ -174,10 +180,13 @@ def pieces(spec: Spec, selection: Any) -> list[Piece]:
                 np.ravel_multi_index([n % count for n, count in zip(at, counts, strict=True)], counts)
             )
             at = [n // count for n, count in zip(at, counts, strict=True)]
+        if spec.hdf5 is not None:
+            inner = int(np.ravel_multi_index(at, grid(spec)))
         numbers = [str(number) for number in at]
+        key = ".".join(numbers) if spec.zarr_format == 2 else "/".join(["c", *numbers])
         found.append(
             Piece(
-                key=".".join(numbers) if spec.zarr_format == 2 else "/".join(["c", *numbers]),
+                key=key if spec.hdf5 is None else hdf5.FILE,
                 inner=inner,
                 start=sum(part.first * stride for part, stride in zip(parts, chunk_strides, strict=True)),
                 offset=sum(part.position * stride for part, stride in zip(parts, strides, strict=True)),
@@ -223,8 +232,11 @@ class ChunkLoop:
             row["counts"] = (1,) * missing + piece.counts
             row["memory_strides"] = (0,) * missing + piece.memory_strides
             row["chunk_strides"] = (0,) * missing + piece.chunk_strides
-        if spec.shards is not None and function == "limit_read":
-            indexes = {key: shard_index(spec, root / key) for key in self.paths}
+        if (spec.shards is not None or spec.hdf5 is not None) and function == "limit_read":
+            if spec.hdf5 is None:
+                indexes = {key: shard_index(spec, root / key) for key in self.paths}
+            else:
+                indexes = {hdf5.FILE: hdf5.chunk_table(root, grid(spec), spec.chunks)}
             for row, piece in zip(self.table, self.pieces, strict=True):
                 row["offset"], row["length"] = indexes[piece.key][piece.inner]
         self.job = Job(

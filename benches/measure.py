@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import common
-from contenders import CONTENDERS, Cannot, Contender
+from contenders import PEERS, Cannot, Contender
 from operations import Operation, Place, Work, WrongValues
 from rows import Case
 
@@ -54,6 +54,7 @@ def measure(
         "row": case.row,
         "variant": case.variant,
         "about": case.about,
+        "format": case.spec.format,
         "bytes": case.operation.size(case.spec),
         "calls": case.operation.calls(case.spec),
         "targets": [asdict(target) for target in case.targets],
@@ -71,6 +72,8 @@ def prepare_all(
     operation = case.operation
     makers: dict[str, Callable[[], dict[str, Work]]] = {}
     for contender in contenders:
+        if case.spec.format not in contender.formats:
+            continue
         makers[contender.name] = partial(work_of, operation, place, contender)
         if contender.name == "hyperslab":
             makers["extras"] = partial(operation.extras, place, contender)
@@ -78,7 +81,7 @@ def prepare_all(
 
     works: dict[str, Work] = {}
     installed = {contender.name for contender in contenders}
-    cannot = {name: "not installed" for name in CONTENDERS if name not in installed}
+    cannot = {name: "not installed" for name in PEERS[case.spec.format] if name not in installed}
     for name, make in makers.items():
         try:
             made = make()

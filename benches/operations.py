@@ -549,11 +549,13 @@ class Rewrites(Operation):
 
 
 def make_source(place: Place) -> None:
-    """Makes the array that is read, with zarr-python, which every other contender has to agree with."""
-    zarr = c.CONTENDERS["zarr"]()
-    array = zarr.create(place.source, place.spec)
+    """Makes the array that is read, with zarr-python or h5py, with which all others have to agree."""
+    maker = c.CONTENDERS["zarr" if place.spec.hdf5 is None else "h5py"]()
+    array = maker.create(place.source, place.spec)
     for where, values in place.parts:
-        zarr.write(array, where, values)
+        maker.write(array, where, values)
+    if place.spec.hdf5 is not None:
+        array.file.close()
 
 
 def random_chunks(spec: Spec, count: int) -> tuple[Any, ...]:

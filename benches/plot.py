@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 
@@ -9,7 +10,18 @@ from contenders import PEERS
 from report import Result, Results, medians, name_of
 
 WIDTH = 61
-LETTERS = {"zarr": "z", "fused": "f", "zarrs": "s", "zarrista": "a", "tensorstore": "t", "without": "w"}
+LETTERS = {
+    "zarr": "z",
+    "fused": "f",
+    "zarrs": "s",
+    "zarrista": "a",
+    "tensorstore": "t",
+    "h5py": "h",
+    "netcdf4": "n",
+    "pyfive": "5",
+    "processes": "p",
+    "without": "w",
+}
 # From hundred times slower than hyperslab to four times faster.
 LOW, HIGH = 1 / 100, 4.0
 
@@ -60,6 +72,10 @@ STYLES = {
     "zarrs": ("#ff7f0e", "^"),
     "zarrista": ("#2ca02c", "D"),
     "tensorstore": ("#9467bd", "v"),
+    "h5py": ("#7f7f7f", "P"),
+    "netcdf4": ("#17becf", "X"),
+    "pyfive": ("#bcbd22", "*"),
+    "processes": ("#8c564b", "d"),
 }
 
 
@@ -78,9 +94,12 @@ def picture(results: Results, path: Path) -> None:
     figure, axes = pyplot.subplots(1, len(halves), figsize=(8.2 * len(halves), height), squeeze=False)
     for axis, half in zip(axes[0], halves, strict=True):
         draw(axis, half)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    order = [name for name in ("hyperslab", *PEERS, "limit") if name in unique]
+    unique: dict[str, object] = {}
+    for axis in axes[0]:
+        handles, labels = axis.get_legend_handles_labels()
+        unique |= dict(zip(labels, handles, strict=True))
+    everybody = itertools.chain.from_iterable(PEERS.values())
+    order = [name for name in ("hyperslab", *everybody, "limit") if name in unique]
     figure.legend(
         [unique[name] for name in order], order, loc="upper center", ncols=len(order), frameon=False
     )

@@ -31,9 +31,22 @@ def per_call(result: Result) -> float | None:
     return None if ours is None else ours / result["calls"]
 
 
+def peers(result: Result) -> tuple[str, ...]:
+    """Whom hyperslab is compared with in a case."""
+    return PEERS[result["format"]]
+
+
+def by_format(results: Results) -> list[tuple[tuple[str, ...], list[Result]]]:
+    """The cases of each format that there are any of, with its peers."""
+    groups = [
+        (names, [result for result in results["cases"] if peers(result) == names]) for names in PEERS.values()
+    ]
+    return [(names, found) for names, found in groups if found]
+
+
 def best_peer(result: Result) -> tuple[str, float] | None:
     """The quickest of the other libraries, and its time."""
-    times = {name: seconds for name, seconds in medians(result).items() if name in PEERS}
+    times = {name: seconds for name, seconds in medians(result).items() if name in peers(result)}
     return min(times.items(), key=lambda pair: pair[1]) if times else None
 
 
@@ -134,8 +147,13 @@ class Footnotes:
 
 def everybody(results: Results, *, markdown: bool) -> str:
     """How many times as long as hyperslab each contender takes, in every row."""
+    return "\n\n".join(everybody_of(names, found, markdown) for names, found in by_format(results))
+
+
+def everybody_of(names: tuple[str, ...], results: list[Result], markdown: bool) -> str:
+    """The table of those who read one format."""
     notes = Footnotes()
-    others = [*PEERS, "without", "native", "limit"]
+    others = [*names, "without", "native", "limit"]
 
     def cell(result: Result, name: str) -> str:
         if name in medians(result):
@@ -143,7 +161,7 @@ def everybody(results: Results, *, markdown: bool) -> str:
         return notes.mark(result["cannot"][name]) if name in result["cannot"] else "–"
 
     lines = []
-    for result in results["cases"]:
+    for result in results:
         seconds = per_call(result)
         ours = notes.mark(result["cannot"]["hyperslab"]) if seconds is None else seconds_text(seconds)
         lines.append([name_of(result), ours, *(cell(result, name) for name in others)])
@@ -176,14 +194,20 @@ def series(results: Results, *, markdown: bool) -> str:
 
 def memory(results: Results, *, markdown: bool) -> str:
     """Peak memory beside what importing and opening needs; empty if not measured."""
+    texts = (memory_of(names, found, markdown) for names, found in by_format(results))
+    return "\n\n".join(text for text in texts if text)
+
+
+def memory_of(names: tuple[str, ...], results: list[Result], markdown: bool) -> str:
+    """The table of those who read one format."""
     notes = Footnotes()
     lines = []
-    for result in results["cases"]:
+    for result in results:
         peaks = result.get("memory")
         if not peaks:
             continue
         line = [name_of(result), bytes_text(result["bytes"] / result["calls"])]
-        for name in ("hyperslab", *PEERS):
+        for name in ("hyperslab", *names):
             peak = peaks.get(name)
             if isinstance(peak, str):
                 line.append(notes.mark(peak))
@@ -192,7 +216,7 @@ def memory(results: Results, *, markdown: bool) -> str:
         lines.append(line)
     if not lines:
         return ""
-    text = table(["row", "bytes of a call", "hyperslab, MiB", *PEERS], lines, markdown=markdown)
+    text = table(["row", "bytes of a call", "hyperslab, MiB", *names], lines, markdown=markdown)
     break_ = "  \n" if markdown else "\n"
     return text + ("\n\n" + break_.join(notes.lines()) if notes.numbers else "")
 

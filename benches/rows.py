@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import common
+import hdf5_rows
 import numpy as np
 from common import MIB, Array
 from contenders import Spec
@@ -474,6 +475,7 @@ def cases(quick: bool) -> list[Case]:
         odd_shapes,
         changes_and_repeats,
         shards,
+        hdf5_rows.files,
         large,
     ):
         found += make(quick)

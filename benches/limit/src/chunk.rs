@@ -73,20 +73,31 @@ impl Chunk {
                 Codec::None => file.read_exact_at(memory, 0),
                 _ => {
                     read_all(&file, &mut state.encoded)?;
-                    state.contexts.decode(codec, &state.encoded, memory)
+                    state.contexts.decode(codec, item, &state.encoded, memory)
                 }
             };
         }
-        state.decoded.resize(chunk_bytes, 0);
         if codec == Codec::None {
-            // From the first byte that is wanted to the last.
-            let last: usize = (0..3).map(|axis| (self.counts[axis] - 1) * self.chunk_strides[axis]).sum();
-            let range = self.start..self.start + last + item;
-            file.read_exact_at(&mut state.decoded[range], self.start as u64)?;
-        } else {
-            read_all(&file, &mut state.encoded)?;
-            state.contexts.decode(codec, &state.encoded, &mut state.decoded)?;
+            return self.read_plain(&file, chunk_bytes, item, state);
         }
+        state.decoded.resize(chunk_bytes, 0);
+        read_all(&file, &mut state.encoded)?;
+        state.contexts.decode(codec, item, &state.encoded, &mut state.decoded)?;
+        self.copy(&mut state.decoded, item, false);
+        Ok(())
+    }
+
+    /// Reads the wanted part of a chunk that is stored as it is: from the first byte that is wanted to the last.
+    fn read_plain(&self, file: &File, chunk_bytes: usize, item: usize, state: &mut State) -> io::Result<()> {
+        if let Some(memory) = self.whole(chunk_bytes, item) {
+            // SAFETY: the job lends that many bytes of memory to this chunk alone.
+            let memory = unsafe { slice::from_raw_parts_mut(memory, chunk_bytes) };
+            return file.read_exact_at(memory, self.offset);
+        }
+        let last: usize = (0..3).map(|axis| (self.counts[axis] - 1) * self.chunk_strides[axis]).sum();
+        let range = self.start..self.start + last + item;
+        state.decoded.resize(chunk_bytes, 0);
+        file.read_exact_at(&mut state.decoded[range], self.offset + self.start as u64)?;
         self.copy(&mut state.decoded, item, false);
         Ok(())
     }
@@ -97,16 +108,21 @@ impl Chunk {
             Some((path, file)) if path == self.path => file,
             _ => File::open(self.path())?,
         };
+        if codec == Codec::None {
+            let outcome = self.read_plain(&file, chunk_bytes, item, state);
+            state.shard = Some((self.path, file));
+            return outcome;
+        }
         state.encoded.resize(self.length, 0);
         file.read_exact_at(&mut state.encoded, self.offset)?;
         state.shard = Some((self.path, file));
         if let Some(memory) = self.whole(chunk_bytes, item) {
             // SAFETY: the job lends that many bytes of memory to this chunk alone.
             let memory = unsafe { slice::from_raw_parts_mut(memory, chunk_bytes) };
-            return state.contexts.decode(codec, &state.encoded, memory);
+            return state.contexts.decode(codec, item, &state.encoded, memory);
         }
         state.decoded.resize(chunk_bytes, 0);
-        state.contexts.decode(codec, &state.encoded, &mut state.decoded)?;
+        state.contexts.decode(codec, item, &state.encoded, &mut state.decoded)?;
         self.copy(&mut state.decoded, item, false);
         Ok(())
     }
@@ -145,7 +161,7 @@ impl Chunk {
                 state.decoded.resize(chunk_bytes, 0);
                 if self.counts.iter().product::<usize>() * item != chunk_bytes {
                     read_all(&File::open(self.path())?, &mut state.encoded)?;
-                    state.contexts.decode(codec, &state.encoded, &mut state.decoded)?;
+                    state.contexts.decode(codec, item, &state.encoded, &mut state.decoded)?;
                 }
                 self.copy(&mut state.decoded, item, true);
                 &state.decoded
