@@ -26,14 +26,15 @@ def filters(codec: str | None) -> dict[str, Any]:
     """What `create_dataset` is told for a codec by this table's names."""
     import hdf5plugin
 
-    return {
+    known: dict[str | None, dict[str, Any]] = {
         None: {},
         "gzip-4 + shuffle": {"compression": "gzip", "compression_opts": 4, "shuffle": True},
         "lzf": {"compression": "lzf"},
         "zstd": dict(hdf5plugin.Zstd(clevel=3)),
         "blosc": dict(hdf5plugin.Blosc(cname="lz4", clevel=5, shuffle=hdf5plugin.Blosc.SHUFFLE)),
         "bitshuffle-lz4": dict(hdf5plugin.Bitshuffle(cname="lz4")),
-    }[codec]
+    }
+    return known[codec]
 
 
 def create(path: Path, spec: Spec) -> Any:
