@@ -35,6 +35,7 @@ pub mod filter;
 mod group;
 pub mod heaps;
 pub mod index;
+pub mod selection;
 mod source;
 pub mod vlen;
 
