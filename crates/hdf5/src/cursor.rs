@@ -43,6 +43,11 @@ impl<'a> Cursor<'a> {
         self.sizes
     }
 
+    /// Addresses and lengths from here on are of these sizes (only the superblock says so itself).
+    pub fn set_sizes(&mut self, sizes: Sizes) {
+        self.sizes = sizes;
+    }
+
     /// Address of the next byte.
     pub fn address(&self) -> u64 {
         self.address.saturating_add(self.at as u64)

@@ -28,3 +28,34 @@ impl Collection {
         self.bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?)
     }
 }
+
+/// The local heap.
+pub struct LocalHeap;
+impl LocalHeap {
+    /// Reads it.
+    pub fn read(source: &Source, _address: u64, _sizes: Sizes) -> Result<LocalHeap, Hdf5Error> {
+        Err(source.invalid("no heap"))
+    }
+    /// A name.
+    pub fn name(&self, _offset: u64) -> Result<String, crate::ParseError> {
+        Err(crate::ParseError::Unsupported("a heap".into()))
+    }
+}
+/// The fractal heap.
+#[derive(Debug)]
+pub struct FractalHeap;
+impl FractalHeap {
+    /// Reads it.
+    pub fn read(
+        source: &Source,
+        _address: u64,
+        _sizes: Sizes,
+        _verify: bool,
+    ) -> Result<FractalHeap, Hdf5Error> {
+        Err(source.invalid("no heap"))
+    }
+    /// An object.
+    pub fn get(&self, source: &Source, _id: &[u8]) -> Result<Bytes, Hdf5Error> {
+        Err(source.invalid("no heap"))
+    }
+}
