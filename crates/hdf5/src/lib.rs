@@ -36,6 +36,10 @@ mod group;
 pub mod heaps;
 pub mod index;
 mod source;
+#[cfg(test)]
+mod testing;
+mod text;
+pub mod trees;
 pub mod vlen;
 
 pub use attribute::Attribute;
