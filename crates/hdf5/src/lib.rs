@@ -39,8 +39,10 @@ mod object_header;
 pub mod selection;
 mod source;
 mod superblock;
+#[cfg(test)]
+mod testing;
 mod text;
-mod trees;
+pub mod trees;
 pub mod vlen;
 
 pub use attribute::Attribute;

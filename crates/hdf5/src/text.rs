@@ -1,11 +1,25 @@
-//! Names from files: text that ought to be UTF-8.
+//! Names as text.
 
-/// The bytes as text. Each byte that is not UTF-8 becomes `\xNN`, so that different names stay different.
-pub fn lossless(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for part in bytes.utf8_chunks() {
-        text.push_str(part.valid());
-        text.extend(part.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+/// Bytes of a name as text; those that are not UTF-8 become `\xNN` (two hexadecimal digits), so that no two names become one.
+pub(crate) fn lossless(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lossless;
+
+    #[test]
+    fn wrong_bytes_are_shown() {
+        assert_eq!(lossless("température".as_bytes()), "température");
+        assert_eq!(lossless(b"temp\xe9rature\xff\xfe"), r"temp\xe9rature\xff\xfe");
+        assert_eq!(lossless(b""), "");
+    }
 }
