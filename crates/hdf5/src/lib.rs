@@ -24,6 +24,7 @@
 mod array_layout;
 mod attribute;
 mod checksum;
+mod convert;
 mod cursor;
 mod dataset;
 pub mod datatype;
@@ -35,6 +36,7 @@ pub mod heaps;
 pub mod index;
 mod kept;
 mod messages;
+mod number;
 mod object_header;
 pub mod selection;
 mod source;
