@@ -1,0 +1,10 @@
+//! Heaps: where names, large attributes, and elements of variable length are.
+
+mod doubling_table;
+mod fractal;
+mod global;
+mod local;
+
+pub use fractal::FractalHeap;
+pub use global::Collection;
+pub use local::LocalHeap;
