@@ -10,7 +10,7 @@ use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
     element_count,
 };
-use hyperslab_codec::{Codec, DataType};
+use hyperslab_codec::{Codec, CodecError, DataType};
 use hyperslab_store::{Segment, SegmentStore, Store};
 use std::sync::Arc;
 
@@ -57,9 +57,14 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
         .and_then(|bytes| usize::try_from(bytes).ok());
     let bytes =
         bytes.ok_or_else(|| source.invalid(format!("chunks of shape {chunk:?} are larger than memory")))?;
-    let codecs = conversion(dataset);
-    if let Some(filter) = dataset.filters().first() {
-        return Err(unsupported(dataset, format!("the filter {}", filter.id)));
+    let mut codecs = conversion(dataset);
+    for filter in dataset.filters() {
+        let size = usize::try_from(stored).unwrap_or(usize::MAX);
+        let codec = hyperslab_codec::hdf5::filter(filter.id, &filter.client_data, size, bytes);
+        codecs.push(codec.map_err(|error| match error {
+            CodecError::Unknown { name, .. } => unsupported(dataset, format!("the filter {name}")),
+            error => source.invalid(format!("the filter {}: {error}", filter.id)),
+        })?);
     }
     let locator = dataset.chunks().ok_or_else(|| source.invalid("chunks in a dataset without axes"))?;
     assemble(dataset, dtype, chunk.into(), codecs, locator, source.store().clone())
