@@ -45,6 +45,11 @@ impl<T> Kept<T> {
         Ok(value)
     }
 
+    /// Whether the value of an address is there.
+    pub fn has(&self, address: u64) -> bool {
+        self.lock().values.contains_key(&address)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Found<T>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

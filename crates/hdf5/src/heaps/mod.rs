@@ -3,8 +3,10 @@
 mod doubling_table;
 mod fractal;
 mod global;
+mod ids;
 mod local;
 
 pub use fractal::FractalHeap;
 pub use global::Collection;
+pub(crate) use ids::HeapIds;
 pub use local::LocalHeap;
