@@ -1,6 +1,6 @@
 //! What a format tells the engine about one array.
 
-use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Sharding};
+use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Mosaic, Sharding};
 use hyperslab_codec::DataType;
 use hyperslab_store::Store;
 use std::fmt::Debug;
@@ -52,9 +52,15 @@ pub struct ArrayLayout {
     locator: Arc<dyn ChunkLocator>,
     store: Arc<dyn Store>,
     sharding: Option<Arc<Sharding>>,
+    mosaic: Option<Arc<Mosaic>>,
     /// Made when it is first asked for.
     decoding: OnceLock<Arc<str>>,
+    /// See [`ArrayLayout::without`].
+    without: [OnceLock<(u32, Arc<ArrayLayout>)>; KEPT],
 }
+
+/// So many layouts of chunks with codecs left out are kept. More different sets of codecs than that are not in use.
+const KEPT: usize = 4;
 
 impl ArrayLayout {
     /// Joins the parts. `name` is what errors call the array (its path).
@@ -110,7 +116,9 @@ impl ArrayLayout {
             locator,
             store,
             sharding: None,
+            mosaic: None,
             decoding: OnceLock::new(),
+            without: Default::default(),
         })
     }
 
@@ -122,6 +130,21 @@ impl ArrayLayout {
             return Err(ArrayError::Layout { array: self.name, why });
         }
         self.sharding = Some(Arc::new(sharding));
+        self.without = Default::default();
+        Ok(self)
+    }
+
+    /// The same array, made of parts of others: its chunks are never asked for, its grid says how much to read at a time. It can be read, not written. Errors with
+    /// [`ArrayError::Layout`] where a part has another number of axes.
+    pub fn with_mosaic(mut self, mosaic: Mosaic) -> Result<Self, ArrayError> {
+        let ranks = mosaic.pieces().iter().map(|piece| piece.target.bounds().map(|bounds| bounds.len()));
+        if let Some(part) =
+            ranks.into_iter().position(|rank| rank.is_some_and(|rank| rank != self.shape.len()))
+        {
+            let why = format!("part {part} has another number of axes than shape {:?}", self.shape);
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        self.mosaic = Some(Arc::new(mosaic));
         Ok(self)
     }
 
@@ -137,9 +160,9 @@ impl ArrayLayout {
 
     /// The same array with another extent (after a resize). Errors as [`ArrayLayout::new`].
     pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
-        let Self { name, dtype, grid, encoding, fill, locator, store, sharding, .. } = self.clone();
+        let Self { name, dtype, grid, encoding, fill, locator, store, sharding, mosaic, .. } = self.clone();
         let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
-        Ok(ArrayLayout { sharding, ..layout })
+        Ok(ArrayLayout { sharding, mosaic, ..layout })
     }
 
     /// The element type in memory.
@@ -157,6 +180,24 @@ impl ArrayLayout {
         self.sharding.as_deref()
     }
 
+    /// The other arrays that this one is made of, if it is.
+    pub fn mosaic(&self) -> Option<&Mosaic> {
+        self.mosaic.as_deref()
+    }
+
+    /// Refuses to write an array that is made of others. Errors with [`ArrayError::ReadOnly`].
+    pub(crate) fn check_writable(&self) -> Result<(), ArrayError> {
+        match self.mosaic {
+            Some(_) => Err(ArrayError::ReadOnly {
+                array: self.name.clone(),
+                chunk: Vec::new(),
+                key: String::new(),
+                why: "its elements are those of other arrays, which are to be written themselves",
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// How the array is cut into objects: shards, or chunks where there are none.
     pub fn object_grid(&self) -> &ChunkGrid {
         self.sharding.as_ref().map_or(&self.grid, |sharding| sharding.grid())
@@ -171,6 +212,26 @@ impl ArrayLayout {
     pub(crate) fn decoding(&self) -> &Arc<str> {
         // Codecs print all that they are made of.
         self.decoding.get_or_init(|| format!("{:?}", self.encoding.chain()).into())
+    }
+
+    /// How a chunk is read that was written without some of the codecs ([`Location::Range`]): the same array with the others. `None`: as all chunks.
+    pub(crate) fn without(&self, location: Location) -> Option<Arc<ArrayLayout>> {
+        let Location::Range { skipped, .. } = location else { return None };
+        // Bits beyond the codecs mean nothing.
+        let codecs = u32::try_from(self.encoding.chain().codecs().len()).unwrap_or(u32::MAX);
+        let skipped = skipped & 1u32.checked_shl(codecs).map_or(u32::MAX, |bit| bit - 1);
+        if skipped == 0 {
+            return None;
+        }
+        let made = || {
+            let (encoding, decoding) = (self.encoding.without(skipped), OnceLock::new());
+            Arc::new(ArrayLayout { encoding, decoding, without: Default::default(), ..self.clone() })
+        };
+        let found = self.without.iter().find_map(|place| {
+            let (kept, layout) = place.get_or_init(|| (skipped, made()));
+            (*kept == skipped).then(|| layout.clone())
+        });
+        Some(found.unwrap_or_else(made))
     }
 
     /// What absent chunks hold.

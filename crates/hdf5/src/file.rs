@@ -1,10 +1,44 @@
 //! Files: opening one, and finding objects in it.
+//!
+//! Opening:
+//! 1. the superblock is looked for at 0, 512, 1024, …; addresses count from there;
+//! 2. where its driver says that the file is several files, they are joined;
+//! 3. a file that is shorter than its superblock says is refused: the rest would be missing in the middle of a read;
+//! 4. one that is marked as open for writing is refused, unless its writer lets others read (SWMR): it may be half a change.
+//!
+//! In a file that is being written a structure may be read while it changes. Its checksum tells: the pages are dropped, and it is read again, a few times.
 
+use crate::dataset::Dataset;
 use crate::group::Group;
-use crate::{Dataset, Hdf5Error, Source, datatype::Datatype};
+use crate::heaps::{Collection, FractalHeap};
+use crate::index::ChunkIndex;
+use crate::kept::Kept;
+use crate::members;
+use crate::messages::{self, Message, shared};
+use crate::object_header::ObjectHeader;
+use crate::superblock::{self, DriverInfo, Superblock};
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
-use std::fmt::Debug;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Bytes of object headers, of heap collections and of chunk indexes that are kept for a file.
+const HEADERS: u64 = 16 << 20;
+const COLLECTIONS: u64 = 32 << 20;
+const INDEXES: u64 = 256 << 20;
+
+/// How many fractal heaps and how many other files are kept.
+const HEAPS: u64 = 1024;
+const FILES: usize = 128;
+
+/// A shared message may lead to another; so far.
+const SHARED_DEPTH: usize = 4;
+
+/// How often a structure that changes under the reader is read, and how long to wait in between.
+const ATTEMPTS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// A store, and the key of a file in it.
 pub type FoundFile = (Arc<dyn Store>, String);
@@ -18,7 +52,7 @@ pub trait OtherFiles: Debug + Send + Sync {
 /// How a file is opened.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// Whether checksums of metadata are verified.
+    /// Whether checksums of metadata are verified, and files refused that their writer did not close.
     pub verify: bool,
     /// Finds other files; `None`: they are refused.
     pub others: Option<Arc<dyn OtherFiles>>,
@@ -31,27 +65,86 @@ impl Default for FileOptions {
 }
 
 /// An open file. Cheap to clone; may be used by many threads at once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct File {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     source: Source,
+    superblock: Superblock,
+    options: FileOptions,
+    headers: Kept<ObjectHeader>,
+    collections: Kept<Collection>,
+    heaps: Kept<FractalHeap>,
+    indexes: Kept<ChunkIndex>,
+    /// The table of shared messages, once it has been looked for.
+    table: OnceLock<Option<shared::Table>>,
+    others: Mutex<HashMap<String, File>>,
+    paths: Mutex<Paths>,
+}
+
+/// Paths of objects, found from the root in the order of names, as far as anybody asked.
+#[derive(Default)]
+struct Paths {
+    found: HashMap<u64, String>,
+    /// Objects to look into, the next one last; `None`: not begun.
+    waiting: Option<Vec<(u64, String)>>,
+}
+
+impl Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({})", self.source().name())
+    }
 }
 
 impl File {
     /// Opens the object `key` of a store. Errors with [`Hdf5Error::NotHdf5`] where there is no superblock.
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<File, Hdf5Error> {
-        let _ = options;
-        Ok(File { inner: Arc::new(Inner { source: Source::new(store, key, 0)? }) })
+        let source = Source::new(store, key, 0)?;
+        let found = superblock::find(source.store().as_ref(), key, source.size())?;
+        let base = found.ok_or_else(|| Hdf5Error::NotHdf5 {
+            file: source.name(),
+            why: "no superblock at byte 0, 512, 1024, 2048, …".into(),
+        })?;
+        let source = source.with_base(base);
+        let superblock = source.parse("superblock", 0, 128, Sizes { offset: 8, length: 8 }, |cursor| {
+            Superblock::parse(cursor, options.verify)
+        })?;
+        let source = match driver(&source, &superblock, options.verify)? {
+            Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
+            None => source,
+        };
+        if superblock.writing && !superblock.swmr && options.verify {
+            return Err(source.invalid("it is open for writing, or its writer did not close it"));
+        }
+        if let Some(end) = superblock.end_from(base).filter(|end| *end > source.size() && !superblock.swmr) {
+            let size = source.size();
+            return Err(
+                source.invalid(format!("it is truncated: {end} bytes are expected, {size} are there"))
+            );
+        }
+        let file = File {
+            inner: Arc::new(Inner {
+                source,
+                superblock,
+                options,
+                headers: Kept::new(HEADERS),
+                collections: Kept::new(COLLECTIONS),
+                heaps: Kept::new(HEAPS),
+                indexes: Kept::new(INDEXES),
+                table: OnceLock::new(),
+                others: Mutex::default(),
+                paths: Mutex::default(),
+            }),
+        };
+        Ok(file)
     }
 
     /// Whether the first bytes of a file, or those at 512, 1024, 2048, …, are those of a superblock.
     pub fn is_hdf5(store: &dyn Store, key: &str) -> Result<bool, Hdf5Error> {
-        let _ = (store, key);
-        Ok(false)
+        let Some(size) = store.size(hyperslab_store::Key::new(key)?)? else { return Ok(false) };
+        Ok(superblock::find(store, key, size)?.is_some())
     }
 
     /// Its bytes.
@@ -59,9 +152,32 @@ impl File {
         &self.inner.source
     }
 
+    /// Whether both are one open file.
+    pub fn is(&self, other: &File) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Of addresses and lengths.
+    pub fn sizes(&self) -> Sizes {
+        self.inner.superblock.sizes
+    }
+
+    /// Whether checksums of metadata are verified.
+    pub fn verify(&self) -> bool {
+        self.inner.options.verify
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &FileOptions {
+        &self.inner.options
+    }
+
     /// The root group.
     pub fn root(&self) -> Result<Group, Hdf5Error> {
-        Err(self.source().invalid("it has no root group"))
+        match self.object_at(self.inner.superblock.root, "")? {
+            Node::Group(group) => Ok(group),
+            _ => Err(self.source().invalid("its root is not a group")),
+        }
     }
 
     /// The object at a path from the root; links are followed.
@@ -71,15 +187,237 @@ impl File {
 
     /// The object whose header is at an address, for references. `path` is what to call it.
     pub fn object_at(&self, address: u64, path: &str) -> Result<Node, Hdf5Error> {
-        let _ = (address, path);
-        Err(self.source().invalid("there is no object"))
+        let path = path.trim_matches('/');
+        self.object(address, path).map_err(|error| error.within(&format!("/{path}")))
     }
 
-    /// A path to the object whose header is at an address: the first found from the root. `None`: no link leads there.
-    pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
-        let _ = address;
-        Ok(None)
+    fn object(&self, address: u64, path: &str) -> Result<Node, Hdf5Error> {
+        let header = self.header(address)?;
+        let has = |kind| header.message(kind).is_some();
+        // In the order that the HDF5 library asks.
+        if has(messages::SYMBOL_TABLE) || has(messages::LINK_INFO) {
+            return Ok(Node::Group(Group::new(self.clone(), path.into(), address)));
+        }
+        if has(messages::DATATYPE) && has(messages::DATASPACE) {
+            return Dataset::new(self, path, &header).map(Node::Dataset);
+        }
+        let datatype = self.message(&header, messages::DATATYPE, |cursor, _| Datatype::parse(cursor))?;
+        let Some(datatype) = datatype.map(Arc::new) else {
+            let why =
+                format!("the object at address {address} is neither a group nor a dataset nor a datatype");
+            return Err(self.source().invalid(why));
+        };
+        let attributes = crate::attribute::all(self, &header)?;
+        Ok(Node::Datatype(NamedDatatype { datatype, path: path.into(), attributes }))
     }
+
+    /// A path to the object whose header is at an address: the first found from the root, groups before what follows them, in the order of links. `None`: no link leads
+    /// there.
+    pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
+        let mut paths = self.inner.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let Paths { found, waiting } = &mut *paths;
+        let root = self.inner.superblock.root;
+        let waiting = waiting.get_or_insert_with(|| vec![(root, String::new())]);
+        loop {
+            if let Some(path) = found.get(&address) {
+                return Ok(Some(path.clone()));
+            }
+            let Some((object, path)) = waiting.pop() else { return Ok(None) };
+            if found.contains_key(&object) {
+                continue;
+            }
+            found.insert(object, path.clone());
+            let header = self.header(object)?;
+            if header.message(messages::SYMBOL_TABLE).or(header.message(messages::LINK_INFO)).is_none() {
+                continue;
+            }
+            let links = Group::new(self.clone(), path.clone(), object).links()?;
+            waiting.extend(links.into_iter().rev().filter_map(|link| match link.target {
+                crate::LinkTarget::Hard(object) => Some((object, crate::group::join(&path, &link.name))),
+                _ => None,
+            }));
+        }
+    }
+
+    /// The global heap collection at an address.
+    pub fn collection(&self, address: u64) -> Result<Arc<Collection>, Hdf5Error> {
+        let read = || Collection::read(self.source(), address, self.sizes());
+        self.inner.collections.get(address, || self.again(read), |heap| heap.bytes.len() as u64)
+    }
+
+    /// Whether the global heap collection at an address need not be read.
+    pub(crate) fn has_collection(&self, address: u64) -> bool {
+        self.inner.collections.has(address)
+    }
+
+    /// The fractal heap at an address.
+    pub(crate) fn heap(&self, address: u64) -> Result<Arc<FractalHeap>, Hdf5Error> {
+        let read = || FractalHeap::read(self.source(), address, self.sizes(), self.verify()).map(Arc::new);
+        self.inner.heaps.get(address, || self.again(read), |_| 1)
+    }
+
+    /// The chunk index at an address, which `read` reads.
+    pub(crate) fn chunk_index(
+        &self,
+        address: u64,
+        read: impl FnMut() -> Result<ChunkIndex, Hdf5Error>,
+    ) -> Result<Arc<ChunkIndex>, Hdf5Error> {
+        let mut read = read;
+        let size = size_of::<crate::index::ChunkRecord>() as u64;
+        let weigh = |index: &ChunkIndex| (index.records.len() as u64).saturating_mul(size);
+        self.inner.indexes.get(address, || self.again(|| read().map(Arc::new)), weigh)
+    }
+
+    /// The file that is called `name` in this one; `None`: there is none. It is opened once.
+    pub fn other(&self, name: &str) -> Result<Option<File>, Hdf5Error> {
+        let lock = || self.inner.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = lock().get(name) {
+            return Ok(Some(file.clone()));
+        }
+        let Some((store, key)) = self.find_other(name)? else { return Ok(None) };
+        let file = File::open(store, &key, self.options().clone())?;
+        let mut others = lock();
+        let dropped = if others.len() >= FILES { std::mem::take(&mut *others) } else { HashMap::new() };
+        others.insert(name.into(), file.clone());
+        drop((others, dropped));
+        Ok(Some(file))
+    }
+
+    /// Where the file is that is called `name` in this one.
+    pub(crate) fn find_other(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+        match &self.options().others {
+            Some(others) => others.find(name),
+            None => Err(Hdf5Error::Refused {
+                file: self.source().name(),
+                object: None,
+                target: name.into(),
+                why: "it was opened without leave to open others".into(),
+            }),
+        }
+    }
+
+    /// The object header at an address.
+    pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>, Hdf5Error> {
+        let read = || ObjectHeader::read(self.source(), address, self.sizes(), self.verify()).map(Arc::new);
+        self.inner.headers.get(address, || self.again(read), |header| header.bytes.max(64))
+    }
+
+    /// The message of a kind; `None`: the header has none. `parse` gets its bytes, as a cursor and as they are.
+    pub(crate) fn message<T>(
+        &self,
+        header: &ObjectHeader,
+        kind: u16,
+        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, Hdf5Error> {
+        header.message(kind).map(|message| self.parse(message, parse)).transpose()
+    }
+
+    /// Parses a message, wherever it is.
+    pub(crate) fn parse<T>(
+        &self,
+        message: &Message,
+        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
+    ) -> Result<T, Hdf5Error> {
+        let message = &self.unshare(message)?;
+        let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+        let name = messages::name(message.kind).unwrap_or("message");
+        parse(&mut cursor, &message.data).map_err(|why| self.source().wrong(name, message.address, why))
+    }
+
+    /// The message itself where it is shared.
+    pub(crate) fn unshare(&self, message: &Message) -> Result<Message, Hdf5Error> {
+        let mut message = message.clone();
+        for _ in 0..SHARED_DEPTH {
+            if !message.is_shared() {
+                return Ok(message);
+            }
+            let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+            let place = shared::Shared::parse(&mut cursor)
+                .map_err(|why| self.source().wrong("shared message", message.address, why))?;
+            message = self.shared(message.kind, &place)?;
+        }
+        Err(self
+            .source()
+            .invalid(format!("the shared message at address {} leads in a circle", message.address)))
+    }
+
+    /// The message of a kind in a place where several objects share it.
+    pub(crate) fn shared(&self, kind: u16, place: &shared::Shared) -> Result<Message, Hdf5Error> {
+        let name = messages::name(kind).unwrap_or("message");
+        match place {
+            shared::Shared::Header(address) => {
+                let header = self.header(*address)?;
+                header.message(kind).cloned().ok_or_else(|| {
+                    self.source().invalid(format!("a shared {name} is not in the object header at {address}"))
+                })
+            }
+            shared::Shared::Heap(id) => {
+                let address = self.shared_heap(kind)?.ok_or_else(|| {
+                    self.source().invalid(format!("a shared {name}, of which the file has no heap"))
+                })?;
+                let data = self.heap(address)?.get(self.source(), id)?;
+                Ok(Message { kind, flags: 0, creation: None, address, data })
+            }
+        }
+    }
+
+    /// Address of the heap of shared messages of a kind.
+    fn shared_heap(&self, kind: u16) -> Result<Option<u64>, Hdf5Error> {
+        if let Some(table) = self.inner.table.get() {
+            return Ok(table.as_ref().and_then(|table| table.heap(kind)));
+        }
+        let table = match self.inner.superblock.extension {
+            None => None,
+            Some(extension) => {
+                let header = self.header(extension)?;
+                let message = self.message(&header, messages::SHARED_TABLE, |cursor, _| {
+                    shared::TableMessage::parse(cursor)
+                })?;
+                let read = |message: shared::TableMessage| {
+                    self.source().parse(
+                        "shared message table",
+                        message.address,
+                        256,
+                        self.sizes(),
+                        |cursor| shared::Table::parse(cursor, message.indexes, self.verify()),
+                    )
+                };
+                message.map(read).transpose()?
+            }
+        };
+        Ok(self.inner.table.get_or_init(|| table).as_ref().and_then(|table| table.heap(kind)))
+    }
+
+    /// Runs `read`; again, where the file is being written and what was read cannot be right.
+    pub(crate) fn again<T>(&self, mut read: impl FnMut() -> Result<T, Hdf5Error>) -> Result<T, Hdf5Error> {
+        let mut attempt = 1;
+        loop {
+            match read() {
+                Err(Hdf5Error::Parse { .. }) if self.inner.superblock.swmr && attempt < ATTEMPTS => {
+                    std::thread::sleep(PAUSE * attempt);
+                    self.source().forget()?;
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// What the driver says that wrote the file, if it says anything.
+fn driver(source: &Source, superblock: &Superblock, verify: bool) -> Result<Option<DriverInfo>, Hdf5Error> {
+    let sizes = superblock.sizes;
+    if let Some(address) = superblock.driver {
+        let parse = |cursor: &mut Cursor<'_>| DriverInfo::parse_block(cursor);
+        return source.parse("driver information block", address, 128, sizes, parse).map(Some);
+    }
+    let Some(extension) = superblock.extension else { return Ok(None) };
+    let header = ObjectHeader::read(source, extension, sizes, verify)?;
+    let parse = |message: &Message| {
+        DriverInfo::parse_message(&mut Cursor::whole(&message.data, message.address, sizes))
+            .map_err(|why| source.wrong("driver info message", message.address, why))
+    };
+    header.message(messages::DRIVER_INFO).map(parse).transpose()
 }
 
 /// What is at a path.
@@ -93,6 +431,17 @@ pub enum Node {
     Datatype(NamedDatatype),
 }
 
+impl Node {
+    /// The same object under another path, if it is in `file`: paths are those of the file that it is in.
+    pub(crate) fn renamed(self, file: &File, path: String) -> Node {
+        match self {
+            Node::Group(group) if group.file().is(file) => Node::Group(group.renamed(path)),
+            Node::Dataset(dataset) if dataset.file().is(file) => Node::Dataset(dataset.renamed(path)),
+            other => other,
+        }
+    }
+}
+
 /// A committed datatype.
 #[derive(Clone, Debug)]
 pub struct NamedDatatype {
@@ -102,4 +451,145 @@ pub struct NamedDatatype {
     pub path: String,
     /// Its attributes.
     pub attributes: Vec<crate::Attribute>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Builder, dataset, hard, link_info, mutations, open};
+    use hyperslab_store::{Key, MemoryStore};
+
+    /// A group with attributes, a compact and a contiguous dataset, and a committed datatype.
+    fn example(version: u8, flags: u8) -> Vec<u8> {
+        let mut builder = Builder::new();
+        let raw = builder.put(&[1, 0, 2, 0, 3, 0]);
+        let mut layout = vec![3, 1];
+        layout.extend(raw.to_le_bytes());
+        layout.extend(6_u64.to_le_bytes());
+        let mut contiguous = dataset(&[3], layout);
+        let attribute = b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0";
+        contiguous.push((messages::ATTRIBUTE, attribute.to_vec()));
+        let contiguous = builder.header(&contiguous);
+        let compact = builder.header(&dataset(&[1], vec![3, 0, 2, 0, 7, 0]));
+        let datatype = builder.header(&[(messages::DATATYPE, vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]);
+        let links = [link_info(false), hard("d", contiguous), hard("c", compact), hard("t", datatype)];
+        let root = builder.header(&links);
+        builder.finish(root, version, flags)
+    }
+
+    /// Reads everything; says what it is.
+    fn walk(file: &File) -> Result<Vec<String>, Hdf5Error> {
+        let mut found = Vec::new();
+        for link in file.root()?.links()? {
+            let (name, attributes) = match file.node(&link.name)? {
+                Node::Group(group) => ("group".to_owned(), group.attributes()?),
+                Node::Datatype(datatype) => (format!("type {}", datatype.path), datatype.attributes),
+                Node::Dataset(dataset) => {
+                    let layout = dataset.layout()?;
+                    let all = hyperslab_array::Selection::all(layout.shape());
+                    let read = hyperslab_array::read(&layout, &all, Default::default())?;
+                    (format!("{} {:?}", dataset.path(), read.as_slice()), dataset.attributes()?)
+                }
+            };
+            found.push(name);
+            for attribute in attributes {
+                found.push(format!("@{} {:?}", attribute.name, attribute.values()?));
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn what_is_in_a_file() {
+        let file = open(&example(2, 0)).unwrap();
+        assert_eq!(walk(&file).unwrap(), ["c [7, 0]", "d [1, 0, 2, 0, 3, 0]", "@a [5, 0]", "type t"]);
+    }
+
+    #[test]
+    fn user_blocks() {
+        for before in [512, 1024, 4096] {
+            let mut bytes = vec![7; before];
+            bytes.extend(example(2, 0));
+            assert_eq!(walk(&open(&bytes).unwrap()).unwrap()[1], "d [1, 0, 2, 0, 3, 0]");
+            let store = MemoryStore::new();
+            store.write(Key::new("f").unwrap(), &[&bytes]).unwrap();
+            assert!(File::is_hdf5(&store, "f").unwrap());
+            assert!(!File::is_hdf5(&store, "g").unwrap());
+        }
+        let mut elsewhere = vec![0; 600];
+        elsewhere.extend(example(2, 0));
+        assert!(matches!(open(&elsewhere), Err(Hdf5Error::NotHdf5 { .. })));
+        assert!(matches!(open(b"short"), Err(Hdf5Error::NotHdf5 { .. })));
+    }
+
+    #[test]
+    fn files_that_are_not_whole() {
+        let bytes = example(3, 0);
+        let message = open(&bytes[..bytes.len() - 1]).unwrap_err().to_string();
+        assert!(message.contains("truncated"), "{message}");
+        let message = open(&example(3, 1)).unwrap_err().to_string();
+        assert!(message.contains("open for writing"), "{message}");
+        // Its writer lets others read: then it may grow.
+        let bytes = example(3, 5);
+        assert!(open(&bytes[..bytes.len() - 1]).is_ok());
+        assert_eq!(walk(&open(&bytes).unwrap()).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn what_changes_is_read_again() {
+        let bytes = example(3, 5);
+        let root = u64::from_le_bytes(bytes[36..44].try_into().unwrap()) as usize;
+        let mut torn = bytes.clone();
+        torn[root + 12] ^= 1;
+        let store = Arc::new(MemoryStore::new());
+        let write = |bytes: &[u8]| store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
+        write(&torn);
+        let file = File::open(store.clone(), "f", FileOptions::default()).unwrap();
+        let mut attempts = 0;
+        let header = file.again(|| {
+            attempts += 1;
+            if attempts == 3 {
+                write(&bytes);
+            }
+            ObjectHeader::read(file.source(), file.inner.superblock.root, file.sizes(), true)
+        });
+        assert_eq!((header.is_ok(), attempts), (true, 3));
+        // Nobody is writing: an error at once.
+        let closed = open(&example(3, 0)).unwrap();
+        let mut attempts = 0;
+        let error = closed.again(|| {
+            attempts += 1;
+            ObjectHeader::read(closed.source(), 1, closed.sizes(), true)
+        });
+        assert!(error.is_err() && attempts == 1);
+    }
+
+    #[test]
+    fn shared_messages_lead_somewhere() {
+        let mut builder = Builder::new();
+        let mut shared = vec![3, 2];
+        shared.extend(48_u64.to_le_bytes());
+        // The header at 48 says that its datatype is in the header at 48.
+        let mut block = vec![3, 10, 0, 2];
+        block.extend(shared);
+        let mut header = b"OHDR\x02\0".to_vec();
+        header.push(block.len() as u8);
+        header.extend(block);
+        builder.put(&crate::testing::summed(header));
+        let root = builder.header(&[link_info(false), hard("t", 48)]);
+        let message = open(&builder.finish(root, 2, 0)).unwrap().node("t").unwrap_err().to_string();
+        assert!(message.contains("in a circle"), "{message}");
+    }
+
+    #[test]
+    fn any_change_is_an_error_or_a_value() {
+        mutations(&example(2, 0), |source| {
+            for verify in [true, false] {
+                let options = FileOptions { verify, others: None };
+                if let Ok(file) = File::open(source.store().clone(), "f", options) {
+                    let _ = walk(&file);
+                }
+            }
+        });
+    }
 }

@@ -1,0 +1,277 @@
+//! Numbers as HDF5 describes them, by their bits: which NumPy number holds every value of a stored one, and how its bits become that number's.
+//!
+//! Integers have padding on both sides of the bits that count. Floats have a sign, an exponent and a mantissa anywhere; where the exponent is all zeros the
+//! number is denormalised, where it is all ones it is no number or infinite, as HDF5 itself takes it also for layouts that know no such values (VAX).
+
+use crate::ParseError;
+use crate::datatype::{Class, Datatype, FloatLayout, Order};
+use hyperslab_codec::{ByteOrder, DataType, Kind};
+
+/// A stored integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Integer {
+    /// Bytes.
+    pub size: usize,
+    pub order: Order,
+    pub signed: bool,
+    /// First bit that counts.
+    pub offset: u16,
+    /// Bits that count.
+    pub precision: u16,
+}
+
+impl Integer {
+    /// That of an integer type, or of a bitfield, whose bits are those of a number without a sign. `None`: of another class.
+    pub fn of(datatype: &Datatype) -> Option<Integer> {
+        let size = usize::try_from(datatype.size).ok()?;
+        match datatype.class {
+            Class::Integer { order, signed, offset, precision } => {
+                Some(Integer { size, order, signed, offset, precision })
+            }
+            Class::Bitfield { order, offset, precision } => {
+                Some(Integer { size, order, signed: false, offset, precision })
+            }
+            _ => None,
+        }
+    }
+
+    /// The NumPy integer that it becomes: of the same size where there is one, else the smallest that holds every value.
+    pub fn in_memory(&self) -> Result<DataType, ParseError> {
+        let size = match self.size {
+            1 | 2 | 4 | 8 => Some(self.size),
+            _ => [1, 2, 4, 8].into_iter().find(|size| size * 8 >= usize::from(self.precision)),
+        };
+        let kind = if self.signed { Kind::Int } else { Kind::UInt };
+        size.filter(|_| self.offset.saturating_add(self.precision) <= 128)
+            .and_then(|size| DataType::new(kind, size, byte_order(self.order)))
+            .ok_or_else(|| {
+                let (bits, offset, size) = (self.precision, self.offset, self.size);
+                ParseError::Unsupported(format!(
+                    "an integer of {bits} bits from bit {offset} of {size} bytes"
+                ))
+            })
+    }
+
+    /// Whether it is that already.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.size, 1 | 2 | 4 | 8) && usize::from(self.precision) == self.size * 8
+    }
+
+    /// The value of a stored one.
+    pub fn value(&self, stored: &[u8]) -> i128 {
+        let unused = 128 - u32::from(self.precision.clamp(1, 128));
+        let bits = load(stored, self.order) >> self.offset.min(127) << unused;
+        if self.signed { bits.cast_signed() >> unused } else { (bits >> unused).cast_signed() }
+    }
+}
+
+/// A float in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FloatType {
+    /// Bytes.
+    pub size: usize,
+    /// Bits of the mantissa below the point.
+    fraction_bits: u8,
+    /// Bits of the exponent.
+    exponent_bits: u8,
+    /// Whether the bit above the point is stored.
+    leading: bool,
+}
+
+pub(crate) const F16: FloatType = FloatType { size: 2, fraction_bits: 10, exponent_bits: 5, leading: false };
+pub(crate) const F32: FloatType = FloatType { size: 4, fraction_bits: 23, exponent_bits: 8, leading: false };
+pub(crate) const F64: FloatType = FloatType { size: 8, fraction_bits: 52, exponent_bits: 11, leading: false };
+/// The 80 bits of x87 in 16 bytes: NumPy's `longdouble` on x86-64.
+pub(crate) const F80: FloatType = FloatType { size: 16, fraction_bits: 63, exponent_bits: 15, leading: true };
+
+impl FloatType {
+    fn bias(&self) -> i64 {
+        (1 << (self.exponent_bits - 1)) - 1
+    }
+
+    /// Bits of the mantissa as stored.
+    fn mantissa_bits(&self) -> u8 {
+        self.fraction_bits + u8::from(self.leading)
+    }
+
+    /// Whether a stored float has these very bits, in as many bytes or others.
+    fn is(&self, layout: &FloatLayout) -> bool {
+        let width = self.mantissa_bits();
+        let fields = (layout.mantissa_at, layout.mantissa_bits, layout.exponent_at, layout.exponent_bits);
+        fields == (0, width, width, self.exponent_bits)
+            && (layout.sign, i64::from(layout.bias)) == (width + self.exponent_bits, self.bias())
+            && (layout.normalization == 2) != self.leading
+    }
+
+    /// Where its bits are.
+    fn layout(&self, order: Order) -> FloatLayout {
+        let at = self.mantissa_bits();
+        FloatLayout {
+            order,
+            offset: 0,
+            precision: u16::from(at + self.exponent_bits + 1),
+            sign: at + self.exponent_bits,
+            exponent_at: at,
+            exponent_bits: self.exponent_bits,
+            mantissa_at: 0,
+            mantissa_bits: at,
+            bias: u32::try_from(self.bias()).unwrap_or_default(),
+            normalization: if self.leading { 0 } else { 2 },
+        }
+    }
+
+    /// Whether it holds every value of a layout.
+    fn holds(&self, layout: &FloatLayout) -> bool {
+        let (bias, bits) = (i64::from(layout.bias), u32::from(layout.exponent_bits));
+        // The largest exponent stands for infinity, here and there.
+        let largest = 2_i64.checked_pow(bits).map(|exponents| exponents - 2 - bias);
+        layout.mantissa_bits <= self.fraction_bits
+            && largest.is_some_and(|largest| largest <= self.bias())
+            && bias <= self.bias()
+    }
+
+    /// The bits of `mantissa × 2^exponent`, which this type holds exactly.
+    fn bits(&self, mantissa: u128, exponent: i64) -> u128 {
+        let Some(top) = mantissa.checked_ilog2() else { return 0 };
+        let (fraction_bits, smallest) = (i64::from(self.fraction_bits), 1 - self.bias());
+        let magnitude = exponent + i64::from(top);
+        if magnitude < smallest {
+            return shift(mantissa, exponent - (smallest - fraction_bits));
+        }
+        let field = u128::try_from(magnitude + self.bias()).unwrap_or_default();
+        let mantissa = shift(mantissa, fraction_bits - i64::from(top));
+        field << self.mantissa_bits() | mantissa & mask(self.mantissa_bits())
+    }
+
+    /// The bits of infinity (`payload` 0), or of no number.
+    fn special(&self, payload: u128) -> u128 {
+        let leading = u128::from(self.leading) << self.fraction_bits;
+        mask(self.exponent_bits) << self.mantissa_bits() | leading | payload
+    }
+}
+
+/// A stored float, of so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Float {
+    pub size: usize,
+    pub layout: FloatLayout,
+}
+
+impl Float {
+    /// The float in memory: the smallest that holds every value exactly and is no smaller than the stored one (that of 8 bytes also for larger ones), as in h5py.
+    pub fn in_memory(&self) -> Result<FloatType, ParseError> {
+        let layout = &self.layout;
+        let end = |at: u8, len: u8| at.saturating_add(len);
+        let end = end(layout.sign, 1)
+            .max(end(layout.exponent_at, layout.exponent_bits))
+            .max(end(layout.mantissa_at, layout.mantissa_bits));
+        let fits = |to: &FloatType| to.is(layout) || to.holds(layout);
+        let found = [F16, F32, F64, F80].into_iter().find(|to| fits(to) && to.size >= self.size.min(8));
+        found.filter(|_| end <= 128).ok_or_else(|| {
+            ParseError::Unsupported(format!(
+                "a floating-point number of {} bytes with {} bits of mantissa and {} bits of exponent",
+                self.size, layout.mantissa_bits, layout.exponent_bits
+            ))
+        })
+    }
+
+    /// Whether its bytes in memory are those stored.
+    pub fn is_plain(&self, to: FloatType) -> bool {
+        self.size == to.size && to.is(&self.layout) && self.layout.order != Order::Vax
+    }
+
+    /// The bits in memory of a stored one.
+    pub fn convert(&self, stored: &[u8], to: FloatType) -> u128 {
+        let (layout, bits) = (&self.layout, load(stored, self.layout.order));
+        if to.is(layout) {
+            return bits & mask(to.mantissa_bits() + to.exponent_bits + 1);
+        }
+        let field = |at: u8, len: u8| bits.checked_shr(at.into()).unwrap_or_default() & mask(len);
+        let sign = field(layout.sign, 1) << (to.mantissa_bits() + to.exponent_bits);
+        let exponent = field(layout.exponent_at, layout.exponent_bits);
+        let mantissa = field(layout.mantissa_at, layout.mantissa_bits);
+        let (width, implied) = (layout.mantissa_bits, layout.normalization == 2);
+        if exponent == mask(layout.exponent_bits) {
+            // A leading bit that is stored says nothing of whether it is infinite.
+            let payload = if implied { mantissa } else { mantissa & mask(width - 1) };
+            return sign | to.special(shift(payload, i64::from(to.fraction_bits) - i64::from(width)));
+        }
+        // Below the point are as many bits as the mantissa has, one less where the leading bit is one of them.
+        let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);
+        sign | match (implied, exponent) {
+            (true, 1..) => to.bits(mantissa | 1 << width, scale),
+            _ => to.bits(mantissa, scale + 1),
+        }
+    }
+}
+
+/// The byte order in memory.
+pub(crate) fn byte_order(order: Order) -> ByteOrder {
+    match order {
+        Order::Little | Order::Vax => ByteOrder::Little,
+        Order::Big => ByteOrder::Big,
+    }
+}
+
+/// The low 128 bits of a stored number.
+fn load(stored: &[u8], order: Order) -> u128 {
+    let mut bytes = [0; 16];
+    match order {
+        Order::Little => copy(&mut bytes, stored.iter()),
+        Order::Big => copy(&mut bytes, stored.iter().rev()),
+        Order::Vax => copy(&mut bytes, stored.rchunks(2).flatten()),
+    }
+    u128::from_le_bytes(bytes)
+}
+
+/// Writes as many low bytes of a number as there is room for.
+pub(crate) fn store(bits: u128, order: ByteOrder, memory: &mut [u8]) {
+    let bytes = bits.to_le_bytes();
+    match order {
+        ByteOrder::Little => copy(memory, bytes.iter()),
+        ByteOrder::Big => memory.iter_mut().rev().zip(bytes).for_each(|(to, from)| *to = from),
+    }
+}
+
+fn copy<'a>(to: &mut [u8], from: impl Iterator<Item = &'a u8>) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
+/// The `len` lowest bits.
+fn mask(len: u8) -> u128 {
+    u128::MAX.checked_shr(128 - u32::from(len.min(128))).unwrap_or_default()
+}
+
+/// Shifts to the left, or to the right where `by` is negative.
+fn shift(bits: u128, by: i64) -> u128 {
+    let count = u32::try_from(by.unsigned_abs()).unwrap_or(u32::MAX);
+    let shifted = if by < 0 { bits.checked_shr(count) } else { bits.checked_shl(count) };
+    shifted.unwrap_or_default()
+}
+
+/// The value of a float in memory, of 2, 4, 8 bytes or of 80 bits in 16; those are rounded to 64 bits.
+pub(crate) fn float_value(memory: &[u8], order: ByteOrder) -> f64 {
+    let order = if order == ByteOrder::Little { Order::Little } else { Order::Big };
+    let bits = |bits: u128| f64::from_bits(u64::try_from(bits & mask(64)).unwrap_or_default());
+    match memory.len() {
+        2 => bits(Float { size: 2, layout: F16.layout(order) }.convert(memory, F64)),
+        4 => bits(Float { size: 4, layout: F32.layout(order) }.convert(memory, F64)),
+        8 => bits(load(memory, order)),
+        _ => extended_value(load(memory, order)),
+    }
+}
+
+fn extended_value(bits: u128) -> f64 {
+    let (mantissa, exponent) = (u64::try_from(bits & mask(64)).unwrap_or_default(), bits >> 64 & mask(15));
+    let exponent = i32::try_from(exponent).unwrap_or_default();
+    let magnitude = match (exponent, mantissa << 1) {
+        (0x7fff, 0) => f64::INFINITY,
+        (0x7fff, _) => f64::NAN,
+        // In two steps: a power of two alone may be beyond what 64 bits hold.
+        _ => {
+            let exponent = (exponent.max(1) - 16383 - 63).clamp(-3000, 3000);
+            mantissa as f64 * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2)
+        }
+    };
+    if bits >> 79 & 1 == 0 { magnitude } else { -magnitude }
+}
