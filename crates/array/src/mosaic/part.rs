@@ -69,7 +69,7 @@ pub(super) fn touched<'m>(layout: &ArrayLayout, mosaic: &'m Mosaic, selection: &
             }
             Kind::Regular(axes) => axes,
             Kind::All => {
-                whole = layout.shape().iter().map(|len| Blocks::all(*len)).collect();
+                whole = layout.shape().iter().map(|len| Blocks::run(0, *len)).collect();
                 &whole
             }
         };
@@ -96,7 +96,7 @@ fn hit_of_row(row: &Row<'_>, selected: &[Ascending]) -> Option<(Dims, Run)> {
 
 /// How many elements there are from one to the next along each axis, in C order.
 fn numbers(axes: &[Blocks]) -> Dims {
-    let mut steps: Dims = axes.iter().map(Blocks::len).collect();
+    let mut steps: Dims = axes.iter().map(|axis| axis.len).collect();
     let mut step = 1u64;
     for each in steps.iter_mut().rev() {
         let len = *each;
@@ -194,7 +194,7 @@ impl Part<'_> {
     /// How to read from the elements `source` of an array; `same`: of the same type.
     pub(super) fn how(&self, source: &Pattern, same: bool) -> How {
         let lens =
-            |axes: &[Blocks]| -> Dims { axes.iter().map(Blocks::len).filter(|len| *len != 1).collect() };
+            |axes: &[Blocks]| -> Dims { axes.iter().map(|axis| axis.len).filter(|len| *len != 1).collect() };
         match (&self.hits, &source.0) {
             (Hits::Regular(axes, _), Kind::Regular(others)) if same && lens(axes) == lens(others) => {
                 How::Direct
@@ -214,7 +214,7 @@ impl Part<'_> {
             (_, Kind::Regular(axes)) => {
                 let reach = self.reach();
                 // Whole steps along the slowest axis.
-                let slowest = axes.iter().zip(numbers(axes)).find(|(axis, _)| axis.len() > 1);
+                let slowest = axes.iter().zip(numbers(axes)).find(|(axis, _)| axis.len > 1);
                 let step = slowest.map_or(1, |(_, step)| step);
                 How::Gather(reach.start / step * step..reach.end.div_ceil(step) * step)
             }
@@ -235,7 +235,7 @@ impl Part<'_> {
                 let mut base = 0isize;
                 let mut matched = SmallVec::<[(&Runs, isize); 8]>::new();
                 for (axis, (runs, stride)) in axes.iter().zip(runs.iter().zip(strides)) {
-                    match axis.len() {
+                    match axis.len {
                         1 => {
                             base = runs
                                 .first()
@@ -247,7 +247,7 @@ impl Part<'_> {
                     }
                 }
                 let mut matched = matched.into_iter();
-                let along = |other: &Blocks| match other.len() {
+                let along = |other: &Blocks| match other.len {
                     1 => single(other.start),
                     _ => match matched.next() {
                         Some((runs, stride)) => Along {
@@ -263,8 +263,8 @@ impl Part<'_> {
             (How::Gather(range), Kind::Regular(axes), _) => {
                 let mut slowest = true;
                 let along = |(axis, step): (&Blocks, u64)| {
-                    let mut run = Run { out: 0, out_step: 1, at: 0, at_step: 1, len: axis.len() };
-                    if axis.len() == 1 {
+                    let mut run = Run { out: 0, out_step: 1, at: 0, at_step: 1, len: axis.len };
+                    if axis.len == 1 {
                         return single(axis.start);
                     }
                     if std::mem::take(&mut slowest) {

@@ -7,17 +7,17 @@ use crate::element_count;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
-/// One axis of a pattern: `count` blocks of `block` elements, the first at `start`, each `stride` behind the one before.
+/// One axis of a pattern: blocks of `block` elements, the first at `start`, each `stride` behind the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The first element.
     pub start: u64,
     /// From one block to the next; no less than a block.
     pub stride: u64,
-    /// Number of blocks.
-    pub count: u64,
     /// Elements of a block.
     pub block: u64,
+    /// Elements of all blocks. The last block may have fewer than the others.
+    pub len: u64,
 }
 
 /// Some elements of an array, in an order.
@@ -60,30 +60,34 @@ const MOST_ROWS: u64 = 1 << 22;
 const END: u64 = i64::MAX as u64;
 
 impl Blocks {
-    /// All of an axis.
-    pub(super) fn all(len: u64) -> Self {
-        Blocks { start: 0, stride: 1, count: len.min(1), block: len.max(1) }
-    }
-
-    /// Number of elements.
-    pub(super) fn len(&self) -> u64 {
-        self.count * self.block
+    /// Elements that follow each other.
+    pub fn run(start: u64, len: u64) -> Self {
+        Blocks { start, stride: len.max(1), block: len.max(1), len }
     }
 
     /// Where the elements end.
-    pub(super) fn end(&self) -> u64 {
-        self.start + self.count.saturating_sub(1) * self.stride + self.block
+    pub fn end(&self) -> u64 {
+        let before = self.count().saturating_sub(1);
+        self.start + before * self.stride + (self.len - before * self.block)
+    }
+
+    /// Number of blocks.
+    fn count(&self) -> u64 {
+        self.len.div_ceil(self.block)
     }
 
     /// Whether there is nothing between the blocks.
     fn is_dense(&self) -> bool {
-        self.count <= 1 || self.stride == self.block
+        self.len <= self.block || self.stride == self.block
     }
 
     fn is_valid(&self) -> bool {
-        let Blocks { start, stride, count, block } = *self;
-        let reach = || start.checked_add((count - 1).checked_mul(stride)?)?.checked_add(block);
-        count > 0 && block > 0 && (count == 1 || stride >= block) && reach().is_some_and(|end| end <= END)
+        let Blocks { start, stride, block, len } = *self;
+        if block == 0 || len == 0 || (len > block && stride < block) {
+            return false;
+        }
+        let reach = || start.checked_add((self.count() - 1).checked_mul(stride)?)?.checked_add(block);
+        reach().is_some_and(|end| end <= END)
     }
 }
 
@@ -95,7 +99,8 @@ impl Pattern {
 
     /// Blocks along each axis; the elements in C order. Errors (as text) where blocks are empty, overlap, or end beyond 2⁶³ - 1.
     pub fn regular(axes: &[Blocks]) -> Result<Self, String> {
-        let lens: SmallVec<[u64; 4]> = axes.iter().filter(|axis| axis.is_valid()).map(Blocks::len).collect();
+        let lens: SmallVec<[u64; 4]> =
+            axes.iter().filter(|axis| axis.is_valid()).map(|axis| axis.len).collect();
         if lens.len() < axes.len() || element_count(&lens).is_none_or(|count| count > END) {
             return Err(format!("blocks that cannot be: {axes:?}"));
         }
@@ -159,7 +164,7 @@ impl Pattern {
         match &self.0 {
             Kind::All => None,
             Kind::Regular(axes) => {
-                element_count(&axes.iter().map(Blocks::len).collect::<SmallVec<[u64; 4]>>())
+                element_count(&axes.iter().map(|axis| axis.len).collect::<SmallVec<[u64; 4]>>())
             }
             Kind::Rows(rows) => Some(rows.count()),
         }
@@ -177,7 +182,7 @@ impl Pattern {
     /// The pattern in an array of `shape`. Errors (as text) where elements lie outside.
     pub(super) fn within(&self, shape: &[u64]) -> Result<Cow<'_, Pattern>, String> {
         let Some(bounds) = self.bounds() else {
-            let axes = shape.iter().map(|len| Blocks::all(*len)).collect();
+            let axes = shape.iter().map(|len| Blocks::run(0, *len)).collect();
             return Ok(Cow::Owned(Pattern(Kind::Regular(axes))));
         };
         let outside = bounds.iter().zip(shape).any(|((_, end), len)| end > len);
@@ -319,13 +324,14 @@ impl Ascending {
 /// Where elements of several blocks are selected there are two ways to put them into runs: block by block, or first all that are the first of their block, then all
 /// that are the second, and so on. The one that makes fewer runs is taken.
 pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
-    let Blocks { start, stride, count, block } = *blocks;
-    if blocks.len() == 0 || selected.len == 0 || selected.last() < start {
+    let Blocks { start, stride, block, len } = *blocks;
+    if len == 0 || selected.len == 0 || selected.last() < start {
         return Runs::new();
     }
     if blocks.is_dense() {
-        return selected.among(start, start + blocks.len()).into_iter().collect();
+        return selected.among(start, start + len).into_iter().collect();
     }
+    let count = blocks.count();
     let first = selected.lowest.saturating_sub(start) / stride;
     let last = ((selected.last() - start) / stride).min(count - 1);
     if first > last {
@@ -334,7 +340,7 @@ pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
     if last - first < block {
         let of_block = |number: u64| {
             let begin = start + number * stride;
-            let run = selected.among(begin, begin + block)?;
+            let run = selected.among(begin, begin + block.min(len - number * block))?;
             Some(Run { at: run.at + number * block, ..run })
         };
         return (first..=last).filter_map(of_block).collect();
@@ -356,7 +362,9 @@ pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
             % m;
         let least = distance.max(0).div_euclid(wide) + i128::from(distance.max(0) % wide != 0);
         let number = least + (residue - least).rem_euclid(m);
-        let most = (i128::from(selected.last()) - base).div_euclid(wide).min(i128::from(count - 1));
+        // The last block may end before this place.
+        let blocks = (len - place).div_ceil(block);
+        let most = (i128::from(selected.last()) - base).div_euclid(wide).min(i128::from(blocks) - 1);
         if number > most {
             return None;
         }
@@ -424,19 +432,17 @@ mod tests {
     use proptest::prelude::*;
 
     fn blocks() -> impl Strategy<Value = Blocks> {
-        (0u64..20, 1u64..6, 1u64..9, 0u64..4).prop_map(|(start, block, count, gap)| Blocks {
+        (0u64..20, 1u64..6, 1u64..40, 0u64..4).prop_map(|(start, block, len, gap)| Blocks {
             start,
             stride: block + gap,
-            count,
             block,
+            len,
         })
     }
 
     /// The elements of blocks, in order.
     fn listed(blocks: &Blocks) -> Vec<u64> {
-        (0..blocks.count)
-            .flat_map(|n| (0..blocks.block).map(move |i| blocks.start + n * blocks.stride + i))
-            .collect()
+        (0..blocks.len).map(|n| blocks.start + n / blocks.block * blocks.stride + n % blocks.block).collect()
     }
 
     /// What runs say, sorted along the output.
@@ -465,7 +471,8 @@ mod tests {
                 .collect();
             let runs = meet(&blocks, selected);
             prop_assert_eq!(told(&runs), expected);
-            prop_assert!(runs.len() as u64 <= blocks.count.min(blocks.block));
+            prop_assert!(runs.len() as u64 <= blocks.count().min(blocks.block));
+            prop_assert_eq!(blocks.end(), numbers.last().unwrap() + 1);
         }
 
         #[test]
@@ -510,7 +517,7 @@ mod tests {
 
     #[test]
     fn long_axes_make_few_runs() {
-        let blocks = Blocks { start: 5, stride: 1 << 20, count: 1 << 40, block: 3 };
+        let blocks = Blocks { start: 5, stride: 1 << 20, block: 3, len: 3 << 40 };
         let all = Ascending { lowest: 0, step: 1, len: 1 << 61 };
         assert_eq!(meet(&blocks, all).len(), 3);
         assert_eq!(meet(&blocks, Ascending { lowest: 7, step: 12345, len: 1 << 40 }).len(), 3);
@@ -520,17 +527,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let axis = Blocks { start: 0, stride: 2, count: 2, block: 1 };
+        let axis = Blocks { start: 0, stride: 2, block: 1, len: 2 };
         for bad in [
-            Blocks { count: 0, ..axis },
+            Blocks { len: 0, ..axis },
             Blocks { block: 0, ..axis },
-            Blocks { block: 3, ..axis },
-            Blocks { count: u64::MAX, ..axis },
+            Blocks { block: 3, len: 4, ..axis },
+            Blocks { len: u64::MAX, ..axis },
             Blocks { start: END, ..axis },
         ] {
             assert!(Pattern::regular(&[axis, bad]).is_err(), "{bad:?}");
         }
-        let long = Blocks { start: 0, stride: 1, count: 1, block: 1 << 40 };
+        let long = Blocks::run(0, 1 << 40);
         assert!(Pattern::regular(&[long, long]).is_err());
         let corner = [1 << 13, 1 << 13, 0];
         assert!(Pattern::blocks(3, [(&[0, 0, 0][..], &corner[..])].into_iter()).is_err());

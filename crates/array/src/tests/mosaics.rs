@@ -41,13 +41,12 @@ impl Dice {
 
     /// Blocks of `len` elements within an axis of `room`, if there is room.
     fn blocks(&mut self, len: u64, room: u64) -> Option<Blocks> {
-        let divisors: Vec<u64> = (1..=len).filter(|n| len.is_multiple_of(*n)).collect();
-        let block = divisors[self.throw(divisors.len() as u64) as usize];
-        let count = len / block;
+        let block = 1 + self.throw(len);
+        let count = len.div_ceil(block);
         let spare = room.checked_sub(len)?;
         let gap = if count > 1 { self.throw(spare / (count - 1) + 1) } else { self.throw(4) };
         let taken = if count > 1 { len + gap * (count - 1) } else { len };
-        Some(Blocks { start: self.throw(room - taken + 1), stride: block + gap, count, block })
+        Some(Blocks { start: self.throw(room - taken + 1), stride: block + gap, block, len })
     }
 }
 
@@ -71,7 +70,7 @@ fn product(axes: &[Vec<u64>]) -> Coordinates {
 
 fn regular(axes: &[Blocks]) -> (Pattern, Coordinates) {
     let listed = |axis: &Blocks| -> Vec<u64> {
-        (0..axis.count).flat_map(|n| (0..axis.block).map(move |i| axis.start + n * axis.stride + i)).collect()
+        (0..axis.len).map(|n| axis.start + n / axis.block * axis.stride + n % axis.block).collect()
     };
     (Pattern::regular(axes).unwrap(), product(&axes.iter().map(listed).collect::<Vec<_>>()))
 }
@@ -242,10 +241,6 @@ proptest! {
     }
 }
 
-fn slab(start: u64, stride: u64, count: u64, block: u64) -> Blocks {
-    Blocks { start, stride, count, block }
-}
-
 /// Counts how often it is opened.
 #[derive(Debug)]
 struct Counted(Arc<ArrayLayout>, Arc<AtomicUsize>);
@@ -269,7 +264,7 @@ fn only_what_is_touched_is_opened_and_read() {
             let values: Vec<u8> = (n * 640..(n + 1) * 640).flat_map(|i: i32| i.to_le_bytes()).collect();
             let values = Source::dense(&values, &[10, 8, 8], 4).unwrap();
             write(&layout, &Selection::all(&[10, 8, 8]), &values, WriteOptions::default()).unwrap();
-            let frames = [slab(10 * n as u64, 1, 1, 10), slab(0, 1, 1, 8), slab(0, 1, 1, 8)];
+            let frames = [Blocks::run(10 * n as u64, 10), Blocks::run(0, 8), Blocks::run(0, 8)];
             let source = Arc::new(Counted(Arc::new(layout), opened.clone()));
             Piece::new(Pattern::regular(&frames).unwrap(), Pattern::all(), source).unwrap()
         })
@@ -294,7 +289,7 @@ fn only_what_is_touched_is_opened_and_read() {
     }
     // A part of what a piece has, in another form: only the rows that are needed are gathered.
     let long = source(dice, &[100, 5], 0, false);
-    let flat = Piece::new(Pattern::regular(&[slab(0, 1, 1, 500)]).unwrap(), Pattern::all(), given(&long));
+    let flat = Piece::new(Pattern::regular(&[Blocks::run(0, 500)]).unwrap(), Pattern::all(), given(&long));
     let flat = mosaic(&[500], -1, vec![flat.unwrap()]);
     let some = Selection::new("test", &[500], &[Index::range(52, 61)]).unwrap();
     let told: u64 = explain_read(&flat, &some, 100).unwrap().tasks.iter().map(|task| task.elements).sum();
@@ -306,8 +301,8 @@ fn what_no_part_has_is_told_as_filled() {
     let dice = &mut Dice(2);
     let one = source(dice, &[4], 7, false);
     let here =
-        Piece::new(Pattern::regular(&[slab(2, 1, 1, 4)]).unwrap(), Pattern::all(), given(&one)).unwrap();
-    let gone = Pattern::regular(&[slab(6, 1, 1, 3)]).unwrap();
+        Piece::new(Pattern::regular(&[Blocks::run(2, 4)]).unwrap(), Pattern::all(), given(&one)).unwrap();
+    let gone = Pattern::regular(&[Blocks::run(6, 3)]).unwrap();
     let gone = Piece::new(gone, Pattern::all(), Arc::new(Given(None))).unwrap();
     let layout = mosaic(&[12], 5, vec![gone, here]);
     let all = Selection::all(&[12]);
@@ -338,8 +333,8 @@ fn mosaics_of_mosaics() {
     for depth in 1..=20 {
         // Each one is the one before, upside down.
         let pieces = (0..6).map(|row| {
-            let target = Pattern::regular(&[slab(5 - row, 1, 1, 1), slab(0, 1, 1, 6)]).unwrap();
-            let from = Pattern::regular(&[slab(row, 1, 1, 1), slab(0, 1, 1, 6)]).unwrap();
+            let target = Pattern::regular(&[Blocks::run(5 - row, 1), Blocks::run(0, 6)]).unwrap();
+            let from = Pattern::regular(&[Blocks::run(row, 1), Blocks::run(0, 6)]).unwrap();
             Piece::new(target, from, given(&layout)).unwrap()
         });
         layout = Arc::new(mosaic(&[6, 6], 0, pieces.collect()));
@@ -368,7 +363,7 @@ fn mosaics_of_mosaics() {
 fn refusals() {
     let dice = &mut Dice(4);
     let four = source(dice, &[4], 0, false);
-    let part = |len| Pattern::regular(&[slab(0, 1, 1, len)]).unwrap();
+    let part = |len| Pattern::regular(&[Blocks::run(0, len)]).unwrap();
     assert!(Piece::new(part(3), part(4), given(&four)).is_err());
     let said = |target: Pattern, from: Pattern, layout: &Arc<ArrayLayout>| {
         let layout = mosaic(&[8], 0, vec![Piece::new(target, from, given(layout)).unwrap()]);
