@@ -31,6 +31,16 @@ impl CodecChain {
         CodecChain { codecs, sizes, only_frames }
     }
 
+    /// The chain of chunks for which some codecs were left out: bit `i` of `skipped` is codec `i` (HDF5's filter mask, once bits beyond the
+    /// chain are refused or known to mean nothing). The decoded size stays, so a codec whose decoded size is not that of what it is
+    /// given to encode, such as a conversion of elements, must not be among them.
+    pub fn without(&self, skipped: u32) -> CodecChain {
+        let left_out =
+            |i: usize| u32::try_from(i).ok().and_then(|i| skipped.checked_shr(i)).unwrap_or(0) & 1 == 1;
+        let codecs = self.codecs.iter().enumerate().filter(|(i, _)| !left_out(*i));
+        CodecChain::new(codecs.map(|(_, codec)| codec.clone()).collect(), self.decoded_size())
+    }
+
     /// The codecs in the order of encoding.
     pub fn codecs(&self) -> &[Arc<dyn Codec>] {
         &self.codecs
@@ -406,6 +416,27 @@ mod tests {
         assert!(chain(&[], 7).is_identity() && chain(&[], 7).only_frames());
         assert!(!chain(&["crc32c"], 7).is_identity());
         assert_eq!(chain(&["crc32c", "zstd"], 7).codecs().len(), 2);
+    }
+
+    #[test]
+    fn codecs_left_out() {
+        let names = |chain: &CodecChain| chain.codecs().iter().map(|codec| codec.name()).collect::<Vec<_>>();
+        let whole = chain(&["zstd", "gzip", "crc32c"], 1000);
+        assert_eq!(names(&whole.without(0)), ["zstd", "gzip", "crc32c"]);
+        assert_eq!(names(&whole.without(0b010)), ["zstd", "crc32c"]);
+        assert_eq!(names(&whole.without(0b101)), ["gzip"]);
+        assert_eq!(names(&whole.without(!0b111)), ["zstd", "gzip", "crc32c"]);
+        assert!(whole.without(0b011).only_frames());
+        assert!(whole.without(u32::MAX).is_identity());
+        assert_eq!(whole.without(u32::MAX).max_encoded(), 1000);
+        let many = chain(&["crc32c"; 40], 10);
+        assert_eq!(many.without(u32::MAX).codecs().len(), 8, "the mask has 32 bits");
+
+        let (mut stored, mut out, mut scratch) = (Vec::new(), [0; 1000], Scratch::default());
+        chain(&["zstd", "crc32c"], 1000).encode(&[7; 1000], &mut stored, &mut scratch).unwrap();
+        whole.without(0b010).decode(&stored, &mut out, &mut scratch, true).unwrap();
+        assert_eq!(out, [7; 1000]);
+        assert!(whole.decode(&stored, &mut out, &mut scratch, true).is_err());
     }
 
     #[test]

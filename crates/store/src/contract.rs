@@ -16,6 +16,7 @@
 mod concurrency;
 mod listings;
 mod opened;
+mod reading;
 mod reads;
 mod replacements;
 mod writes;
@@ -53,6 +54,15 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     concurrency::concurrent_replacement(&*make());
     concurrency::concurrent_writers(&*make());
     concurrency::concurrent_creation_and_deletion(&*make());
+}
+
+/// Checks a store of one object that only reads. `make` returns one whose only object has this key and these bytes.
+///
+/// # Panics
+///
+/// As [`check`].
+pub fn check_reading(make: impl Fn(&str, &[u8]) -> Box<dyn Store>) {
+    reading::one_object(&make);
 }
 
 fn key(name: &str) -> Key<'_> {

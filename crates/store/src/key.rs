@@ -36,6 +36,12 @@ impl<'a> Key<'a> {
         Err(StoreError::InvalidKey { key: name.to_owned(), why })
     }
 
+    /// A name that was checked before.
+    pub(crate) fn unchecked(name: &'a str) -> Self {
+        debug_assert!(Key::new(name).is_ok(), "{name:?}");
+        Key(name)
+    }
+
     /// The key as text.
     pub fn as_str(self) -> &'a str {
         self.0

@@ -5,8 +5,9 @@
 //! objects atomically: a reader sees the old object or the new one, never a mixture, and a writer that dies
 //! leaves the old.
 //!
-//! [`LocalStore`] keeps objects as files below a directory, [`MemoryStore`] in memory. [`contract`] is the
-//! test suite that every store must pass.
+//! [`LocalStore`] keeps objects as files below a directory, [`MemoryStore`] in memory. [`FileStore`] reads one file that
+//! stays open, [`SegmentStore`] one object that is put together of parts of others. [`contract`] is the test suite that
+//! every store must pass; those that only read, the reading half of it.
 
 #![cfg_attr(
     not(test),
@@ -26,13 +27,15 @@ mod key;
 mod local;
 mod lock;
 mod memory;
+mod segments;
 mod stamp;
 
 pub use error::{Operation, StoreError};
 pub use key::Key;
-pub use local::{LocalOptions, LocalStore};
+pub use local::{FileStore, LocalOptions, LocalStore};
 pub use lock::ObjectLock;
 pub use memory::MemoryStore;
+pub use segments::{Segment, SegmentStore};
 pub use stamp::Stamp;
 
 use std::fmt::Debug;

@@ -49,6 +49,7 @@
 //! leave empty are removed, up to the root but not the root itself.
 
 mod delete;
+mod file;
 mod kernel;
 mod list;
 mod lock;
@@ -57,6 +58,8 @@ mod read;
 mod replace;
 mod stamp;
 mod write;
+
+pub use file::FileStore;
 
 use crate::{
     Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError, hash,

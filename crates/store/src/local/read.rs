@@ -6,6 +6,7 @@ use crate::{Key, Opened, Operation, RangeRead, Stamp, StoreError};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
 use smallvec::SmallVec;
+use std::ffi::CStr;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,26 +14,14 @@ impl LocalStore {
     /// Opens an object; `None` if there is none. A directory opens, and is recognised when it is read.
     fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>, StoreError> {
         let mut bytes = PathBytes::new();
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let opened = self.path(key.as_str(), &mut bytes).and_then(|path| {
-            match retry_on_intr(|| rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty())) {
-                // A regular file on which a file server holds a lease; pipes do not answer so. Waiting makes
-                // it let go.
-                Err(Errno::AGAIN) => retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())),
-                answer => answer,
-            }
-        });
-        match opened {
-            Ok(file) => Ok(Some(file)),
-            // The last two: a socket, a device without a driver.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO | Errno::NODEV) => Ok(None),
-            Err(error) => Err(self.error(Operation::Read, key.as_str(), error)),
-        }
+        self.path(key.as_str(), &mut bytes)
+            .and_then(open_path)
+            .map_err(|error| self.error(Operation::Read, key.as_str(), error))
     }
 
     /// The size of an open file, `None` if it is not a regular file. Off the steady path: for unusual answers
     /// only.
-    fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>, StoreError> {
+    pub(super) fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>, StoreError> {
         let found =
             rustix::fs::fstat(file).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
         Ok(regular_size(&found))
@@ -101,7 +90,7 @@ impl LocalStore {
     }
 
     /// Reads an open file into `buf`, which is empty.
-    fn read_all_of_file(
+    pub(super) fn read_all_of_file(
         &self,
         key: Key<'_>,
         file: BorrowedFd<'_>,
@@ -168,7 +157,7 @@ impl LocalStore {
         Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
     }
 
-    fn read_ranges_of_file(
+    pub(super) fn read_ranges_of_file(
         &self,
         key: Key<'_>,
         file: BorrowedFd<'_>,
@@ -266,6 +255,22 @@ impl Opened for OpenFile<'_> {
 
     fn file(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
+    }
+}
+
+/// Opens a file for reading; `None` if there is none.
+pub(super) fn open_path(path: &CStr) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = match retry_on_intr(|| rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty())) {
+        // A regular file on which a file server holds a lease; pipes do not answer so. Waiting makes it let go.
+        Err(Errno::AGAIN) => retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())),
+        answer => answer,
+    };
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        // The last two: a socket, a device without a driver.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO | Errno::NODEV) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

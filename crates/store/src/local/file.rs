@@ -1,0 +1,297 @@
+//! One local file that stays open, as a store of one object.
+//!
+//! Formats that keep a whole hierarchy in one file read it many times, a little each time: opening it anew would cost more than the read. It is open as long as the
+//! store lives, so a file that is replaced meanwhile keeps its contents for this store; one that is changed in place shows the change, and its
+//! [`Stamp`] with it. Reads are positional and nothing is mapped: where the file has shrunk they end in [`StoreError::OutOfRange`].
+
+use super::read::open_path;
+use super::stamp::{Seen, settled, unchanged};
+use super::{LocalOptions, LocalStore};
+use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One local file, held open; its only key is the file's name. Read-only. A clone shares the open file.
+#[derive(Clone, Debug)]
+pub struct FileStore {
+    /// The directory that it was opened in: for names and lock numbers, never to open anything.
+    directory: LocalStore,
+    key: String,
+    file: Arc<OwnedFd>,
+}
+
+impl FileStore {
+    /// Opens the file at `path`. `None`: there is none, or it is no regular file.
+    pub fn open(path: &Path) -> Result<Option<FileStore>, StoreError> {
+        let refuse = |error: io::Error| super::refuse(path, error);
+        let absolute = std::path::absolute(path).map_err(refuse)?;
+        let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(None) };
+        let bytes = CString::new(absolute.as_os_str().as_bytes()).map_err(|_| refuse(Errno::INVAL.into()))?;
+        let store = |file| -> Result<_, StoreError> {
+            let directory = LocalStore::unseen(parent, LocalOptions::default())?;
+            Ok(FileStore { directory, key: key_of(&name.to_string_lossy()), file: Arc::new(file) })
+        };
+        match open_path(&bytes).map_err(|error| refuse(error.into()))?.map(store).transpose()? {
+            Some(store) if store.size(store.own())?.is_some() => Ok(Some(store)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The only key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn own(&self) -> Key<'_> {
+        Key::unchecked(&self.key)
+    }
+
+    fn has(&self, key: Key<'_>) -> bool {
+        key.as_str() == self.key
+    }
+
+    fn refuse(&self, operation: Operation, key: Option<Key<'_>>) -> StoreError {
+        let why = format!("the store is the file '{}', opened for reading only", self.key);
+        let source = io::Error::new(io::ErrorKind::PermissionDenied, why);
+        self.directory.error(operation, key.map_or("", Key::as_str), source)
+    }
+}
+
+/// A file's name, made a key if it is none: names may have backslashes.
+fn key_of(name: &str) -> String {
+    match Key::new(name) {
+        Ok(_) => name.to_owned(),
+        Err(_) => format!("_{}", name.replace(['\\', '\0', '/'], "_")),
+    }
+}
+
+/// The file, as it was when it was asked for.
+#[derive(Debug)]
+struct OpenedFile<'s> {
+    store: &'s FileStore,
+    seen: Seen,
+}
+
+impl Opened for OpenedFile<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        self.store.read_ranges(self.store.own(), None, ranges).map(|_| ())
+    }
+
+    fn size(&self) -> u64 {
+        self.seen.size
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        Some(self.seen.stamp)
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        self.seen.vouched(self.store.file.as_fd())
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.store.file.as_fd())
+    }
+}
+
+impl Store for FileStore {
+    fn read_ranges(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, StoreError> {
+        Ok(self.has(key) && self.directory.read_ranges_of_file(key, self.file.as_fd(), size, ranges)?)
+    }
+
+    fn open<'s>(
+        &'s self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+        if !self.has(key) {
+            return Ok(None);
+        }
+        let seen = Seen::of(self.file.as_fd());
+        let seen = seen.map_err(|error| self.directory.error(Operation::Read, key.as_str(), error))?;
+        let Some(seen) = seen else { return Ok(None) };
+        match size {
+            Some(expected) if expected != seen.size => Err(StoreError::WrongSize {
+                key: self.key.clone(),
+                url: self.url(),
+                expected,
+                found: seen.size,
+            }),
+            _ => Ok(Some(Box::new(OpenedFile { store: self, seen }))),
+        }
+    }
+
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        let size = buf.len() as u64;
+        self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+        buf.clear();
+        Ok(self.has(key) && self.directory.read_all_of_file(key, self.file.as_fd(), buf, limit)?)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+        if !self.has(key) {
+            return Ok(None);
+        }
+        self.directory.size_of_file(key, self.file.as_fd())
+    }
+
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+        if !self.has(key) {
+            return Ok(None);
+        }
+        let seen = Seen::of(self.file.as_fd());
+        let seen = seen.map_err(|error| self.directory.error(Operation::Size, key.as_str(), error))?;
+        Ok(seen.map(|seen| seen.stamp))
+    }
+
+    fn read_all_stamped(
+        &self,
+        key: Key<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        let stamp = settled(self.file.as_fd());
+        let found = self.read_all(key, buf, limit)?;
+        Ok((found, stamp.filter(|stamp| found && unchanged(self.file.as_fd(), *stamp))))
+    }
+
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<(bool, Option<Stamp>), StoreError> {
+        let stamp = settled(self.file.as_fd());
+        let found = self.read_ranges(key, size, ranges)?;
+        Ok((found, stamp.filter(|stamp| found && unchanged(self.file.as_fd(), *stamp))))
+    }
+
+    fn write(&self, key: Key<'_>, _: &[&[u8]]) -> Result<(), StoreError> {
+        Err(self.refuse(Operation::Write, Some(key)))
+    }
+
+    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+        Err(self.refuse(Operation::Write, Some(key)))
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+        if self.has(key) { Err(self.refuse(Operation::Delete, Some(key))) } else { Ok(false) }
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+        if prefix.is_none() { Err(self.refuse(Operation::Delete, None)) } else { Ok(()) }
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+        Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        Ok(if prefix.is_none() { vec![self.key.clone()] } else { Vec::new() })
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, _: usize) -> Option<Vec<String>> {
+        self.list(prefix).ok()
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        self.directory.lock_id(key)
+    }
+
+    fn waits(&self) -> bool {
+        self.directory.waits()
+    }
+
+    fn gap(&self) -> u64 {
+        self.directory.gap()
+    }
+
+    fn url(&self) -> String {
+        self.directory.url()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+    use std::fs::{self, OpenOptions};
+
+    fn key(name: &str) -> Key<'_> {
+        Key::new(name).unwrap()
+    }
+
+    #[test]
+    fn the_contract_of_reading_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        contract::check_reading(|name, bytes| {
+            let path = dir.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            Box::new(FileStore::open(&path).unwrap().unwrap())
+        });
+    }
+
+    #[test]
+    fn what_is_no_file_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["none", ".", "none/none"] {
+            assert!(FileStore::open(&dir.path().join(name)).unwrap().is_none(), "{name}");
+        }
+        assert!(FileStore::open(Path::new("/")).unwrap().is_none());
+        assert!(FileStore::open(Path::new("a\0b")).is_err());
+        let odd = dir.path().join("a\\b");
+        fs::write(&odd, b"1").unwrap();
+        let store = FileStore::open(&odd).unwrap().unwrap();
+        assert_eq!((store.key(), store.size(key("_a_b")).unwrap()), ("_a_b", Some(1)));
+    }
+
+    #[test]
+    fn the_file_stays_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.h5");
+        fs::write(&path, b"0123456789").unwrap();
+        let store = FileStore::open(&path).unwrap().unwrap();
+        let local = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
+        assert_eq!(store.lock_id(key("x.h5")), local.lock_id(key("x.h5")));
+        assert_eq!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
+        // Replaced: the old one is read on.
+        fs::write(dir.path().join("new"), b"abc").unwrap();
+        fs::rename(dir.path().join("new"), &path).unwrap();
+        let mut buf = Vec::new();
+        assert!(store.read_all(key("x.h5"), &mut buf, 100).unwrap());
+        assert_eq!(buf, b"0123456789");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(store.size(key("x.h5")).unwrap(), Some(10));
+        assert_ne!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_out_of_range() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, vec![7; 5000]).unwrap();
+        let store = FileStore::open(&path).unwrap().unwrap();
+        let opened = store.open(key("x"), None).unwrap().unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(100).unwrap();
+        let mut buf = vec![0; 200];
+        let ranges = &mut [RangeRead { offset: 0, buf: &mut buf }];
+        let missing = |error| matches!(error, StoreError::OutOfRange { size: 100, len: 200, offset: 0, .. });
+        assert!(missing(store.read_ranges(key("x"), None, ranges).unwrap_err()));
+        assert!(missing(opened.read_ranges(ranges).unwrap_err()));
+        assert_eq!(opened.vouched(), None);
+        assert_eq!(store.size(key("x")).unwrap(), Some(100));
+    }
+}

@@ -1,0 +1,364 @@
+//! One object made of parts of others: members of a split file, raw data in files of its own.
+//!
+//! 1. A range is cut where segments meet.
+//! 2. The pieces of each segment are read by one call from its object, which is opened for that.
+//! 3. Where the store says so, what lies beyond the end of a segment's object reads as zeros: nobody has written it yet.
+
+use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Store, StoreError, hash};
+use std::io;
+use std::sync::Arc;
+
+/// A part of an object of some store.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Where the object is.
+    pub store: Arc<dyn Store>,
+    /// Its key.
+    pub key: String,
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
+}
+
+/// One object made of parts of others, one behind the other. Read-only.
+#[derive(Clone, Debug)]
+pub struct SegmentStore {
+    key: String,
+    segments: Vec<Segment>,
+    /// Where each segment begins in the object.
+    starts: Vec<u64>,
+    size: u64,
+    zeros: bool,
+}
+
+impl SegmentStore {
+    /// The object `key` is what `segments` hold in this order. `zeros`: bytes of a segment that its object is too short for read as zeros; otherwise they are
+    /// [`StoreError::OutOfRange`]. An object that is missing is an error in either case: this store was made because somebody says that it is there.
+    ///
+    /// What would make the object longer than 2⁶⁴ - 1 bytes is left out.
+    pub fn new(key: &str, mut segments: Vec<Segment>, zeros: bool) -> Self {
+        let (mut starts, mut size) = (Vec::new(), 0u64);
+        for segment in &mut segments {
+            segment.len = segment.len.min(u64::MAX - size);
+            starts.push(size);
+            size += segment.len;
+        }
+        SegmentStore { key: key.to_owned(), segments, starts, size, zeros }
+    }
+
+    fn has(&self, key: Key<'_>) -> bool {
+        key.as_str() == self.key
+    }
+
+    fn check_size(&self, size: Option<u64>) -> Result<(), StoreError> {
+        match size {
+            Some(expected) if expected != self.size => Err(StoreError::WrongSize {
+                key: self.key.clone(),
+                url: self.url(),
+                expected,
+                found: self.size,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn open_segment(&self, segment: usize) -> Result<Option<Box<dyn Opened + '_>>, StoreError> {
+        let Some(Segment { store, key, .. }) = self.segments.get(segment) else { return Ok(None) };
+        let missing = || StoreError::Io {
+            operation: Operation::Read,
+            key: key.clone(),
+            url: store.url(),
+            source: io::ErrorKind::NotFound.into(),
+        };
+        store.open(Key::new(key)?, None)?.ok_or_else(missing).map(Some)
+    }
+
+    /// Cuts ranges where segments meet, and calls `read` for each segment with its pieces; their offsets are those of its object.
+    fn for_each_segment(
+        &self,
+        ranges: &mut [RangeRead<'_>],
+        mut read: impl FnMut(usize, &mut [RangeRead<'_>]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut pieces: Vec<(usize, RangeRead<'_>)> = Vec::new();
+        for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
+            let (len, mut at, mut rest) = (buf.len() as u64, *offset, &mut **buf);
+            if at.checked_add(len).is_none_or(|end| end > self.size) {
+                let (key, url) = (self.key.clone(), self.url());
+                return Err(StoreError::OutOfRange { key, url, offset: at, len, size: self.size });
+            }
+            let mut number = self.starts.partition_point(|start| *start <= at).saturating_sub(1);
+            while let (false, Some(segment), Some(start)) =
+                (rest.is_empty(), self.segments.get(number), self.starts.get(number))
+            {
+                let within = at - start;
+                let room = usize::try_from(segment.len.saturating_sub(within)).unwrap_or(usize::MAX);
+                let (piece, behind) = rest.split_at_mut(room.min(rest.len()));
+                if !piece.is_empty() {
+                    at += piece.len() as u64;
+                    // Beyond all files where this overflows: the read says so.
+                    let offset = segment.offset.saturating_add(within);
+                    pieces.push((number, RangeRead { offset, buf: piece }));
+                }
+                rest = behind;
+                number += 1;
+            }
+        }
+        pieces.sort_by_key(|(number, _)| *number);
+        let mut pieces = pieces.into_iter().peekable();
+        let mut of_one = Vec::new();
+        while let Some((number, piece)) = pieces.next() {
+            of_one.push(piece);
+            if pieces.peek().is_none_or(|(next, _)| *next != number) {
+                read(number, &mut of_one)?;
+                of_one.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads pieces of one segment from its object.
+    fn read_pieces(&self, opened: &dyn Opened, pieces: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        if !self.zeros {
+            return opened.read_ranges(pieces);
+        }
+        let size = opened.size();
+        let mut stored = Vec::with_capacity(pieces.len());
+        for RangeRead { offset, buf } in pieces {
+            let room = usize::try_from(size.saturating_sub(*offset)).unwrap_or(usize::MAX);
+            let (there, beyond) = buf.split_at_mut(room.min(buf.len()));
+            beyond.fill(0);
+            stored.push(RangeRead { offset: *offset, buf: there });
+        }
+        opened.read_ranges(&mut stored)
+    }
+
+    fn refuse(&self, operation: Operation, key: Option<Key<'_>>) -> StoreError {
+        let why = format!("'{}' is made of parts of other objects, for reading only", self.key);
+        let source = io::Error::new(io::ErrorKind::PermissionDenied, why);
+        let key = key.map_or_else(String::new, |key| key.as_str().to_owned());
+        StoreError::Io { operation, key, url: self.url(), source }
+    }
+}
+
+/// All of the objects, open.
+#[derive(Debug)]
+struct OpenSegments<'s> {
+    store: &'s SegmentStore,
+    opened: Vec<Option<Box<dyn Opened + 's>>>,
+}
+
+impl Opened for OpenSegments<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        self.store.for_each_segment(ranges, |number, pieces| match self.opened.get(number) {
+            Some(Some(opened)) => self.store.read_pieces(&**opened, pieces),
+            _ => Ok(()),
+        })
+    }
+
+    fn size(&self) -> u64 {
+        self.store.size
+    }
+}
+
+impl Store for SegmentStore {
+    fn read_ranges(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<bool, StoreError> {
+        if !self.has(key) {
+            return Ok(false);
+        }
+        self.check_size(size)?;
+        self.for_each_segment(ranges, |number, pieces| match self.open_segment(number)? {
+            Some(opened) => self.read_pieces(&*opened, pieces),
+            None => Ok(()),
+        })?;
+        Ok(true)
+    }
+
+    fn open<'s>(
+        &'s self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+        if !self.has(key) {
+            return Ok(None);
+        }
+        self.check_size(size)?;
+        let opened: Result<_, StoreError> =
+            (0..self.segments.len()).map(|number| self.open_segment(number)).collect();
+        Ok(Some(Box::new(OpenSegments { store: self, opened: opened? })))
+    }
+
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        let size = buf.len() as u64;
+        self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+        buf.clear();
+        if !self.has(key) {
+            return Ok(false);
+        }
+        let fits = usize::try_from(self.size).ok().filter(|size| *size <= limit);
+        let size = fits.ok_or_else(|| StoreError::TooLarge {
+            key: self.key.clone(),
+            url: self.url(),
+            limit: limit as u64,
+        })?;
+        buf.try_reserve_exact(size).map_err(|_| StoreError::Io {
+            operation: Operation::Read,
+            key: self.key.clone(),
+            url: self.url(),
+            source: io::ErrorKind::OutOfMemory.into(),
+        })?;
+        buf.resize(size, 0);
+        self.read_ranges(key, None, &mut [RangeRead { offset: 0, buf }])
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+        Ok(self.has(key).then_some(self.size))
+    }
+
+    fn write(&self, key: Key<'_>, _: &[&[u8]]) -> Result<(), StoreError> {
+        Err(self.refuse(Operation::Write, Some(key)))
+    }
+
+    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+        Err(self.refuse(Operation::Write, Some(key)))
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+        if self.has(key) { Err(self.refuse(Operation::Delete, Some(key))) } else { Ok(false) }
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+        if prefix.is_none() { Err(self.refuse(Operation::Delete, None)) } else { Ok(()) }
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+        Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        Ok(if prefix.is_none() { vec![self.key.clone()] } else { Vec::new() })
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, _: usize) -> Option<Vec<String>> {
+        self.list(prefix).ok()
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        hash::fnv1a(hash::fnv1a(hash::EMPTY, self.url().as_bytes()), key.as_str().as_bytes())
+    }
+
+    fn waits(&self) -> bool {
+        self.segments.iter().any(|segment| segment.store.waits())
+    }
+
+    fn reads_ranges(&self) -> bool {
+        self.segments.iter().all(|segment| segment.store.reads_ranges())
+    }
+
+    fn gap(&self) -> u64 {
+        self.segments.first().map_or(0, |segment| segment.store.gap())
+    }
+
+    /// That of the first segment: the others are usually beside it.
+    fn url(&self) -> String {
+        self.segments.first().map_or_else(|| "segments:".into(), |segment| segment.store.url())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryStore, contract};
+
+    fn key(name: &str) -> Key<'_> {
+        Key::new(name).unwrap()
+    }
+
+    /// Objects of these bytes in one store.
+    fn objects(parts: &[&[u8]]) -> Arc<MemoryStore> {
+        let store = Arc::new(MemoryStore::new());
+        for (n, part) in parts.iter().enumerate() {
+            store.write(key(&n.to_string()), &[part]).unwrap();
+        }
+        store
+    }
+
+    fn segment(store: &Arc<MemoryStore>, key: &str, offset: u64, len: u64) -> Segment {
+        Segment { store: store.clone(), key: key.into(), offset, len }
+    }
+
+    fn read(store: &SegmentStore, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
+        let mut buf = vec![0xEE; len];
+        assert!(store.read_ranges(key("all"), None, &mut [RangeRead { offset, buf: &mut buf }])?);
+        Ok(buf)
+    }
+
+    #[test]
+    fn the_contract_of_reading_holds() {
+        // Cut in three, the middle empty, each part in the middle of an object; in either order of reading them.
+        for zeros in [false, true] {
+            contract::check_reading(|name, bytes| {
+                let (a, b) = bytes.split_at(bytes.len() / 3);
+                let framed = |part: &[u8]| [b"head", part, b"tail"].concat();
+                let store = objects(&[&framed(b), &framed(a)]);
+                let segments = vec![
+                    segment(&store, "1", 4, a.len() as u64),
+                    segment(&store, "1", 9, 0),
+                    segment(&store, "0", 4, b.len() as u64),
+                ];
+                Box::new(SegmentStore::new(name, segments, zeros))
+            });
+        }
+    }
+
+    #[test]
+    fn short_and_missing_objects() {
+        let store = objects(&[b"0123", b"45"]);
+        let segments = || vec![segment(&store, "0", 2, 4), segment(&store, "1", 0, 4)];
+        let strict = SegmentStore::new("all", segments(), false);
+        assert_eq!(read(&strict, 0, 2).unwrap(), b"23");
+        assert_eq!(read(&strict, 4, 2).unwrap(), b"45");
+        let error = read(&strict, 1, 4).unwrap_err();
+        assert!(matches!(&error, StoreError::OutOfRange { key, size: 4, .. } if key == "0"), "{error}");
+        let zeros = SegmentStore::new("all", segments(), true);
+        assert_eq!(read(&zeros, 0, 8).unwrap(), b"23\0\x0045\0\0");
+        assert_eq!(read(&zeros, 3, 2).unwrap(), b"\x004");
+        assert!(matches!(read(&zeros, 3, 6), Err(StoreError::OutOfRange { size: 8, .. })));
+        let opened = zeros.open(key("all"), Some(8)).unwrap().unwrap();
+        let mut buf = [0xEE; 6];
+        opened.read_ranges(&mut [RangeRead { offset: 1, buf: &mut buf }]).unwrap();
+        assert_eq!(&buf, b"3\0\x0045\0");
+
+        let gone = vec![segment(&store, "0", 0, 1), segment(&store, "gone", 0, 4)];
+        let gone = SegmentStore::new("all", gone, true);
+        assert_eq!(read(&gone, 0, 1).unwrap(), b"0");
+        let error = read(&gone, 0, 2).unwrap_err();
+        assert_eq!(error.io_kind(), Some(io::ErrorKind::NotFound));
+        assert!(error.to_string().contains("'gone'"), "{error}");
+        assert!(gone.open(key("all"), None).is_err());
+    }
+
+    #[test]
+    fn absurd_lengths() {
+        let store = objects(&[b"0123"]);
+        let segments = vec![segment(&store, "0", 0, u64::MAX - 1), segment(&store, "0", u64::MAX, u64::MAX)];
+        let all = SegmentStore::new("all", segments, true);
+        assert_eq!(all.size(key("all")).unwrap(), Some(u64::MAX));
+        assert_eq!(read(&all, 2, 4).unwrap(), b"23\0\0");
+        assert_eq!(read(&all, u64::MAX - 2, 2).unwrap(), b"\0\0");
+        assert!(matches!(read(&all, u64::MAX, 1), Err(StoreError::OutOfRange { .. })));
+        let error = all.read_all(key("all"), &mut Vec::new(), 1000).unwrap_err();
+        assert!(matches!(error, StoreError::TooLarge { .. }));
+        let nothing = SegmentStore::new("all", vec![], true);
+        assert_eq!(read(&nothing, 0, 0).unwrap(), b"");
+        assert!(read(&nothing, 0, 1).is_err());
+    }
+}
