@@ -1,8 +1,17 @@
 //! What an element is in memory: NumPy's meaning of a datatype, the same as h5py's.
+//!
+//! Where h5py has none (integers of 3 bytes, VAX floats, …) it is the next larger NumPy number that holds every value exactly; where there is none the type is
+//! refused by name. What is stored otherwise than in memory goes through a conversion ([`Element::conversion`]).
+//!
+//! Members of structures keep the offsets that they have in the file, and structures their size, unless a member is larger in memory than in the file; then members follow each other
+//! without gaps, in the file's order.
 
-use crate::datatype::Datatype;
+use crate::convert::Conversion;
+use crate::datatype::{Class, Datatype, Member, ReferenceKind};
+use crate::number::{Float, FloatType, Integer, byte_order};
 use crate::{ParseError, Sizes};
-use hyperslab_codec::{Codec, DataType};
+use hyperslab_codec::{ByteOrder, Codec, DataType, Kind};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The type of an element in memory.
@@ -30,6 +39,13 @@ pub struct Field {
 pub enum ElementKind {
     /// Of a type that the engine knows, in the byte order of the file (as in h5py). Bitfields are unsigned integers, opaque bytes `V`, those tagged `NUMPY:` dates.
     Plain(DataType),
+    /// A float of 80 bits in 16 bytes (x87), or two of them: NumPy's `longdouble` and `clongdouble` on x86-64.
+    Extended {
+        /// In memory.
+        order: ByteOrder,
+        /// Whether it is a complex number.
+        complex: bool,
+    },
     /// Text of fixed length: bytes `S` in memory, NUL-padded.
     FixedString {
         /// Whether it is UTF-8.
@@ -67,35 +83,244 @@ pub enum ElementKind {
     ObjectReference,
     /// A reference to a region of a dataset; in memory the stored heap id.
     RegionReference,
+    /// A reference of HDF5 1.12, of which each says whether it is to an object, a region or an attribute; in memory as stored.
+    AnyReference,
 }
 
 impl Element {
     /// The meaning of a datatype. Errors with [`ParseError::Unsupported`] where it has none in NumPy.
     pub fn of(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
-        let _ = (datatype, sizes);
-        Err(ParseError::Unsupported("a datatype".into()))
+        let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
+        let (offset, id) = (usize::from(sizes.offset), usize::from(sizes.offset) + 4);
+        let kind = match &datatype.class {
+            Class::Integer { .. } | Class::Bitfield { .. } => {
+                return integer(datatype)?.in_memory().map(plain);
+            }
+            Class::Float(layout) => return float(&Float { size, layout: *layout }),
+            Class::Time { .. } => return Err(ParseError::Unsupported("the datatype class 'time'".into())),
+            Class::String { charset, .. } => ElementKind::FixedString { utf8: charset.is_utf8() },
+            Class::Opaque { tag } => match tag.strip_prefix("NUMPY:").and_then(|name| name.parse().ok()) {
+                Some(numpy @ DataType { .. }) if numpy.size() == size => return Ok(plain(numpy)),
+                _ => return raw(size),
+            },
+            Class::Compound(members) => return structure(members, size, sizes),
+            Class::Reference(ReferenceKind::Object) => {
+                expect("object references", size, offset, ElementKind::ObjectReference)?
+            }
+            Class::Reference(ReferenceKind::Region) => {
+                expect("region references", size, id, ElementKind::RegionReference)?
+            }
+            Class::Reference(_) => expect("references", size, id + 6, ElementKind::AnyReference)?,
+            Class::Enum { base, members } => return enumeration(base, members),
+            Class::VlenString { charset, .. } => {
+                let kind = ElementKind::VlenString { utf8: charset.is_utf8() };
+                expect("strings of variable length", size, id + 4, kind)?
+            }
+            Class::Vlen(stored) => {
+                let element = Box::new(Element::of(stored, sizes)?);
+                let kind = ElementKind::Vlen { stored: stored.clone(), element };
+                expect("sequences of variable length", size, id + 4, kind)?
+            }
+            Class::Array { shape, base } => {
+                let element = Element::of(base, sizes)?;
+                let count = shape
+                    .iter()
+                    .try_fold(1_usize, |count, len| count.checked_mul(usize::try_from(*len).ok()?));
+                let size = count.and_then(|count| count.checked_mul(element.size));
+                let size = checked(size.unwrap_or(usize::MAX))?;
+                let shape = shape.iter().map(|len| u64::from(*len)).collect();
+                return Ok(Element { size, kind: ElementKind::Array { shape, element: Box::new(element) } });
+            }
+            Class::Complex(base) => {
+                let part = Element::of(base, sizes)?;
+                // NumPy has no complex numbers of two halves.
+                let half = DataType::new(
+                    Kind::Float,
+                    4,
+                    part.plain().map_or(ByteOrder::NATIVE, |part| part.order()),
+                );
+                let part = match half {
+                    Some(single) if part.size == 2 => plain(single),
+                    _ => part,
+                };
+                return complex(&part).ok_or_else(|| {
+                    ParseError::Unsupported(format!("a complex number of two {}", part.to_json()))
+                });
+            }
+        };
+        Ok(Element { size: checked(size)?, kind })
     }
 
-    /// The type that the engine moves: itself if plain, else raw bytes of the same size. `None`: larger than any element may be.
+    /// The type that the engine moves: itself if it is one of the engine's, else raw bytes of the same size. `None`: larger than any element may be.
     pub fn engine_type(&self) -> Option<DataType> {
-        None
+        match &self.kind {
+            ElementKind::Plain(plain) | ElementKind::Enum { base: plain, .. } => Some(*plain),
+            ElementKind::FixedString { .. } => DataType::new(Kind::Bytes, self.size, ByteOrder::NATIVE),
+            _ => DataType::new(Kind::Raw, self.size, ByteOrder::NATIVE),
+        }
     }
 
     /// What turns stored elements into those in memory. `None`: they are the same bytes.
     pub fn conversion(&self, datatype: &Datatype) -> Option<Arc<dyn Codec>> {
-        let _ = datatype;
-        None
+        Some(Arc::new(Conversion::new(datatype, self)?))
     }
 
     /// Whether elements hold heap ids, so that the bytes in memory are not yet values.
     pub fn has_heap_ids(&self) -> bool {
-        false
+        match &self.kind {
+            ElementKind::Struct(fields) => fields.iter().any(|field| field.element.has_heap_ids()),
+            ElementKind::Array { element, .. } => element.has_heap_ids(),
+            kind => matches!(
+                kind,
+                ElementKind::VlenString { .. }
+                    | ElementKind::Vlen { .. }
+                    | ElementKind::RegionReference
+                    | ElementKind::AnyReference
+            ),
+        }
     }
 
     /// The type as JSON, for other languages: a string of NumPy's (`"<f4"`), or an object with one of the members
     /// `{"string": n, "utf8": b}`, `{"enum": "<i4", "members": {…}}`, `{"fields": [[name, type, offset], …], "itemsize": n}`,
-    /// `{"array": type, "shape": […]}`, `{"vlen_string": utf8}`, `{"vlen": type}`, `{"reference": "object" | "region"}`.
+    /// `{"array": type, "shape": […]}`, `{"vlen_string": utf8}`, `{"vlen": type}`, `{"reference": "object" | "region" | "any"}`.
     pub fn to_json(&self) -> String {
-        String::new()
+        self.json().to_string()
     }
+
+    fn json(&self) -> Value {
+        match &self.kind {
+            ElementKind::Plain(plain) => plain.numpy().into(),
+            ElementKind::Extended { order, complex } => {
+                let order = if *order == ByteOrder::Little { '<' } else { '>' };
+                format!("{order}{}", if *complex { "c32" } else { "f16" }).into()
+            }
+            ElementKind::FixedString { utf8 } => json!({"string": self.size, "utf8": utf8}),
+            ElementKind::Enum { base, members } => {
+                let number = |value: i128| {
+                    i64::try_from(value).map_or_else(|_| json!(u64::try_from(value).ok()), Value::from)
+                };
+                let members: Map<String, Value> =
+                    members.iter().map(|(name, value)| (name.clone(), number(*value))).collect();
+                json!({"enum": base.numpy(), "members": members})
+            }
+            ElementKind::Struct(fields) => {
+                let fields: Vec<Value> = fields
+                    .iter()
+                    .map(|field| json!([field.name, field.element.json(), field.offset]))
+                    .collect();
+                json!({"fields": fields, "itemsize": self.size})
+            }
+            ElementKind::Array { shape, element } => json!({"array": element.json(), "shape": shape}),
+            ElementKind::VlenString { utf8 } => json!({"vlen_string": utf8}),
+            ElementKind::Vlen { element, .. } => json!({"vlen": element.json()}),
+            ElementKind::ObjectReference => json!({"reference": "object"}),
+            ElementKind::RegionReference => json!({"reference": "region"}),
+            ElementKind::AnyReference => json!({"reference": "any"}),
+        }
+    }
+
+    fn plain(&self) -> Option<DataType> {
+        match &self.kind {
+            ElementKind::Plain(plain) => Some(*plain),
+            _ => None,
+        }
+    }
+}
+
+fn plain(plain: DataType) -> Element {
+    Element { size: plain.size(), kind: ElementKind::Plain(plain) }
+}
+
+fn raw(size: usize) -> Result<Element, ParseError> {
+    checked(size)?;
+    DataType::new(Kind::Raw, size, ByteOrder::NATIVE).map(plain).ok_or_else(|| too_large(size))
+}
+
+/// A size that elements may have.
+fn checked(size: usize) -> Result<usize, ParseError> {
+    if size <= DataType::MAX_SIZE { Ok(size) } else { Err(too_large(size)) }
+}
+
+fn too_large(size: usize) -> ParseError {
+    ParseError::Unsupported(format!("an element of {size} bytes"))
+}
+
+/// Addresses and heap ids are as long as the superblock says.
+fn expect(what: &str, found: usize, expected: usize, kind: ElementKind) -> Result<ElementKind, ParseError> {
+    if found == expected {
+        return Ok(kind);
+    }
+    Err(ParseError::Unsupported(format!("{what} of {found} bytes, which have {expected} in this file,")))
+}
+
+fn integer(datatype: &Datatype) -> Result<Integer, ParseError> {
+    Integer::of(datatype)
+        .ok_or_else(|| ParseError::Unsupported("an enumeration of other than integers".into()))
+}
+
+fn float(float: &Float) -> Result<Element, ParseError> {
+    let order = byte_order(float.layout.order);
+    Ok(match float.in_memory()? {
+        FloatType::Extended => Element { size: 16, kind: ElementKind::Extended { order, complex: false } },
+        FloatType::Ieee(ieee) => match DataType::new(Kind::Float, ieee.size, order) {
+            Some(found) => plain(found),
+            None => return raw(ieee.size),
+        },
+    })
+}
+
+/// The complex number of two floats; `None` where NumPy has none.
+fn complex(part: &Element) -> Option<Element> {
+    match part.kind {
+        ElementKind::Plain(plain_part) if plain_part.kind() == Kind::Float => {
+            DataType::new(Kind::Complex, part.size * 2, plain_part.order()).map(plain)
+        }
+        ElementKind::Extended { order, complex: false } => {
+            Some(Element { size: 32, kind: ElementKind::Extended { order, complex: true } })
+        }
+        _ => None,
+    }
+}
+
+/// The integer of an enumeration with its names, or a Boolean: that has the members `FALSE` and `TRUE`, 0 and 1, whatever its size.
+fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Result<Element, ParseError> {
+    let integer = integer(base)?;
+    let memory = integer.in_memory()?;
+    let members: Vec<(String, i128)> =
+        members.iter().map(|(name, value)| (name.clone(), integer.value(value))).collect();
+    let has = |name: &str, value: i128| members.iter().any(|member| member.0 == name && member.1 == value);
+    if members.len() == 2 && has("FALSE", 0) && has("TRUE", 1) {
+        return DataType::new(Kind::Bool, 1, ByteOrder::NATIVE).map(plain).ok_or_else(|| too_large(1));
+    }
+    Ok(Element { size: memory.size(), kind: ElementKind::Enum { base: memory, members } })
+}
+
+/// A structure, or the complex number that h5py writes as one of `r` and `i`.
+fn structure(members: &[Member], size: usize, sizes: Sizes) -> Result<Element, ParseError> {
+    let mut fields = Vec::new();
+    let mut grown = false;
+    let mut packed: usize = 0;
+    for member in members {
+        let element = Element::of(&member.datatype, sizes)?;
+        grown |= element.size > usize::try_from(member.datatype.size).unwrap_or(usize::MAX);
+        let offset = usize::try_from(member.offset).unwrap_or(usize::MAX);
+        packed = checked(packed.saturating_add(element.size))?;
+        fields.push(Field { name: member.name.clone(), offset, element });
+    }
+    if let [re, im] = &fields[..]
+        && (re.name.as_str(), im.name.as_str()) == ("r", "i")
+        && re.element == im.element
+        && let Some(complex) = complex(&re.element)
+    {
+        return Ok(complex);
+    }
+    if !grown {
+        return Ok(Element { size: checked(size)?, kind: ElementKind::Struct(fields) });
+    }
+    let mut at = 0;
+    for field in &mut fields {
+        field.offset = at;
+        at += field.element.size;
+    }
+    Ok(Element { size: packed, kind: ElementKind::Struct(fields) })
 }

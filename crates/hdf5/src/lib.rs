@@ -23,6 +23,7 @@
 
 mod attribute;
 mod checksum;
+mod convert;
 mod cursor;
 pub mod data_layout;
 mod dataset;
@@ -35,7 +36,9 @@ pub mod filter;
 mod group;
 pub mod heaps;
 pub mod index;
+mod number;
 mod source;
+mod text;
 pub mod vlen;
 
 pub use attribute::Attribute;

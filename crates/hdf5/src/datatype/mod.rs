@@ -1,10 +1,15 @@
 //! Datatypes: what the bytes of one stored element mean (specification IV.A.2.d, "The Datatype Message", versions 1 to 5).
 
+mod parse;
+
 use crate::{Cursor, ParseError};
 use std::sync::Arc;
 
 /// Types within types are followed to this depth; deeper ones are refused.
 pub const MAX_DEPTH: usize = 32;
+
+/// A type is made of no more types than these.
+pub const MAX_TYPES: usize = 1 << 16;
 
 /// The type of a stored element.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +49,13 @@ pub enum Charset {
     Ascii,
     /// UTF-8.
     Utf8,
+}
+
+impl Charset {
+    /// Whether it is UTF-8.
+    pub fn is_utf8(self) -> bool {
+        self == Charset::Utf8
+    }
 }
 
 /// The layout of a floating-point number, in bits from the least significant.
@@ -175,7 +187,6 @@ pub enum Class {
 impl Datatype {
     /// Parses a datatype message. It may be followed by other bytes (in an attribute it is).
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Datatype, ParseError> {
-        let _ = cursor;
-        Err(ParseError::Unsupported("a datatype".into()))
+        parse::datatype(cursor)
     }
 }

@@ -1,0 +1,337 @@
+//! The codec between elements as stored and elements in memory, where their bytes differ: the first of a chain, before the filters.
+//!
+//! A type becomes a tree of steps, made once: runs of bytes that stay as they are, integers and floats whose bits move, strings whose padding is cut, members
+//! that go elsewhere. Each step runs in a loop of its own over all elements of a chunk, so that nothing is decided per element but where types nest.
+//!
+//! Bytes in memory that no step writes (gaps between members) are zeros. Elements cannot be written: nothing in memory says what was in the padding.
+
+use crate::datatype::{Class, Datatype, Padding};
+use crate::element::{Element, ElementKind};
+use crate::number::{F16, F32, F64, Float, FloatType, Integer, byte_order, store};
+use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Kind, Scratch};
+use serde_json::Value;
+use std::ops::Range;
+
+const NAME: &str = "hdf5 elements";
+
+/// Bytes that are converted at once.
+const BLOCK: usize = 32 << 10;
+
+/// Stored elements ⇄ elements in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Conversion {
+    /// Bytes of a stored element.
+    stored: usize,
+    /// Bytes of an element in memory.
+    memory: usize,
+    step: Step,
+}
+
+/// How the bytes of one stored element become those of one in memory.
+#[derive(Clone, Debug)]
+enum Step {
+    /// As many bytes as they are.
+    Copy(usize),
+    Integer {
+        from: Integer,
+        to: DataType,
+    },
+    /// An integer, of which everything but 0 is true.
+    Bool(Integer),
+    Float {
+        from: Float,
+        to: FloatType,
+        order: ByteOrder,
+    },
+    /// Text of a fixed size: up to its first NUL, or without the spaces at its end.
+    Text {
+        size: usize,
+        padding: Padding,
+    },
+    /// Members.
+    Parts(Vec<Part>),
+    /// Elements of an array type.
+    Repeat {
+        /// Bytes of one of them as stored.
+        stored: usize,
+        /// The same in memory.
+        memory: usize,
+        /// Bytes of all of them as stored.
+        array: usize,
+        step: Box<Step>,
+    },
+}
+
+/// A member.
+#[derive(Clone, Debug)]
+struct Part {
+    /// Where it begins in the stored element, and its bytes.
+    stored: Range<usize>,
+    /// The same in memory.
+    memory: Range<usize>,
+    step: Step,
+}
+
+impl Conversion {
+    /// The way from a stored type to one in memory. `None`: the bytes are the same.
+    pub fn new(datatype: &Datatype, element: &Element) -> Option<Conversion> {
+        let stored = len(datatype.size);
+        if stored == 0 || element.size == 0 {
+            return None;
+        }
+        match step(datatype, element) {
+            Step::Copy(len) if len == stored && len == element.size => None,
+            step => Some(Conversion { stored, memory: element.size, step }),
+        }
+    }
+
+    /// Converts the elements that have bytes in `wanted`.
+    fn run(&self, src: &[u8], wanted: Range<usize>, dst: &mut [u8]) -> Result<(), CodecError> {
+        let count = src.len() / self.stored;
+        let found = count.checked_mul(self.memory).filter(|_| src.len().is_multiple_of(self.stored));
+        if found != Some(dst.len()) || wanted.end > dst.len() {
+            let found = found.unwrap_or(src.len()).max(wanted.end) as u64;
+            return Err(CodecError::Size { codec: NAME, expected: dst.len() as u64, found });
+        }
+        let (first, end) = (wanted.start / self.memory, wanted.end.div_ceil(self.memory));
+        let src = src.get(first * self.stored..end * self.stored).unwrap_or_default();
+        let dst = dst.get_mut(first * self.memory..end * self.memory).unwrap_or_default();
+        let fills = self.step.fills(self.memory);
+        // Steps go over a block one by one: it should stay in the cache.
+        let block = (BLOCK / self.stored.max(self.memory)).max(1);
+        for (src, dst) in src.chunks(block * self.stored).zip(dst.chunks_mut(block * self.memory)) {
+            if !fills {
+                dst.fill(0);
+            }
+            self.step.run(src, self.stored, dst, self.memory);
+        }
+        Ok(())
+    }
+}
+
+impl Codec for Conversion {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+        let size = (src.len() / self.stored).saturating_mul(self.memory).min(dst.len());
+        let dst = dst.get_mut(..size).unwrap_or_default();
+        self.run(src, 0..size, dst)?;
+        Ok(size)
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        _: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        self.run(src, wanted, dst)
+    }
+
+    fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+        Err(CodecError::Encode { codec: NAME, why: "elements of this HDF5 type cannot be written".into() })
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        decoded.div_ceil(self.memory).saturating_mul(self.stored)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// The way of a type. Of the two, `element` is the one that [`Element::of`] makes of the other.
+fn step(datatype: &Datatype, element: &Element) -> Step {
+    let size = len(datatype.size);
+    match (&datatype.class, &element.kind) {
+        (Class::Integer { .. } | Class::Bitfield { .. }, ElementKind::Plain(to)) => integer(datatype, *to),
+        (Class::Enum { base, .. }, ElementKind::Enum { base: to, .. }) => integer(base, *to),
+        (Class::Enum { base, .. }, ElementKind::Plain(_)) => match Integer::of(base) {
+            Some(from) if size > 1 || !from.is_plain() => Step::Bool(from),
+            _ => Step::Copy(size),
+        },
+        (Class::Float(layout), _) => float(Float { size, layout: *layout }, element),
+        (Class::String { padding: Padding::NullPadded, .. }, _) => Step::Copy(size),
+        (Class::String { padding, .. }, _) => Step::Text { size, padding: *padding },
+        (Class::Compound(members), ElementKind::Struct(fields)) => {
+            let pairs = members.iter().zip(fields);
+            let parts = pairs.map(|(member, field)| {
+                Part::new(&member.datatype, len(member.offset), &field.element, field.offset)
+            });
+            structure(parts.collect(), size, element.size)
+        }
+        (Class::Compound(members), _) => {
+            let half = half(element);
+            let pairs = members.iter().zip([0, half.size]);
+            let parts = pairs.map(|(member, at)| Part::new(&member.datatype, len(member.offset), &half, at));
+            structure(parts.collect(), size, element.size)
+        }
+        (Class::Complex(base), _) => {
+            let half = half(element);
+            let parts = [(0, 0), (len(base.size), half.size)];
+            let parts = parts.map(|(stored, memory)| Part::new(base, stored, &half, memory));
+            structure(parts.into(), size, element.size)
+        }
+        (Class::Array { base, .. }, ElementKind::Array { element: inner, .. }) => {
+            let (step, stored, memory) = (step(base, inner), len(base.size), inner.size);
+            match step {
+                Step::Copy(_) => Step::Copy(size),
+                step => Step::Repeat { stored, memory, array: size, step: Box::new(step) },
+            }
+        }
+        _ => Step::Copy(size),
+    }
+}
+
+fn integer(datatype: &Datatype, to: DataType) -> Step {
+    match Integer::of(datatype) {
+        Some(from) if !from.is_plain() => Step::Integer { from, to },
+        _ => Step::Copy(to.size()),
+    }
+}
+
+fn float(from: Float, element: &Element) -> Step {
+    if from.is_plain() && from.size == element.size {
+        return Step::Copy(from.size);
+    }
+    let (to, order) = match &element.kind {
+        ElementKind::Plain(plain) => match plain.size() {
+            2 => (FloatType::Ieee(F16), plain.order()),
+            4 => (FloatType::Ieee(F32), plain.order()),
+            _ => (FloatType::Ieee(F64), plain.order()),
+        },
+        _ => (FloatType::Extended, byte_order(from.layout.order)),
+    };
+    Step::Float { from, to, order }
+}
+
+/// The float that a complex number has two of.
+fn half(complex: &Element) -> Element {
+    let size = complex.size / 2;
+    let kind = match &complex.kind {
+        ElementKind::Plain(plain) => match DataType::new(Kind::Float, size, plain.order()) {
+            Some(half) => ElementKind::Plain(half),
+            None => complex.kind.clone(),
+        },
+        ElementKind::Extended { order, .. } => ElementKind::Extended { order: *order, complex: false },
+        other => other.clone(),
+    };
+    Element { size, kind }
+}
+
+/// Members, those that lie side by side and stay as they are joined to one run.
+fn structure(mut parts: Vec<Part>, stored: usize, memory: usize) -> Step {
+    let stays = |part: &Part| matches!(part.step, Step::Copy(_)) && part.stored == part.memory;
+    if stored == memory && parts.iter().all(stays) {
+        return Step::Copy(stored);
+    }
+    parts.sort_by_key(|part| part.stored.start);
+    let mut joined: Vec<Part> = Vec::new();
+    for part in parts {
+        match (joined.last_mut(), &part.step) {
+            (Some(Part { stored, memory, step: Step::Copy(run) }), Step::Copy(more))
+                if stored.end == part.stored.start && memory.end == part.memory.start =>
+            {
+                (stored.end, memory.end) = (part.stored.end, part.memory.end);
+                *run += more;
+            }
+            _ => joined.push(part),
+        }
+    }
+    Step::Parts(joined)
+}
+
+impl Part {
+    fn new(datatype: &Datatype, stored: usize, element: &Element, memory: usize) -> Part {
+        let stored = stored..stored.saturating_add(len(datatype.size));
+        Part { stored, memory: memory..memory.saturating_add(element.size), step: step(datatype, element) }
+    }
+}
+
+impl Step {
+    /// Whether it writes every one of `memory` bytes.
+    fn fills(&self, memory: usize) -> bool {
+        match self {
+            Step::Parts(parts) => {
+                parts.iter().map(|part| part.memory.len()).sum::<usize>() == memory
+                    && parts.iter().all(|part| part.step.fills(part.memory.len()))
+            }
+            Step::Repeat { memory, step, .. } => step.fills(*memory),
+            _ => true,
+        }
+    }
+
+    /// Converts elements that begin `stored` bytes apart in `src` to elements that begin `memory` bytes apart in `dst`.
+    fn run(&self, src: &[u8], stored: usize, dst: &mut [u8], memory: usize) {
+        let pairs = src.chunks(stored).zip(dst.chunks_mut(memory));
+        match self {
+            Step::Copy(size) => pairs.for_each(|(src, dst)| {
+                if let (Some(src), Some(dst)) = (src.get(..*size), dst.get_mut(..*size)) {
+                    dst.copy_from_slice(src);
+                }
+            }),
+            Step::Integer { from, to } => pairs.for_each(|(src, dst)| {
+                if let (Some(src), Some(dst)) = (src.get(..from.size), dst.get_mut(..to.size())) {
+                    store(from.value(src).cast_unsigned(), to.order(), dst);
+                }
+            }),
+            Step::Bool(from) => pairs.for_each(|(src, dst)| {
+                if let (Some(src), Some(dst)) = (src.get(..from.size), dst.first_mut()) {
+                    *dst = u8::from(from.value(src) != 0);
+                }
+            }),
+            Step::Float { from, to, order } => pairs.for_each(|(src, dst)| {
+                if let (Some(src), Some(dst)) = (src.get(..from.size), dst.get_mut(..to.size())) {
+                    store(from.convert(src, *to), *order, dst);
+                }
+            }),
+            Step::Text { size, padding } => pairs.for_each(|(src, dst)| {
+                if let (Some(src), Some(dst)) = (src.get(..*size), dst.get_mut(..*size)) {
+                    let len = text_len(src, *padding);
+                    dst.copy_from_slice(src);
+                    dst.get_mut(len..).unwrap_or_default().fill(0);
+                }
+            }),
+            Step::Parts(parts) => {
+                for part in parts {
+                    let src = src.get(part.stored.start..).unwrap_or_default();
+                    let dst = dst.get_mut(part.memory.start..).unwrap_or_default();
+                    part.step.run(src, stored, dst, memory);
+                }
+            }
+            Step::Repeat { stored: inner, memory: outer, array, step } => {
+                let count = array / inner;
+                if *array == stored && count * outer == memory {
+                    // One array after the other: all their elements in one loop.
+                    return step.run(src, *inner, dst, *outer);
+                }
+                pairs.for_each(|(src, dst)| {
+                    if let (Some(src), Some(dst)) = (src.get(..*array), dst.get_mut(..count * outer)) {
+                        step.run(src, *inner, dst, *outer);
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Bytes of a text that count.
+fn text_len(text: &[u8], padding: Padding) -> usize {
+    match padding {
+        Padding::NullTerminated => text.iter().position(|byte| *byte == 0).unwrap_or(text.len()),
+        Padding::NullPadded => text.len(),
+        Padding::SpacePadded => text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1),
+    }
+}
+
+fn len(size: u32) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}

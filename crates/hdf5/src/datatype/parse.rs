@@ -1,0 +1,349 @@
+//! Datatype messages, versions 1 to 5 (specification IV.A.2.d).
+//!
+//! ```text
+//! class and version (1: low and high half) | class bits (3) | size of an element (4) | properties of the class
+//! ```
+//!
+//! Types hold types (members, bases), each a message of its own. What differs between the versions: 1 has arrays as members of compounds; 2 has arrays as a class;
+//! 3 packs names and offsets; 4 has the references of HDF5 1.12; 5 has complex numbers.
+//!
+//! A type nests no deeper than [`MAX_DEPTH`](super::MAX_DEPTH) and holds no more than [`MAX_TYPES`] types: what walks over a type later may recurse.
+
+use super::{
+    Charset, Class, Datatype, FloatLayout, MAX_DEPTH, MAX_TYPES, Member, Order, Padding, ReferenceKind,
+};
+use crate::text::lossless;
+use crate::{Cursor, ParseError};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Axes of an array, as many as dataspaces may have.
+const MAX_RANK: u8 = 32;
+
+/// The first eight bytes of a message.
+struct Head {
+    version: u8,
+    /// The class bits.
+    bits: u32,
+    size: u32,
+    /// Types around this one.
+    depth: usize,
+}
+
+/// Parses a type and all that it is made of.
+pub(super) fn datatype(cursor: &mut Cursor<'_>) -> Result<Datatype, ParseError> {
+    Parser { types: 0 }.datatype(cursor, 0)
+}
+
+struct Parser {
+    /// How many types there were so far.
+    types: usize,
+}
+
+impl Parser {
+    fn datatype(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Datatype, ParseError> {
+        let at = cursor.clone();
+        self.types += 1;
+        if depth >= MAX_DEPTH || self.types > MAX_TYPES {
+            let why = format!("a datatype of more than {MAX_DEPTH} levels or {MAX_TYPES} types");
+            return Err(at.corrupt(why));
+        }
+        let first = cursor.u8()?;
+        let version = first >> 4;
+        if !(1..=5).contains(&version) {
+            return Err(ParseError::Unsupported(format!("version {version} of the datatype message")));
+        }
+        let bits = u32::try_from(cursor.uint(3)?).unwrap_or_default();
+        let size = cursor.u32()?;
+        if size == 0 {
+            return Err(at.corrupt("a datatype of 0 bytes"));
+        }
+        let head = Head { version, bits, size, depth };
+        let class = match first & 0x0f {
+            0 => integer(cursor, &head)?,
+            1 => Class::Float(float(cursor, &head)?),
+            2 => Class::Time { order: order(&head), precision: cursor.u16()? },
+            3 => {
+                let (padding, charset) = text(cursor, &head, 0)?;
+                Class::String { padding, charset }
+            }
+            4 => integer(cursor, &head)?.into_bitfield(),
+            5 => Class::Opaque { tag: tag(cursor, &head)? },
+            6 => Class::Compound(self.compound(cursor, &head)?),
+            7 => Class::Reference(reference(cursor, &head)?),
+            8 => self.enumeration(cursor, &head)?,
+            9 => self.variable(cursor, &head)?,
+            10 => self.array(cursor, &head)?,
+            11 => Class::Complex(self.complex(cursor, &head)?),
+            class => return Err(ParseError::Unsupported(format!("datatype class {class}"))),
+        };
+        Ok(Datatype { size, class })
+    }
+
+    fn base(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Arc<Datatype>, ParseError> {
+        self.datatype(cursor, head.depth + 1).map(Arc::new)
+    }
+
+    fn compound(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Vec<Member>, ParseError> {
+        // Version 3 and later: offsets have as many bytes as the size of the compound needs.
+        let offset_len = match head.size {
+            _ if head.version < 3 => 4,
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            0x1_0000..=0xff_ffff => 3,
+            _ => 4,
+        };
+        let mut members = Vec::new();
+        let mut names = HashSet::new();
+        for _ in 0..head.bits & 0xffff {
+            let at = cursor.clone();
+            let name = name(cursor, head)?;
+            if !names.insert(name) {
+                return Err(at.corrupt(format!("two members are called '{}'", lossless(name))));
+            }
+            let offset = u32::try_from(cursor.uint(offset_len)?).unwrap_or(u32::MAX);
+            let shape = match head.version {
+                1 => member_shape(cursor)?,
+                _ => Vec::new(),
+            };
+            let mut datatype = self.base(cursor, head)?;
+            if !shape.is_empty() {
+                let size =
+                    array_size(&shape, datatype.size).ok_or_else(|| at.corrupt("a member is too large"))?;
+                datatype = Arc::new(Datatype { size, class: Class::Array { shape, base: datatype } });
+            }
+            members.push(Member { name: lossless(name), offset, datatype });
+        }
+        members_apart(&members, head.size).map_err(|why| cursor.corrupt(why))?;
+        Ok(members)
+    }
+
+    fn enumeration(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Class, ParseError> {
+        let at = cursor.clone();
+        let base = self.base(cursor, head)?;
+        if !matches!(base.class, Class::Integer { .. }) || base.size != head.size {
+            let why = format!("an enumeration of {} bytes is based on {base:?}", head.size);
+            return Err(at.corrupt(why));
+        }
+        let mut names = Vec::new();
+        let mut seen = HashSet::new();
+        for _ in 0..head.bits & 0xffff {
+            let at = cursor.clone();
+            let name = name(cursor, head)?;
+            if !seen.insert(name) {
+                return Err(at.corrupt(format!("two members are called '{}'", lossless(name))));
+            }
+            names.push(lossless(name));
+        }
+        let mut members = Vec::new();
+        for name in names {
+            members.push((name, cursor.take_u64(u64::from(base.size))?.to_vec()));
+        }
+        Ok(Class::Enum { base, members })
+    }
+
+    fn variable(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Class, ParseError> {
+        let (padding, charset) = match head.bits & 0x0f {
+            0 => return Ok(Class::Vlen(self.base(cursor, head)?)),
+            1 => text(cursor, head, 4)?,
+            kind => return Err(cursor.corrupt(format!("variable length of kind {kind}"))),
+        };
+        // A character; it says nothing more.
+        self.base(cursor, head)?;
+        Ok(Class::VlenString { padding, charset })
+    }
+
+    fn array(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Class, ParseError> {
+        let at = cursor.clone();
+        let rank = cursor.u8()?;
+        if rank == 0 || rank > MAX_RANK {
+            return Err(at.corrupt(format!("an array type of {rank} axes")));
+        }
+        if head.version < 3 {
+            cursor.skip(3)?;
+        }
+        let shape = (0..rank).map(|_| cursor.u32()).collect::<Result<Vec<u32>, _>>()?;
+        if head.version < 3 {
+            // The permutation of the axes, which was never used.
+            cursor.skip(4 * usize::from(rank))?;
+        }
+        let base = self.base(cursor, head)?;
+        if shape.contains(&0) || array_size(&shape, base.size) != Some(head.size) {
+            let why = format!("an array type of {} bytes has shape {shape:?} of {}", head.size, base.size);
+            return Err(at.corrupt(why));
+        }
+        Ok(Class::Array { shape, base })
+    }
+
+    fn complex(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Arc<Datatype>, ParseError> {
+        let at = cursor.clone();
+        // Bit 0: both parts are of the same type. Bits 1 and 2: rectangular (0).
+        if head.version < 5 || head.bits & 7 != 1 {
+            let (bits, version) = (head.bits, head.version);
+            let what = format!("a complex number of form {bits:#x} in datatype message version {version}");
+            return Err(ParseError::Unsupported(what));
+        }
+        let base = self.base(cursor, head)?;
+        if !matches!(base.class, Class::Float(_)) || base.size.checked_mul(2) != Some(head.size) {
+            let why = format!("a complex number of {} bytes is based on {base:?}", head.size);
+            return Err(at.corrupt(why));
+        }
+        Ok(base)
+    }
+}
+
+impl Class {
+    fn into_bitfield(self) -> Class {
+        match self {
+            Class::Integer { order, offset, precision, .. } => Class::Bitfield { order, offset, precision },
+            other => other,
+        }
+    }
+}
+
+fn order(head: &Head) -> Order {
+    if head.bits & 1 == 0 { Order::Little } else { Order::Big }
+}
+
+fn integer(cursor: &mut Cursor<'_>, head: &Head) -> Result<Class, ParseError> {
+    let at = cursor.clone();
+    let (offset, precision) = (cursor.u16()?, cursor.u16()?);
+    significant(&at, head, offset, precision)?;
+    Ok(Class::Integer { order: order(head), signed: head.bits & 8 != 0, offset, precision })
+}
+
+/// The bits that count must be within the element.
+fn significant(at: &Cursor<'_>, head: &Head, offset: u16, precision: u16) -> Result<(), ParseError> {
+    let bits = u64::from(head.size) * 8;
+    if precision == 0 || u64::from(offset) + u64::from(precision) > bits {
+        let why = format!("{precision} bits from bit {offset} of a number of {bits} bits");
+        return Err(at.corrupt(why));
+    }
+    Ok(())
+}
+
+fn float(cursor: &mut Cursor<'_>, head: &Head) -> Result<FloatLayout, ParseError> {
+    let at = cursor.clone();
+    let order = match (head.bits & 0x40, head.bits & 1) {
+        (0, 0) => Order::Little,
+        (0, _) => Order::Big,
+        (_, 1) if head.version >= 3 => Order::Vax,
+        _ => return Err(at.corrupt("a floating-point number of unknown byte order")),
+    };
+    let byte = |at: u32| u8::try_from(head.bits >> at & 0xff).unwrap_or_default();
+    let layout = FloatLayout {
+        order,
+        normalization: byte(4) & 3,
+        sign: byte(8),
+        offset: cursor.u16()?,
+        precision: cursor.u16()?,
+        exponent_at: cursor.u8()?,
+        exponent_bits: cursor.u8()?,
+        mantissa_at: cursor.u8()?,
+        mantissa_bits: cursor.u8()?,
+        bias: cursor.u32()?,
+    };
+    significant(&at, head, layout.offset, layout.precision)?;
+    let exponent =
+        u16::from(layout.exponent_at)..u16::from(layout.exponent_at) + u16::from(layout.exponent_bits);
+    let mantissa =
+        u16::from(layout.mantissa_at)..u16::from(layout.mantissa_at) + u16::from(layout.mantissa_bits);
+    let sign = u16::from(layout.sign);
+    let beyond =
+        u64::from(sign.saturating_add(1).max(exponent.end).max(mantissa.end)) > u64::from(head.size) * 8;
+    let overlap = exponent.contains(&sign)
+        || mantissa.contains(&sign)
+        || exponent.start < mantissa.end && mantissa.start < exponent.end;
+    let vax = order == Order::Vax && !head.size.is_multiple_of(2);
+    if exponent.is_empty() || mantissa.is_empty() || beyond || overlap || vax || layout.normalization == 3 {
+        return Err(at.corrupt(format!("a floating-point number of {} bytes has {layout:?}", head.size)));
+    }
+    Ok(layout)
+}
+
+/// The class bits of strings, from bit `shift` on.
+fn text(cursor: &Cursor<'_>, head: &Head, shift: u32) -> Result<(Padding, Charset), ParseError> {
+    let padding = match head.bits >> shift & 0x0f {
+        0 => Padding::NullTerminated,
+        1 => Padding::NullPadded,
+        2 => Padding::SpacePadded,
+        other => return Err(cursor.corrupt(format!("string padding {other}"))),
+    };
+    match head.bits >> (shift + 4) & 0x0f {
+        0 => Ok((padding, Charset::Ascii)),
+        1 => Ok((padding, Charset::Utf8)),
+        other => Err(ParseError::Unsupported(format!("character set {other}"))),
+    }
+}
+
+fn tag(cursor: &mut Cursor<'_>, head: &Head) -> Result<String, ParseError> {
+    let bytes = cursor.take_u64(u64::from(head.bits & 0xff))?;
+    Ok(lossless(bytes.split(|byte| *byte == 0).next().unwrap_or_default()))
+}
+
+fn reference(cursor: &Cursor<'_>, head: &Head) -> Result<ReferenceKind, ParseError> {
+    let kind = match head.bits & 0x0f {
+        0 => return Ok(ReferenceKind::Object),
+        1 => return Ok(ReferenceKind::Region),
+        2 => ReferenceKind::Object2,
+        3 => ReferenceKind::Region2,
+        4 => ReferenceKind::Attribute,
+        other => return Err(cursor.corrupt(format!("references of kind {other}"))),
+    };
+    let encoding = head.bits >> 4 & 0x0f;
+    if head.version < 4 || encoding != 1 {
+        let version = head.version;
+        let what = format!("version {encoding} of references in datatype message version {version}");
+        return Err(ParseError::Unsupported(what));
+    }
+    Ok(kind)
+}
+
+/// A name, its NUL and, before version 3, padding to a multiple of 8 bytes.
+fn name<'a>(cursor: &mut Cursor<'a>, head: &Head) -> Result<&'a [u8], ParseError> {
+    let mut scan = cursor.clone();
+    let mut len: usize = 0;
+    while scan.u8()? != 0 {
+        len += 1;
+    }
+    let name = cursor.take(len)?;
+    let end = len + 1;
+    cursor.skip(if head.version < 3 { end.next_multiple_of(8) - len } else { 1 })?;
+    Ok(name)
+}
+
+/// Version 1: a member may be an array of up to four axes. (Their permutation was never used.)
+fn member_shape(cursor: &mut Cursor<'_>) -> Result<Vec<u32>, ParseError> {
+    let at = cursor.clone();
+    let rank = cursor.u8()?;
+    cursor.skip(3 + 4 + 4)?;
+    let mut shape = (0..4).map(|_| cursor.u32()).collect::<Result<Vec<u32>, _>>()?;
+    shape.truncate(rank.into());
+    if rank > 4 || shape.contains(&0) {
+        return Err(at.corrupt(format!("a member of {rank} axes, {shape:?}")));
+    }
+    Ok(shape)
+}
+
+fn array_size(shape: &[u32], base: u32) -> Option<u32> {
+    shape.iter().try_fold(base, |size, len| size.checked_mul(*len))
+}
+
+/// Members must be within the compound, and none within another.
+fn members_apart(members: &[Member], size: u32) -> Result<(), String> {
+    let mut sorted: Vec<&Member> = members.iter().collect();
+    sorted.sort_by_key(|member| member.offset);
+    let mut free = 0;
+    for member in sorted {
+        let end = member.offset.checked_add(member.datatype.size).filter(|end| *end <= size);
+        match end {
+            Some(end) if member.offset >= free => free = end,
+            Some(_) => return Err(format!("member '{}' begins within another", member.name)),
+            None => {
+                let why = "ends beyond the compound, which has";
+                return Err(format!("member '{}' {why} {size} bytes", member.name));
+            }
+        }
+    }
+    Ok(())
+}
