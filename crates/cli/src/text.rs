@@ -74,6 +74,7 @@ pub(crate) fn element_type(array: &Array) -> String {
 fn element(element: &Element) -> String {
     match &element.kind {
         ElementKind::Plain(plain) => dtype(*plain),
+        ElementKind::Extended { complex, .. } => if *complex { "complex256" } else { "float128" }.into(),
         ElementKind::FixedString { .. } => format!("S{}", element.size),
         ElementKind::Enum { base, .. } => format!("enum of {}", dtype(*base)),
         ElementKind::Struct(fields) => {
@@ -87,7 +88,7 @@ fn element(element: &Element) -> String {
         }
         ElementKind::VlenString { .. } => "string".into(),
         ElementKind::Vlen { element, .. } => format!("vlen of {}", self::element(element)),
-        ElementKind::ObjectReference => "reference".into(),
+        ElementKind::ObjectReference | ElementKind::AnyReference => "reference".into(),
         ElementKind::RegionReference => "region reference".into(),
     }
 }

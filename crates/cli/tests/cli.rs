@@ -272,7 +272,7 @@ fn copy_converts_and_says_so_in_one_line() {
     let (old, new) =
         (Array::open(&at("ocean.zarr/sst")).unwrap(), Array::open(&at("new/ocean.zarr/sst")).unwrap());
     assert_eq!((new.format(), new.chunk_shape()), (Format::ZarrV3, [4, 10, 10].as_slice()));
-    assert!(new.as_zarr().fortran_order());
+    assert!(new.as_zarr().unwrap().fortran_order());
     let bits =
         |array: &Array| array.read_vec::<f32>(&[]).unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>();
     assert_eq!(bits(&new), bits(&old));

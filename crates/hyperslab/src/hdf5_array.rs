@@ -8,6 +8,7 @@ use hyperslab_codec::{ByteOrder, DataType, Kind};
 use hyperslab_hdf5::data_layout::{ChunkIndexKind, DataLayout};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::filter::Filter;
+use hyperslab_hdf5::index::ChunkIndex;
 use hyperslab_hdf5::{Dataset, Hdf5Error};
 use std::sync::Arc;
 
@@ -66,16 +67,7 @@ impl Hdf5Array {
     /// The indices of the chunks that are stored. `None`: not known, any may be.
     pub(crate) fn stored_chunks(&self) -> Result<Option<Vec<Dims>>, Error> {
         let Some(index) = self.dataset.chunk_index()? else { return Ok(None) };
-        let places = index.records.iter().map(|record| {
-            let mut rest = record.number;
-            let mut place: Dims = index.counts.iter().map(|_| 0).collect();
-            for (at, count) in place.iter_mut().zip(&index.counts).rev() {
-                *at = rest.checked_rem(*count).unwrap_or(0);
-                rest = rest.checked_div(*count).unwrap_or(0);
-            }
-            place
-        });
-        Ok(Some(places.collect()))
+        Ok(Some(index.records.iter().map(|record| place(&index, record.number)).collect()))
     }
 
     /// Where its elements are, in a few words.
@@ -115,6 +107,17 @@ impl Hdf5Array {
         });
         filters.collect()
     }
+}
+
+/// The place of a chunk in the grid.
+pub(crate) fn place(index: &ChunkIndex, number: u64) -> Dims {
+    let mut rest = number;
+    let mut place: Dims = index.counts.iter().map(|_| 0).collect();
+    for (at, count) in place.iter_mut().zip(&index.counts).rev() {
+        *at = rest.checked_rem(*count).unwrap_or(0);
+        rest = rest.checked_div(*count).unwrap_or(0);
+    }
+    place
 }
 
 /// The registered name of a filter, else that in the file, else its number.

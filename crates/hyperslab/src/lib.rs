@@ -46,6 +46,7 @@ mod info;
 mod local_files;
 mod location;
 mod node;
+pub mod references;
 pub mod settings;
 
 pub use hyperslab_array as array;

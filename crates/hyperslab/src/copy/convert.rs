@@ -13,7 +13,7 @@ use std::sync::Arc;
 const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 
 /// What differs from the source without having been asked for, and the arrays concerned.
-pub(super) type Notes = BTreeMap<&'static str, Vec<String>>;
+pub(crate) type Notes = BTreeMap<&'static str, Vec<String>>;
 
 const NO_FILL: &str =
     "fill value null in the source, the default one in the copy (absent chunks read the same)";
@@ -24,16 +24,16 @@ const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place
 const LARGER_SHARDS: &str = "larger shards than in the source, so that the chunks divide them";
 
 /// What the copy takes over from the source, whatever its format.
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// The stored byte order.
-    pub(super) order: ByteOrder,
+    pub(crate) order: ByteOrder,
     /// The fill value in memory.
-    pub(super) fill: Option<Vec<u8>>,
-    pub(super) attributes: Json,
-    pub(super) dimension_names: Option<Vec<Option<String>>>,
-    pub(super) key_encoding: Option<KeyEncoding>,
+    pub(crate) fill: Option<Vec<u8>>,
+    pub(crate) attributes: Json,
+    pub(crate) dimension_names: Option<Vec<Option<String>>>,
+    pub(crate) key_encoding: Option<KeyEncoding>,
     /// Below two axes: what metadata says the order is.
-    pub(super) fortran_order: bool,
+    pub(crate) fortran_order: bool,
 }
 
 impl Facts {

@@ -20,7 +20,7 @@ const FLETCHER32: u16 = 3;
 const BITSHUFFLE: u16 = 32008;
 
 /// What the copy of a dataset takes over. Errors with [`Error::Copy`] where Zarr has no such array.
-pub(super) fn facts(
+pub(crate) fn facts(
     array: &Hdf5Array,
     name: &str,
     options: &CopyOptions<'_>,
@@ -43,7 +43,8 @@ pub(super) fn facts(
         }
         ElementKind::Struct(_) => return refuse("compound elements are not supported in Zarr yet"),
         ElementKind::Array { .. } => return refuse("arrays as elements are not supported in Zarr"),
-        ElementKind::ObjectReference | ElementKind::RegionReference => {
+        ElementKind::Extended { .. } => return refuse("floats of 80 bits are not supported in Zarr"),
+        ElementKind::ObjectReference | ElementKind::RegionReference | ElementKind::AnyReference => {
             return refuse("references as elements are not supported in Zarr");
         }
     }

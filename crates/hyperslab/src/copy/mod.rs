@@ -15,7 +15,7 @@
 mod blocks;
 mod compressor;
 mod convert;
-mod hdf5;
+pub(crate) mod hdf5;
 mod place;
 mod transfer;
 
