@@ -66,6 +66,11 @@ impl ChunkEncoding {
         Ok(ChunkEncoding { chunk: chunk.into(), element: dtype.size(), order, strides, swap, chain })
     }
 
+    /// The encoding of chunks for which some codecs were left out: bit `i` is the `i`-th of the chain.
+    pub(crate) fn without(&self, skipped: u32) -> Self {
+        ChunkEncoding { chain: self.chain.without(skipped), ..self.clone() }
+    }
+
     /// Number of axes.
     pub fn rank(&self) -> usize {
         self.chunk.len()

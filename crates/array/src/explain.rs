@@ -191,6 +191,9 @@ fn explain_task(
     write: bool,
     (key, location): (&str, Location),
 ) -> Result<ExplainTask, ArrayError> {
+    let some = layout.without(location);
+    let layout = some.as_deref().unwrap_or(layout);
+    let cache = cache.filter(|_| !layout.encoding().chain().is_identity());
     let encoding = layout.encoding();
     let fail = |source| execute::store_error(layout, task, source);
     let size = match location {

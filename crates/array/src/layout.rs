@@ -54,7 +54,12 @@ pub struct ArrayLayout {
     sharding: Option<Arc<Sharding>>,
     /// Made when it is first asked for.
     decoding: OnceLock<Arc<str>>,
+    /// See [`ArrayLayout::without`].
+    without: [OnceLock<(u32, Arc<ArrayLayout>)>; KEPT],
 }
+
+/// So many layouts of chunks with codecs left out are kept. More different sets of codecs than that are not in use.
+const KEPT: usize = 4;
 
 impl ArrayLayout {
     /// Joins the parts. `name` is what errors call the array (its path).
@@ -111,6 +116,7 @@ impl ArrayLayout {
             store,
             sharding: None,
             decoding: OnceLock::new(),
+            without: Default::default(),
         })
     }
 
@@ -122,6 +128,7 @@ impl ArrayLayout {
             return Err(ArrayError::Layout { array: self.name, why });
         }
         self.sharding = Some(Arc::new(sharding));
+        self.without = Default::default();
         Ok(self)
     }
 
@@ -171,6 +178,26 @@ impl ArrayLayout {
     pub(crate) fn decoding(&self) -> &Arc<str> {
         // Codecs print all that they are made of.
         self.decoding.get_or_init(|| format!("{:?}", self.encoding.chain()).into())
+    }
+
+    /// How a chunk is read that was written without some of the codecs ([`Location::Range`]): the same array with the others. `None`: as all chunks.
+    pub(crate) fn without(&self, location: Location) -> Option<Arc<ArrayLayout>> {
+        let Location::Range { skipped, .. } = location else { return None };
+        // Bits beyond the codecs mean nothing.
+        let codecs = u32::try_from(self.encoding.chain().codecs().len()).unwrap_or(u32::MAX);
+        let skipped = skipped & 1u32.checked_shl(codecs).map_or(u32::MAX, |bit| bit - 1);
+        if skipped == 0 {
+            return None;
+        }
+        let made = || {
+            let (encoding, decoding) = (self.encoding.without(skipped), OnceLock::new());
+            Arc::new(ArrayLayout { encoding, decoding, without: Default::default(), ..self.clone() })
+        };
+        let found = self.without.iter().find_map(|place| {
+            let (kept, layout) = place.get_or_init(|| (skipped, made()));
+            (*kept == skipped).then(|| layout.clone())
+        });
+        Some(found.unwrap_or_else(made))
     }
 
     /// What absent chunks hold.

@@ -231,13 +231,26 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// Returns whether the chunk exists.
     fn read(&self, scratch: &mut Scratch) -> Result<bool, ArrayError> {
-        let layout = self.layout;
-        let location = layout.locate(&scratch.task.chunk, &mut scratch.key)?;
+        let location = self.layout.locate(&scratch.task.chunk, &mut scratch.key)?;
         if location == Location::Absent
             || self.present.is_some_and(|present| !present.contains(scratch.key.as_str()))
         {
             return Ok(false);
         }
+        match self.layout.without(location) {
+            None => self.read_at(scratch, location),
+            Some(layout) => {
+                // Decoded chunks of some of the codecs are kept as others are; what has none is never kept.
+                let kept = |_: &&ChunkCache| !layout.encoding().chain().is_identity();
+                let (cache, keep) = (self.cache.filter(kept), self.keep.filter(kept));
+                Reader { layout: &layout, cache, keep, ..*self }.read_at(scratch, location)
+            }
+        }
+    }
+
+    /// Reads a chunk that went through all of the layout's codecs. Returns whether it exists.
+    fn read_at(&self, scratch: &mut Scratch, location: Location) -> Result<bool, ArrayError> {
+        let layout = self.layout;
         let (region, offset) = read_region(layout, &scratch.task, self.strides);
         if let Some(cache) = self.cache
             && let Some(chunk) = cache.get(&self.wanted(scratch, location)?)

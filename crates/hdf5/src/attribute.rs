@@ -1,9 +1,16 @@
-//! Attributes: small values attached to objects.
+//! Attributes: small values attached to objects. They are messages of the object's header, or, if they are many or large, in a fractal
+//! heap, with a version 2 B-tree of their names.
 
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::element::Element;
-use crate::{Bytes, File, Hdf5Error};
+use crate::messages::attribute::{AttributeInfo, AttributeParts, NameRecord};
+use crate::messages::shared::Shared;
+use crate::messages::{self, Message};
+use crate::object_header::ObjectHeader;
+use crate::trees::btree2;
+use crate::{Bytes, Cursor, File, Hdf5Error, ParseError};
+use hyperslab_codec::Scratch;
 use std::sync::Arc;
 
 /// An attribute of a group, dataset or committed datatype.
@@ -24,11 +31,110 @@ pub struct Attribute {
 impl Attribute {
     /// The type of its elements in memory.
     pub fn element(&self) -> Result<Element, Hdf5Error> {
-        Err(self.file.source().invalid("no element"))
+        Element::of(&self.datatype, self.file.sizes()).map_err(|why| self.wrong(why))
     }
 
     /// Its elements in memory, in C order. Heap ids are left for [`crate::vlen::resolve`].
     pub fn values(&self) -> Result<Vec<u8>, Hdf5Error> {
-        Ok(Vec::new())
+        let element = self.element()?;
+        let Some(conversion) = element.conversion(&self.datatype) else { return Ok(self.data.to_vec()) };
+        // There are no more elements than stored bytes.
+        let count = self.dataspace.count().and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+        let mut values = Vec::new();
+        let len = count.checked_mul(element.size).filter(|len| values.try_reserve_exact(*len).is_ok());
+        let len = len.ok_or_else(|| self.invalid(format!("no memory for {count} elements")))?;
+        values.resize(len, 0);
+        let decoded = conversion.decode(&self.data, &mut values, &mut Scratch::default());
+        match decoded {
+            Ok(decoded) if decoded == len => Ok(values),
+            Ok(decoded) => Err(self.invalid(format!("{len} bytes are expected in memory, not {decoded}"))),
+            Err(error) => Err(self.invalid(error.to_string())),
+        }
     }
+
+    fn invalid(&self, why: String) -> Hdf5Error {
+        self.file.source().invalid(format!("attribute '{}': {why}", self.name))
+    }
+
+    fn wrong(&self, why: ParseError) -> Hdf5Error {
+        match why {
+            ParseError::Unsupported(what) => Hdf5Error::Unsupported {
+                file: self.file.source().name(),
+                object: None,
+                what: format!("{what} (attribute '{}')", self.name),
+            },
+            why => self.invalid(why.to_string()),
+        }
+    }
+
+    /// The attribute of a message.
+    fn of(file: &File, message: &Message) -> Result<Attribute, Hdf5Error> {
+        let message = &file.unshare(message)?;
+        let wrong = |why| file.source().wrong("attribute message", message.address, why);
+        let mut cursor = Cursor::whole(&message.data, message.address, file.sizes());
+        let parts = AttributeParts::parse(&mut cursor).map_err(wrong)?;
+        let part = |kind, mut part: Cursor<'_>, shared: bool| Message {
+            kind,
+            flags: if shared { 2 } else { 0 },
+            creation: None,
+            address: part.address(),
+            data: Bytes::from(part.rest().to_vec()),
+        };
+        let datatype = part(messages::DATATYPE, parts.datatype, parts.datatype_shared);
+        let datatype = Arc::new(file.parse(&datatype, |cursor, _| Datatype::parse(cursor))?);
+        let dataspace = part(messages::DATASPACE, parts.dataspace, parts.dataspace_shared);
+        let dataspace = file.parse(&dataspace, |cursor, _| Dataspace::parse(cursor))?;
+        let stored = message.data.slice(parts.data);
+        let bytes = dataspace.count().and_then(|count| count.checked_mul(datatype.size.into()));
+        let data = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes <= stored.len());
+        let data = data.map(|bytes| stored.slice(0..bytes)).ok_or_else(|| {
+            let (shape, size) = (dataspace.shape(), datatype.size);
+            let why = format!(
+                "the attribute '{}' of shape {shape:?} has {} bytes, an element {size}",
+                parts.name,
+                stored.len()
+            );
+            wrong(ParseError::Corrupt { at: message.address, why })
+        })?;
+        Ok(Attribute { file: file.clone(), name: parts.name, datatype, dataspace, data })
+    }
+}
+
+/// The attributes of an object, sorted by name; by creation order where the object keeps that (as h5py).
+pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, Hdf5Error> {
+    let mut found: Vec<(u32, Attribute)> = Vec::new();
+    for message in header.messages(messages::ATTRIBUTE) {
+        found.push((message.creation.unwrap_or_default().into(), Attribute::of(file, message)?));
+    }
+    let info = file.message(header, messages::ATTRIBUTE_INFO, |cursor, _| AttributeInfo::parse(cursor))?;
+    if let Some(AttributeInfo { heap: Some(heap), names: Some(names) }) = info {
+        dense(file, heap, names, &mut found)?;
+    }
+    found.sort_by(|(created, a), (later, b)| {
+        let order = if header.tracks_attributes { created.cmp(later) } else { std::cmp::Ordering::Equal };
+        order.then_with(|| a.name.cmp(&b.name))
+    });
+    Ok(found.into_iter().map(|(_, attribute)| attribute).collect())
+}
+
+/// Adds those in the fractal heap at `heap`, with their creation orders.
+fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) -> Result<(), Hdf5Error> {
+    let source = file.source();
+    let mut records = Vec::new();
+    btree2::records(source, names, NameRecord::KIND, file.sizes(), file.verify(), &mut |record| {
+        records.push(NameRecord::parse(record)?);
+        Ok(())
+    })?;
+    let at = heap;
+    let heap = file.heap(heap)?;
+    for record in records {
+        let message = if record.shared {
+            file.shared(messages::ATTRIBUTE, &Shared::Heap(record.id.to_vec()))?
+        } else {
+            let data = heap.get(source, &record.id)?;
+            Message { kind: messages::ATTRIBUTE, flags: 0, creation: None, address: at, data }
+        };
+        found.push((record.creation, Attribute::of(file, &message)?));
+    }
+    Ok(())
 }

@@ -6,8 +6,8 @@
 //! Bytes in memory that no step writes (gaps between members) are zeros. Elements cannot be written: nothing in memory says what was in the padding.
 
 use crate::datatype::{Class, Datatype, Padding};
-use crate::element::{Element, ElementKind};
-use crate::number::{F16, F32, F64, Float, FloatType, Integer, byte_order, store};
+use crate::element::{Element, ElementKind, in_order};
+use crate::number::{F16, F32, F64, F80, Float, FloatType, Integer, byte_order, store};
 use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Kind, Scratch};
 use serde_json::Value;
 use std::ops::Range;
@@ -162,7 +162,7 @@ fn step(datatype: &Datatype, element: &Element) -> Step {
         (Class::String { padding: Padding::NullPadded, .. }, _) => Step::Copy(size),
         (Class::String { padding, .. }, _) => Step::Text { size, padding: *padding },
         (Class::Compound(members), ElementKind::Struct(fields)) => {
-            let pairs = members.iter().zip(fields);
+            let pairs = in_order(members).into_iter().zip(fields);
             let parts = pairs.map(|(member, field)| {
                 Part::new(&member.datatype, len(member.offset), &field.element, field.offset)
             });
@@ -199,18 +199,15 @@ fn integer(datatype: &Datatype, to: DataType) -> Step {
 }
 
 fn float(from: Float, element: &Element) -> Step {
-    if from.is_plain() && from.size == element.size {
-        return Step::Copy(from.size);
-    }
     let (to, order) = match &element.kind {
         ElementKind::Plain(plain) => match plain.size() {
-            2 => (FloatType::Ieee(F16), plain.order()),
-            4 => (FloatType::Ieee(F32), plain.order()),
-            _ => (FloatType::Ieee(F64), plain.order()),
+            2 => (F16, plain.order()),
+            4 => (F32, plain.order()),
+            _ => (F64, plain.order()),
         },
-        _ => (FloatType::Extended, byte_order(from.layout.order)),
+        _ => (F80, byte_order(from.layout.order)),
     };
-    Step::Float { from, to, order }
+    if from.is_plain(to) { Step::Copy(from.size) } else { Step::Float { from, to, order } }
 }
 
 /// The float that a complex number has two of.
@@ -289,7 +286,7 @@ impl Step {
                 }
             }),
             Step::Float { from, to, order } => pairs.for_each(|(src, dst)| {
-                if let (Some(src), Some(dst)) = (src.get(..from.size), dst.get_mut(..to.size())) {
+                if let (Some(src), Some(dst)) = (src.get(..from.size), dst.get_mut(..to.size)) {
                     store(from.convert(src, *to), *order, dst);
                 }
             }),

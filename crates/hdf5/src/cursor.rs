@@ -12,6 +12,23 @@ pub struct Sizes {
     pub length: u8,
 }
 
+/// A little-endian number; `None`: it does not fit into 64 bits. For entries of which there are very many: [`Cursor::uint`] checks more.
+#[inline]
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
+    if let Ok(bytes) = bytes.try_into() {
+        return Some(u64::from_le_bytes(bytes));
+    }
+    let (low, high) = bytes.split_at(bytes.len().min(8));
+    let fits = high.iter().all(|byte| *byte == 0);
+    fits.then(|| low.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// An address as [`number`]; `Some(None)` is the undefined one (all bits set).
+#[inline]
+pub(crate) fn address(bytes: &[u8]) -> Option<Option<u64>> {
+    if bytes.iter().all(|byte| *byte == 0xff) { Some(None) } else { number(bytes).map(Some) }
+}
+
 /// A place in some of a file's bytes. All numbers are little-endian.
 ///
 /// Where the bytes end too early, a structure that is being fetched asks for more ([`ParseError::Need`]); one of which all bytes are there
@@ -41,6 +58,11 @@ impl<'a> Cursor<'a> {
     /// How long addresses and lengths are.
     pub fn sizes(&self) -> Sizes {
         self.sizes
+    }
+
+    /// Addresses and lengths from here on are of these sizes (only the superblock says so itself).
+    pub fn set_sizes(&mut self, sizes: Sizes) {
+        self.sizes = sizes;
     }
 
     /// Address of the next byte.
@@ -141,13 +163,11 @@ impl<'a> Cursor<'a> {
 
     /// A number of `len` bytes. Those beyond the eighth must be zero.
     pub fn uint(&mut self, len: usize) -> Result<u64, ParseError> {
-        let at = self.clone();
-        let bytes = self.take(len)?;
-        let (low, high) = bytes.split_at(len.min(8));
-        if high.iter().any(|byte| *byte != 0) {
-            return Err(at.corrupt(format!("a number of {len} bytes that does not fit into 64 bits")));
-        }
-        Ok(low.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        let at = self.address();
+        number(self.take(len)?).ok_or_else(|| {
+            let why = format!("a number of {len} bytes that does not fit into 64 bits");
+            ParseError::Corrupt { at, why }
+        })
     }
 
     /// A length, of as many bytes as the file's lengths have.
@@ -157,13 +177,11 @@ impl<'a> Cursor<'a> {
 
     /// An address; `None` is the undefined one (all bits set).
     pub fn offset(&mut self) -> Result<Option<u64>, ParseError> {
-        let len = usize::from(self.sizes.offset);
-        let mut all = self.clone();
-        if all.take(len)?.iter().all(|byte| *byte == 0xff) {
-            *self = all;
-            return Ok(None);
-        }
-        self.uint(len).map(Some)
+        let (at, len) = (self.address(), self.sizes.offset);
+        address(self.take(usize::from(len))?).ok_or_else(|| {
+            let why = format!("an address of {len} bytes that does not fit into 64 bits");
+            ParseError::Corrupt { at, why }
+        })
     }
 
     /// An address that must be defined; `what` it is of, for the message.

@@ -1,14 +1,21 @@
-//! Datasets: what they say about themselves, and the engine's description of them.
+//! Datasets: what they say about themselves.
 
+use crate::array_layout;
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::element::Element;
-use crate::filter::Filter;
-use crate::index::ChunkIndex;
+use crate::filter::{self, Filter};
+use crate::heaps::LocalHeap;
+use crate::index::{ChunkIndex, Chunks};
+use crate::messages::external_files::ExternalFiles;
+use crate::messages::fill_value::{FillTime, FillValue};
+use crate::messages::{self};
+use crate::object_header::ObjectHeader;
 use crate::{Attribute, File, Hdf5Error};
 use hyperslab_array::ArrayLayout;
-use std::sync::Arc;
+use hyperslab_codec::Scratch;
+use std::sync::{Arc, OnceLock};
 
 /// A dataset of an open file.
 #[derive(Clone, Debug)]
@@ -17,6 +24,7 @@ pub struct Dataset {
     path: String,
     address: u64,
     facts: Arc<Facts>,
+    made: Arc<Made>,
 }
 
 /// What its object header says.
@@ -28,15 +36,37 @@ struct Facts {
     data: DataLayout,
     filters: Vec<Filter>,
     fill: Option<Vec<u8>>,
+    /// Whether absent elements are zero, whatever the fill value.
+    unfilled: bool,
+    external: Vec<(String, u64, Option<u64>)>,
+}
+
+/// What is made when it is first asked for.
+#[derive(Debug, Default)]
+struct Made {
+    layout: OnceLock<Arc<ArrayLayout>>,
+    chunks: OnceLock<Option<Arc<Chunks>>>,
 }
 
 impl Dataset {
+    /// The dataset of a header.
+    pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader) -> Result<Dataset, Hdf5Error> {
+        let facts = Arc::new(Facts::read(file, header)?);
+        let made = Arc::default();
+        Ok(Dataset { file: file.clone(), path: path.into(), address: header.address, facts, made })
+    }
+
+    /// The same dataset, reached by another path.
+    pub(crate) fn renamed(self, path: String) -> Dataset {
+        Dataset { path, ..self }
+    }
+
     /// The file that it is in (another than the one that was opened, behind an external link).
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path by which it was reached, without the leading `/`.
+    /// The path in that file by which it was reached, without the leading `/`.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -84,23 +114,123 @@ impl Dataset {
         self.facts.fill.as_deref()
     }
 
-    /// External raw data files: name, offset, bytes (`None`: to its end).
-    pub fn external_files(&self) -> &[(String, u64, Option<u64>)] {
-        &[]
+    /// What absent elements are, in memory: the fill value, unless it is never to be written; zeros then (as h5py). `None`: zeros.
+    pub fn absent_value(&self) -> Option<&[u8]> {
+        self.fill_value().filter(|_| !self.facts.unfilled)
     }
 
-    /// Its attributes, sorted by name (by creation order where that is indexed).
+    /// External raw data files: name, offset, bytes (`None`: to its end).
+    pub fn external_files(&self) -> &[(String, u64, Option<u64>)] {
+        &self.facts.external
+    }
+
+    /// Its attributes, sorted by name (by creation order where that is kept).
     pub fn attributes(&self) -> Result<Vec<Attribute>, Hdf5Error> {
-        Ok(Vec::new())
+        let attributes = || crate::attribute::all(&self.file, &*self.file.header(self.address)?);
+        self.file.again(attributes).map_err(|error| self.within(error))
     }
 
     /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is looked for. A null dataspace is an error.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, Hdf5Error> {
-        Err(self.file.source().invalid("no layout"))
+        if let Some(layout) = self.made.layout.get() {
+            return Ok(layout.clone());
+        }
+        let layout = array_layout::of(self).map_err(|error| self.within(error))?;
+        Ok(self.made.layout.get_or_init(|| layout).clone())
     }
 
     /// Where all its chunks are: read once for the open file. `None`: it is not chunked.
     pub fn chunk_index(&self) -> Result<Option<Arc<ChunkIndex>>, Hdf5Error> {
-        Ok(None)
+        self.chunks().map(|chunks| chunks.index().map_err(|error| self.within(error))).transpose()
     }
+
+    /// Its chunks. `None`: it is not chunked.
+    pub(crate) fn chunks(&self) -> Option<Arc<Chunks>> {
+        let make = || {
+            let DataLayout::Chunked(layout) = self.data_layout() else { return None };
+            let Dataspace::Simple { shape, max_shape } = self.dataspace() else { return None };
+            let filters = u32::try_from(self.filters().len()).unwrap_or(u32::MAX);
+            let shift = u32::from(self.element().conversion(self.datatype()).is_some());
+            let file = self.file.clone();
+            let chunks = Chunks::new(file, layout.clone(), shape.clone(), max_shape.clone(), filters, shift);
+            Some(Arc::new(chunks))
+        };
+        self.made.chunks.get_or_init(make).clone()
+    }
+
+    fn within(&self, error: Hdf5Error) -> Hdf5Error {
+        error.within(&format!("/{}", self.path))
+    }
+}
+
+impl Facts {
+    fn read(file: &File, header: &ObjectHeader) -> Result<Facts, Hdf5Error> {
+        let source = file.source();
+        let address = header.address;
+        let missing =
+            |what| source.invalid(format!("the dataset at address {address} has no {what} message"));
+        let datatype = file.message(header, messages::DATATYPE, |cursor, _| Datatype::parse(cursor))?;
+        let datatype = Arc::new(datatype.ok_or_else(|| missing("datatype"))?);
+        let dataspace = file.message(header, messages::DATASPACE, |cursor, _| Dataspace::parse(cursor))?;
+        let dataspace = dataspace.ok_or_else(|| missing("dataspace"))?;
+        let data = file.message(header, messages::DATA_LAYOUT, DataLayout::parse)?;
+        let data = data.ok_or_else(|| missing("data layout"))?;
+        let filters = file.message(header, messages::FILTER_PIPELINE, |cursor, _| filter::parse(cursor))?;
+        let element = Element::of(&datatype, file.sizes());
+        let element = element.map_err(|why| source.wrong("datatype message", address, why))?;
+        if let DataLayout::Chunked(layout) = &data {
+            let (rank, size) = (dataspace.shape().len(), u64::from(datatype.size));
+            if layout.chunk.len() != rank || layout.element_size != size {
+                let why = format!(
+                    "chunks of {} axes and elements of {} bytes, in a dataset of {rank} axes and elements of {size} bytes",
+                    layout.chunk.len(),
+                    layout.element_size
+                );
+                return Err(source.invalid(why));
+            }
+        }
+        let fill = match file.message(header, messages::FILL_VALUE, FillValue::parse)? {
+            None => file.message(header, messages::FILL_VALUE_OLD, FillValue::parse_old)?,
+            fill => fill,
+        };
+        Ok(Facts {
+            unfilled: fill.as_ref().is_some_and(|fill| fill.time == FillTime::Never),
+            fill: in_memory(file, fill, &datatype, &element)?,
+            external: external(file, header)?,
+            datatype,
+            element,
+            dataspace,
+            data,
+            filters: filters.unwrap_or_default(),
+        })
+    }
+}
+
+/// The fill value in memory.
+fn in_memory(
+    file: &File,
+    fill: Option<FillValue>,
+    datatype: &Datatype,
+    element: &Element,
+) -> Result<Option<Vec<u8>>, Hdf5Error> {
+    let Some(stored) = fill.and_then(|fill| fill.value) else { return Ok(None) };
+    if stored.len() as u64 != u64::from(datatype.size) {
+        let why = format!("the fill value has {} bytes, an element {}", stored.len(), datatype.size);
+        return Err(file.source().invalid(why));
+    }
+    let Some(conversion) = element.conversion(datatype) else { return Ok(Some(stored.to_vec())) };
+    let mut value = vec![0; element.size];
+    match conversion.decode(&stored, &mut value, &mut Scratch::default()) {
+        Ok(_) => Ok(Some(value)),
+        Err(error) => Err(file.source().invalid(format!("the fill value: {error}"))),
+    }
+}
+
+/// The external files of a dataset, by name.
+fn external(file: &File, header: &ObjectHeader) -> Result<Vec<(String, u64, Option<u64>)>, Hdf5Error> {
+    let files = file.message(header, messages::EXTERNAL_FILES, |cursor, _| ExternalFiles::parse(cursor))?;
+    let Some(files) = files else { return Ok(Vec::new()) };
+    let heap = LocalHeap::read(file.source(), files.heap, file.sizes())?;
+    let name = |at| heap.name(at).map_err(|why| file.source().wrong("local heap", files.heap, why));
+    files.slots.into_iter().map(|(at, offset, len)| Ok((name(at)?, offset, len))).collect()
 }

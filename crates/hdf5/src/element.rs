@@ -3,12 +3,12 @@
 //! Where h5py has none (integers of 3 bytes, VAX floats, …) it is the next larger NumPy number that holds every value exactly; where there is none the type is
 //! refused by name. What is stored otherwise than in memory goes through a conversion ([`Element::conversion`]).
 //!
-//! Members of structures keep the offsets that they have in the file, and structures their size, unless a member is larger in memory than in the file; then members follow each other
-//! without gaps, in the file's order.
+//! Members of structures keep the offsets that they have in the file, and structures their size, unless a member is larger in memory than in the file and there is no room for
+//! that; then members follow each other without gaps.
 
 use crate::convert::Conversion;
 use crate::datatype::{Class, Datatype, Member, ReferenceKind};
-use crate::number::{Float, FloatType, Integer, byte_order};
+use crate::number::{Float, Integer, byte_order};
 use crate::{ParseError, Sizes};
 use hyperslab_codec::{ByteOrder, Codec, DataType, Kind};
 use serde_json::{Map, Value, json};
@@ -259,14 +259,9 @@ fn integer(datatype: &Datatype) -> Result<Integer, ParseError> {
 }
 
 fn float(float: &Float) -> Result<Element, ParseError> {
-    let order = byte_order(float.layout.order);
-    Ok(match float.in_memory()? {
-        FloatType::Extended => Element { size: 16, kind: ElementKind::Extended { order, complex: false } },
-        FloatType::Ieee(ieee) => match DataType::new(Kind::Float, ieee.size, order) {
-            Some(found) => plain(found),
-            None => return raw(ieee.size),
-        },
-    })
+    let (order, size) = (byte_order(float.layout.order), float.in_memory()?.size);
+    let extended = Element { size, kind: ElementKind::Extended { order, complex: false } };
+    Ok(DataType::new(Kind::Float, size, order).map_or(extended, plain))
 }
 
 /// The complex number of two floats; `None` where NumPy has none.
@@ -295,16 +290,21 @@ fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Result<Element
     Ok(Element { size: memory.size(), kind: ElementKind::Enum { base: memory, members } })
 }
 
+/// Members in the order that h5py has them in: the file's; by offset where something in them is elsewhere (HDF5 sorts those when it opens them).
+pub(crate) fn in_order(members: &[Member]) -> Vec<&Member> {
+    let mut ordered: Vec<&Member> = members.iter().collect();
+    if members.iter().any(|member| member.datatype.refers()) {
+        ordered.sort_by_key(|member| member.offset);
+    }
+    ordered
+}
+
 /// A structure, or the complex number that h5py writes as one of `r` and `i`.
 fn structure(members: &[Member], size: usize, sizes: Sizes) -> Result<Element, ParseError> {
     let mut fields = Vec::new();
-    let mut grown = false;
-    let mut packed: usize = 0;
-    for member in members {
+    for member in in_order(members) {
         let element = Element::of(&member.datatype, sizes)?;
-        grown |= element.size > usize::try_from(member.datatype.size).unwrap_or(usize::MAX);
         let offset = usize::try_from(member.offset).unwrap_or(usize::MAX);
-        packed = checked(packed.saturating_add(element.size))?;
         fields.push(Field { name: member.name.clone(), offset, element });
     }
     if let [re, im] = &fields[..]
@@ -314,13 +314,22 @@ fn structure(members: &[Member], size: usize, sizes: Sizes) -> Result<Element, P
     {
         return Ok(complex);
     }
-    if !grown {
+    if apart(&fields, size) {
         return Ok(Element { size: checked(size)?, kind: ElementKind::Struct(fields) });
     }
-    let mut at = 0;
+    let mut packed: usize = 0;
     for field in &mut fields {
-        field.offset = at;
-        at += field.element.size;
+        field.offset = packed;
+        packed = checked(packed.saturating_add(field.element.size))?;
     }
     Ok(Element { size: packed, kind: ElementKind::Struct(fields) })
+}
+
+/// Whether fields are within `size` bytes, and none within another.
+fn apart(fields: &[Field], size: usize) -> bool {
+    let mut ranges: Vec<_> =
+        fields.iter().map(|field| (field.offset, field.offset.saturating_add(field.element.size))).collect();
+    ranges.sort_unstable();
+    ranges.is_sorted_by(|(_, end), (start, _)| end <= start)
+        && ranges.last().is_none_or(|(_, end)| *end <= size)
 }

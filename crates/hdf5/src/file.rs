@@ -1,10 +1,42 @@
 //! Files: opening one, and finding objects in it.
+//!
+//! Opening:
+//! 1. the superblock is looked for at 0, 512, 1024, …; addresses count from there;
+//! 2. a file that is shorter than its superblock says is refused: the rest would be missing in the middle of a read;
+//! 3. one that is marked as open for writing is refused, unless its writer lets others read (SWMR): it may be half a change.
+//!
+//! In a file that is being written a structure may be read while it changes. Its checksum tells: the pages are dropped, and it is read again, a few times.
 
+use crate::dataset::Dataset;
 use crate::group::Group;
-use crate::{Dataset, Hdf5Error, Source, datatype::Datatype};
+use crate::heaps::{Collection, FractalHeap};
+use crate::index::ChunkIndex;
+use crate::kept::Kept;
+use crate::messages::{self, Message, shared};
+use crate::object_header::ObjectHeader;
+use crate::superblock::{self, Superblock};
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
-use std::fmt::Debug;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Bytes of object headers, of heap collections and of chunk indexes that are kept for a file.
+const HEADERS: u64 = 16 << 20;
+const COLLECTIONS: u64 = 32 << 20;
+const INDEXES: u64 = 256 << 20;
+
+/// How many fractal heaps and how many other files are kept.
+const HEAPS: u64 = 1024;
+const FILES: usize = 128;
+
+/// A shared message may lead to another; so far.
+const SHARED_DEPTH: usize = 4;
+
+/// How often a structure that changes under the reader is read, and how long to wait in between.
+const ATTEMPTS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// A store, and the key of a file in it.
 pub type FoundFile = (Arc<dyn Store>, String);
@@ -18,7 +50,7 @@ pub trait OtherFiles: Debug + Send + Sync {
 /// How a file is opened.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// Whether checksums of metadata are verified.
+    /// Whether checksums of metadata are verified, and files refused that their writer did not close.
     pub verify: bool,
     /// Finds other files; `None`: they are refused.
     pub others: Option<Arc<dyn OtherFiles>>,
@@ -31,27 +63,82 @@ impl Default for FileOptions {
 }
 
 /// An open file. Cheap to clone; may be used by many threads at once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct File {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     source: Source,
+    superblock: Superblock,
+    options: FileOptions,
+    headers: Kept<ObjectHeader>,
+    collections: Kept<Collection>,
+    heaps: Kept<FractalHeap>,
+    indexes: Kept<ChunkIndex>,
+    /// The table of shared messages, once it has been looked for.
+    table: OnceLock<Option<shared::Table>>,
+    others: Mutex<HashMap<String, File>>,
+    paths: Mutex<Paths>,
+}
+
+/// Paths of objects, found from the root in the order of names, as far as anybody asked.
+#[derive(Default)]
+struct Paths {
+    found: HashMap<u64, String>,
+    /// Objects to look into, the next one last; `None`: not begun.
+    waiting: Option<Vec<(u64, String)>>,
+}
+
+impl Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({})", self.source().name())
+    }
 }
 
 impl File {
     /// Opens the object `key` of a store. Errors with [`Hdf5Error::NotHdf5`] where there is no superblock.
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<File, Hdf5Error> {
-        let _ = options;
-        Ok(File { inner: Arc::new(Inner { source: Source::new(store, key, 0)? }) })
+        let source = Source::new(store, key, 0)?;
+        let found = superblock::find(source.store().as_ref(), key, source.size())?;
+        let base = found.ok_or_else(|| Hdf5Error::NotHdf5 {
+            file: source.name(),
+            why: "no superblock at byte 0, 512, 1024, 2048, …".into(),
+        })?;
+        let source = source.with_base(base);
+        let superblock = source.parse("superblock", 0, 128, Sizes { offset: 8, length: 8 }, |cursor| {
+            Superblock::parse(cursor, options.verify)
+        })?;
+        if superblock.writing && !superblock.swmr && options.verify {
+            return Err(source.invalid("it is open for writing, or its writer did not close it"));
+        }
+        if let Some(end) = superblock.end_from(base).filter(|end| *end > source.size() && !superblock.swmr) {
+            let size = source.size();
+            return Err(
+                source.invalid(format!("it is truncated: {end} bytes are expected, {size} are there"))
+            );
+        }
+        let file = File {
+            inner: Arc::new(Inner {
+                source,
+                superblock,
+                options,
+                headers: Kept::new(HEADERS),
+                collections: Kept::new(COLLECTIONS),
+                heaps: Kept::new(HEAPS),
+                indexes: Kept::new(INDEXES),
+                table: OnceLock::new(),
+                others: Mutex::default(),
+                paths: Mutex::default(),
+            }),
+        };
+        Ok(file)
     }
 
     /// Whether the first bytes of a file, or those at 512, 1024, 2048, …, are those of a superblock.
     pub fn is_hdf5(store: &dyn Store, key: &str) -> Result<bool, Hdf5Error> {
-        let _ = (store, key);
-        Ok(false)
+        let Some(size) = store.size(hyperslab_store::Key::new(key)?)? else { return Ok(false) };
+        Ok(superblock::find(store, key, size)?.is_some())
     }
 
     /// Its bytes.
@@ -59,9 +146,32 @@ impl File {
         &self.inner.source
     }
 
+    /// Whether both are one open file.
+    pub fn is(&self, other: &File) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Of addresses and lengths.
+    pub fn sizes(&self) -> Sizes {
+        self.inner.superblock.sizes
+    }
+
+    /// Whether checksums of metadata are verified.
+    pub fn verify(&self) -> bool {
+        self.inner.options.verify
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &FileOptions {
+        &self.inner.options
+    }
+
     /// The root group.
     pub fn root(&self) -> Result<Group, Hdf5Error> {
-        Err(self.source().invalid("it has no root group"))
+        match self.object_at(self.inner.superblock.root, "")? {
+            Node::Group(group) => Ok(group),
+            _ => Err(self.source().invalid("its root is not a group")),
+        }
     }
 
     /// The object at a path from the root; links are followed.
@@ -71,14 +181,215 @@ impl File {
 
     /// The object whose header is at an address, for references. `path` is what to call it.
     pub fn object_at(&self, address: u64, path: &str) -> Result<Node, Hdf5Error> {
-        let _ = (address, path);
-        Err(self.source().invalid("there is no object"))
+        let path = path.trim_matches('/');
+        self.object(address, path).map_err(|error| error.within(&format!("/{path}")))
     }
 
-    /// A path to the object whose header is at an address: the first found from the root. `None`: no link leads there.
+    fn object(&self, address: u64, path: &str) -> Result<Node, Hdf5Error> {
+        let header = self.header(address)?;
+        let has = |kind| header.message(kind).is_some();
+        // In the order that the HDF5 library asks.
+        if has(messages::SYMBOL_TABLE) || has(messages::LINK_INFO) {
+            return Ok(Node::Group(Group::new(self.clone(), path.into(), address)));
+        }
+        if has(messages::DATATYPE) && has(messages::DATASPACE) {
+            return Dataset::new(self, path, &header).map(Node::Dataset);
+        }
+        let datatype = self.message(&header, messages::DATATYPE, |cursor, _| Datatype::parse(cursor))?;
+        let Some(datatype) = datatype.map(Arc::new) else {
+            let why =
+                format!("the object at address {address} is neither a group nor a dataset nor a datatype");
+            return Err(self.source().invalid(why));
+        };
+        let attributes = crate::attribute::all(self, &header)?;
+        Ok(Node::Datatype(NamedDatatype { datatype, path: path.into(), attributes }))
+    }
+
+    /// A path to the object whose header is at an address: the first found from the root, groups before what follows them, in the order of links. `None`: no link leads
+    /// there.
     pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
-        let _ = address;
-        Ok(None)
+        let mut paths = self.inner.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let Paths { found, waiting } = &mut *paths;
+        let root = self.inner.superblock.root;
+        let waiting = waiting.get_or_insert_with(|| vec![(root, String::new())]);
+        loop {
+            if let Some(path) = found.get(&address) {
+                return Ok(Some(path.clone()));
+            }
+            let Some((object, path)) = waiting.pop() else { return Ok(None) };
+            if found.contains_key(&object) {
+                continue;
+            }
+            found.insert(object, path.clone());
+            let header = self.header(object)?;
+            if header.message(messages::SYMBOL_TABLE).or(header.message(messages::LINK_INFO)).is_none() {
+                continue;
+            }
+            let links = Group::new(self.clone(), path.clone(), object).links()?;
+            waiting.extend(links.into_iter().rev().filter_map(|link| match link.target {
+                crate::LinkTarget::Hard(object) => Some((object, crate::group::join(&path, &link.name))),
+                _ => None,
+            }));
+        }
+    }
+
+    /// The global heap collection at an address.
+    pub fn collection(&self, address: u64) -> Result<Arc<Collection>, Hdf5Error> {
+        let read = || Collection::read(self.source(), address, self.sizes());
+        self.inner.collections.get(address, || self.again(read), |heap| heap.bytes.len() as u64)
+    }
+
+    /// The fractal heap at an address.
+    pub(crate) fn heap(&self, address: u64) -> Result<Arc<FractalHeap>, Hdf5Error> {
+        let read = || FractalHeap::read(self.source(), address, self.sizes(), self.verify()).map(Arc::new);
+        self.inner.heaps.get(address, || self.again(read), |_| 1)
+    }
+
+    /// The chunk index at an address, which `read` reads.
+    pub(crate) fn chunk_index(
+        &self,
+        address: u64,
+        read: impl FnMut() -> Result<ChunkIndex, Hdf5Error>,
+    ) -> Result<Arc<ChunkIndex>, Hdf5Error> {
+        let mut read = read;
+        let size = size_of::<crate::index::ChunkRecord>() as u64;
+        let weigh = |index: &ChunkIndex| (index.records.len() as u64).saturating_mul(size);
+        self.inner.indexes.get(address, || self.again(|| read().map(Arc::new)), weigh)
+    }
+
+    /// The file that is called `name` in this one; `None`: there is none. It is opened once.
+    pub fn other(&self, name: &str) -> Result<Option<File>, Hdf5Error> {
+        let lock = || self.inner.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = lock().get(name) {
+            return Ok(Some(file.clone()));
+        }
+        let Some((store, key)) = self.find_other(name)? else { return Ok(None) };
+        let file = File::open(store, &key, self.options().clone())?;
+        let mut others = lock();
+        let dropped = if others.len() >= FILES { std::mem::take(&mut *others) } else { HashMap::new() };
+        others.insert(name.into(), file.clone());
+        drop((others, dropped));
+        Ok(Some(file))
+    }
+
+    /// Where the file is that is called `name` in this one.
+    pub(crate) fn find_other(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+        match &self.options().others {
+            Some(others) => others.find(name),
+            None => Err(Hdf5Error::Refused {
+                file: self.source().name(),
+                object: None,
+                target: name.into(),
+                why: "it was opened without leave to open others".into(),
+            }),
+        }
+    }
+
+    /// The object header at an address.
+    pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>, Hdf5Error> {
+        let read = || ObjectHeader::read(self.source(), address, self.sizes(), self.verify()).map(Arc::new);
+        self.inner.headers.get(address, || self.again(read), |header| header.bytes.max(64))
+    }
+
+    /// The message of a kind; `None`: the header has none. `parse` gets its bytes, as a cursor and as they are.
+    pub(crate) fn message<T>(
+        &self,
+        header: &ObjectHeader,
+        kind: u16,
+        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, Hdf5Error> {
+        header.message(kind).map(|message| self.parse(message, parse)).transpose()
+    }
+
+    /// Parses a message, wherever it is.
+    pub(crate) fn parse<T>(
+        &self,
+        message: &Message,
+        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
+    ) -> Result<T, Hdf5Error> {
+        let message = &self.unshare(message)?;
+        let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+        let name = messages::name(message.kind).unwrap_or("message");
+        parse(&mut cursor, &message.data).map_err(|why| self.source().wrong(name, message.address, why))
+    }
+
+    /// The message itself where it is shared.
+    pub(crate) fn unshare(&self, message: &Message) -> Result<Message, Hdf5Error> {
+        let mut message = message.clone();
+        for _ in 0..SHARED_DEPTH {
+            if !message.is_shared() {
+                return Ok(message);
+            }
+            let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+            let place = shared::Shared::parse(&mut cursor)
+                .map_err(|why| self.source().wrong("shared message", message.address, why))?;
+            message = self.shared(message.kind, &place)?;
+        }
+        Err(self
+            .source()
+            .invalid(format!("the shared message at address {} leads in a circle", message.address)))
+    }
+
+    /// The message of a kind in a place where several objects share it.
+    pub(crate) fn shared(&self, kind: u16, place: &shared::Shared) -> Result<Message, Hdf5Error> {
+        let name = messages::name(kind).unwrap_or("message");
+        match place {
+            shared::Shared::Header(address) => {
+                let header = self.header(*address)?;
+                header.message(kind).cloned().ok_or_else(|| {
+                    self.source().invalid(format!("a shared {name} is not in the object header at {address}"))
+                })
+            }
+            shared::Shared::Heap(id) => {
+                let address = self.shared_heap(kind)?.ok_or_else(|| {
+                    self.source().invalid(format!("a shared {name}, of which the file has no heap"))
+                })?;
+                let data = self.heap(address)?.get(self.source(), id)?;
+                Ok(Message { kind, flags: 0, creation: None, address, data })
+            }
+        }
+    }
+
+    /// Address of the heap of shared messages of a kind.
+    fn shared_heap(&self, kind: u16) -> Result<Option<u64>, Hdf5Error> {
+        if let Some(table) = self.inner.table.get() {
+            return Ok(table.as_ref().and_then(|table| table.heap(kind)));
+        }
+        let table = match self.inner.superblock.extension {
+            None => None,
+            Some(extension) => {
+                let header = self.header(extension)?;
+                let message = self.message(&header, messages::SHARED_TABLE, |cursor, _| {
+                    shared::TableMessage::parse(cursor)
+                })?;
+                let read = |message: shared::TableMessage| {
+                    self.source().parse(
+                        "shared message table",
+                        message.address,
+                        256,
+                        self.sizes(),
+                        |cursor| shared::Table::parse(cursor, message.indexes, self.verify()),
+                    )
+                };
+                message.map(read).transpose()?
+            }
+        };
+        Ok(self.inner.table.get_or_init(|| table).as_ref().and_then(|table| table.heap(kind)))
+    }
+
+    /// Runs `read`; again, where the file is being written and what was read cannot be right.
+    pub(crate) fn again<T>(&self, mut read: impl FnMut() -> Result<T, Hdf5Error>) -> Result<T, Hdf5Error> {
+        let mut attempt = 1;
+        loop {
+            match read() {
+                Err(Hdf5Error::Parse { .. }) if self.inner.superblock.swmr && attempt < ATTEMPTS => {
+                    std::thread::sleep(PAUSE * attempt);
+                    self.source().forget();
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
     }
 }
 
@@ -91,6 +402,17 @@ pub enum Node {
     Dataset(Dataset),
     /// A committed datatype.
     Datatype(NamedDatatype),
+}
+
+impl Node {
+    /// The same object under another path, if it is in `file`: paths are those of the file that it is in.
+    pub(crate) fn renamed(self, file: &File, path: String) -> Node {
+        match self {
+            Node::Group(group) if group.file().is(file) => Node::Group(group.renamed(path)),
+            Node::Dataset(dataset) if dataset.file().is(file) => Node::Dataset(dataset.renamed(path)),
+            other => other,
+        }
+    }
 }
 
 /// A committed datatype.

@@ -1,6 +1,19 @@
 //! Groups: links by name.
+//!
+//! A group of the old kind keeps them in a symbol table (a version 1 B-tree, and a local heap of names); a later one as messages of its
+//! header, or, if they are many, in a fractal heap, with version 2 B-trees to find them by.
 
-use crate::{Attribute, File, Hdf5Error, Node};
+use crate::checksum::lookup3;
+use crate::messages::{self, link};
+use crate::trees::{btree2, symbol_table};
+use crate::{Attribute, Cursor, File, Hdf5Error, Node};
+use std::cmp::Ordering;
+
+/// Soft and external links that are followed on the way to one object. More are a circle.
+const MOST_LINKS: u32 = 40;
+
+/// The type of records in the B-tree of names.
+const NAME_RECORD: u8 = 5;
 
 /// Where a link leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,13 +52,42 @@ pub struct Group {
     address: u64,
 }
 
+/// Where a group keeps its links.
+enum Storage {
+    SymbolTable(link::SymbolTable),
+    /// In its header.
+    Compact {
+        tracked: bool,
+    },
+    /// In the fractal heap at `heap`, to be found by the B-tree at `names`.
+    Dense {
+        tracked: bool,
+        heap: u64,
+        names: u64,
+    },
+}
+
+/// The path of a link in a group.
+pub(crate) fn join(group: &str, name: &str) -> String {
+    if group.is_empty() { name.into() } else { format!("{group}/{name}") }
+}
+
 impl Group {
+    pub(crate) fn new(file: File, path: String, address: u64) -> Group {
+        Group { file, path, address }
+    }
+
+    /// The same group, reached by another path.
+    pub(crate) fn renamed(self, path: String) -> Group {
+        Group { path, ..self }
+    }
+
     /// The file that it is in (another than the one that was opened, behind an external link).
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path by which it was reached, without the leading `/`; empty for the root.
+    /// The path in that file by which it was reached, without the leading `/`; empty for the root.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -55,24 +97,177 @@ impl Group {
         self.address
     }
 
-    /// Its links, sorted by name; by creation order where the group says that it keeps an index of that (as h5py).
+    /// Its links, sorted by name; by creation order where the group keeps that (as h5py).
     pub fn links(&self) -> Result<Vec<Link>, Hdf5Error> {
-        Ok(Vec::new())
+        self.file.again(|| self.all_links()).map_err(|error| self.within(error))
+    }
+
+    fn all_links(&self) -> Result<Vec<Link>, Hdf5Error> {
+        let (source, sizes) = (self.file.source(), self.file.sizes());
+        let (mut links, tracked) = match self.storage()? {
+            Storage::SymbolTable(table) => {
+                let entries = symbol_table::entries(source, table.btree, table.heap, sizes)?;
+                (entries.into_iter().filter_map(Link::of_entry).collect(), false)
+            }
+            Storage::Compact { tracked } => (self.compact()?, tracked),
+            Storage::Dense { tracked, heap, names } => {
+                let mut ids = Vec::new();
+                btree2::records(source, names, NAME_RECORD, sizes, self.file.verify(), &mut |record| {
+                    // The hash of the name.
+                    record.skip(4)?;
+                    ids.push(record.rest().to_vec());
+                    Ok(())
+                })?;
+                (self.dense(heap, &ids)?, tracked)
+            }
+        };
+        links.sort_by(|a, b| match tracked {
+            true => a.creation_order.cmp(&b.creation_order).then_with(|| a.name.cmp(&b.name)),
+            false => a.name.cmp(&b.name),
+        });
+        Ok(links)
     }
 
     /// The link of this name.
     pub fn link(&self, name: &str) -> Result<Option<Link>, Hdf5Error> {
-        Ok(self.links()?.into_iter().find(|link| link.name == name))
+        self.file.again(|| self.find(name)).map_err(|error| self.within(error))
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Link>, Hdf5Error> {
+        let (source, sizes) = (self.file.source(), self.file.sizes());
+        let named = |links: Vec<Link>| links.into_iter().find(|link| link.name == name);
+        // Perhaps the stored name is not UTF-8: then it is not found by its bytes.
+        if name.contains("\\x") {
+            return self.all_links().map(named);
+        }
+        match self.storage()? {
+            Storage::SymbolTable(table) => {
+                let entry = symbol_table::find(source, table.btree, table.heap, name, sizes)?;
+                Ok(entry.and_then(Link::of_entry))
+            }
+            Storage::Compact { .. } => self.compact().map(named),
+            Storage::Dense { heap, names, .. } => {
+                let hash = lookup3(name.as_bytes());
+                let mut ids = Vec::new();
+                let mut compare = |record: &mut Cursor<'_>| Ok::<Ordering, _>(record.u32()?.cmp(&hash));
+                let verify = self.file.verify();
+                btree2::find(source, names, NAME_RECORD, sizes, verify, &mut compare, &mut |record| {
+                    record.skip(4)?;
+                    ids.push(record.rest().to_vec());
+                    Ok(())
+                })?;
+                self.dense(heap, &ids).map(named)
+            }
+        }
+    }
+
+    fn storage(&self) -> Result<Storage, Hdf5Error> {
+        let header = self.file.header(self.address)?;
+        let parse = |cursor: &mut Cursor<'_>, _: &_| link::SymbolTable::parse(cursor);
+        if let Some(table) = self.file.message(&header, messages::SYMBOL_TABLE, parse)? {
+            return Ok(Storage::SymbolTable(table));
+        }
+        let parse = |cursor: &mut Cursor<'_>, _: &_| link::LinkInfo::parse(cursor);
+        let info = self.file.message(&header, messages::LINK_INFO, parse)?;
+        match info.map(|info| (info.tracked, info.heap, info.names)) {
+            Some((tracked, None, _)) => Ok(Storage::Compact { tracked }),
+            Some((tracked, Some(heap), Some(names))) => Ok(Storage::Dense { tracked, heap, names }),
+            Some(_) => Err(self.file.source().invalid("a group has a heap of links, but no B-tree")),
+            None => Err(self.file.source().invalid(format!("there is no group at address {}", self.address))),
+        }
+    }
+
+    /// The links in the header.
+    fn compact(&self) -> Result<Vec<Link>, Hdf5Error> {
+        let header = self.file.header(self.address)?;
+        let parse = |message| self.file.parse(message, |cursor, _| Link::parse(cursor));
+        header.messages(messages::LINK).map(parse).collect()
+    }
+
+    /// Those links in the heap.
+    fn dense(&self, heap: u64, ids: &[Vec<u8>]) -> Result<Vec<Link>, Hdf5Error> {
+        let (source, sizes) = (self.file.source(), self.file.sizes());
+        let at = heap;
+        let heap = self.file.heap(heap)?;
+        let link = |id: &Vec<u8>| {
+            let bytes = heap.get(source, id)?;
+            Link::parse(&mut Cursor::whole(&bytes, at, sizes))
+                .map_err(|why| source.wrong("link message", at, why))
+        };
+        ids.iter().map(link).collect()
     }
 
     /// The object at a path relative to this group (from the root if it begins with `/`); links are followed. Errors with [`Hdf5Error::NotFound`] where
     /// nothing is there or a link leads nowhere, and where links lead in a circle.
     pub fn child(&self, path: &str) -> Result<Node, Hdf5Error> {
-        Err(Hdf5Error::NotFound { file: self.file.source().name(), path: path.into(), why: None })
+        self.resolve(path, &mut { MOST_LINKS })
     }
 
-    /// Its attributes, sorted by name (by creation order where that is indexed).
+    /// As [`Group::child`], over no more than `links` soft and external links.
+    fn resolve(&self, path: &str, links: &mut u32) -> Result<Node, Hdf5Error> {
+        let start = if path.starts_with('/') { self.file.root()? } else { self.clone() };
+        let mut node = Node::Group(start);
+        for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
+            let missing = |why| Hdf5Error::NotFound {
+                file: self.file.source().name(),
+                path: path.into(),
+                why: Some(why),
+            };
+            let Node::Group(group) = &node else {
+                return Err(missing(format!("what is before '{name}' is not a group")));
+            };
+            let link = group
+                .link(name)?
+                .ok_or_else(|| missing(format!("'/{}' has no link '{name}'", group.path)))?;
+            let place = join(&group.path, name);
+            if !matches!(link.target, LinkTarget::Hard(_)) {
+                *links = links
+                    .checked_sub(1)
+                    .ok_or_else(|| missing(format!("more than {MOST_LINKS} links lead on")))?;
+            }
+            node = match link.target {
+                LinkTarget::Hard(address) => group.file.object_at(address, &place)?,
+                // What a soft link leads to is called by the link's name, as h5py does.
+                LinkTarget::Soft(target) => group.resolve(&target, links)?.renamed(&group.file, place),
+                LinkTarget::External { file, path: target } => {
+                    let other =
+                        group.file.other(&file).map_err(|error| error.within(&format!("/{place}")))?;
+                    let other = other.ok_or_else(|| {
+                        missing(format!("there is no file '{file}', where '{place}' leads"))
+                    })?;
+                    other.root()?.resolve(&target, links)?
+                }
+                LinkTarget::UserDefined(kind) => {
+                    return Err(Hdf5Error::Unsupported {
+                        file: group.file.source().name(),
+                        object: Some(format!("/{place}")),
+                        what: format!("the user-defined link type {kind}"),
+                    });
+                }
+            };
+        }
+        Ok(node)
+    }
+
+    /// Its attributes, sorted by name (by creation order where that is kept).
     pub fn attributes(&self) -> Result<Vec<Attribute>, Hdf5Error> {
-        Ok(Vec::new())
+        let attributes = || crate::attribute::all(&self.file, &*self.file.header(self.address)?);
+        self.file.again(attributes).map_err(|error| self.within(error))
+    }
+
+    fn within(&self, error: Hdf5Error) -> Hdf5Error {
+        error.within(&format!("/{}", self.path))
+    }
+}
+
+impl Link {
+    /// `None`: a link to nothing, which readers pass over.
+    fn of_entry(entry: symbol_table::SymbolEntry) -> Option<Link> {
+        let target = match (entry.soft, entry.header) {
+            (Some(path), _) => LinkTarget::Soft(path),
+            (None, Some(address)) => LinkTarget::Hard(address),
+            (None, None) => return None,
+        };
+        Some(Link { name: entry.name, target, creation_order: None })
     }
 }

@@ -21,24 +21,30 @@
     )
 )]
 
+mod array_layout;
 mod attribute;
 mod checksum;
 mod convert;
 mod cursor;
-pub mod data_layout;
 mod dataset;
-pub mod dataspace;
 pub mod datatype;
 pub mod element;
 mod error;
 mod file;
-pub mod filter;
 mod group;
 pub mod heaps;
 pub mod index;
+mod kept;
+mod messages;
 mod number;
+mod object_header;
+pub mod selection;
 mod source;
+mod superblock;
+#[cfg(test)]
+mod testing;
 mod text;
+pub mod trees;
 pub mod vlen;
 
 pub use attribute::Attribute;
@@ -47,4 +53,5 @@ pub use dataset::Dataset;
 pub use error::{Hdf5Error, ParseError};
 pub use file::{File, FileOptions, FoundFile, NamedDatatype, Node, OtherFiles};
 pub use group::{Group, Link, LinkTarget};
+pub use messages::{data_layout, dataspace, filter};
 pub use source::{Bytes, Source};

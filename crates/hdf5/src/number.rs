@@ -65,53 +65,42 @@ impl Integer {
     }
 }
 
-/// The float in memory that a stored one becomes.
+/// A float in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FloatType {
-    /// IEEE of 2, 4 or 8 bytes.
-    Ieee(Ieee),
-    /// The 80 bits of x87 in 16 bytes: NumPy's `longdouble` on x86-64.
-    Extended,
-}
-
-impl FloatType {
-    /// Bytes.
-    pub fn size(&self) -> usize {
-        match self {
-            FloatType::Ieee(ieee) => ieee.size,
-            FloatType::Extended => 16,
-        }
-    }
-}
-
-/// An IEEE format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ieee {
+pub(crate) struct FloatType {
     /// Bytes.
     pub size: usize,
-    /// Bits of the mantissa as stored.
-    mantissa_bits: u8,
+    /// Bits of the mantissa below the point.
+    fraction_bits: u8,
     /// Bits of the exponent.
     exponent_bits: u8,
+    /// Whether the bit above the point is stored.
+    leading: bool,
 }
 
-pub(crate) const F16: Ieee = Ieee { size: 2, mantissa_bits: 10, exponent_bits: 5 };
-pub(crate) const F32: Ieee = Ieee { size: 4, mantissa_bits: 23, exponent_bits: 8 };
-pub(crate) const F64: Ieee = Ieee { size: 8, mantissa_bits: 52, exponent_bits: 11 };
+pub(crate) const F16: FloatType = FloatType { size: 2, fraction_bits: 10, exponent_bits: 5, leading: false };
+pub(crate) const F32: FloatType = FloatType { size: 4, fraction_bits: 23, exponent_bits: 8, leading: false };
+pub(crate) const F64: FloatType = FloatType { size: 8, fraction_bits: 52, exponent_bits: 11, leading: false };
+/// The 80 bits of x87 in 16 bytes: NumPy's `longdouble` on x86-64.
+pub(crate) const F80: FloatType = FloatType { size: 16, fraction_bits: 63, exponent_bits: 15, leading: true };
 
-impl Ieee {
+impl FloatType {
     fn bias(&self) -> i64 {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
-    /// Whether a stored float is of this very format.
-    fn is(&self, layout: &FloatLayout, size: usize) -> bool {
-        let at = self.mantissa_bits + self.exponent_bits;
+    /// Bits of the mantissa as stored.
+    fn mantissa_bits(&self) -> u8 {
+        self.fraction_bits + u8::from(self.leading)
+    }
+
+    /// Whether a stored float has these very bits, in as many bytes or others.
+    fn is(&self, layout: &FloatLayout) -> bool {
+        let width = self.mantissa_bits();
         let fields = (layout.mantissa_at, layout.mantissa_bits, layout.exponent_at, layout.exponent_bits);
-        size == self.size
-            && layout.order != Order::Vax
-            && fields == (0, self.mantissa_bits, self.mantissa_bits, self.exponent_bits)
-            && (layout.sign, layout.normalization, i64::from(layout.bias)) == (at, 2, self.bias())
+        fields == (0, width, width, self.exponent_bits)
+            && (layout.sign, i64::from(layout.bias)) == (width + self.exponent_bits, self.bias())
+            && (layout.normalization == 2) != self.leading
     }
 
     /// Whether it holds every value of a layout.
@@ -119,22 +108,28 @@ impl Ieee {
         let (bias, bits) = (i64::from(layout.bias), u32::from(layout.exponent_bits));
         // The largest exponent stands for infinity, here and there.
         let largest = 2_i64.checked_pow(bits).map(|exponents| exponents - 2 - bias);
-        layout.mantissa_bits <= self.mantissa_bits
+        layout.mantissa_bits <= self.fraction_bits
             && largest.is_some_and(|largest| largest <= self.bias())
-            && 1 - bias >= 1 - self.bias()
+            && bias <= self.bias()
     }
 
-    /// The bits of `mantissa × 2^exponent`, which this format holds exactly.
+    /// The bits of `mantissa × 2^exponent`, which this type holds exactly.
     fn bits(&self, mantissa: u128, exponent: i64) -> u128 {
         let Some(top) = mantissa.checked_ilog2() else { return 0 };
-        let (width, smallest) = (i64::from(self.mantissa_bits), 1 - self.bias());
+        let (fraction_bits, smallest) = (i64::from(self.fraction_bits), 1 - self.bias());
         let magnitude = exponent + i64::from(top);
         if magnitude < smallest {
-            return shift(mantissa, exponent - (smallest - width));
+            return shift(mantissa, exponent - (smallest - fraction_bits));
         }
         let field = u128::try_from(magnitude + self.bias()).unwrap_or_default();
-        let fraction = shift(mantissa, width - i64::from(top)) & mask(self.mantissa_bits);
-        field << self.mantissa_bits | fraction
+        let mantissa = shift(mantissa, fraction_bits - i64::from(top));
+        field << self.mantissa_bits() | mantissa & mask(self.mantissa_bits())
+    }
+
+    /// The bits of infinity (`payload` 0), or of no number.
+    fn special(&self, payload: u128) -> u128 {
+        let leading = u128::from(self.leading) << self.fraction_bits;
+        mask(self.exponent_bits) << self.mantissa_bits() | leading | payload
     }
 }
 
@@ -149,63 +144,42 @@ impl Float {
     /// The float in memory: the smallest that holds every value exactly and is no smaller than the stored one (that of 8 bytes also for larger ones), as in h5py.
     pub fn in_memory(&self) -> Result<FloatType, ParseError> {
         let layout = &self.layout;
-        if let Some(found) = [F16, F32, F64].into_iter().find(|ieee| ieee.is(layout, self.size)) {
-            return Ok(FloatType::Ieee(found));
-        }
-        let highest = layout.sign.max(layout.exponent_at.saturating_add(layout.exponent_bits));
-        let readable = highest.max(layout.mantissa_at.saturating_add(layout.mantissa_bits)) <= 128;
-        let fits = |ieee: &Ieee| ieee.holds(layout) && ieee.size >= self.size.min(8);
-        match [F16, F32, F64].into_iter().find(fits) {
-            Some(found) if readable => Ok(FloatType::Ieee(found)),
-            None if self.is_extended() => Ok(FloatType::Extended),
-            _ => Err(ParseError::Unsupported(format!(
+        let end = |at: u8, len: u8| at.saturating_add(len);
+        let end = end(layout.sign, 1)
+            .max(end(layout.exponent_at, layout.exponent_bits))
+            .max(end(layout.mantissa_at, layout.mantissa_bits));
+        let fits = |to: &FloatType| to.is(layout) || to.holds(layout);
+        let found = [F16, F32, F64, F80].into_iter().find(|to| fits(to) && to.size >= self.size.min(8));
+        found.filter(|_| end <= 128).ok_or_else(|| {
+            ParseError::Unsupported(format!(
                 "a floating-point number of {} bytes with {} bits of mantissa and {} bits of exponent",
                 self.size, layout.mantissa_bits, layout.exponent_bits
-            ))),
-        }
+            ))
+        })
     }
 
     /// Whether its bytes in memory are those stored.
-    pub fn is_plain(&self) -> bool {
-        match self.in_memory() {
-            Ok(FloatType::Ieee(ieee)) => ieee.is(&self.layout, self.size),
-            Ok(FloatType::Extended) => self.size == 16 && self.layout.order != Order::Vax,
-            Err(_) => false,
-        }
-    }
-
-    fn is_extended(&self) -> bool {
-        let layout = &self.layout;
-        (layout.mantissa_at, layout.mantissa_bits, layout.exponent_at, layout.exponent_bits)
-            == (0, 64, 64, 15)
-            && (layout.sign, layout.bias) == (79, 16383)
-            && layout.normalization != 2
+    pub fn is_plain(&self, to: FloatType) -> bool {
+        self.size == to.size && to.is(&self.layout) && self.layout.order != Order::Vax
     }
 
     /// The bits in memory of a stored one.
     pub fn convert(&self, stored: &[u8], to: FloatType) -> u128 {
-        let bits = load(stored, self.layout.order);
-        match to {
-            FloatType::Extended => bits & mask(80),
-            FloatType::Ieee(ieee) => self.ieee(bits, ieee),
+        let (layout, bits) = (&self.layout, load(stored, self.layout.order));
+        if to.is(layout) {
+            return bits & mask(to.mantissa_bits() + to.exponent_bits + 1);
         }
-    }
-
-    fn ieee(&self, bits: u128, to: Ieee) -> u128 {
-        let layout = &self.layout;
         let field = |at: u8, len: u8| bits.checked_shr(at.into()).unwrap_or_default() & mask(len);
-        let sign = field(layout.sign, 1) << (to.mantissa_bits + to.exponent_bits);
+        let sign = field(layout.sign, 1) << (to.mantissa_bits() + to.exponent_bits);
         let exponent = field(layout.exponent_at, layout.exponent_bits);
         let mantissa = field(layout.mantissa_at, layout.mantissa_bits);
-        let width = layout.mantissa_bits;
-        let implied = layout.normalization == 2;
+        let (width, implied) = (layout.mantissa_bits, layout.normalization == 2);
         if exponent == mask(layout.exponent_bits) {
             // A leading bit that is stored says nothing of whether it is infinite.
-            let fraction = if implied { mantissa } else { mantissa & mask(width - 1) };
-            let payload = shift(fraction, i64::from(to.mantissa_bits) - i64::from(width));
-            return sign | mask(to.exponent_bits) << to.mantissa_bits | payload;
+            let payload = if implied { mantissa } else { mantissa & mask(width - 1) };
+            return sign | to.special(shift(payload, i64::from(to.fraction_bits) - i64::from(width)));
         }
-        // Below the point are as many bits as the mantissa has, one of which is the leading one where that is stored.
+        // Below the point are as many bits as the mantissa has, one less where the leading bit is one of them.
         let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);
         sign | match (implied, exponent) {
             (true, 1..) => to.bits(mantissa | 1 << width, scale),

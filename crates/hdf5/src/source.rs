@@ -19,6 +19,12 @@ const KEPT: u64 = 32 << 20;
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
 const LARGEST: u64 = 1 << 30;
 
+/// Structures that are read once each, and may lie far apart, are fetched in batches of about so many bytes.
+const BATCH: u64 = 16 << 20;
+
+/// Of those, two with no more bytes between them are one read: to pass over the bytes costs less than to read twice.
+const GAP: u64 = 8 << 10;
+
 /// A file in a store, and the pages of it that have been read.
 #[derive(Debug)]
 pub struct Source {
@@ -171,6 +177,110 @@ impl Source {
         }
     }
 
+    /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets the place in that list too. Those whose pages are not there are
+    /// fetched together, and not kept: they are read once, and a page for each may be many times more than they are.
+    ///
+    /// `parse` may be called again for the same structure with more bytes: it must have no effect before it has all that it needs.
+    pub fn parse_many(
+        &self,
+        structure: &'static str,
+        places: &[(u64, u64)],
+        sizes: Sizes,
+        mut parse: impl FnMut(usize, &mut Cursor<'_>) -> Result<(), ParseError>,
+    ) -> Result<(), Hdf5Error> {
+        let (mut rest, mut place) = (places, 0);
+        let mut buffer = Vec::new();
+        while !rest.is_empty() {
+            let mut total = 0u64;
+            let fits = |(_, guess): &&(u64, u64)| {
+                let first = total == 0;
+                total = total.saturating_add(*guess).saturating_add(GAP);
+                first || total <= BATCH
+            };
+            let (batch, later) = rest.split_at(rest.iter().take_while(fits).count());
+            let found = self.fetch_many(batch, &mut buffer)?;
+            for ((address, guess), found) in batch.iter().zip(found) {
+                let there = buffer.get(found).unwrap_or_default();
+                match parse(place, &mut Cursor::new(there, *address, sizes)) {
+                    // Not fetched because its pages are there, or longer than was guessed.
+                    Err(ParseError::Need(needed)) => {
+                        let guess = usize::try_from(needed.max(*guess)).unwrap_or(usize::MAX);
+                        self.parse(structure, *address, guess, sizes, |cursor| parse(place, cursor))?;
+                    }
+                    answer => answer.map_err(|why| self.wrong(structure, *address, why))?,
+                }
+                place += 1;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Fetches many structures, an address and a length each, in one request; says where in `buffer` each of them is. Nowhere, where all of its pages are there, and where
+    /// it is out of bounds.
+    fn fetch_many(
+        &self,
+        places: &[(u64, u64)],
+        buffer: &mut Vec<u8>,
+    ) -> Result<Vec<std::ops::Range<usize>>, Hdf5Error> {
+        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        let mut found = vec![0..0; places.len()];
+        let mut wanted = Vec::new();
+        {
+            let pages = self.lock();
+            for (place, (address, len)) in places.iter().enumerate() {
+                let start = address.saturating_add(self.base);
+                let end = start.saturating_add(*len).min(self.size);
+                let there = |start, end: u64| {
+                    (start / PAGE..=(end - 1) / PAGE).all(|number| pages.found.contains_key(&number))
+                };
+                if start < end && end - start <= LARGEST && !there(start, end) {
+                    wanted.push((start, end, place));
+                }
+            }
+        }
+        if !wanted.is_sorted() {
+            wanted.sort_unstable();
+        }
+        // Runs of structures that are one read: where each begins and ends in the file.
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        let mut total = 0;
+        for (start, end, place) in wanted {
+            match runs.last_mut() {
+                Some((_, last)) if start <= last.saturating_add(GAP) => {
+                    total += end.saturating_sub(*last);
+                    *last = end.max(*last);
+                }
+                _ => {
+                    runs.push((start, end));
+                    total += end - start;
+                }
+            }
+            // Counted back from the end of the run's bytes so far.
+            let run_end = runs.last().map_or(end, |run| run.1);
+            let (back, len) = (index(run_end - start), index(end - start));
+            if let Some(found) = found.get_mut(place) {
+                let from = index(total) - back;
+                *found = from..from + len;
+            }
+        }
+        if runs.is_empty() {
+            return Ok(found);
+        }
+        let failed = |_| self.invalid(format!("no memory for {total} bytes of metadata"));
+        buffer.try_reserve(index(total).saturating_sub(buffer.len())).map_err(failed)?;
+        buffer.resize(index(total), 0);
+        let mut ranges = Vec::with_capacity(runs.len());
+        let mut free = buffer.as_mut_slice();
+        for (start, end) in runs {
+            let (buf, later) = free.split_at_mut(index(end - start));
+            ranges.push(RangeRead { offset: start, buf });
+            free = later;
+        }
+        self.fetch_ranges(&mut ranges)?;
+        Ok(found)
+    }
+
     /// The `len` bytes at `address`.
     pub fn read(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes, Hdf5Error> {
         let end = address.checked_add(len).filter(|end| *end <= self.end() && len <= LARGEST);
@@ -259,8 +369,12 @@ impl Source {
 
     /// Reads bytes of the file, wherever the base is.
     fn fetch(&self, offset: u64, buf: &mut [u8]) -> Result<(), Hdf5Error> {
+        self.fetch_ranges(&mut [RangeRead { offset, buf }])
+    }
+
+    fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), Hdf5Error> {
         self.lock().reads += 1;
-        let found = self.store.read_ranges(Key::new(&self.key)?, None, &mut [RangeRead { offset, buf }])?;
+        let found = self.store.read_ranges(Key::new(&self.key)?, None, ranges)?;
         if found {
             return Ok(());
         }

@@ -1,15 +1,12 @@
-//! Names from files, which should be UTF-8 and need not be.
+//! Names as text.
 
-use std::fmt::Write;
-
-/// Text of any bytes: those that are not UTF-8 become `\xNN`, so that different names stay different.
-pub fn lossless(bytes: &[u8]) -> String {
-    let mut text = String::new();
+/// Bytes of a name as text; those that are not UTF-8 become `\xNN` (two hexadecimal digits), so that no two names become one.
+pub(crate) fn lossless(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         for byte in chunk.invalid() {
-            // Writing to a string does not fail.
-            let _ = write!(text, "\\x{byte:02x}");
+            text.push_str(&format!("\\x{byte:02x}"));
         }
     }
     text
@@ -21,7 +18,8 @@ mod tests {
 
     #[test]
     fn wrong_bytes_are_shown() {
-        assert_eq!(lossless("Größe".as_bytes()), "Größe");
-        assert_eq!(lossless(b"gr\xf6\xdfe\xc3"), "gr\\xf6\\xdfe\\xc3");
+        assert_eq!(lossless("température".as_bytes()), "température");
+        assert_eq!(lossless(b"temp\xe9rature\xff\xfe"), r"temp\xe9rature\xff\xfe");
+        assert_eq!(lossless(b""), "");
     }
 }

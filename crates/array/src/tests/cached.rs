@@ -165,7 +165,7 @@ fn parts_of_one_object_are_told_apart() {
     for name in ["a/0.0", "a/0.1", "a/1.0"] {
         let mut bytes = Vec::new();
         source.read_all(Key::new(name).unwrap(), &mut bytes, usize::MAX).unwrap();
-        ranges.push(Some((object.len() as u64, bytes.len() as u64)));
+        ranges.push(Some((object.len() as u64, bytes.len() as u64, 0)));
         object.extend_from_slice(&bytes);
     }
     ranges.push(None);

@@ -175,7 +175,14 @@ proptest! {
                 ranges.push(None);
                 continue;
             }
-            ranges.push(Some((object.len() as u64, bytes.len() as u64)));
+            // Some codecs are left out, other ones for each chunk; bits beyond the chain mean nothing.
+            let chain = layout.encoding().chain();
+            let skipped = u32::from(seed).wrapping_mul(number as u32 / 2) | if seed > 99 { !7 } else { 0 };
+            let mut scratch = Scratch::default();
+            let mut decoded = vec![0; chain.decoded_size()];
+            chain.decode(&bytes, &mut decoded, &mut scratch, true).unwrap();
+            chain.without(skipped).encode(&decoded, &mut bytes, &mut scratch).unwrap();
+            ranges.push(Some((object.len() as u64, bytes.len() as u64, skipped)));
             object.extend_from_slice(&bytes);
             let inside: Vec<Index> = (0..spec.shape.len()).map(|k| {
                 let from = task.chunk[k] * spec.chunk[k];
@@ -189,9 +196,13 @@ proptest! {
         store.write(Key::new("packed").unwrap(), &[&object]).unwrap();
         let counts = layout.grid().counts(&spec.shape);
         let packed = spec.layout_with(Arc::new(store), Arc::new(Packed { counts, ranges }));
-        for selection in &reads {
-            let found = read(&packed, selection, ReadOptions::default()).unwrap();
-            prop_assert_eq!(found.as_slice(), model.read(selection));
+        let cache = ChunkCache::new(1 << 20);
+        for selection in reads.iter().chain(&reads) {
+            for cache in [None, Some(&cache)] {
+                let found = read(&packed, selection, ReadOptions { cache, ..ReadOptions::default() }).unwrap();
+                prop_assert_eq!(found.as_slice(), model.read(selection));
+                explain_read_cached(&packed, selection, usize::MAX, cache).unwrap();
+            }
         }
         if !all.is_empty() && plan.len() == 1 {
             let outcome = write(&packed, &all, &Source::repeat(&values[..element], &spec.shape), WriteOptions::default());
@@ -268,6 +279,52 @@ fn strategies_as_documented() {
     assert_eq!(chosen(&spec(0, vec![]), &[Index::At(0)]), Strategy::Modify);
     // A chunk that reaches past the end counts as whole when all of it that lies inside is written.
     assert_eq!(chosen(&Spec::plain(&[10], &[16], "<f4"), &[Index::ALL]), Strategy::Gather);
+}
+
+/// Chunks without some or all of the codecs are read by the strategies of those that are left.
+#[test]
+fn codecs_left_out() {
+    let spec = Spec { codecs: 5, ..Spec::plain(&[6, 20], &[1, 20], "<u2") };
+    let values: Vec<u8> = (0..240).collect();
+    let whole = spec.layout(&MemoryStore::new());
+    let (mut object, mut ranges, mut scratch) = (vec![0xEE; 3], Vec::new(), Scratch::default());
+    let masks = [0, 1, 2, 3, u32::MAX, !3];
+    for (row, skipped) in values.chunks(40).zip(masks) {
+        let mut stored = Vec::new();
+        whole.encoding().chain().without(skipped).encode(row, &mut stored, &mut scratch).unwrap();
+        ranges.push(Some((object.len() as u64, stored.len() as u64, skipped)));
+        object.extend(stored);
+    }
+    let store = Arc::new(MemoryStore::new());
+    store.write(Key::new("packed").unwrap(), &[&object]).unwrap();
+    let counts: Dims = [6, 1].as_slice().into();
+    let layout = spec.layout_with(store.clone(), Arc::new(Packed { counts, ranges: ranges.clone() }));
+    let all = Selection::all(&spec.shape);
+    let cache = ChunkCache::new(1 << 20);
+    for round in 0..3 {
+        let options = ReadOptions { cache: Some(&cache), threads: Some(1), ..ReadOptions::default() };
+        assert_eq!(read(&layout, &all, options).unwrap().as_slice(), values);
+        // What has no codec is never looked for.
+        assert_eq!(cache.hits_and_misses(), (round * 4, 4));
+    }
+    let strategies: Vec<Strategy> =
+        explain_read(&layout, &all, 10).unwrap().tasks.iter().map(|task| task.strategy).collect();
+    let (into, scatter, plain) = (Strategy::DecodeInto, Strategy::DecodeScatter, Strategy::ReadInto);
+    assert_eq!(strategies, [into, scatter, into, plain, plain, into]);
+    let told = explain_read_cached(&layout, &all, 10, Some(&cache)).unwrap();
+    assert_eq!(told.strategies, [(Strategy::Cached, 4), (Strategy::ReadInto, 2)]);
+    // A part of a chunk without codecs is a part of the bytes; of another size it is refused.
+    let one = Selection::new("test", &spec.shape, &[Index::At(3), Index::range(5, 7)]).unwrap();
+    assert_eq!(explain_read(&layout, &one, 1).unwrap().tasks[0].ranges, [(ranges[3].unwrap().0 + 10, 4)]);
+    ranges[3] = ranges[3].map(|(offset, len, skipped)| (offset, len - 1, skipped));
+    // The same bytes under another mask are another chunk, also for the cache.
+    ranges[1] = ranges[0].map(|(offset, len, _)| (offset, len, 1));
+    let counts: Dims = [6, 1].as_slice().into();
+    let other = spec.layout_with(store, Arc::new(Packed { counts, ranges }));
+    let options = ReadOptions { cache: Some(&cache), ..ReadOptions::default() };
+    assert!(matches!(read(&other, &one, options), Err(ArrayError::Store { .. })));
+    let row = Selection::new("test", &spec.shape, &[Index::At(1)]).unwrap();
+    assert!(read(&other, &row, options).is_err());
 }
 
 #[test]

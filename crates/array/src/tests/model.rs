@@ -48,7 +48,8 @@ impl<F: Fn(&[u64]) + Send + Sync> ChunkLocator for Watched<F> {
 #[derive(Debug)]
 pub(super) struct Packed {
     pub(super) counts: Dims,
-    pub(super) ranges: Vec<Option<(u64, u64)>>,
+    /// Offset, length, and the codecs that were left out.
+    pub(super) ranges: Vec<Option<(u64, u64, u32)>>,
 }
 
 impl ChunkLocator for Packed {
@@ -56,7 +57,7 @@ impl ChunkLocator for Packed {
         key.push_str("packed");
         let number = chunk.iter().zip(&self.counts).fold(0, |n, (i, count)| n * count + i);
         Ok(match self.ranges[number as usize] {
-            Some((offset, len)) => Location::Range { offset, len, skipped: 0 },
+            Some((offset, len, skipped)) => Location::Range { offset, len, skipped },
             None => Location::Absent,
         })
     }

@@ -189,4 +189,14 @@ impl Datatype {
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Datatype, ParseError> {
         parse::datatype(cursor)
     }
+
+    /// Whether elements, or parts of them, are references or of variable length: what they are is elsewhere in the file.
+    pub fn refers(&self) -> bool {
+        match &self.class {
+            Class::Reference(_) | Class::VlenString { .. } | Class::Vlen(_) => true,
+            Class::Compound(members) => members.iter().any(|member| member.datatype.refers()),
+            Class::Array { base, .. } => base.refers(),
+            _ => false,
+        }
+    }
 }

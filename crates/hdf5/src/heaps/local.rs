@@ -1,0 +1,99 @@
+//! Local heaps: the names of a group with a symbol table (specification III.D).
+
+use crate::text::lossless;
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
+
+/// A local heap. Its free list is of no use to a reader.
+#[derive(Clone, Debug)]
+pub struct LocalHeap {
+    /// Address of the data segment.
+    address: u64,
+    data: Bytes,
+}
+
+/// The prefix: bytes and address of the data segment.
+fn prefix(cursor: &mut Cursor<'_>) -> Result<(u64, u64), ParseError> {
+    cursor.signature(b"HEAP")?;
+    cursor.version("local heap", &[0])?;
+    cursor.skip(3)?;
+    let len = cursor.length()?;
+    cursor.length()?;
+    // An empty segment is nowhere.
+    let address =
+        if len == 0 { cursor.offset()?.unwrap_or(0) } else { cursor.defined("the data segment")? };
+    Ok((len, address))
+}
+
+impl LocalHeap {
+    /// Reads the heap at an address.
+    pub fn read(source: &Source, address: u64, sizes: Sizes) -> Result<LocalHeap, Hdf5Error> {
+        let (len, address) = source.parse("local heap", address, 32, sizes, prefix)?;
+        let data = match len {
+            0 => Vec::new().into(),
+            _ => source.read("data segment of a local heap", address, len)?,
+        };
+        Ok(LocalHeap { address, data })
+    }
+
+    /// The name at an offset in the heap, as text.
+    pub fn name(&self, offset: u64) -> Result<String, ParseError> {
+        self.bytes(offset).map(lossless)
+    }
+
+    /// The name at an offset in the heap, as stored, without the NUL behind it.
+    pub(crate) fn bytes(&self, offset: u64) -> Result<&[u8], ParseError> {
+        let tail = usize::try_from(offset).ok().and_then(|offset| self.data.get(offset..));
+        let end = tail.and_then(|tail| tail.iter().position(|byte| *byte == 0));
+        tail.zip(end).and_then(|(tail, end)| tail.get(..end)).ok_or_else(|| ParseError::Corrupt {
+            at: self.address.saturating_add(offset),
+            why: format!("no name ends behind offset {offset} of a local heap of {} bytes", self.data.len()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SIZES, mutations, source};
+
+    /// A heap whose data segment follows at once.
+    fn heap(data: &[u8]) -> Vec<u8> {
+        let mut bytes = b"HEAP\0\0\0\0".to_vec();
+        bytes.extend((data.len() as u64).to_le_bytes());
+        bytes.extend(1u64.to_le_bytes());
+        bytes.extend(32u64.to_le_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    #[test]
+    fn names() {
+        let heap =
+            LocalHeap::read(&source(&heap(b"\0\0\0\0\0\0\0\0temp\0\0\0\0\xff!\0..")), 0, SIZES).unwrap();
+        assert_eq!(heap.name(0).unwrap(), "");
+        assert_eq!(heap.name(8).unwrap(), "temp");
+        assert_eq!(heap.name(10).unwrap(), "mp");
+        assert_eq!(heap.name(16).unwrap(), r"\xff!");
+        for offset in [19, 20, 21, 1000, u64::MAX] {
+            assert!(matches!(heap.name(offset), Err(ParseError::Corrupt { .. })), "{offset}");
+        }
+    }
+
+    #[test]
+    fn empty_and_outside() {
+        let empty = LocalHeap::read(&source(&heap(b"")), 0, SIZES).unwrap();
+        assert!(empty.name(0).is_err());
+        let mut long = heap(b"abc\0");
+        long[8] = 5;
+        assert!(LocalHeap::read(&source(&long), 0, SIZES).is_err());
+    }
+
+    #[test]
+    fn any_bytes() {
+        mutations(&heap(b"\0\0\0\0\0\0\0\0temp\0\0\0\0"), |source| {
+            if let Ok(heap) = LocalHeap::read(source, 0, SIZES) {
+                let _ = heap.name(8);
+            }
+        });
+    }
+}

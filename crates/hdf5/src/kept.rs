@@ -1,0 +1,80 @@
+//! What has been read of a file and may be wanted again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Values by address, up to a weight in all. Where another would be too much, all are dropped: what is in use comes back.
+#[derive(Debug)]
+pub struct Kept<T> {
+    most: u64,
+    inner: Mutex<Found<T>>,
+}
+
+#[derive(Debug)]
+struct Found<T> {
+    values: HashMap<u64, Arc<T>>,
+    weight: u64,
+}
+
+impl<T> Kept<T> {
+    /// Nothing yet; later on values of a weight of `most`.
+    pub fn new(most: u64) -> Self {
+        Kept { most, inner: Mutex::new(Found { values: HashMap::new(), weight: 0 }) }
+    }
+
+    /// The value of an address. Made where it is not there, which several threads may do at once; `weigh` says how heavy it is.
+    pub fn get<E>(
+        &self,
+        address: u64,
+        make: impl FnOnce() -> Result<Arc<T>, E>,
+        weigh: impl FnOnce(&T) -> u64,
+    ) -> Result<Arc<T>, E> {
+        if let Some(value) = self.lock().values.get(&address) {
+            return Ok(value.clone());
+        }
+        let value = make()?;
+        let weight = weigh(&value);
+        if weight <= self.most {
+            let mut found = self.lock();
+            let full = found.weight.saturating_add(weight) > self.most;
+            let dropped = full.then(|| std::mem::take(&mut found.values));
+            found.weight = if full { weight } else { found.weight + weight };
+            found.values.insert(address, value.clone());
+            drop((found, dropped));
+        }
+        Ok(value)
+    }
+
+    /// Drops everything.
+    pub fn forget(&self) {
+        let mut found = self.lock();
+        let dropped = std::mem::take(&mut found.values);
+        found.weight = 0;
+        drop((found, dropped));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Found<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounded() {
+        let kept = Kept::new(10);
+        let get = |address, made: u64| {
+            *kept.get(address, || Ok::<_, ()>(Arc::new(made)), |weight| *weight).unwrap()
+        };
+        assert_eq!((get(1, 4), get(2, 6), get(1, 5)), (4, 6, 4));
+        // Too much with the others: they go.
+        assert_eq!((get(3, 7), get(1, 5)), (7, 5));
+        // Too much by itself: the others stay.
+        assert_eq!((get(4, 11), get(4, 12), get(1, 9)), (11, 12, 5));
+        kept.forget();
+        assert_eq!(get(1, 3), 3);
+        assert_eq!(kept.get(9, || Err("no"), |_| 1), Err("no"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Attributes as stored (specification IV.A.2.m, "The Attribute Message", versions 1 to 3), and where an object keeps many of them
+//! (IV.A.2.v, "The Attribute Info Message").
+
+use crate::text::lossless;
+use crate::{Cursor, ParseError};
+use std::ops::Range;
+
+/// The parts of an attribute message. Datatype and dataspace may be shared messages, so they are parsed by whoever can look those up.
+#[derive(Clone, Debug)]
+pub struct AttributeParts<'a> {
+    /// The attribute's name.
+    pub name: String,
+    /// The datatype message.
+    pub datatype: Cursor<'a>,
+    /// Whether that only says where it is.
+    pub datatype_shared: bool,
+    /// The dataspace message.
+    pub dataspace: Cursor<'a>,
+    /// Whether that only says where it is.
+    pub dataspace_shared: bool,
+    /// Which bytes of the message are the elements (and what may be behind them).
+    pub data: Range<usize>,
+}
+
+impl<'a> AttributeParts<'a> {
+    /// Parses the message, all bytes of which `cursor` has.
+    pub fn parse(cursor: &mut Cursor<'a>) -> Result<AttributeParts<'a>, ParseError> {
+        let version = cursor.version("attribute message", &[1, 2, 3])?;
+        let flags = cursor.u8()?;
+        let flags = if version == 1 { 0 } else { flags };
+        let (name, datatype, dataspace) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
+        // The character set of the name: ASCII is UTF-8, and others are written all the same.
+        cursor.skip(if version == 3 { 1 } else { 0 })?;
+        let mut part = |len: u16| {
+            let part = cursor.part(len.into())?;
+            let padding =
+                if version == 1 { usize::from(len).next_multiple_of(8) - usize::from(len) } else { 0 };
+            cursor.skip(padding).map(|()| part)
+        };
+        let (mut name, datatype, dataspace) = (part(name)?, part(datatype)?, part(dataspace)?);
+        Ok(AttributeParts {
+            name: lossless(name.rest().split(|byte| *byte == 0).next().unwrap_or_default()),
+            datatype,
+            datatype_shared: flags & 1 != 0,
+            dataspace,
+            dataspace_shared: flags & 2 != 0,
+            data: cursor.position()..cursor.position() + cursor.left(),
+        })
+    }
+}
+
+/// Where the attributes of an object are that are not in its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttributeInfo {
+    /// Address of the fractal heap; `None`: attributes are messages of the header.
+    pub heap: Option<u64>,
+    /// Address of the B-tree of names.
+    pub names: Option<u64>,
+}
+
+impl AttributeInfo {
+    /// Parses the message.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<AttributeInfo, ParseError> {
+        cursor.version("attribute info message", &[0])?;
+        let flags = cursor.u8()?;
+        cursor.skip(if flags & 1 != 0 { 2 } else { 0 })?;
+        Ok(AttributeInfo { heap: cursor.offset()?, names: cursor.offset()? })
+    }
+}
+
+/// A record of the B-tree of names (specification III.A.2, type 8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameRecord {
+    /// Where the attribute is in its heap.
+    pub id: [u8; 8],
+    /// Whether that heap is the file's, of shared messages.
+    pub shared: bool,
+    /// When the attribute was made, among those of its object.
+    pub creation: u32,
+}
+
+impl NameRecord {
+    /// The type of such records.
+    pub const KIND: u8 = 8;
+
+    /// Parses the record.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<NameRecord, ParseError> {
+        let id = cursor.u64()?.to_le_bytes();
+        let record = NameRecord { id, shared: cursor.u8()? & 2 != 0, creation: cursor.u32()? };
+        // The hash of the name.
+        cursor.skip(4)?;
+        Ok(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    const SIZES: Sizes = Sizes { offset: 4, length: 4 };
+
+    /// Name, and the bytes of datatype, dataspace and elements.
+    fn parsed(bytes: &[u8]) -> Result<(String, Vec<u8>, Vec<u8>, Vec<u8>, bool, bool), ParseError> {
+        let mut parts = AttributeParts::parse(&mut Cursor::whole(bytes, 0, SIZES))?;
+        let (datatype, dataspace) = (parts.datatype.rest().to_vec(), parts.dataspace.rest().to_vec());
+        let data = bytes[parts.data].to_vec();
+        Ok((parts.name, datatype, dataspace, data, parts.datatype_shared, parts.dataspace_shared))
+    }
+
+    #[test]
+    fn all_versions() {
+        let one = b"\x01\xff\x03\0\x02\0\x08\0ab\0.....TT......SSSSSSSSdata";
+        let whole =
+            |shared| Ok(("ab".into(), b"TT".to_vec(), b"SSSSSSSS".to_vec(), b"data".to_vec(), shared, false));
+        assert_eq!(parsed(one), whole(false));
+        assert_eq!(parsed(b"\x02\x01\x03\0\x02\0\x08\0ab\0TTSSSSSSSSdata"), whole(true));
+        assert_eq!(parsed(b"\x03\x01\x03\0\x02\0\x08\0\x01ab\0TTSSSSSSSSdata"), whole(true));
+        for len in 0..one.len() - 4 {
+            assert!(parsed(&one[..len]).is_err(), "{len} bytes");
+        }
+        assert!(parsed(b"\x04\x01\x03\0\x02\0\x08\0").is_err());
+    }
+
+    #[test]
+    fn where_many_are() {
+        let info = |bytes: &[u8]| AttributeInfo::parse(&mut Cursor::whole(bytes, 0, SIZES));
+        let all = [0, 3, 9, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
+        assert_eq!(info(&all), Ok(AttributeInfo { heap: Some(1), names: Some(2) }));
+        assert_eq!(
+            info(&[0, 0, 255, 255, 255, 255, 255, 255, 255, 255]),
+            Ok(AttributeInfo { heap: None, names: None })
+        );
+        let record = [1, 2, 3, 4, 5, 6, 7, 8, 2, 7, 0, 0, 0, 1, 2, 3, 4];
+        let record = NameRecord::parse(&mut Cursor::whole(&record, 0, SIZES));
+        assert_eq!(record, Ok(NameRecord { id: [1, 2, 3, 4, 5, 6, 7, 8], shared: true, creation: 7 }));
+    }
+}

@@ -1,0 +1,283 @@
+//! Where a dataset's elements are (specification IV.A.2.i, "The Data Layout Message", versions 1 to 5).
+
+use crate::{Bytes, Cursor, ParseError};
+
+/// What a layout is called, in versions that have numbers for it.
+const COMPACT: u8 = 0;
+const CONTIGUOUS: u8 = 1;
+const CHUNKED: u8 = 2;
+const VIRTUAL: u8 = 3;
+
+/// The layout of a dataset.
+#[derive(Clone, Debug)]
+pub enum DataLayout {
+    /// In the object header.
+    Compact {
+        /// Address of the first byte.
+        address: u64,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// One run of bytes; or in external files.
+    Contiguous {
+        /// Address of the first byte; `None`: never written.
+        address: Option<u64>,
+        /// Bytes; `None`: not stored (versions 1 and 2).
+        size: Option<u64>,
+    },
+    /// Chunks.
+    Chunked(ChunkedLayout),
+    /// Parts of other datasets: a global heap object says which.
+    Virtual {
+        /// Address of the heap collection; `None`: no mapping.
+        collection: Option<u64>,
+        /// Index of the object in it.
+        index: u32,
+    },
+}
+
+/// Chunks, and what kind of index finds them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkedLayout {
+    /// Elements of a chunk per axis (without the pseudo-axis of the element's bytes).
+    pub chunk: Vec<u64>,
+    /// Bytes of an element in the file (the pseudo-axis).
+    pub element_size: u64,
+    /// The index's kind.
+    pub index: ChunkIndexKind,
+    /// Address of the index (of the chunk itself for a single chunk, of the first for an implicit index); `None`: no chunk was ever written.
+    pub address: Option<u64>,
+    /// Whether chunks that reach past the extent are stored without going through the filters (version 4, flag bit 0).
+    pub edges_unfiltered: bool,
+}
+
+/// How chunks are found (specification VII).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChunkIndexKind {
+    /// Version 1 B-tree (layout versions 1 to 3).
+    BTree1,
+    /// One chunk (index type 1).
+    Single {
+        /// Its stored bytes and filter mask, where there are filters.
+        filtered: Option<(u64, u32)>,
+    },
+    /// All chunks are there, one behind the other (index type 2).
+    Implicit,
+    /// Index type 3.
+    FixedArray {
+        /// Bits of the number of elements in a page.
+        page_bits: u8,
+    },
+    /// Index type 4.
+    ExtensibleArray {
+        /// Bits to count elements with.
+        max_bits: u8,
+        /// Elements in the index block.
+        index_elements: u8,
+        /// Data block pointers in the smallest secondary block.
+        min_pointers: u8,
+        /// Elements in the smallest data block.
+        min_elements: u8,
+        /// Bits of the number of elements in a page.
+        page_bits: u8,
+    },
+    /// Version 2 B-tree (index type 5).
+    BTree2 {
+        /// Bytes of a node.
+        node_size: u32,
+        /// Percent.
+        split: u8,
+        /// Percent.
+        merge: u8,
+    },
+}
+
+impl DataLayout {
+    /// Parses the message. `bytes` are those that `cursor` is made of.
+    pub fn parse(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<DataLayout, ParseError> {
+        match cursor.version("data layout message", &[1, 2, 3, 4, 5])? {
+            1 | 2 => Self::parse_old(cursor, bytes),
+            version => Self::parse_new(cursor, bytes, version),
+        }
+    }
+
+    /// Versions 1 and 2: the rank first, whatever the layout.
+    fn parse_old(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<DataLayout, ParseError> {
+        let (rank, class) = (cursor.u8()?, cursor.u8()?);
+        cursor.skip(5)?;
+        let address = if class == COMPACT { None } else { cursor.offset()? };
+        let at = cursor.clone();
+        let axes = (0..rank).map(|_| cursor.uint(4)).collect::<Result<Vec<_>, _>>()?;
+        match class {
+            COMPACT => {
+                let len = cursor.u32()?;
+                compact(cursor, bytes, len.into())
+            }
+            CONTIGUOUS => Ok(DataLayout::Contiguous { address, size: None }),
+            CHUNKED => {
+                ChunkedLayout::new(axes, ChunkIndexKind::BTree1, address, &at).map(DataLayout::Chunked)
+            }
+            _ => Err(unknown(class)),
+        }
+    }
+
+    fn parse_new(cursor: &mut Cursor<'_>, bytes: &Bytes, version: u8) -> Result<DataLayout, ParseError> {
+        match cursor.u8()? {
+            COMPACT => {
+                let len = cursor.u16()?;
+                compact(cursor, bytes, len.into())
+            }
+            CONTIGUOUS => {
+                Ok(DataLayout::Contiguous { address: cursor.offset()?, size: Some(cursor.length()?) })
+            }
+            CHUNKED if version == 3 => {
+                let rank = cursor.u8()?;
+                let address = cursor.offset()?;
+                let at = cursor.clone();
+                let axes = (0..rank).map(|_| cursor.uint(4)).collect::<Result<Vec<_>, _>>()?;
+                ChunkedLayout::new(axes, ChunkIndexKind::BTree1, address, &at).map(DataLayout::Chunked)
+            }
+            CHUNKED => ChunkedLayout::parse(cursor).map(DataLayout::Chunked),
+            VIRTUAL if version > 3 => {
+                let collection = cursor.offset()?.filter(|address| *address != 0);
+                Ok(DataLayout::Virtual { collection, index: cursor.u32()? })
+            }
+            class => Err(unknown(class)),
+        }
+    }
+}
+
+/// The bytes of a compact layout.
+fn compact(cursor: &mut Cursor<'_>, bytes: &Bytes, len: u64) -> Result<DataLayout, ParseError> {
+    let (address, start) = (cursor.address(), cursor.position());
+    cursor.take_u64(len)?;
+    Ok(DataLayout::Compact { address, data: bytes.slice(start..cursor.position()) })
+}
+
+fn unknown(class: u8) -> ParseError {
+    ParseError::Unsupported(format!("the data layout of class {class}"))
+}
+
+impl ChunkedLayout {
+    /// The chunked layout of versions 4 and 5.
+    fn parse(cursor: &mut Cursor<'_>) -> Result<ChunkedLayout, ParseError> {
+        let flags = cursor.u8()?;
+        let rank = cursor.u8()?;
+        let at = cursor.clone();
+        let width = cursor.u8()?;
+        if !(1..=8).contains(&width) {
+            return Err(at.corrupt(format!("lengths of chunks have {width} bytes; 1 to 8 are known")));
+        }
+        let at = cursor.clone();
+        let axes = (0..rank).map(|_| cursor.uint(width.into())).collect::<Result<Vec<_>, _>>()?;
+        let index = match cursor.u8()? {
+            1 if flags & 2 != 0 => {
+                ChunkIndexKind::Single { filtered: Some((cursor.length()?, cursor.u32()?)) }
+            }
+            1 => ChunkIndexKind::Single { filtered: None },
+            2 => ChunkIndexKind::Implicit,
+            3 => ChunkIndexKind::FixedArray { page_bits: cursor.u8()? },
+            4 => ChunkIndexKind::ExtensibleArray {
+                max_bits: cursor.u8()?,
+                index_elements: cursor.u8()?,
+                min_pointers: cursor.u8()?,
+                min_elements: cursor.u8()?,
+                page_bits: cursor.u8()?,
+            },
+            5 => {
+                ChunkIndexKind::BTree2 { node_size: cursor.u32()?, split: cursor.u8()?, merge: cursor.u8()? }
+            }
+            kind => return Err(ParseError::Unsupported(format!("the chunk index of type {kind}"))),
+        };
+        let address = cursor.offset()?;
+        let layout = ChunkedLayout::new(axes, index, address, &at)?;
+        Ok(ChunkedLayout { edges_unfiltered: flags & 1 != 0, ..layout })
+    }
+
+    /// `axes`: those of a chunk, and the pseudo-axis of the element's bytes; they were read `at`.
+    fn new(
+        mut axes: Vec<u64>,
+        index: ChunkIndexKind,
+        address: Option<u64>,
+        at: &Cursor<'_>,
+    ) -> Result<ChunkedLayout, ParseError> {
+        if axes.contains(&0) {
+            return Err(at.corrupt(format!("chunks of shape {axes:?} (the last is an element's bytes)")));
+        }
+        let element_size = axes.pop().filter(|_| !axes.is_empty() && axes.len() <= 32);
+        let Some(element_size) = element_size else {
+            return Err(at.corrupt(format!("chunks of {} axes; 1 to 32 are possible", axes.len())));
+        };
+        Ok(ChunkedLayout { chunk: axes, element_size, index, address, edges_unfiltered: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    fn parsed(bytes: &[u8]) -> Result<String, ParseError> {
+        let bytes = Bytes::from(bytes.to_vec());
+        let sizes = Sizes { offset: 4, length: 2 };
+        match DataLayout::parse(&mut Cursor::whole(&bytes, 100, sizes), &bytes)? {
+            DataLayout::Compact { address, data } => Ok(format!("{address}: {:?}", &data[..])),
+            other => Ok(format!("{other:?}")),
+        }
+    }
+
+    const CHUNKS: &str = "Chunked(ChunkedLayout { chunk: [5, 7], element_size: 2";
+
+    #[test]
+    fn compact_and_contiguous() {
+        assert_eq!(parsed(&[1, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 7, 8]).unwrap(), "116: [7, 8]");
+        assert_eq!(parsed(&[3, 0, 2, 0, 7, 8]).unwrap(), "104: [7, 8]");
+        assert_eq!(parsed(&[4, 0, 0, 0]).unwrap(), "104: []");
+        let contiguous = [2, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 9, 0, 0, 0];
+        assert_eq!(parsed(&contiguous).unwrap(), "Contiguous { address: Some(256), size: None }");
+        let absent = [4, 1, 0xff, 0xff, 0xff, 0xff, 4, 0];
+        assert_eq!(parsed(&absent).unwrap(), "Contiguous { address: None, size: Some(4) }");
+        assert_eq!(
+            parsed(&[5, 3, 0, 1, 0, 0, 6, 0, 0, 0]).unwrap(),
+            "Virtual { collection: Some(256), index: 6 }"
+        );
+    }
+
+    #[test]
+    fn chunks_of_old_versions() {
+        let tail = ", index: BTree1, address: Some(256), edges_unfiltered: false })";
+        let two = [2, 3, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 2, 0, 0, 0];
+        assert_eq!(parsed(&two).unwrap(), format!("{CHUNKS}{tail}"));
+        let three = [3, 2, 3, 0, 1, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 2, 0, 0, 0];
+        assert_eq!(parsed(&three).unwrap(), format!("{CHUNKS}{tail}"));
+        for len in 0..three.len() {
+            assert!(parsed(&three[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn indexes_of_version_4() {
+        for (index, name) in [
+            (&[1, 9, 0, 3, 0, 0, 0][..], "Single { filtered: Some((9, 3)) }"),
+            (&[2], "Implicit"),
+            (&[3, 10], "FixedArray { page_bits: 10 }"),
+            (
+                &[4, 32, 4, 4, 16, 10],
+                "ExtensibleArray { max_bits: 32, index_elements: 4, min_pointers: 4, min_elements: 16, page_bits: 10 }",
+            ),
+            (&[5, 0, 8, 0, 0, 100, 40], "BTree2 { node_size: 2048, split: 100, merge: 40 }"),
+        ] {
+            // Lengths of three bytes.
+            let mut bytes = vec![4, 2, 3, 3, 3, 5, 0, 0, 7, 0, 0, 2, 0, 0];
+            bytes.extend(index);
+            bytes.extend([0, 1, 0, 0]);
+            let expected = format!("{CHUNKS}, index: {name}, address: Some(256), edges_unfiltered: true }})");
+            assert_eq!(parsed(&bytes).unwrap(), expected);
+        }
+        assert!(parsed(&[4, 2, 0, 2, 1, 5, 2, 6, 0, 1, 0, 0]).is_err(), "an unknown index");
+        assert!(parsed(&[4, 2, 0, 2, 9, 5, 2, 2, 0, 1, 0, 0]).is_err(), "lengths of 9 bytes");
+        assert!(parsed(&[4, 2, 0, 2, 1, 0, 2, 2, 0, 1, 0, 0]).is_err(), "chunks of no element");
+        assert!(parsed(&[4, 2, 0, 1, 1, 2, 2, 0, 1, 0, 0]).is_err(), "chunks without axis");
+        assert!(parsed(&[6, 0, 0, 0]).is_err() && parsed(&[4, 4]).is_err() && parsed(&[3, 3]).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Dataspaces: shapes (specification IV.A.2.b, "The Dataspace Message", versions 1 and 2).
+
+use crate::{Cursor, ParseError};
+use hyperslab_array::element_count;
+
+/// The HDF5 library's own limit.
+const MAX_RANK: u8 = 32;
+
+/// The shape of a dataset or attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dataspace {
+    /// One element.
+    Scalar,
+    /// No element, and no shape (h5py's `Empty`).
+    Null,
+    /// Any number of axes.
+    Simple {
+        /// Elements per axis.
+        shape: Vec<u64>,
+        /// The most there may be per axis; `None`: no limit.
+        max_shape: Vec<Option<u64>>,
+    },
+}
+
+impl Dataspace {
+    /// Elements per axis; none for a scalar, and for nothing at all.
+    pub fn shape(&self) -> &[u64] {
+        match self {
+            Dataspace::Simple { shape, .. } => shape,
+            _ => &[],
+        }
+    }
+}
+
+impl Dataspace {
+    /// Parses the message, versions 1 and 2.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Dataspace, ParseError> {
+        let version = cursor.version("dataspace message", &[1, 2])?;
+        let at = cursor.clone();
+        let (rank, flags) = (cursor.u8()?, cursor.u8()?);
+        if rank > MAX_RANK {
+            return Err(at.corrupt(format!("{rank} axes; {MAX_RANK} are the most")));
+        }
+        let kind = if version == 2 {
+            cursor.u8()?
+        } else {
+            cursor.skip(5)?;
+            u8::from(rank > 0)
+        };
+        let shape = (0..rank).map(|_| cursor.length()).collect::<Result<Vec<_>, _>>()?;
+        let max_shape = if flags & 1 != 0 {
+            (0..rank).map(|_| limit(cursor)).collect::<Result<Vec<_>, _>>()?
+        } else {
+            shape.iter().map(|n| Some(*n)).collect()
+        };
+        if let Some((n, most)) =
+            shape.iter().zip(&max_shape).find(|(n, most)| most.is_some_and(|most| **n > most))
+        {
+            return Err(at.corrupt(format!("an axis of {n} elements, which may have no more than {most:?}")));
+        }
+        match kind {
+            0 if rank == 0 => Ok(Dataspace::Scalar),
+            1 => Ok(Dataspace::Simple { shape, max_shape }),
+            2 if rank == 0 => Ok(Dataspace::Null),
+            _ => Err(at.corrupt(format!("a dataspace of kind {kind} with {rank} axes"))),
+        }
+    }
+
+    /// How many elements there are; `None`: more than 64 bits count.
+    pub fn count(&self) -> Option<u64> {
+        match self {
+            Dataspace::Null => Some(0),
+            _ => element_count(self.shape()),
+        }
+    }
+}
+
+/// The most elements of an axis; all bits set is no limit.
+fn limit(cursor: &mut Cursor<'_>) -> Result<Option<u64>, ParseError> {
+    let len = usize::from(cursor.sizes().length);
+    let mut all = cursor.clone();
+    if all.take(len)?.iter().all(|byte| *byte == 0xff) {
+        *cursor = all;
+        return Ok(None);
+    }
+    cursor.length().map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    fn parsed(bytes: &[u8]) -> Result<Dataspace, ParseError> {
+        Dataspace::parse(&mut Cursor::whole(bytes, 0, Sizes { offset: 8, length: 2 }))
+    }
+
+    #[test]
+    fn both_versions() {
+        let simple = Dataspace::Simple { shape: vec![3, 0], max_shape: vec![Some(5), None] };
+        let fixed = Dataspace::Simple { shape: vec![7], max_shape: vec![Some(7)] };
+        assert_eq!(parsed(&[1, 2, 1, 0, 0, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0xff, 0xff]).unwrap(), simple);
+        assert_eq!(parsed(&[2, 2, 1, 1, 3, 0, 0, 0, 5, 0, 0xff, 0xff]).unwrap(), simple);
+        assert_eq!(parsed(&[1, 1, 0, 0, 0, 0, 0, 0, 7, 0]).unwrap(), fixed);
+        assert_eq!(parsed(&[1, 0, 0, 0, 0, 0, 0, 0]).unwrap(), Dataspace::Scalar);
+        assert_eq!(parsed(&[2, 0, 0, 0]).unwrap(), Dataspace::Scalar);
+        assert_eq!(parsed(&[2, 0, 0, 2]).unwrap(), Dataspace::Null);
+        assert_eq!(
+            (Dataspace::Null.count(), Dataspace::Scalar.count(), simple.count()),
+            (Some(0), Some(1), Some(0))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be() {
+        for bytes in [
+            &[3, 0, 0, 0][..],
+            &[2, 33, 0, 1],
+            &[2, 1, 0, 2, 1, 0],
+            &[2, 1, 0, 3, 1, 0],
+            &[2, 1, 1, 1, 5, 0, 4, 0],
+            &[2, 1, 1, 1, 5, 0, 4],
+            &[1, 0, 0, 0],
+        ] {
+            assert!(parsed(bytes).is_err(), "{bytes:?}");
+        }
+    }
+}

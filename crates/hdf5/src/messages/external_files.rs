@@ -1,0 +1,51 @@
+//! Raw data in other files (specification IV.A.2.h, "The Data Storage - External Data Files Message").
+
+use crate::{Cursor, ParseError};
+
+/// The files that a contiguous dataset's bytes are in, one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalFiles {
+    /// Address of the local heap with their names.
+    pub heap: u64,
+    /// For each, where its name is in the heap, the first byte in it, and how many (`None`: to its end).
+    pub slots: Vec<(u64, u64, Option<u64>)>,
+}
+
+impl ExternalFiles {
+    /// Parses the message.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<ExternalFiles, ParseError> {
+        cursor.version("external data files message", &[1])?;
+        // Reserved, and how many there is room for.
+        cursor.skip(3 + 2)?;
+        let count = cursor.u16()?;
+        let heap = cursor.defined("the names of external files")?;
+        let unlimited = u64::MAX >> (64 - 8 * u32::from(cursor.sizes().length.clamp(1, 8)));
+        let mut slots = Vec::new();
+        for _ in 0..count {
+            let (name, offset, len) = (cursor.length()?, cursor.length()?, cursor.length()?);
+            slots.push((name, offset, (len != unlimited).then_some(len)));
+        }
+        Ok(ExternalFiles { heap, slots })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    #[test]
+    fn slots() {
+        let bytes = [
+            1, 0, 0, 0, 9, 0, 2, 0, 0x40, 0, 0, 0, 8, 0, 0, 0, 5, 0, 0, 0, 0xff, 0, 0, 0, 16, 0, 0, 0, 0, 0,
+            0, 0, 0xff, 0xff, 0xff, 0xff,
+        ];
+        let parse =
+            |bytes| ExternalFiles::parse(&mut Cursor::whole(bytes, 0, Sizes { offset: 4, length: 4 }));
+        let files = parse(&bytes[..]).unwrap();
+        assert_eq!(files, ExternalFiles { heap: 64, slots: vec![(8, 5, Some(255)), (16, 0, None)] });
+        for len in 0..bytes.len() {
+            assert!(parse(&bytes[..len]).is_err());
+        }
+    }
+}

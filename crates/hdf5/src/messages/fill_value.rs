@@ -1,0 +1,98 @@
+//! What elements are that were never written (specification IV.A.2.e and f: "The Data Storage - Fill Value (Old) Message" and "Fill Value
+//! Message", versions 1 to 3).
+
+use crate::{Bytes, Cursor, ParseError};
+
+/// When the fill value is written to storage. Absent elements are read by the same rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FillTime {
+    /// When storage is allocated.
+    Alloc,
+    /// Never: absent elements have no value. They read as zeros.
+    Never,
+    /// When storage is allocated, if the user set a value.
+    IfSet,
+}
+
+/// A fill value as stored, and what is to be done with it.
+#[derive(Clone, Debug)]
+pub struct FillValue {
+    /// When it is written.
+    pub time: FillTime,
+    /// One element in the dataset's datatype; `None`: it is zero, or not defined.
+    pub value: Option<Bytes>,
+}
+
+impl FillValue {
+    /// Parses the message. `bytes` are those that `cursor` is made of.
+    pub fn parse(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<FillValue, ParseError> {
+        let version = cursor.version("fill value message", &[1, 2, 3])?;
+        let at = cursor.clone();
+        let (time, stored) = if version == 3 {
+            let flags = cursor.u8()?;
+            (flags >> 2 & 3, flags & 0x20 != 0)
+        } else {
+            cursor.skip(1)?;
+            let time = cursor.u8()?;
+            (time, cursor.u8()? != 0)
+        };
+        let time = match time {
+            0 => FillTime::Alloc,
+            1 => FillTime::Never,
+            2 => FillTime::IfSet,
+            time => {
+                return Err(
+                    at.corrupt(format!("the fill value is written at the time {time}; 0 to 2 are known"))
+                );
+            }
+        };
+        let value = if stored { sized(cursor, bytes)? } else { None };
+        Ok(FillValue { time, value })
+    }
+
+    /// Parses the old message.
+    pub fn parse_old(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<FillValue, ParseError> {
+        Ok(FillValue { time: FillTime::IfSet, value: sized(cursor, bytes)? })
+    }
+}
+
+/// A length, and so many bytes.
+fn sized(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<Option<Bytes>, ParseError> {
+    let len = cursor.u32()?;
+    // -1: not defined, as HDF5 1.6 says it; none: the default, zero.
+    if len == 0 || len == u32::MAX {
+        return Ok(None);
+    }
+    let start = cursor.position();
+    cursor.take_u64(len.into())?;
+    Ok(Some(bytes.slice(start..cursor.position())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    fn parsed(bytes: &[u8], old: bool) -> Result<(FillTime, Option<Vec<u8>>), ParseError> {
+        let bytes = Bytes::from(bytes.to_vec());
+        let mut cursor = Cursor::whole(&bytes, 0, Sizes { offset: 8, length: 8 });
+        let parse = if old { FillValue::parse_old } else { FillValue::parse };
+        let fill = parse(&mut cursor, &bytes)?;
+        Ok((fill.time, fill.value.map(|value| value.to_vec())))
+    }
+
+    #[test]
+    fn all_versions_and_policies() {
+        assert_eq!(parsed(&[2, 0, 0, 0, 7, 8], true), Ok((FillTime::IfSet, Some(vec![7, 8]))));
+        assert_eq!(parsed(&[0, 0, 0, 0], true), Ok((FillTime::IfSet, None)));
+        assert_eq!(parsed(&[1, 1, 0, 1, 1, 0, 0, 0, 9], false), Ok((FillTime::Alloc, Some(vec![9]))));
+        assert_eq!(parsed(&[1, 1, 2, 1, 0xff, 0xff, 0xff, 0xff], false), Ok((FillTime::IfSet, None)));
+        assert_eq!(parsed(&[2, 1, 1, 1, 1, 0, 0, 0, 9], false), Ok((FillTime::Never, Some(vec![9]))));
+        assert_eq!(parsed(&[2, 1, 2, 0], false), Ok((FillTime::IfSet, None)));
+        assert_eq!(parsed(&[3, 0b10_0110, 1, 0, 0, 0, 9], false), Ok((FillTime::Never, Some(vec![9]))));
+        assert_eq!(parsed(&[3, 0b01_1010], false), Ok((FillTime::IfSet, None)));
+        assert!(parsed(&[3, 0b01_1110], false).is_err());
+        assert!(parsed(&[3, 0b10_0000, 9, 0, 0, 0, 1], false).is_err());
+        assert!(parsed(&[4, 0], false).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! Filter pipelines (specification IV.A.2.l, "The Data Storage - Filter Pipeline Message", versions 1 and 2).
+
+use crate::text::lossless;
+use crate::{Cursor, ParseError};
+
+/// The HDF5 library's own limit; filter masks have as many bits.
+const MOST: u8 = 32;
+
+/// One filter of a pipeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Its registered number.
+    pub id: u16,
+    /// Its name, if stored.
+    pub name: Option<String>,
+    /// Whether writers may leave it out of a chunk.
+    pub optional: bool,
+    /// Its parameters.
+    pub client_data: Vec<u32>,
+}
+
+/// Parses the message: filters in the order of writing.
+pub fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Filter>, ParseError> {
+    let version = cursor.version("filter pipeline message", &[1, 2])?;
+    let at = cursor.clone();
+    let count = cursor.u8()?;
+    if count > MOST {
+        return Err(at.corrupt(format!("a pipeline of {count} filters; {MOST} are the most")));
+    }
+    if version == 1 {
+        cursor.skip(6)?;
+    }
+    (0..count).map(|_| Filter::parse(cursor, version)).collect()
+}
+
+impl Filter {
+    fn parse(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter, ParseError> {
+        let id = cursor.u16()?;
+        // Version 2: those that come with the library have no name.
+        let name_len = if version == 1 || id >= 256 { usize::from(cursor.u16()?) } else { 0 };
+        let optional = cursor.u16()? & 1 != 0;
+        let count = cursor.u16()?;
+        // Version 1: the length ought to be a multiple of 8 already; some writers give that without padding.
+        let stored = if version == 1 { name_len.next_multiple_of(8) } else { name_len };
+        let name = cursor.take(stored)?.split(|byte| *byte == 0).next().unwrap_or_default();
+        let name = (!name.is_empty()).then(|| lossless(name));
+        let client_data = (0..count).map(|_| cursor.u32()).collect::<Result<_, _>>()?;
+        if version == 1 && count % 2 == 1 {
+            cursor.skip(4)?;
+        }
+        Ok(Filter { id, name, optional, client_data })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    fn parsed(bytes: &[u8]) -> Result<Vec<Filter>, ParseError> {
+        parse(&mut Cursor::whole(bytes, 0, Sizes { offset: 8, length: 8 }))
+    }
+
+    #[test]
+    fn both_versions() {
+        let shuffle = Filter { id: 2, name: Some("shuffle".into()), optional: true, client_data: vec![8] };
+        let deflate = Filter { id: 1, name: None, optional: false, client_data: vec![4] };
+        let lzf = Filter { id: 32000, name: Some("lzf".into()), optional: true, client_data: vec![4, 261] };
+
+        let mut one = vec![1, 2, 0, 0, 0, 0, 0, 0];
+        one.extend([2, 0, 8, 0, 1, 0, 1, 0]);
+        one.extend(b"shuffle\0\x08\0\0\0\0\0\0\0");
+        one.extend([0, 125, 3, 0, 1, 0, 2, 0]);
+        one.extend(b"lzf\0\0\0\0\0\x04\0\0\0\x05\x01\0\0");
+        assert_eq!(parsed(&one), Ok(vec![shuffle, lzf.clone()]));
+
+        let mut two = vec![2, 2, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0];
+        two.extend([0, 125, 4, 0, 1, 0, 2, 0]);
+        two.extend(b"lzf\0\x04\0\0\0\x05\x01\0\0");
+        assert_eq!(parsed(&two), Ok(vec![deflate, lzf]));
+
+        for bytes in [one, two] {
+            for len in 0..bytes.len() {
+                assert!(parsed(&bytes[..len]).is_err(), "{len} bytes");
+            }
+        }
+        assert!(parsed(&[2, 33]).is_err());
+        assert!(parsed(&[3, 0]).is_err());
+    }
+}

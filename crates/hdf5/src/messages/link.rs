@@ -1,0 +1,154 @@
+//! Links, and where a group keeps them (specification IV.A.2.g, "The Link Message"; IV.A.2.c, "The Link Info Message"; IV.A.2.r, "The Symbol
+//! Table Message").
+
+use crate::group::{Link, LinkTarget};
+use crate::text::lossless;
+use crate::{Cursor, ParseError};
+
+/// The link type of links to other files.
+const EXTERNAL: u8 = 64;
+
+impl Link {
+    /// Parses the message: in an object header, or in the fractal heap of a group with many links.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Link, ParseError> {
+        cursor.version("link message", &[1])?;
+        let flags = cursor.u8()?;
+        let kind = if flags & 8 != 0 { cursor.u8()? } else { 0 };
+        let creation_order = if flags & 4 != 0 { Some(cursor.u64()?.cast_signed()) } else { None };
+        // The character set of the name: ASCII is UTF-8, and others are written all the same.
+        cursor.skip(if flags & 0x10 != 0 { 1 } else { 0 })?;
+        let len = cursor.uint(1 << (flags & 3))?;
+        let name = lossless(cursor.take_u64(len)?);
+        if name.is_empty() {
+            return Err(cursor.corrupt("a link without a name"));
+        }
+        let target = match kind {
+            0 => LinkTarget::Hard(cursor.defined("the object that a link leads to")?),
+            1 => {
+                let len = usize::from(cursor.u16()?);
+                LinkTarget::Soft(lossless(cursor.take(len)?))
+            }
+            EXTERNAL => external(cursor)?,
+            65.. => LinkTarget::UserDefined(kind),
+            _ => return Err(ParseError::Unsupported(format!("the link type {kind}"))),
+        };
+        Ok(Link { name, target, creation_order })
+    }
+}
+
+/// A file's name and a path in it, both with a NUL behind.
+fn external(cursor: &mut Cursor<'_>) -> Result<LinkTarget, ParseError> {
+    let len = usize::from(cursor.u16()?);
+    let mut value = cursor.part(len)?;
+    // Version and flags, in one byte.
+    value.version("external link", &[0])?;
+    let at = value.clone();
+    match value.rest().split(|byte| *byte == 0).collect::<Vec<_>>()[..] {
+        [file, path, ..] => Ok(LinkTarget::External { file: lossless(file), path: lossless(path) }),
+        _ => Err(at.corrupt("an external link without a path")),
+    }
+}
+
+/// Where the links of a group are that are not in its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// Whether links know when they were made.
+    pub tracked: bool,
+    /// Address of the fractal heap; `None`: links are messages of the header.
+    pub heap: Option<u64>,
+    /// Address of the B-tree of names.
+    pub names: Option<u64>,
+}
+
+impl LinkInfo {
+    /// Parses the message.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<LinkInfo, ParseError> {
+        cursor.version("link info message", &[0])?;
+        let flags = cursor.u8()?;
+        cursor.skip(if flags & 1 != 0 { 8 } else { 0 })?;
+        let (heap, names) = (cursor.offset()?, cursor.offset()?);
+        Ok(LinkInfo { tracked: flags & 1 != 0, heap, names })
+    }
+}
+
+/// Where the links of a group of the old kind are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolTable {
+    /// Address of the B-tree.
+    pub btree: u64,
+    /// Address of the local heap.
+    pub heap: u64,
+}
+
+impl SymbolTable {
+    /// Parses the message.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<SymbolTable, ParseError> {
+        let btree = cursor.defined("the B-tree of links")?;
+        Ok(SymbolTable { btree, heap: cursor.defined("the heap of names")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    const SIZES: Sizes = Sizes { offset: 4, length: 4 };
+
+    fn link(bytes: &[u8]) -> Result<Link, ParseError> {
+        Link::parse(&mut Cursor::whole(bytes, 0, SIZES))
+    }
+
+    #[test]
+    fn links_of_all_kinds() {
+        let made = |name: &str, target, creation_order| Link { name: name.into(), target, creation_order };
+        let hard = link(&[1, 0, 1, b'a', 0, 1, 0, 0]).unwrap();
+        assert_eq!(hard, made("a", LinkTarget::Hard(256), None));
+        // Ordered, named in UTF-8, a length of two bytes.
+        let soft = link(b"\x01\x1d\x01\x05\0\0\0\0\0\0\0\x01\x02\0\xc3\xa9\x02\0/x").unwrap();
+        assert_eq!(soft, made("é", LinkTarget::Soft("/x".into()), Some(5)));
+        let external = link(b"\x01\x08\x40\x01e\x09\0\0b.h5\0/x\0").unwrap();
+        assert_eq!(
+            external,
+            made("e", LinkTarget::External { file: "b.h5".into(), path: "/x".into() }, None)
+        );
+        let user = link(b"\x01\x08\x41\x01\xffxyz").unwrap();
+        assert_eq!(user, made("\\xff", LinkTarget::UserDefined(65), None));
+    }
+
+    #[test]
+    fn what_cannot_be() {
+        for bytes in [
+            &b"\x02\0\x01a\0\x01\0\0"[..],
+            b"\x01\0\0\0\x01\0\0",
+            b"\x01\0\x01a\xff\xff\xff\xff",
+            b"\x01\x08\x02\x01a\0\0\0\0",
+            b"\x01\x08\x40\x01e\x05\0\0b.h5",
+            b"\x01\x03\xff\xff\xff\xff\xff\xff\xff\xffa",
+        ] {
+            assert!(link(bytes).is_err(), "{}", bytes.escape_ascii());
+        }
+        let good = b"\x01\x1d\x40\x05\0\0\0\0\0\0\0\x01\x02\0\xc3\xa9\x09\0\0b.h5\0/x\0";
+        assert!(link(good).is_ok());
+        for at in 0..good.len() {
+            assert!(link(&good[..at]).is_err());
+            for bit in 0..8 {
+                let mut wrong = good.to_vec();
+                wrong[at] ^= 1 << bit;
+                let _ = link(&wrong);
+            }
+        }
+    }
+
+    #[test]
+    fn groups() {
+        let info = |bytes: &[u8]| LinkInfo::parse(&mut Cursor::whole(bytes, 0, SIZES));
+        let none = [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(info(&none), Ok(LinkInfo { tracked: false, heap: None, names: None }));
+        let all = [0, 3, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
+        assert_eq!(info(&all), Ok(LinkInfo { tracked: true, heap: Some(1), names: Some(2) }));
+        assert!(info(&[1, 0]).is_err());
+        let table = SymbolTable::parse(&mut Cursor::whole(&[1, 0, 0, 0, 2, 0, 0, 0], 0, SIZES));
+        assert_eq!(table, Ok(SymbolTable { btree: 1, heap: 2 }));
+    }
+}

@@ -1,0 +1,138 @@
+//! Messages that several objects share (specification IV.A.2, "Shared Message", versions 1 to 3), and the table of where they are
+//! (IV.A.2.p, "The Shared Message Table Message"; III.H, "Disk Format: Level 1H").
+//!
+//! A shared message is in the header of another object (a committed datatype), or in one of the file's heaps of shared messages: its heap
+//! id says where, so that the table's own indexes, which writers look for equal messages in, are not needed to read.
+
+use crate::{Cursor, ParseError};
+
+/// Where a shared message is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// The message of the same kind in the object header at this address.
+    Header(u64),
+    /// In the heap of its kind, under this id.
+    Heap(Vec<u8>),
+}
+
+impl Shared {
+    /// Parses what stands in place of a message.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Shared, ParseError> {
+        let version = cursor.version("shared message", &[1, 2, 3])?;
+        let kind = cursor.u8()?;
+        if version == 1 {
+            // Reserved, then a symbol table entry: where its name is, which nobody needs.
+            cursor.skip(6)?;
+            cursor.length()?;
+        }
+        match (version, kind) {
+            (3, 1) => Ok(Shared::Heap(cursor.take(8)?.to_vec())),
+            // Before version 3 the kind was not always written.
+            (1 | 2, _) | (3, 2) => Ok(Shared::Header(cursor.defined("a shared message")?)),
+            _ => {
+                Err(cursor
+                    .corrupt(format!("a shared message is in a place of kind {kind}; 1 and 2 are known")))
+            }
+        }
+    }
+}
+
+/// The message of the superblock extension that leads to the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableMessage {
+    /// Address of the table.
+    pub address: u64,
+    /// How many indexes it has.
+    pub indexes: u8,
+}
+
+impl TableMessage {
+    /// Parses the message.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<TableMessage, ParseError> {
+        cursor.version("shared message table message", &[0])?;
+        Ok(TableMessage { address: cursor.defined("the shared message table")?, indexes: cursor.u8()? })
+    }
+}
+
+/// Which heap holds the shared messages of which kinds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Kinds (bit `i`: messages of type `i`), and the address of their fractal heap, if there is one yet.
+    heaps: Vec<(u16, Option<u64>)>,
+}
+
+impl Table {
+    /// Parses the table, which has `indexes` indexes.
+    pub fn parse(cursor: &mut Cursor<'_>, indexes: u8, verify: bool) -> Result<Table, ParseError> {
+        let start = cursor.position();
+        cursor.signature(b"SMTB")?;
+        let mut heaps = Vec::new();
+        for _ in 0..indexes {
+            cursor.version("shared message list", &[0])?;
+            // A list or a B-tree: not read. The least size of a message; when a list becomes a tree, and when it becomes one again; how many
+            // messages there are; where the index is.
+            cursor.skip(1)?;
+            let kinds = cursor.u16()?;
+            cursor.skip(4 + 2 + 2 + 2)?;
+            cursor.offset()?;
+            heaps.push((kinds, cursor.offset()?));
+        }
+        cursor.checksum(start, verify)?;
+        Ok(Table { heaps })
+    }
+
+    /// Address of the heap of messages of a kind.
+    pub fn heap(&self, kind: u16) -> Option<u64> {
+        let bit = 1_u16.checked_shl(kind.into())?;
+        self.heaps.iter().find(|(kinds, _)| kinds & bit != 0)?.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    const SIZES: Sizes = Sizes { offset: 4, length: 8 };
+
+    fn shared(bytes: &[u8]) -> Result<Shared, ParseError> {
+        Shared::parse(&mut Cursor::whole(bytes, 0, SIZES))
+    }
+
+    #[test]
+    fn all_versions() {
+        let mut old = vec![1, 0, 0, 0, 0, 0, 0, 0];
+        old.extend([9; 8]);
+        old.extend([0, 1, 0, 0]);
+        assert_eq!(shared(&old), Ok(Shared::Header(256)));
+        assert_eq!(shared(&[2, 0, 7, 0, 0, 0]), Ok(Shared::Header(7)));
+        assert_eq!(shared(&[3, 2, 7, 0, 0, 0]), Ok(Shared::Header(7)));
+        assert_eq!(shared(&[3, 1, 1, 2, 3, 4, 5, 6, 7, 8]), Ok(Shared::Heap(vec![1, 2, 3, 4, 5, 6, 7, 8])));
+        assert!(shared(&[3, 3, 7, 0, 0, 0]).is_err());
+        assert!(shared(&[3, 2, 0xff, 0xff, 0xff, 0xff]).is_err());
+        assert_eq!(shared(&[4, 2]), Err(ParseError::Unsupported("version 4 of the shared message".into())));
+    }
+
+    #[test]
+    fn tables() {
+        let mut bytes = b"SMTB".to_vec();
+        for (kinds, heap) in [(0x0002_u16, 0x1234_u32), (0x1008, u32::MAX)] {
+            bytes.extend([0, 0]);
+            bytes.extend(kinds.to_le_bytes());
+            bytes.extend([0; 10]);
+            bytes.extend(5_u32.to_le_bytes());
+            bytes.extend(heap.to_le_bytes());
+        }
+        bytes.extend(crate::checksum::lookup3(&bytes).to_le_bytes());
+        let parse = |bytes: &[u8]| Table::parse(&mut Cursor::whole(bytes, 0, SIZES), 2, true);
+        let table = parse(&bytes).unwrap();
+        let heaps: Vec<_> = [0, 1, 3, 12, 16, 900].iter().map(|kind| table.heap(*kind)).collect();
+        assert_eq!(heaps, [None, Some(0x1234), None, None, None, None]);
+        for at in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 0x10;
+            assert!(parse(&wrong).is_err(), "byte {at}");
+            assert!(parse(&bytes[..at]).is_err());
+        }
+    }
+}

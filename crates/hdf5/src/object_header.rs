@@ -1,0 +1,168 @@
+//! Object headers (specification IV.A.1, versions 1 and 2): the list of messages that an object is made of.
+//!
+//! 1. The prefix says how long the first block of messages is; that block is fetched whole.
+//! 2. A continuation message names another block. Each is fetched once: a block that comes again, or blocks of more bytes than the
+//!    file has (they overlap), are an error, so headers end.
+//! 3. Messages are kept as bytes; modules of [`messages`](crate::messages) parse those that are wanted. Unknown ones are passed
+//!    over, unless their writer said that they must be understood.
+
+use crate::messages::{self, Message};
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
+use std::collections::{HashSet, VecDeque};
+
+/// Headers are fetched with so many bytes at first; most are smaller.
+const GUESS: usize = 1024;
+
+/// Message flags.
+const FAIL_IF_UNKNOWN: u8 = 0x80;
+
+/// The messages of an object.
+#[derive(Clone, Debug)]
+pub struct ObjectHeader {
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes of its blocks.
+    pub bytes: u64,
+    /// Whether attributes have creation orders.
+    pub tracks_attributes: bool,
+    messages: Vec<Message>,
+}
+
+/// What stands before the messages.
+struct Prefix {
+    version: u8,
+    flags: u8,
+    /// Bytes of the first block of messages.
+    block: u64,
+}
+
+impl ObjectHeader {
+    /// Reads the header at an address, with all its continuations.
+    pub fn read(source: &Source, address: u64, sizes: Sizes, verify: bool) -> Result<Self, Hdf5Error> {
+        let (prefix, start, bytes) = source.parse("object header", address, GUESS, sizes, |cursor| {
+            let prefix = Prefix::parse(cursor)?;
+            let (start, block) = (cursor.address(), cursor.take_u64(prefix.block)?.to_vec());
+            if prefix.version == 2 {
+                cursor.checksum(0, verify)?;
+            }
+            Ok((prefix, start, Bytes::from(block)))
+        })?;
+        let mut header = ObjectHeader {
+            address,
+            bytes: bytes.len() as u64,
+            tracks_attributes: prefix.version == 2 && prefix.flags & 4 != 0,
+            messages: Vec::new(),
+        };
+        let fail = |why| source.wrong("object header", address, why);
+        let mut waiting = VecDeque::from(header.block(&prefix, &bytes, start, sizes).map_err(fail)?);
+        let mut seen = HashSet::from([start]);
+        while let Some((address, len)) = waiting.pop_front() {
+            let fail = |why| source.wrong("object header continuation block", address, why);
+            header.bytes = header.bytes.saturating_add(len);
+            if !seen.insert(address) || header.bytes > source.end() {
+                let why = "continuation blocks overlap or go in a circle".into();
+                return Err(fail(ParseError::Corrupt { at: address, why }));
+            }
+            let bytes = source.read("object header continuation block", address, len)?;
+            let (start, bytes) = continuation(&prefix, &bytes, address, sizes, verify).map_err(fail)?;
+            waiting.extend(header.block(&prefix, &bytes, start, sizes).map_err(fail)?);
+        }
+        Ok(header)
+    }
+
+    /// All messages of a kind ([`messages`](crate::messages) numbers them).
+    pub fn messages(&self, kind: u16) -> impl Iterator<Item = &Message> {
+        self.messages.iter().filter(move |message| message.kind == kind)
+    }
+
+    /// The first message of a kind.
+    pub fn message(&self, kind: u16) -> Option<&Message> {
+        self.messages(kind).next()
+    }
+
+    /// Takes the messages of a block apart; returns the continuations that it names.
+    fn block(
+        &mut self,
+        prefix: &Prefix,
+        bytes: &Bytes,
+        start: u64,
+        sizes: Sizes,
+    ) -> Result<Vec<(u64, u64)>, ParseError> {
+        let mut cursor = Cursor::whole(bytes, start, sizes);
+        let mut continuations = Vec::new();
+        let head = if prefix.version == 1 { 8 } else { 4 + if prefix.flags & 4 != 0 { 2 } else { 0 } };
+        // Fewer bytes than a message begins with are a gap.
+        while cursor.left() >= head {
+            let kind = if prefix.version == 1 { cursor.u16()? } else { cursor.u8()?.into() };
+            let len = usize::from(cursor.u16()?);
+            let flags = cursor.u8()?;
+            let creation = match prefix.version {
+                1 => {
+                    cursor.skip(3)?;
+                    None
+                }
+                _ if prefix.flags & 4 != 0 => Some(cursor.u16()?),
+                _ => None,
+            };
+            let (address, at) = (cursor.address(), cursor.position());
+            let mut content = cursor.part(len)?;
+            if kind == messages::CONTINUATION {
+                let block = content.defined("a continuation block")?;
+                continuations.push((block, content.length()?));
+            } else if messages::name(kind).is_none() && flags & FAIL_IF_UNKNOWN != 0 {
+                return Err(ParseError::Unsupported(format!(
+                    "the object header message of type {kind:#06x}"
+                )));
+            } else if kind != messages::NIL {
+                let data = bytes.slice(at..at.saturating_add(len));
+                self.messages.push(Message { kind, flags, creation, address, data });
+            }
+        }
+        Ok(continuations)
+    }
+}
+
+impl Prefix {
+    fn parse(cursor: &mut Cursor<'_>) -> Result<Prefix, ParseError> {
+        let mut peek = cursor.clone();
+        if peek.take(4)? == b"OHDR" {
+            return Self::parse_v2(cursor);
+        }
+        let version = cursor.version("object header", &[1])?;
+        // Reserved, the number of messages, the number of links to it.
+        cursor.skip(1 + 2 + 4)?;
+        let block = cursor.u32()?.into();
+        cursor.skip(4)?;
+        Ok(Prefix { version, flags: 0, block })
+    }
+
+    fn parse_v2(cursor: &mut Cursor<'_>) -> Result<Prefix, ParseError> {
+        cursor.signature(b"OHDR")?;
+        let version = cursor.version("object header", &[2])?;
+        let flags = cursor.u8()?;
+        // Four times; when attributes leave the header, and when they come back.
+        cursor.skip(if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 })?;
+        let block = cursor.uint(1 << (flags & 3))?;
+        Ok(Prefix { version, flags, block })
+    }
+}
+
+/// The messages of a continuation block, and where they begin.
+fn continuation(
+    prefix: &Prefix,
+    bytes: &[u8],
+    address: u64,
+    sizes: Sizes,
+    verify: bool,
+) -> Result<(u64, Bytes), ParseError> {
+    let mut cursor = Cursor::whole(bytes, address, sizes);
+    if prefix.version == 1 {
+        return Ok((address, Bytes::from(bytes.to_vec())));
+    }
+    cursor.signature(b"OCHK")?;
+    let start = cursor.address();
+    let len = cursor.left().checked_sub(4).ok_or_else(|| cursor.corrupt("it has no checksum"))?;
+    let block = cursor.take(len)?.to_vec();
+    cursor.checksum(0, verify)?;
+    Ok((start, Bytes::from(block)))
+}

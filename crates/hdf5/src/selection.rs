@@ -1,0 +1,441 @@
+//! Serialised dataspace selections (part of specification III.F, "Global Heap Block for Virtual Datasets", and of its appendix on references): which elements of
+//! a dataspace a mapping of a virtual dataset or a region reference means.
+//!
+//! A selection orders its elements: points as they are listed, all others in C order of the dataspace, however many blocks they are made of.
+
+use crate::{Cursor, ParseError};
+
+/// No dataspace has more axes (the library's H5S_MAX_RANK).
+const MOST_AXES: usize = 32;
+
+/// A selection of elements of a dataspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Nothing.
+    None,
+    /// Every element, whatever the extent.
+    All,
+    /// Single elements, in this order.
+    Points {
+        /// Number of axes.
+        rank: usize,
+        /// The coordinates of the first, then those of the second, and so on.
+        coordinates: Vec<u64>,
+    },
+    /// A regular hyperslab: the same blocks at equal distances, per axis.
+    Regular(Vec<Slab>),
+    /// The elements of any of these blocks.
+    Blocks {
+        /// Number of axes.
+        rank: usize,
+        /// For each block its first element, then its last one.
+        corners: Vec<u64>,
+    },
+}
+
+/// One axis of a regular hyperslab: `count` blocks of `block` elements, the first at `start`, each `stride` behind the one before. At least 1 of all but `start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slab {
+    /// The first element.
+    pub start: u64,
+    /// From one block to the next; no less than a block.
+    pub stride: u64,
+    /// Number of blocks; `None`: as many as the extent has room for.
+    pub count: Option<u64>,
+    /// Elements of a block; `None`: up to the end of the extent.
+    pub block: Option<u64>,
+}
+
+impl Selection {
+    /// Parses a selection. Those that name elements beyond 2⁶⁴ - 1 are refused.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Selection, ParseError> {
+        let at = cursor.clone();
+        match cursor.u32()? {
+            0 => skip_header(cursor, "no-element selection").map(|()| Selection::None),
+            1 => points(cursor),
+            2 => hyperslab(cursor),
+            3 => skip_header(cursor, "all-element selection").map(|()| Selection::All),
+            other => Err(at.corrupt(format!("a selection of type {other}; known are 0 to 3"))),
+        }
+    }
+
+    /// Number of axes of the dataspace; `None`: any.
+    pub fn rank(&self) -> Option<usize> {
+        match self {
+            Selection::None | Selection::All => None,
+            Selection::Points { rank, .. } | Selection::Blocks { rank, .. } => Some(*rank),
+            Selection::Regular(slabs) => Some(slabs.len()),
+        }
+    }
+
+    /// The axis along which there is no limit, and its slab.
+    pub fn unlimited(&self) -> Option<(usize, Slab)> {
+        let Selection::Regular(slabs) = self else { return None };
+        let unlimited = |slab: &Slab| slab.count.is_none() || slab.block.is_none();
+        slabs.iter().copied().enumerate().find(|(_, slab)| unlimited(slab))
+    }
+
+    /// The points, each with its coordinates; empty for other selections.
+    pub fn points(&self) -> impl Iterator<Item = &[u64]> {
+        let (rank, coordinates) = match self {
+            Selection::Points { rank, coordinates } => (*rank, coordinates.as_slice()),
+            _ => (1, [].as_slice()),
+        };
+        coordinates.chunks_exact(rank.max(1))
+    }
+
+    /// The blocks of [`Selection::Blocks`], each with its first and its last element; empty for other selections.
+    pub fn blocks(&self) -> impl Iterator<Item = (&[u64], &[u64])> {
+        let (rank, corners) = match self {
+            Selection::Blocks { rank, corners } => (*rank, corners.as_slice()),
+            _ => (1, [].as_slice()),
+        };
+        let rank = rank.max(1);
+        corners.chunks_exact(rank.saturating_mul(2)).filter_map(move |block| block.split_at_checked(rank))
+    }
+
+    /// The same selection as a regular hyperslab where blocks that are listed make one: early versions of the format list the blocks of all hyperslabs.
+    pub fn regularised(self) -> Selection {
+        match self.grid() {
+            Some(slabs) => Selection::Regular(slabs),
+            None => self,
+        }
+    }
+
+    /// The regular hyperslab that the listed blocks make.
+    fn grid(&self) -> Option<Vec<Slab>> {
+        let Selection::Blocks { rank, corners } = self else { return None };
+        let mut slabs: Vec<Slab> = Vec::with_capacity(*rank);
+        let mut cells = 1usize;
+        for axis in 0..*rank {
+            let range = |(first, last): (&[u64], &[u64])| Some((*first.get(axis)?, *last.get(axis)?));
+            let mut ranges: Vec<(u64, u64)> = self.blocks().filter_map(range).collect();
+            ranges.sort_unstable();
+            ranges.dedup();
+            cells = cells.checked_mul(ranges.len())?;
+            let ((start, last), second) = (*ranges.first()?, ranges.get(1));
+            let block = last - start + 1;
+            let stride = second.map_or(block, |(next, _)| next - start);
+            let even = |pair: &[(u64, u64)]| match pair {
+                [(a, _), (b, end)] => b - a == stride && end - b + 1 == block,
+                _ => true,
+            };
+            if stride < block || !ranges.windows(2).all(even) {
+                return None;
+            }
+            slabs.push(Slab { start, stride, count: Some(ranges.len() as u64), block: Some(block) });
+        }
+        // Each block is a cell of that grid; if they are as many and all different, they are the grid.
+        let mut blocks: Vec<&[u64]> = corners.chunks_exact((2 * rank).max(1)).collect();
+        if blocks.len() != cells {
+            return None;
+        }
+        blocks.sort_unstable();
+        blocks.windows(2).all(|pair| pair.first() != pair.last()).then_some(slabs)
+    }
+}
+
+/// The rest of a selection that has nothing but a header: version 1, reserved bytes, length.
+fn skip_header(cursor: &mut Cursor<'_>, what: &str) -> Result<(), ParseError> {
+    version(cursor, what, &[1])?;
+    cursor.skip(8)
+}
+
+/// Versions of selections have four bytes.
+fn version(cursor: &mut Cursor<'_>, what: &str, known: &[u32]) -> Result<u32, ParseError> {
+    let version = cursor.u32()?;
+    match known.contains(&version) {
+        true => Ok(version),
+        false => Err(ParseError::Unsupported(format!("version {version} of the {what}"))),
+    }
+}
+
+fn rank(cursor: &mut Cursor<'_>) -> Result<usize, ParseError> {
+    let at = cursor.clone();
+    let rank = cursor.u32()?;
+    usize::try_from(rank)
+        .ok()
+        .filter(|rank| (1..=MOST_AXES).contains(rank))
+        .ok_or_else(|| at.corrupt(format!("a selection of {rank} axes; there are 1 to {MOST_AXES}")))
+}
+
+/// How many bytes numbers have.
+fn encoded_size(cursor: &mut Cursor<'_>) -> Result<usize, ParseError> {
+    let at = cursor.clone();
+    match cursor.u8()? {
+        size @ (2 | 4 | 8) => Ok(size.into()),
+        size => Err(at.corrupt(format!("a selection whose numbers have {size} bytes; they have 2, 4 or 8"))),
+    }
+}
+
+/// `count` times `each` numbers of `size` bytes. They are taken from the file before there is memory for them.
+fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, size: usize) -> Result<Vec<u64>, ParseError> {
+    let bytes = count.saturating_mul(each as u64).saturating_mul(size as u64);
+    let mut part = Cursor::whole(cursor.take_u64(bytes)?, 0, cursor.sizes());
+    let mut numbers = Vec::with_capacity(part.left() / size.max(1));
+    while !part.is_empty() {
+        numbers.push(part.uint(size)?);
+    }
+    Ok(numbers)
+}
+
+fn points(cursor: &mut Cursor<'_>) -> Result<Selection, ParseError> {
+    let size = match version(cursor, "point selection", &[1, 2])? {
+        1 => {
+            cursor.skip(8)?;
+            4
+        }
+        _ => encoded_size(cursor)?,
+    };
+    let rank = rank(cursor)?;
+    let count = cursor.uint(size)?;
+    Ok(Selection::Points { rank, coordinates: numbers(cursor, count, rank, size)? })
+}
+
+fn hyperslab(cursor: &mut Cursor<'_>) -> Result<Selection, ParseError> {
+    const REGULAR: u8 = 1;
+    let (flags, size) = match version(cursor, "hyperslab selection", &[1, 2, 3])? {
+        1 => {
+            cursor.skip(8)?;
+            (0, 4)
+        }
+        2 => {
+            let flags = cursor.u8()?;
+            cursor.skip(4)?;
+            (flags, 8)
+        }
+        _ => (cursor.u8()?, encoded_size(cursor)?),
+    };
+    if flags & !REGULAR != 0 {
+        return Err(ParseError::Unsupported(format!("flags {flags:#04x} of the hyperslab selection")));
+    }
+    let rank = rank(cursor)?;
+    if flags & REGULAR == 0 {
+        return blocks(cursor, rank, size);
+    }
+    let unlimited = u64::MAX >> (64 - 8 * size);
+    let mut slabs = Vec::with_capacity(rank);
+    for axis in 0..rank {
+        let at = cursor.clone();
+        let [start, stride, count, block] =
+            [cursor.uint(size)?, cursor.uint(size)?, cursor.uint(size)?, cursor.uint(size)?];
+        let limited = |number: u64| (number != unlimited).then_some(number);
+        let slab = Slab { start, stride, count: limited(count), block: limited(block) };
+        check(&slab).map_err(|why| at.corrupt(format!("axis {axis} of a hyperslab: {why}")))?;
+        slabs.push(slab);
+    }
+    let selection = Selection::Regular(slabs);
+    if let (Selection::Regular(slabs), Some((axis, _))) = (&selection, selection.unlimited())
+        && slabs.iter().skip(axis + 1).any(|slab| slab.count.is_none() || slab.block.is_none())
+    {
+        return Err(cursor.corrupt("a hyperslab without limit along more than one axis"));
+    }
+    Ok(selection)
+}
+
+/// What is wrong with a slab.
+fn check(slab: &Slab) -> Result<(), String> {
+    let Slab { start, stride, count, block } = *slab;
+    let told = format!("start {start}, stride {stride}, count {count:?}, block {block:?}");
+    match (count, block) {
+        (Some(0), _) | (_, Some(0)) => Err(format!("it is empty ({told})")),
+        (None, None) => Err(format!("both count and block are without limit ({told})")),
+        (Some(1), None) => Ok(()),
+        (Some(_), None) => Err(format!("blocks without limit overlap ({told})")),
+        (count, Some(block)) if stride < block && count != Some(1) => {
+            Err(format!("its blocks overlap ({told})"))
+        }
+        (count, Some(block)) => {
+            let last = count.unwrap_or(1).saturating_sub(1).checked_mul(stride);
+            let end = last.and_then(|last| start.checked_add(last)?.checked_add(block));
+            end.map(|_| ()).ok_or_else(|| format!("it ends beyond 2⁶⁴ - 1 ({told})"))
+        }
+    }
+}
+
+/// A list of blocks.
+fn blocks(cursor: &mut Cursor<'_>, rank: usize, size: usize) -> Result<Selection, ParseError> {
+    let count = cursor.uint(size)?;
+    let at = cursor.clone();
+    let selection = Selection::Blocks { rank, corners: numbers(cursor, count, 2 * rank, size)? };
+    for (first, last) in selection.blocks() {
+        if first.iter().zip(last).any(|(first, last)| first > last || *last == u64::MAX) {
+            return Err(at.corrupt(format!("a block of a hyperslab from {first:?} to {last:?}")));
+        }
+    }
+    Ok(selection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+
+    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        digits
+            .chunks(2)
+            .map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap())
+            .collect()
+    }
+
+    /// Parses all of the bytes.
+    fn parse(bytes: &[u8]) -> Result<Selection, ParseError> {
+        let mut cursor = Cursor::whole(bytes, 0, SIZES);
+        let selection = Selection::parse(&mut cursor)?;
+        assert!(cursor.is_empty(), "{} bytes are left", cursor.left());
+        Ok(selection)
+    }
+
+    fn slab(start: u64, stride: u64, count: u64, block: u64) -> Slab {
+        Slab { start, stride, count: Some(count), block: Some(block) }
+    }
+
+    /// Little-endian numbers, of the bytes given.
+    fn encode(numbers: &[(u64, usize)]) -> Vec<u8> {
+        numbers.iter().flat_map(|(number, size)| number.to_le_bytes()[..*size].to_vec()).collect()
+    }
+
+    const ALL: &str = "03000000 01000000 00000000 00000000";
+    /// Rows 0 and 2 of column 5, as the library writes them for its earliest format: two blocks.
+    const LISTED: &str = "02000000 01000000 00000000 28000000 02000000 02000000
+        00000000 05000000 00000000 05000000  02000000 05000000 02000000 05000000";
+    /// The same in version 3, with numbers of two bytes.
+    const SHORT: &str = "02000000 03000000 01 02 02000000 0000 0200 0200 0100 0500 0100 0100 0100";
+    /// The same in version 2, rows without limit.
+    const UNLIMITED: &str = "02000000 02000000 01 48000000 02000000
+        0000000000000000 0200000000000000 ffffffffffffffff 0100000000000000
+        0500000000000000 0100000000000000 0100000000000000 0100000000000000";
+
+    #[test]
+    fn as_written_by_the_library() {
+        assert_eq!(parse(&hex(ALL)).unwrap(), Selection::All);
+        assert_eq!(parse(&hex(&ALL.replacen('3', "0", 1))).unwrap(), Selection::None);
+        let regular = Selection::Regular(vec![slab(0, 2, 2, 1), slab(5, 1, 1, 1)]);
+        let listed = parse(&hex(LISTED)).unwrap();
+        assert_eq!(listed, Selection::Blocks { rank: 2, corners: vec![0, 5, 0, 5, 2, 5, 2, 5] });
+        assert_eq!(listed.regularised(), regular);
+        assert_eq!(parse(&hex(SHORT)).unwrap(), regular);
+        let unlimited = parse(&hex(UNLIMITED)).unwrap();
+        let rows = Slab { count: None, ..slab(0, 2, 1, 1) };
+        assert_eq!(unlimited, Selection::Regular(vec![rows, slab(5, 1, 1, 1)]));
+        assert_eq!((unlimited.unlimited(), unlimited.rank()), (Some((0, rows)), Some(2)));
+        assert_eq!((regular.unlimited(), Selection::All.rank()), (None, None));
+    }
+
+    #[test]
+    fn every_width() {
+        for (size, version, most) in [(2, 3, 0xffff), (4, 3, 0xffff_ffff), (8, 3, u64::MAX), (8, 2, u64::MAX)]
+        {
+            let head = match version {
+                2 => encode(&[(2, 4), (2, 4), (1, 1), (99, 4), (1, 4)]),
+                _ => encode(&[(2, 4), (3, 4), (1, 1), (size as u64, 1), (1, 4)]),
+            };
+            let axis = |axis: [u64; 4]| [head.clone(), encode(&axis.map(|number| (number, size)))].concat();
+            let found = parse(&axis([7, 5, 300, 2])).unwrap();
+            assert_eq!(found, Selection::Regular(vec![slab(7, 5, 300, 2)]));
+            let found = parse(&axis([7, 1, 1, most])).unwrap();
+            assert_eq!(found, Selection::Regular(vec![Slab { block: None, ..slab(7, 1, 1, 1) }]));
+            for bad in
+                [[0, 0, 2, 1], [0, 1, 0, 1], [0, 1, 1, 0], [0, 3, 2, 4], [0, 1, most, most], [0, 1, 2, most]]
+            {
+                assert!(matches!(parse(&axis(bad)), Err(ParseError::Corrupt { .. })), "{bad:?} of {size}");
+            }
+        }
+        let head = encode(&[(2, 4), (3, 4), (1, 1), (8, 1), (1, 4)]);
+        let beyond = [head, encode(&[(1, 8), (1 << 60, 8), (17, 8), (1, 8)])].concat();
+        assert!(parse(&beyond).is_err());
+        // An irregular one, and points, of each width.
+        for (size, head) in [
+            (4, encode(&[(2, 4), (1, 4), (0, 8), (2, 4)])),
+            (2, encode(&[(2, 4), (3, 4), (0, 1), (2, 1), (2, 4)])),
+            (8, encode(&[(2, 4), (3, 4), (0, 1), (8, 1), (2, 4)])),
+        ] {
+            let numbers = [2, 0, 1, 5, 6, 7, 8, 7, 8].map(|number| (number, size));
+            let corners = vec![0, 1, 5, 6, 7, 8, 7, 8];
+            let found = parse(&[head.clone(), encode(&numbers)].concat()).unwrap();
+            assert_eq!(found, Selection::Blocks { rank: 2, corners });
+            assert_eq!(found.clone().regularised(), found);
+            let blocks: Vec<_> = found.blocks().collect();
+            assert_eq!(blocks, [(&[0, 1][..], &[5, 6][..]), (&[7, 8], &[7, 8])]);
+            let backwards = [1, 3, 1, 2, 6].map(|number| (number, size));
+            assert!(parse(&[head, encode(&backwards)].concat()).is_err());
+        }
+        for (size, head) in [
+            (4, encode(&[(1, 4), (1, 4), (0, 8), (2, 4)])),
+            (2, encode(&[(1, 4), (2, 4), (2, 1), (2, 4)])),
+            (8, encode(&[(1, 4), (2, 4), (8, 1), (2, 4)])),
+        ] {
+            let numbers = [3, 9, 8, 0, 0, 9, 8].map(|number| (number, size));
+            let found = parse(&[head, encode(&numbers)].concat()).unwrap();
+            assert_eq!(found.points().collect::<Vec<_>>(), [&[9, 8][..], &[0, 0], &[9, 8]]);
+        }
+    }
+
+    #[test]
+    fn listed_blocks_that_make_a_grid() {
+        let listed =
+            |rank, corners: &[u64]| Selection::Blocks { rank, corners: corners.into() }.regularised();
+        assert_eq!(listed(1, &[3, 5]), Selection::Regular(vec![slab(3, 3, 1, 3)]));
+        // In any order.
+        let four = listed(2, &[4, 9, 5, 9, 0, 7, 1, 7, 4, 7, 5, 7, 0, 9, 1, 9]);
+        assert_eq!(four, Selection::Regular(vec![slab(0, 4, 2, 2), slab(7, 2, 2, 1)]));
+        for none in [
+            vec![0, 0, 2, 2, 5, 5],       // unequal distances
+            vec![0, 1, 2, 2],             // unequal lengths
+            vec![0, 2, 1, 3],             // they overlap
+            vec![0, 0, 0, 0, 2, 2, 4, 4], // one twice
+        ] {
+            assert!(matches!(listed(1, &none), Selection::Blocks { .. }), "{none:?}");
+        }
+        // Three of four cells; two cells twice.
+        assert!(matches!(listed(2, &[0, 0, 0, 0, 0, 2, 0, 2, 2, 0, 2, 0]), Selection::Blocks { .. }));
+        let twice = [0, 0, 0, 0, 2, 2, 2, 2, 0, 0, 0, 0, 2, 2, 2, 2];
+        assert!(matches!(listed(2, &twice), Selection::Blocks { .. }));
+        assert_eq!(Selection::Blocks { rank: 1, corners: vec![] }.regularised().rank(), Some(1));
+    }
+
+    #[test]
+    fn unknown_versions_are_named() {
+        for (bytes, what) in [
+            (ALL.replacen("01", "02", 1), "version 2 of the all-element selection"),
+            (LISTED.replacen("01", "04", 1), "version 4 of the hyperslab selection"),
+            (SHORT.replacen("01 02", "03 02", 1), "flags 0x03"),
+        ] {
+            match parse(&hex(&bytes)) {
+                Err(ParseError::Unsupported(found)) => assert!(found.contains(what), "{found}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(matches!(parse(&hex("04000000")), Err(ParseError::Corrupt { .. })));
+        assert!(parse(&hex(&SHORT.replacen("01 02", "01 03", 1))).is_err(), "numbers of three bytes");
+        assert!(parse(&hex(&SHORT.replacen("01 02 02", "01 02 21", 1))).is_err(), "33 axes");
+        // More elements than there are bytes: no memory is asked for.
+        let many = encode(&[(1, 4), (2, 4), (8, 1), (32, 4), (u64::MAX, 8)]);
+        assert!(matches!(parse(&many), Err(ParseError::Corrupt { .. })));
+        assert!(matches!(
+            Selection::parse(&mut Cursor::new(&hex(SHORT)[..20], 0, SIZES)),
+            Err(ParseError::Need(_))
+        ));
+    }
+
+    #[test]
+    fn damage_is_an_error_or_a_selection() {
+        let points = encode(&[(1, 4), (2, 4), (2, 1), (2, 4), (2, 2), (1, 2), (2, 2), (3, 2), (4, 2)]);
+        for bytes in [hex(ALL), hex(LISTED), hex(SHORT), hex(UNLIMITED), points] {
+            parse(&bytes).unwrap();
+            for at in 0..bytes.len() {
+                assert!(parse(&bytes[..at]).is_err());
+                for flip in 1..=255 {
+                    let mut damaged = bytes.clone();
+                    damaged[at] ^= flip;
+                    if let Ok(found) = Selection::parse(&mut Cursor::whole(&damaged, 0, SIZES)) {
+                        let _ = (found.unlimited(), found.regularised());
+                    }
+                }
+            }
+        }
+    }
+}

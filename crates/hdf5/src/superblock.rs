@@ -1,0 +1,141 @@
+//! The superblock (specification II.A), what lies behind it (II.B, "Driver Info"), and where in a file it is.
+//!
+//! A file may begin with a user block of 512, 1024, 2048, … bytes: the superblock is looked for at 0 and at those places, and addresses
+//! count from where it is found, whatever base address it names (so does the HDF5 library: such files may have been put behind other bytes
+//! later on).
+
+use crate::{Cursor, Hdf5Error, ParseError, Sizes};
+use hyperslab_store::{Key, RangeRead, Store};
+
+/// What a superblock begins with.
+const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+
+/// What the superblock says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Of addresses and lengths.
+    pub sizes: Sizes,
+    /// The base address as stored: see the end of the file.
+    pub base: u64,
+    /// Where the file ends, counted from byte 0 of the file when it was written; `None`: not said.
+    pub end: Option<u64>,
+    /// Address of the root group's object header.
+    pub root: u64,
+    /// Address of the object header of the superblock extension (versions 2 and 3).
+    pub extension: Option<u64>,
+    /// Address of the driver information block (versions 0 and 1).
+    pub driver: Option<u64>,
+    /// Whether somebody has it open for writing, or was cut off while writing (version 3).
+    pub writing: bool,
+    /// Whether that somebody lets others read (single writer, multiple readers).
+    pub swmr: bool,
+}
+
+impl Superblock {
+    /// Parses all versions, 0 to 3.
+    pub fn parse(cursor: &mut Cursor<'_>, verify: bool) -> Result<Superblock, ParseError> {
+        let start = cursor.position();
+        if cursor.take(SIGNATURE.len())? != SIGNATURE {
+            return Err(cursor.corrupt("there is no signature of a superblock"));
+        }
+        match cursor.version("superblock", &[0, 1, 2, 3])? {
+            version @ (0 | 1) => Self::parse_old(cursor, version),
+            version => Self::parse_new(cursor, version, start, verify),
+        }
+    }
+
+    fn parse_old(cursor: &mut Cursor<'_>, version: u8) -> Result<Superblock, ParseError> {
+        // Versions of the free space, of the root group's entry, and (after a reserved byte) of shared headers.
+        cursor.version("free space information", &[0])?;
+        cursor.version("root group's symbol table entry", &[0])?;
+        cursor.skip(1)?;
+        cursor.version("shared object headers", &[0])?;
+        let sizes = size_bytes(cursor)?;
+        // Reserved; the number of entries in symbol tables, twice; flags; version 1: that of B-trees of chunks, reserved.
+        cursor.skip(1 + 2 + 2 + 4 + if version == 1 { 4 } else { 0 })?;
+        let base = cursor.defined("the base")?;
+        cursor.offset()?;
+        let end = cursor.offset()?;
+        let driver = cursor.offset()?;
+        // The root group's symbol table entry: its name is empty.
+        cursor.offset()?;
+        let root = cursor.defined("the root group")?;
+        Ok(Superblock { sizes, base, end, root, extension: None, driver, writing: false, swmr: false })
+    }
+
+    fn parse_new(
+        cursor: &mut Cursor<'_>,
+        version: u8,
+        start: usize,
+        verify: bool,
+    ) -> Result<Superblock, ParseError> {
+        let sizes = size_bytes(cursor)?;
+        let flags = cursor.u8()?;
+        let base = cursor.defined("the base")?;
+        let extension = cursor.offset()?;
+        let end = cursor.offset()?;
+        let root = cursor.defined("the root group")?;
+        cursor.checksum(start, verify)?;
+        let (writing, swmr) = (version == 3 && flags & 1 != 0, version == 3 && flags & 4 != 0);
+        Ok(Superblock { sizes, base, end, root, extension, driver: None, writing, swmr })
+    }
+
+    /// Where the file has to end, if its superblock is at `found`. The stored end counts from byte 0, as it was when the file was written.
+    pub fn end_from(&self, found: u64) -> Option<u64> {
+        Some(self.end?.saturating_sub(self.base).saturating_add(found))
+    }
+}
+
+fn size_bytes(cursor: &mut Cursor<'_>) -> Result<Sizes, ParseError> {
+    let at = cursor.clone();
+    let (offset, length) = (cursor.u8()?, cursor.u8()?);
+    if [offset, length].iter().all(|size| matches!(size, 2 | 4 | 8)) {
+        let sizes = Sizes { offset, length };
+        cursor.set_sizes(sizes);
+        return Ok(sizes);
+    }
+    Err(at.corrupt(format!("addresses of {offset} bytes and lengths of {length}; 2, 4 and 8 are known")))
+}
+
+/// The driver information of a file that is several files: in a block behind superblocks of versions 0 and 1 (II.B), in a message of the
+/// superblock extension of later ones (IV.A.2.u).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverInfo {
+    /// Which driver: `NCSAfami`, `NCSAmult`.
+    pub id: String,
+    /// What it says.
+    pub data: Vec<u8>,
+}
+
+impl DriverInfo {
+    /// Parses the block behind the superblock.
+    pub fn parse_block(cursor: &mut Cursor<'_>) -> Result<DriverInfo, ParseError> {
+        cursor.version("driver information block", &[0])?;
+        cursor.skip(3)?;
+        let len = cursor.u32()?;
+        let id = cursor.take(8)?.escape_ascii().to_string();
+        Ok(DriverInfo { id, data: cursor.take_u64(len.into())?.to_vec() })
+    }
+
+    /// Parses the message.
+    pub fn parse_message(cursor: &mut Cursor<'_>) -> Result<DriverInfo, ParseError> {
+        cursor.version("driver information message", &[0])?;
+        let id = cursor.take(8)?.escape_ascii().to_string();
+        let len = cursor.u16()?;
+        Ok(DriverInfo { id, data: cursor.take(len.into())?.to_vec() })
+    }
+}
+
+/// Where the superblock of a file of `size` bytes is; `None`: nowhere.
+pub fn find(store: &dyn Store, key: &str, size: u64) -> Result<Option<u64>, Hdf5Error> {
+    let mut at = 0;
+    while at + SIGNATURE.len() as u64 <= size {
+        let mut found = [0; 8];
+        let mut range = [RangeRead { offset: at, buf: &mut found }];
+        if store.read_ranges(Key::new(key)?, None, &mut range)? && found == *SIGNATURE {
+            return Ok(Some(at));
+        }
+        at = if at == 0 { 512 } else { at.saturating_mul(2) };
+    }
+    Ok(None)
+}

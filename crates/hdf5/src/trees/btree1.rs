@@ -1,0 +1,264 @@
+//! Version 1 B-trees: the index of a symbol table (type 0), and of chunks (type 1) (specification III.A.1).
+
+use crate::cursor::address;
+use crate::trees::Visited;
+use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
+
+/// What a node is called in messages.
+const STRUCTURE: &str = "version 1 B-tree node";
+
+/// Entries of a node unless a file says otherwise. It says so where this crate does not look: where it is wrong, nodes take another read.
+const USUAL: u64 = 64;
+
+/// What a tree is an index of: the type of its nodes, and the size of its keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree {
+    pub kind: u8,
+    /// Bytes of a key.
+    pub key: usize,
+}
+
+/// A node.
+pub(crate) struct Node<'a> {
+    /// 0: children are what the tree is an index of; else nodes of the level below.
+    pub level: u8,
+    /// A key and the address of a child, for each child.
+    pub entries: Cursor<'a>,
+    /// The key behind the last child.
+    pub last: &'a [u8],
+}
+
+impl Tree {
+    /// Bytes of a key and the address of a child.
+    pub(crate) fn entry(self, sizes: Sizes) -> usize {
+        self.key + usize::from(sizes.offset)
+    }
+
+    /// How many bytes a node has that can hold `entries`.
+    fn node_len(self, entries: u64, sizes: Sizes) -> u64 {
+        let head = 8 + 2 * u64::from(sizes.offset) + self.key as u64;
+        entries.saturating_mul(self.entry(sizes) as u64).saturating_add(head)
+    }
+
+    fn parse<'a>(self, cursor: &mut Cursor<'a>) -> Result<Node<'a>, ParseError> {
+        cursor.signature(b"TREE")?;
+        let at = cursor.clone();
+        let (kind, level, used) = (cursor.u8()?, cursor.u8()?, cursor.u16()?);
+        if kind != self.kind {
+            return Err(at.corrupt(format!("a node of type {} is expected, found type {kind}", self.kind)));
+        }
+        // The siblings: parents know all that is wanted.
+        cursor.skip(2 * usize::from(cursor.sizes().offset))?;
+        let entries = cursor.part(self.entry(cursor.sizes()).saturating_mul(usize::from(used)))?;
+        Ok(Node { level, entries, last: cursor.take(self.key)? })
+    }
+
+    /// Calls `leaf` with the entries of each node of level 0, in order. It must have no effect where it fails.
+    pub(crate) fn walk(
+        self,
+        source: &Source,
+        root: u64,
+        sizes: Sizes,
+        leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
+    ) -> Result<(), Hdf5Error> {
+        let mut visited = Visited::new(source);
+        let mut level: Option<u8> = None;
+        let mut nodes = vec![(root, self.node_len(USUAL, sizes))];
+        loop {
+            let (mut children, mut most, mut below) = (Vec::new(), USUAL, None);
+            source.parse_many(STRUCTURE, &nodes, sizes, |_, cursor| {
+                let start = cursor.address();
+                let mut node = self.parse(cursor)?;
+                check_level(start, node.level, level)?;
+                visited.meet(start, cursor.position() as u64)?;
+                below = node.level.checked_sub(1);
+                if below.is_none() {
+                    return leaf(&mut node.entries);
+                }
+                let width = self.entry(sizes);
+                most = most.max((node.entries.left() / width) as u64);
+                for entry in node.entries.rest().chunks_exact(width) {
+                    children.push((child(start, entry, self.key)?, 0));
+                }
+                Ok(())
+            })?;
+            if children.is_empty() {
+                return Ok(());
+            }
+            // Nodes of a tree are equally large.
+            children.iter_mut().for_each(|(_, guess)| *guess = self.node_len(most, sizes));
+            (level, nodes) = (below, children);
+        }
+    }
+
+    /// The child below which is what is looked for: down from the root, `choose` says which entry of a node it is. `None`: in none of them.
+    pub(crate) fn descend(
+        self,
+        source: &Source,
+        root: u64,
+        sizes: Sizes,
+        choose: &mut dyn FnMut(&Node<'_>) -> Result<Option<usize>, ParseError>,
+    ) -> Result<Option<u64>, Hdf5Error> {
+        let (mut at, mut level) = (root, None);
+        let guess = usize::try_from(self.node_len(USUAL, sizes)).unwrap_or(usize::MAX);
+        loop {
+            let found = source.parse(STRUCTURE, at, guess, sizes, |cursor| {
+                let node = self.parse(cursor)?;
+                check_level(at, node.level, level)?;
+                let Some(chosen) = choose(&node)? else { return Ok(None) };
+                let mut entries = node.entries;
+                let entry = entries.rest().chunks_exact(self.entry(sizes)).nth(chosen);
+                Ok(Some((child(at, entry.unwrap_or_default(), self.key)?, node.level)))
+            })?;
+            match found {
+                None => return Ok(None),
+                Some((child, 0)) => return Ok(Some(child)),
+                Some((child, above)) => (at, level) = (child, above.checked_sub(1)),
+            }
+        }
+    }
+}
+
+/// Levels go down one by one: a walk ends.
+fn check_level(at: u64, found: u8, expected: Option<u8>) -> Result<(), ParseError> {
+    match expected {
+        Some(expected) if expected != found => {
+            let why = format!("a node of level {expected} is expected, found level {found}");
+            Err(ParseError::Corrupt { at, why })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The address behind the key of an entry.
+fn child(at: u64, entry: &[u8], key: usize) -> Result<u64, ParseError> {
+    entry.get(key..).and_then(address).flatten().ok_or_else(|| ParseError::Corrupt {
+        at,
+        why: "the address of a child is undefined, or does not fit into 64 bits".into(),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::testing::{SIZES, mutations, source};
+
+    const TREE: Tree = Tree { kind: 0, key: 8 };
+
+    /// A node with 8-byte addresses: a key before and behind each child.
+    pub(crate) fn node(kind: u8, level: u8, keys: &[Vec<u8>], children: &[u64]) -> Vec<u8> {
+        let mut bytes = b"TREE".to_vec();
+        bytes.extend([kind, level]);
+        bytes.extend((children.len() as u16).to_le_bytes());
+        bytes.extend([0xff; 16]);
+        for (key, child) in keys.iter().zip(children) {
+            bytes.extend(key);
+            bytes.extend(child.to_le_bytes());
+        }
+        bytes.extend(keys.last().unwrap());
+        bytes
+    }
+
+    fn numbered(level: u8, children: &[u64]) -> Vec<u8> {
+        let keys: Vec<_> = (0..=children.len() as u64).map(|key| key.to_le_bytes().to_vec()).collect();
+        node(0, level, &keys, children)
+    }
+
+    /// A tree of three levels; the root is at 0, its nodes at multiples of 128.
+    fn tree() -> Vec<u8> {
+        let nodes = [
+            numbered(2, &[128, 256]),
+            numbered(1, &[384, 512]),
+            numbered(1, &[640]),
+            numbered(0, &[1, 2]),
+            numbered(0, &[3]),
+            numbered(0, &[4, 5, 6]),
+        ];
+        let mut bytes = Vec::new();
+        for node in nodes {
+            bytes.resize(bytes.len().next_multiple_of(128), 0);
+            bytes.extend(node);
+        }
+        bytes
+    }
+
+    fn children(source: &Source) -> Result<Vec<u64>, Hdf5Error> {
+        let mut found = Vec::new();
+        TREE.walk(source, 0, SIZES, &mut |entries| {
+            while !entries.is_empty() {
+                entries.skip(8)?;
+                found.push(entries.u64()?);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn walks_in_order() {
+        assert_eq!(children(&source(&tree())).unwrap(), [1, 2, 3, 4, 5, 6]);
+        assert!(children(&source(&numbered(0, &[]))).unwrap().is_empty());
+    }
+
+    #[test]
+    fn descends_to_one() {
+        // The last entry everywhere.
+        let last = |node: &Node<'_>| Ok((node.entries.left() / 16).checked_sub(1));
+        assert_eq!(TREE.descend(&source(&tree()), 0, SIZES, &mut { last }).unwrap(), Some(6));
+        assert_eq!(TREE.descend(&source(&tree()), 0, SIZES, &mut |_| Ok(None)).unwrap(), None);
+    }
+
+    #[test]
+    fn circles_shared_nodes_and_levels() {
+        let wrong = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = tree();
+            change(&mut bytes);
+            children(&source(&bytes)).unwrap_err().to_string()
+        };
+        let shared = wrong(&|bytes| bytes[48..56].copy_from_slice(&128u64.to_le_bytes()));
+        assert!(shared.contains("met before"), "{shared}");
+        let circle = wrong(&|bytes| bytes[32..40].fill(0));
+        assert!(circle.contains("a node of level 1 is expected, found level 2"), "{circle}");
+        let kind = wrong(&|bytes| bytes[4] = 1);
+        assert!(kind.contains("type 0 is expected, found type 1"), "{kind}");
+        let long = wrong(&|bytes| bytes[6] = 0xff);
+        assert!(long.contains("bytes are needed"), "{long}");
+    }
+
+    /// A root whose children overlap: each has thousands of entries, which would be read thousands of times.
+    #[test]
+    fn overlapping_nodes_end() {
+        let mut leaf = numbered(0, &vec![7; 60_000]);
+        // Nodes begin at each 32nd byte of what is a node itself.
+        let head: Vec<u8> = leaf[..24].to_vec();
+        for at in (24..500_000).step_by(32) {
+            leaf[at..at + 24].copy_from_slice(&head);
+        }
+        let places: Vec<u64> = (0..15_000).map(|n| 1 << 20 | (24 + n * 32)).collect();
+        let mut bytes = numbered(1, &places);
+        bytes.resize(1 << 20, 0);
+        bytes.extend(leaf);
+        bytes.resize(bytes.len() + (1 << 20), 0);
+        let error = TREE.walk(&source(&bytes), 0, SIZES, &mut |_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("larger than the file"), "{error}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        mutations(&tree(), |source| drop(children(source)));
+    }
+
+    /// A tree that lies far apart costs one read for each level.
+    #[test]
+    fn few_reads() {
+        let leaves: Vec<u64> = (1..=50).map(|n| n << 20).collect();
+        let mut bytes = numbered(1, &leaves);
+        for leaf in &leaves {
+            bytes.resize(*leaf as usize, 0);
+            bytes.extend(numbered(0, &[*leaf, leaf + 1]));
+        }
+        let source = source(&bytes);
+        assert_eq!(children(&source).unwrap().len(), 100);
+        assert_eq!(source.reads(), 2);
+    }
+}

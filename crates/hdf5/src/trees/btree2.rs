@@ -1,0 +1,406 @@
+//! Version 2 B-trees: of links, attributes, huge objects and chunks (specification III.A.2).
+//!
+//! Records are in inner nodes too, between the children. How wide the counts of records in a node are follows from how many a node can hold:
+//!
+//! 1. a leaf holds as many records as fit; that number's bytes are the width of every "number of records" field;
+//! 2. an inner node of depth d holds as many records, and pointers with such counts, as fit; from depth 2 on, pointers also have the total number of records
+//!    below them, as wide as the largest total that a node of depth d - 1 can have.
+
+use crate::trees::Visited;
+use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// What the parts are called in messages.
+const HEADER: &str = "version 2 B-tree header";
+const NODE: &str = "version 2 B-tree node";
+
+/// Bytes of a node besides its records and pointers: signature, version, type, checksum.
+const FRAME: u64 = 10;
+
+/// Nodes of more than this are refused: they are read whole. (Writers use 512 to some thousand.)
+const LARGEST_NODE: u32 = 64 << 20;
+
+/// A tree with a record in each node is no deeper in any file.
+const DEEPEST: u16 = 63;
+
+/// What the header says.
+#[derive(Debug)]
+struct Tree {
+    kind: u8,
+    node: u32,
+    record: u16,
+    verify: bool,
+    /// The number of leaves' records field, and below inner nodes of each depth from 1 the total field (0: none).
+    count_width: usize,
+    total_widths: Vec<usize>,
+    /// The most records of a node of each depth.
+    most: Vec<u64>,
+}
+
+/// A node that has not been read: where, its depth, its number of records.
+#[derive(Clone, Copy, Debug)]
+struct Child {
+    address: u64,
+    depth: u16,
+    count: u64,
+}
+
+/// The bytes of an unsigned number up to `limit`.
+fn width(limit: u64) -> usize {
+    usize::try_from(limit.checked_ilog2().unwrap_or(0) / 8 + 1).unwrap_or(8)
+}
+
+impl Tree {
+    /// The tree and its root; `None`: it is empty.
+    fn read(
+        source: &Source,
+        address: u64,
+        kind: u8,
+        sizes: Sizes,
+        verify: bool,
+    ) -> Result<(Tree, Option<Child>), Hdf5Error> {
+        let guess = 22 + usize::from(sizes.offset) + usize::from(sizes.length);
+        source.parse(HEADER, address, guess, sizes, |cursor| {
+            let start = cursor.position();
+            cursor.signature(b"BTHD")?;
+            cursor.version("version 2 B-tree", &[0])?;
+            let at = cursor.clone();
+            let found = cursor.u8()?;
+            let (node, record, depth) = (cursor.u32()?, cursor.u16()?, cursor.u16()?);
+            cursor.skip(2)?;
+            let root = cursor.offset()?;
+            let count = cursor.u16()?;
+            cursor.length()?;
+            cursor.checksum(start, verify)?;
+            if found != kind {
+                let why = format!("a tree of records of type {kind} is expected, found type {found}");
+                return Err(at.corrupt(why));
+            }
+            if record == 0 || depth > DEEPEST || node > LARGEST_NODE {
+                let why = format!("nodes of {node} bytes, records of {record} bytes, depth {depth}");
+                return Err(at.corrupt(why));
+            }
+            let tree = Tree::plan(kind, node, record, depth, sizes, verify).ok_or_else(|| {
+                at.corrupt(format!("nodes of {node} bytes do not hold records of {record}"))
+            })?;
+            let root = root.filter(|_| count > 0 || depth > 0);
+            Ok((tree, root.map(|address| Child { address, depth, count: count.into() })))
+        })
+    }
+
+    /// How nodes of each depth are laid out; `None`: nothing fits into them.
+    fn plan(kind: u8, node: u32, record: u16, depth: u16, sizes: Sizes, verify: bool) -> Option<Tree> {
+        let (room, record_len) = (u64::from(node).checked_sub(FRAME)?, u64::from(record));
+        let leaf = room / record_len;
+        let count_width = width(leaf);
+        let (mut most, mut total, mut total_widths) = (vec![leaf], leaf, Vec::new());
+        for depth in 1..=depth {
+            // Of a leaf there is no total besides the count.
+            total_widths.push(if depth == 1 { 0 } else { width(total) });
+            let pointer = usize::from(sizes.offset) + count_width + total_widths.last()?;
+            let here = room.checked_sub(pointer as u64)? / (record_len + pointer as u64);
+            most.push(here);
+            total = here.saturating_add(1).saturating_mul(total).saturating_add(here);
+        }
+        let fits = most.iter().all(|most| *most > 0);
+        fits.then_some(Tree { kind, node, record, verify, count_width, total_widths, most })
+    }
+
+    /// Takes a node apart: its records, and for each child (one more than there are records, or none) where it is.
+    fn parse<'a>(
+        &self,
+        cursor: &mut Cursor<'a>,
+        node: Child,
+    ) -> Result<(Cursor<'a>, Vec<Child>), ParseError> {
+        let start = cursor.position();
+        let depth = usize::from(node.depth);
+        cursor.signature(if depth > 0 { b"BTIN" } else { b"BTLF" })?;
+        cursor.version(NODE, &[0])?;
+        let at = cursor.clone();
+        let kind = cursor.u8()?;
+        if kind != self.kind {
+            return Err(at.corrupt(format!("a node of type {} is expected, found type {kind}", self.kind)));
+        }
+        let most = self.most.get(depth).copied().unwrap_or_default();
+        if node.count > most {
+            return Err(at.corrupt(format!("{} records in a node that has room for {most}", node.count)));
+        }
+        let count = usize::try_from(node.count).unwrap_or(usize::MAX);
+        let records = cursor.part(count.saturating_mul(self.record.into()))?;
+        let mut children = Vec::new();
+        if let Some(below) = node.depth.checked_sub(1) {
+            for _ in 0..=count {
+                let address = cursor.defined("a child")?;
+                let count = cursor.uint(self.count_width)?;
+                cursor.skip(self.total_widths.get(usize::from(below)).copied().unwrap_or_default())?;
+                children.push(Child { address, depth: below, count });
+            }
+        }
+        cursor.checksum(start, self.verify)?;
+        Ok((records, children))
+    }
+}
+
+/// A part of a tree in the order of its records: a node that is still to be read, or records (where in the bytes of all that were read).
+enum Part {
+    Node(Child),
+    Records(Range<usize>),
+}
+
+/// Calls `each` with every record, in order; with `kind` the type of records that is expected.
+pub fn records(
+    source: &Source,
+    address: u64,
+    kind: u8,
+    sizes: Sizes,
+    verify: bool,
+    each: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
+) -> Result<(), Hdf5Error> {
+    let (tree, root) = Tree::read(source, address, kind, sizes, verify)?;
+    let record = usize::from(tree.record);
+    let mut visited = Visited::new(source);
+    let mut parts: Vec<Part> = root.map(Part::Node).into_iter().collect();
+    let mut bytes: Vec<u8> = Vec::new();
+    // Level by level, each node becomes its children and the records between them.
+    loop {
+        let wanted = parts.iter().filter_map(|part| match part {
+            Part::Node(child) => Some((*child, (child.address, u64::from(tree.node)))),
+            Part::Records(_) => None,
+        });
+        let (nodes, places): (Vec<Child>, Vec<(u64, u64)>) = wanted.unzip();
+        if nodes.is_empty() {
+            break;
+        }
+        let mut next = Vec::new();
+        let mut old = std::mem::take(&mut parts).into_iter();
+        source.parse_many(NODE, &places, sizes, |place, cursor| {
+            let Some(node) = nodes.get(place) else { return Ok(()) };
+            let (mut records, children) = tree.parse(cursor, *node)?;
+            visited.meet(node.address, cursor.position() as u64)?;
+            next.extend(old.by_ref().take_while(|part| matches!(part, Part::Records(_))));
+            let mut start = bytes.len();
+            bytes.extend_from_slice(records.rest());
+            if children.is_empty() {
+                next.push(Part::Records(start..bytes.len()));
+            }
+            for child in children {
+                next.push(Part::Node(child));
+                let end = start.saturating_add(record).min(bytes.len());
+                if start < end {
+                    next.push(Part::Records(start..end));
+                }
+                start = end;
+            }
+            Ok(())
+        })?;
+        next.extend(old);
+        parts = next;
+    }
+    for part in parts {
+        let Part::Records(range) = part else { continue };
+        for bytes in bytes.get(range).unwrap_or_default().chunks_exact(record) {
+            let mut cursor = Cursor::whole(bytes, address, sizes);
+            each(&mut cursor).map_err(|why| source.wrong("version 2 B-tree", address, why))?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with every record that equals what is looked for; `compare` says how a record compares to that. Only nodes in which such records can be are read.
+pub fn find(
+    source: &Source,
+    address: u64,
+    kind: u8,
+    sizes: Sizes,
+    verify: bool,
+    compare: &mut dyn FnMut(&mut Cursor<'_>) -> Result<Ordering, ParseError>,
+    each: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
+) -> Result<(), Hdf5Error> {
+    let (tree, root) = Tree::read(source, address, kind, sizes, verify)?;
+    let guess = usize::try_from(tree.node).unwrap_or(usize::MAX);
+    let mut visited = Visited::new(source);
+    let mut nodes: Vec<Child> = root.into_iter().collect();
+    while let Some(node) = nodes.pop() {
+        let (equal, children, len) = source.parse(NODE, node.address, guess, sizes, |cursor| {
+            let (mut records, children) = tree.parse(cursor, node)?;
+            let (mut before, mut equal) = (0, Vec::new());
+            while !records.is_empty() {
+                let record = records.part(tree.record.into())?;
+                match compare(&mut record.clone())? {
+                    Ordering::Less => before += 1,
+                    Ordering::Equal => equal.extend_from_slice(record.clone().rest()),
+                    Ordering::Greater => break,
+                }
+            }
+            // The children before, between and behind those that are equal.
+            let count = equal.len() / usize::from(tree.record) + 1;
+            let children: Vec<Child> = children.into_iter().skip(before).take(count).collect();
+            Ok((equal, children, cursor.position() as u64))
+        })?;
+        let wrong = |why| source.wrong(NODE, node.address, why);
+        visited.meet(node.address, len).map_err(wrong)?;
+        for record in equal.chunks_exact(tree.record.into()) {
+            each(&mut Cursor::whole(record, node.address, sizes)).map_err(wrong)?;
+        }
+        nodes.extend(children);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::testing::{SIZES, mutations, source, summed};
+
+    /// A tree of `records` (all of one size, sorted) in nodes of `node` bytes, which are filled, the header at `at` and the nodes behind it. 8-byte addresses and lengths.
+    pub(crate) fn tree(kind: u8, node: u32, records: &[Vec<u8>], at: u64) -> Vec<u8> {
+        let record = records.first().map_or(8, Vec::len) as u16;
+        let mut depth = 0;
+        let mut plan = Tree::plan(kind, node, record, 0, SIZES, true).unwrap();
+        let total = |plan: &Tree| plan.most.iter().fold(0, |below, most| (most + 1) * below + most);
+        while total(&plan) < records.len() as u64 {
+            depth += 1;
+            plan = Tree::plan(kind, node, record, depth, SIZES, true).unwrap();
+        }
+        let header = 38u64;
+        let mut nodes = Vec::new();
+        let root = build(&plan, depth, records, at + header, &mut nodes);
+        let mut bytes = b"BTHD\0".to_vec();
+        bytes.push(kind);
+        bytes.extend(node.to_le_bytes());
+        bytes.extend(record.to_le_bytes());
+        bytes.extend(depth.to_le_bytes());
+        bytes.extend([100, 40]);
+        bytes.extend(root.0.to_le_bytes());
+        bytes.extend((root.1 as u16).to_le_bytes());
+        bytes.extend((records.len() as u64).to_le_bytes());
+        let mut bytes = summed(bytes);
+        assert_eq!(bytes.len() as u64, header);
+        bytes.extend(nodes);
+        bytes
+    }
+
+    /// Writes a node and all below it; gives its address and its number of records.
+    fn build(plan: &Tree, depth: u16, records: &[Vec<u8>], at: u64, out: &mut Vec<u8>) -> (u64, u64) {
+        let below = plan.most[..usize::from(depth)].iter().fold(0, |below, most| (most + 1) * below + most);
+        let mut bytes = if depth > 0 { b"BTIN\0".to_vec() } else { b"BTLF\0".to_vec() };
+        bytes.push(plan.kind);
+        let (mut own, mut pointers) = (Vec::new(), Vec::new());
+        if depth == 0 {
+            own.extend(records.iter().cloned());
+        } else {
+            let mut rest = records;
+            loop {
+                let (child, later) = rest.split_at(rest.len().min(below as usize));
+                let (address, count) = build(plan, depth - 1, child, at, out);
+                pointers.extend(address.to_le_bytes());
+                pointers.extend(&count.to_le_bytes()[..plan.count_width]);
+                let total = plan.total_widths[usize::from(depth) - 1];
+                pointers.extend(&(child.len() as u64).to_le_bytes()[..total]);
+                let Some((between, later)) = later.split_first() else { break };
+                own.push(between.clone());
+                rest = later;
+            }
+        }
+        bytes.extend(own.concat());
+        bytes.extend(pointers);
+        let mut bytes = summed(bytes);
+        assert!(bytes.len() <= plan.node as usize);
+        bytes.resize(plan.node as usize, 0);
+        let address = at + out.len() as u64;
+        out.extend(bytes);
+        (address, own.len() as u64)
+    }
+
+    fn numbers(count: u64) -> Vec<Vec<u8>> {
+        (0..count).map(|n| (n / 3).to_le_bytes().to_vec()).collect()
+    }
+
+    fn all(source: &Source) -> Result<Vec<u64>, Hdf5Error> {
+        let mut found = Vec::new();
+        records(source, 0, 9, SIZES, true, &mut |record| {
+            found.push(record.u64()?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn equal(source: &Source, wanted: u64) -> Result<usize, Hdf5Error> {
+        let mut found = 0;
+        let compare = &mut |record: &mut Cursor<'_>| Ok(record.u64()?.cmp(&wanted));
+        find(source, 0, 9, SIZES, true, compare, &mut |record| {
+            assert_eq!(record.u64()?, wanted);
+            found += 1;
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn every_record_at_any_depth() {
+        for (node, count) in
+            [(512, 0), (512, 1), (512, 62), (512, 63), (100, 2000), (2100, 70_000), (64, 500)]
+        {
+            let source = source(&tree(9, node, &numbers(count), 0));
+            let expected: Vec<u64> = (0..count).map(|n| n / 3).collect();
+            assert_eq!(all(&source).unwrap(), expected, "{node} {count}");
+            for wanted in [0, 1, count / 6, count / 3] {
+                let times = expected.iter().filter(|n| **n == wanted).count();
+                assert_eq!(equal(&source, wanted).unwrap(), times, "{node} {count} {wanted}");
+            }
+            assert_eq!(equal(&source, count).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn finds_without_reading_all() {
+        let bytes = tree(9, 4096, &numbers(1_000_000), 0);
+        let source = source(&bytes);
+        assert_eq!(equal(&source, 123_456).unwrap(), 3);
+        assert!(source.reads() <= 6, "{}", source.reads());
+    }
+
+    /// The widths that the HDF5 library computes for its usual trees.
+    #[test]
+    fn widths() {
+        let names = Tree::plan(5, 512, 11, 3, SIZES, true).unwrap();
+        assert_eq!((names.count_width, &names.most[..]), (1, &[45, 24, 22, 22][..]));
+        assert_eq!(names.total_widths, [0, 2, 2]);
+        let chunks = Tree::plan(10, 2048, 24, 2, SIZES, true).unwrap();
+        assert_eq!((chunks.count_width, &chunks.most[..]), (1, &[84, 61, 57][..]));
+        assert_eq!(chunks.total_widths, [0, 2]);
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let bytes = tree(9, 100, &numbers(60), 0);
+        let wrong = |change: &dyn Fn(&mut Vec<u8>), verify| {
+            let mut bytes = bytes.clone();
+            change(&mut bytes);
+            records(&source(&bytes), 0, 9, SIZES, verify, &mut |_| Ok(())).unwrap_err()
+        };
+        assert!(wrong(&|bytes| bytes[20] ^= 1, true).is_checksum());
+        assert!(wrong(&|bytes| bytes[50] ^= 1, true).is_checksum());
+        let kind = wrong(&|bytes| bytes[5] = 5, false).to_string();
+        assert!(kind.contains("type 9 is expected, found type 5"), "{kind}");
+        let count = wrong(&|bytes| bytes[24] = 200, false).to_string();
+        assert!(count.contains("200 records in a node that has room for"), "{count}");
+        let deep = wrong(&|bytes| bytes[13] = 1, false).to_string();
+        assert!(deep.contains("depth"), "{deep}");
+        let version = wrong(&|bytes| bytes[4] = 1, false).to_string();
+        assert!(version.contains("version 1 of the version 2 B-tree is not supported"), "{version}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        let bytes = tree(9, 100, &numbers(60), 0);
+        for verify in [false, true] {
+            mutations(&bytes, |source| {
+                let _ = records(source, 0, 9, SIZES, verify, &mut |_| Ok(()));
+                let compare = &mut |record: &mut Cursor<'_>| Ok(record.u64()?.cmp(&7));
+                let _ = find(source, 0, 9, SIZES, verify, compare, &mut |_| Ok(()));
+            });
+        }
+    }
+}

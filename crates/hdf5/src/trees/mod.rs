@@ -1,0 +1,38 @@
+//! B-trees, version 1 and 2, and the symbol tables made of them (specification III.A to III.C).
+//!
+//! Trees are read level by level: all nodes of a level are fetched together, so that a tree costs as many requests as it has levels. What can go wrong is
+//! bounded by what is true of every file: each node has a place of its own, so all of them together are no larger than the file.
+
+pub(crate) mod btree1;
+pub mod btree2;
+pub mod symbol_table;
+
+use crate::{ParseError, Source};
+use std::collections::HashSet;
+
+/// The nodes that a walk has met. Each may be met once: in a circle a walk would not end, and nodes with several parents would multiply.
+#[derive(Debug)]
+pub(crate) struct Visited {
+    nodes: HashSet<u64>,
+    /// Bytes of the file that are in none of them. Nodes that overlap would multiply too.
+    left: u64,
+}
+
+impl Visited {
+    pub(crate) fn new(source: &Source) -> Self {
+        Visited { nodes: HashSet::new(), left: source.end() }
+    }
+
+    /// Meets the node of `len` bytes at an address.
+    pub(crate) fn meet(&mut self, address: u64, len: u64) -> Result<(), ParseError> {
+        let wrong = |why: &str| Err(ParseError::Corrupt { at: address, why: why.into() });
+        if !self.nodes.insert(address) {
+            return wrong("this was met before: it has two parents, or is its own");
+        }
+        match self.left.checked_sub(len) {
+            Some(left) => self.left = left,
+            None => return wrong("all nodes together are larger than the file"),
+        }
+        Ok(())
+    }
+}

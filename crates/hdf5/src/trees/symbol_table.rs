@@ -1,0 +1,267 @@
+//! Symbol tables: the links of a group of the old kind (specification III.A.1 with type 0, III.B, III.C).
+//!
+//! A B-tree of names leads to symbol table nodes, each a few entries sorted by name; names are in a local heap.
+
+use crate::heaps::LocalHeap;
+use crate::text::lossless;
+use crate::trees::Visited;
+use crate::trees::btree1::{Node, Tree};
+use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
+
+/// What a node is called in messages.
+const STRUCTURE: &str = "symbol table node";
+
+/// Bytes of a node, as nearly all files have them (8 entries of 40 bytes).
+const GUESS: u64 = 8 + 8 * 40;
+
+/// A link of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SymbolEntry {
+    /// Its name.
+    pub name: String,
+    /// Address of the object header it leads to; `None`: it is a soft link.
+    pub header: Option<u64>,
+    /// The path that a soft link leads to.
+    pub soft: Option<String>,
+}
+
+fn tree(sizes: Sizes) -> Tree {
+    Tree { kind: 0, key: usize::from(sizes.length) }
+}
+
+/// All links, in the order of their names.
+pub fn entries(source: &Source, btree: u64, heap: u64, sizes: Sizes) -> Result<Vec<SymbolEntry>, Hdf5Error> {
+    let heap = LocalHeap::read(source, heap, sizes)?;
+    let key = tree(sizes).key;
+    let mut nodes = Vec::new();
+    tree(sizes).walk(source, btree, sizes, &mut |entries| {
+        while !entries.is_empty() {
+            entries.skip(key)?;
+            nodes.push((entries.defined(STRUCTURE)?, GUESS));
+        }
+        Ok(())
+    })?;
+    // Object headers lie near, and are wanted next.
+    source.prefetch(&nodes)?;
+    let mut visited = Visited::new(source);
+    let mut links = Vec::new();
+    for (address, guess) in nodes {
+        let guess = usize::try_from(guess).unwrap_or_default();
+        let found = source.parse(STRUCTURE, address, guess, sizes, |cursor| {
+            let mut found = Vec::new();
+            node(cursor, &heap, &mut |name, entry| {
+                found.push(link(name, entry, &heap)?);
+                Ok(true)
+            })?;
+            Ok((found, cursor.position() as u64))
+        });
+        let (found, len) = found?;
+        visited.meet(address, len).map_err(|why| source.wrong(STRUCTURE, address, why))?;
+        links.extend(found);
+    }
+    Ok(links)
+}
+
+/// The link of a name: down the tree, without reading the rest of it.
+pub fn find(
+    source: &Source,
+    btree: u64,
+    heap: u64,
+    name: &str,
+    sizes: Sizes,
+) -> Result<Option<SymbolEntry>, Hdf5Error> {
+    let names = LocalHeap::read(source, heap, sizes)?;
+    let found =
+        tree(sizes).descend(source, btree, sizes, &mut |node| choose(node, &names, name.as_bytes()))?;
+    let mut link_found = None;
+    if let Some(address) = found {
+        let guess = usize::try_from(GUESS).unwrap_or_default();
+        link_found = source.parse(STRUCTURE, address, guess, sizes, |cursor| {
+            let mut found = None;
+            node(cursor, &names, &mut |stored, entry| {
+                if stored == name.as_bytes() {
+                    found = Some(link(stored, entry, &names)?);
+                }
+                Ok(found.is_none())
+            })?;
+            Ok(found)
+        })?;
+    }
+    // Bytes that are not UTF-8 are not shown as they are stored and sorted.
+    if link_found.is_none() && name.contains(r"\x") {
+        return Ok(entries(source, btree, heap, sizes)?.into_iter().find(|link| link.name == name));
+    }
+    Ok(link_found)
+}
+
+/// Which child of a B-tree node the name is in. Names in a child are greater than the key before it, and no greater than the one behind it.
+fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize>, ParseError> {
+    let mut entries = node.entries.clone();
+    let width = tree(entries.sizes()).entry(entries.sizes());
+    let all = entries.rest();
+    let key = |number: usize| {
+        let key = all.chunks_exact(width).nth(number).unwrap_or(node.last);
+        let mut key = Cursor::whole(key, node.entries.address(), node.entries.sizes());
+        heap.bytes(key.length()?)
+    };
+    // The first child whose last name is not before this one.
+    let (mut low, mut high) = (0, all.len() / width);
+    let count = high;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if key(middle + 1)? < name { low = middle + 1 } else { high = middle }
+    }
+    Ok((low < count).then_some(low))
+}
+
+/// Calls `each` with the name of each entry of a node and what follows it, as long as it answers `true`.
+fn node<'h>(
+    cursor: &mut Cursor<'_>,
+    heap: &'h LocalHeap,
+    each: &mut dyn FnMut(&'h [u8], &mut Cursor<'_>) -> Result<bool, ParseError>,
+) -> Result<(), ParseError> {
+    cursor.signature(b"SNOD")?;
+    cursor.version(STRUCTURE, &[1])?;
+    cursor.skip(1)?;
+    let count = cursor.u16()?;
+    let len = 2 * usize::from(cursor.sizes().offset) + 24;
+    let mut entries = cursor.part(len.saturating_mul(count.into()))?;
+    while !entries.is_empty() {
+        let mut entry = entries.part(len)?;
+        let name = heap.bytes(entry.defined("a name")?)?;
+        if !each(name, &mut entry)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What follows the name of an entry.
+fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Result<SymbolEntry, ParseError> {
+    /// The cache type of soft links: the scratch pad has the place of their path.
+    const SOFT: u32 = 2;
+    let name = lossless(name);
+    let header = entry.offset()?;
+    let cache = entry.u32()?;
+    entry.skip(4)?;
+    if cache == SOFT {
+        let path = heap.name(entry.u32()?.into())?;
+        return Ok(SymbolEntry { name, header: None, soft: Some(path) });
+    }
+    match header {
+        Some(_) => Ok(SymbolEntry { name, header, soft: None }),
+        None => Err(entry.corrupt(format!("the link '{name}' has no address"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SIZES, mutations, source};
+
+    /// A group of `count` links, `n0000` and so on, each to 1000 + its number; every seventh is a soft link to `/there`. Its B-tree (of two levels) is at 0, its heap at the
+    /// address that is returned.
+    fn group(count: usize) -> (Vec<u8>, u64) {
+        let names: Vec<_> = (0..count).map(|n| format!("n{n:04}")).collect();
+        let mut data = b"\0\0\0\0\0\0\0\0/there\0\0".to_vec();
+        let place = |n: usize| 16 + 8 * n as u64;
+        for name in &names {
+            data.extend(name.as_bytes());
+            data.extend([0; 3]);
+        }
+        let numbers: Vec<usize> = (0..count).collect();
+        let leaves: Vec<_> = numbers.chunks(4).collect();
+        let parents: Vec<_> = leaves.chunks(3).collect();
+        let at = |n: usize| 512 * n as u64;
+        let mut blocks = Vec::new();
+        let tree = |level, first: usize, groups: &[Vec<usize>], blocks: &[u64]| {
+            let mut keys = vec![if first == 0 { 0 } else { place(first - 1) }];
+            keys.extend(groups.iter().map(|group| place(*group.last().unwrap())));
+            let keys: Vec<_> = keys.iter().map(|key| key.to_le_bytes().to_vec()).collect();
+            crate::trees::btree1::tests::node(0, level, &keys, blocks)
+        };
+        let all: Vec<Vec<usize>> = parents.iter().map(|leaves| leaves.concat()).collect();
+        let children: Vec<u64> = (1..=parents.len()).map(at).collect();
+        blocks.push(tree(1, 0, &all, &children));
+        let mut next = 1 + parents.len();
+        for leaves in &parents {
+            let groups: Vec<Vec<usize>> = leaves.iter().map(|leaf| leaf.to_vec()).collect();
+            let children: Vec<u64> = (next..next + leaves.len()).map(at).collect();
+            blocks.push(tree(0, leaves[0][0], &groups, &children));
+            next += leaves.len();
+        }
+        for leaf in &leaves {
+            let mut node = b"SNOD\x01\0".to_vec();
+            node.extend((leaf.len() as u16).to_le_bytes());
+            for n in *leaf {
+                let soft = n % 7 == 6;
+                node.extend(place(*n).to_le_bytes());
+                node.extend(if soft { u64::MAX } else { 1000 + *n as u64 }.to_le_bytes());
+                node.extend(if soft { 2u32 } else { 0 }.to_le_bytes());
+                node.extend([0; 4]);
+                node.extend(8u64.to_le_bytes());
+                node.extend([0; 8]);
+            }
+            blocks.push(node);
+        }
+        let heap = at(next);
+        let mut head = b"HEAP\0\0\0\0".to_vec();
+        head.extend((data.len() as u64).to_le_bytes());
+        head.extend(1u64.to_le_bytes());
+        head.extend((heap + 32).to_le_bytes());
+        head.extend(data);
+        blocks.push(head);
+        let mut bytes = Vec::new();
+        for (n, block) in blocks.into_iter().enumerate() {
+            bytes.resize(at(n) as usize, 0);
+            bytes.extend(block);
+        }
+        (bytes, heap)
+    }
+
+    #[test]
+    fn all_and_one() {
+        let (bytes, heap) = group(50);
+        let source = source(&bytes);
+        let links = entries(&source, 0, heap, SIZES).unwrap();
+        assert_eq!(links.len(), 50);
+        for (n, link) in links.iter().enumerate() {
+            assert_eq!(link.name, format!("n{n:04}"));
+            let soft = n % 7 == 6;
+            assert_eq!(link.header, (!soft).then_some(1000 + n as u64));
+            assert_eq!(link.soft.as_deref(), soft.then_some("/there"));
+            assert_eq!(find(&source, 0, heap, &link.name, SIZES).unwrap().as_ref(), Some(link));
+        }
+        for name in ["", "n", "n00000", "n0050", "z", "m", r"n\x00"] {
+            assert_eq!(find(&source, 0, heap, name, SIZES).unwrap(), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_not_utf8() {
+        let (mut bytes, heap) = group(4);
+        let at = heap as usize + 32 + 16 + 8 * 3;
+        bytes[at..at + 5].copy_from_slice(b"n0\xff\xfez");
+        let source = source(&bytes);
+        assert_eq!(entries(&source, 0, heap, SIZES).unwrap()[3].name, r"n0\xff\xfez");
+        assert_eq!(find(&source, 0, heap, r"n0\xff\xfez", SIZES).unwrap().unwrap().header, Some(1003));
+    }
+
+    #[test]
+    fn shared_nodes() {
+        let (mut bytes, heap) = group(8);
+        // The second child of the node at 512 becomes the first.
+        bytes.copy_within(512 + 32..512 + 40, 512 + 48);
+        let error = entries(&source(&bytes), 0, heap, SIZES).unwrap_err().to_string();
+        assert!(error.contains("met before"), "{error}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        let (bytes, heap) = group(9);
+        mutations(&bytes, |source| {
+            let _ = entries(source, 0, heap, SIZES);
+            let _ = find(source, 0, heap, "n0003", SIZES);
+        });
+    }
+}
