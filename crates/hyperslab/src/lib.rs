@@ -61,7 +61,8 @@ pub use error::Error;
 pub use format::Format;
 pub use group::Group;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
-pub use location::{local_path, store_at};
+pub use local_files::reopened;
+pub use location::{file_url, local_path, store_at};
 pub use node::{Node, NodeKind, file_at, open, open_in_file, open_node};
 
 pub use hyperslab_array::{

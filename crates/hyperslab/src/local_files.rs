@@ -9,7 +9,7 @@
 //!    opened, or below. A file cannot lead out of there, nor to what is no regular file.
 
 use crate::settings::{self, ExternalFiles};
-use crate::{Error, FileStore};
+use crate::{Error, FileStore, local_path};
 use hyperslab_hdf5::{File, FileOptions, FoundFile, Hdf5Error, OtherFiles};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,17 @@ pub(crate) fn open_file(path: &Path) -> Result<Option<File>, Error> {
     let others = LocalFiles::around(path);
     let options = FileOptions { verify: settings::verify_checksums(), others };
     Ok(Some(File::open(Arc::new(store), &key, options)?))
+}
+
+/// The same file as it is now: opened anew, with nothing kept of what was read.
+pub fn reopened(file: &File) -> Result<File, Error> {
+    let source = file.source();
+    if let Ok(directory) = local_path(&source.store().url())
+        && let Some(file) = open_file(&directory.join(source.key()))?
+    {
+        return Ok(file);
+    }
+    Ok(File::open(source.store().clone(), source.key(), file.options().clone())?)
 }
 
 /// The files around one.

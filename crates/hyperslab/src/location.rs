@@ -13,7 +13,7 @@ pub fn store_at(location: &str) -> Result<Arc<dyn Store>, Error> {
 }
 
 /// The URL of a file, of which the store has that of the directory.
-pub(crate) fn file_url(file: &hyperslab_hdf5::File) -> String {
+pub fn file_url(file: &hyperslab_hdf5::File) -> String {
     let source = file.source();
     format!("{}/{}", source.store().url().trim_end_matches('/'), source.key())
 }
