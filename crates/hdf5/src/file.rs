@@ -239,6 +239,11 @@ impl File {
         self.inner.collections.get(address, || self.again(read), |heap| heap.bytes.len() as u64)
     }
 
+    /// Whether the global heap collection at an address need not be read.
+    pub(crate) fn has_collection(&self, address: u64) -> bool {
+        self.inner.collections.has(address)
+    }
+
     /// The fractal heap at an address.
     pub(crate) fn heap(&self, address: u64) -> Result<Arc<FractalHeap>, Hdf5Error> {
         let read = || FractalHeap::read(self.source(), address, self.sizes(), self.verify()).map(Arc::new);

@@ -45,6 +45,11 @@ impl<T> Kept<T> {
         Ok(value)
     }
 
+    /// Whether the value of an address is there.
+    pub fn has(&self, address: u64) -> bool {
+        self.lock().values.contains_key(&address)
+    }
+
     /// Drops everything.
     pub fn forget(&self) {
         let mut found = self.lock();

@@ -103,6 +103,23 @@ impl FloatType {
             && (layout.normalization == 2) != self.leading
     }
 
+    /// Where its bits are.
+    fn layout(&self, order: Order) -> FloatLayout {
+        let at = self.mantissa_bits();
+        FloatLayout {
+            order,
+            offset: 0,
+            precision: u16::from(at + self.exponent_bits + 1),
+            sign: at + self.exponent_bits,
+            exponent_at: at,
+            exponent_bits: self.exponent_bits,
+            mantissa_at: 0,
+            mantissa_bits: at,
+            bias: u32::try_from(self.bias()).unwrap_or_default(),
+            normalization: if self.leading { 0 } else { 2 },
+        }
+    }
+
     /// Whether it holds every value of a layout.
     fn holds(&self, layout: &FloatLayout) -> bool {
         let (bias, bits) = (i64::from(layout.bias), u32::from(layout.exponent_bits));
@@ -230,4 +247,31 @@ fn shift(bits: u128, by: i64) -> u128 {
     let count = u32::try_from(by.unsigned_abs()).unwrap_or(u32::MAX);
     let shifted = if by < 0 { bits.checked_shr(count) } else { bits.checked_shl(count) };
     shifted.unwrap_or_default()
+}
+
+/// The value of a float in memory, of 2, 4, 8 bytes or of 80 bits in 16; those are rounded to 64 bits.
+pub(crate) fn float_value(memory: &[u8], order: ByteOrder) -> f64 {
+    let order = if order == ByteOrder::Little { Order::Little } else { Order::Big };
+    let bits = |bits: u128| f64::from_bits(u64::try_from(bits & mask(64)).unwrap_or_default());
+    match memory.len() {
+        2 => bits(Float { size: 2, layout: F16.layout(order) }.convert(memory, F64)),
+        4 => bits(Float { size: 4, layout: F32.layout(order) }.convert(memory, F64)),
+        8 => bits(load(memory, order)),
+        _ => extended_value(load(memory, order)),
+    }
+}
+
+fn extended_value(bits: u128) -> f64 {
+    let (mantissa, exponent) = (u64::try_from(bits & mask(64)).unwrap_or_default(), bits >> 64 & mask(15));
+    let exponent = i32::try_from(exponent).unwrap_or_default();
+    let magnitude = match (exponent, mantissa << 1) {
+        (0x7fff, 0) => f64::INFINITY,
+        (0x7fff, _) => f64::NAN,
+        // In two steps: a power of two alone may be beyond what 64 bits hold.
+        _ => {
+            let exponent = (exponent.max(1) - 16383 - 63).clamp(-3000, 3000);
+            mantissa as f64 * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2)
+        }
+    };
+    if bits >> 79 & 1 == 0 { magnitude } else { -magnitude }
 }

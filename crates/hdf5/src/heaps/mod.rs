@@ -2,8 +2,10 @@
 
 mod fractal;
 mod global;
+mod ids;
 mod local;
 
 pub use fractal::FractalHeap;
 pub use global::Collection;
+pub(crate) use ids::HeapIds;
 pub use local::LocalHeap;

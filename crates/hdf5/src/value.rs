@@ -1,0 +1,224 @@
+//! Attributes as plain values, for JSON and for people.
+//!
+//! A type is walked once, not once per element: each step takes all elements at once, wherever they lie in memory, so that heap ids are resolved in one pass for each
+//! member that has them.
+
+use crate::dataspace::Dataspace;
+use crate::element::{Element, ElementKind};
+use crate::number::float_value;
+use crate::reference::{self, Part, Reference};
+use crate::vlen::{self, strided};
+use crate::{Attribute, File, Hdf5Error};
+use hyperslab_codec::{ByteOrder, DataType, Kind};
+
+/// There are no more values in an attribute than these: elements of variable length may share objects of the heap, many levels deep.
+const MOST_VALUES: usize = 1 << 24;
+
+/// A value that knows no types but these.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing: a null dataspace, or a reference that leads nowhere.
+    Null,
+    /// A Boolean.
+    Bool(bool),
+    /// An integer, also of an enumeration; dates and times as their count of units.
+    Int(i128),
+    /// A float. Those of 80 bits are rounded.
+    Float(f64),
+    /// Text that is UTF-8; a reference as the path that it leads to.
+    Text(String),
+    /// Other bytes.
+    Bytes(Vec<u8>),
+    /// An axis, or a sequence.
+    List(Vec<Value>),
+    /// A structure.
+    Record(Vec<(String, Value)>),
+    /// A complex number. Those of twice 80 bits are rounded.
+    Complex(f64, f64),
+}
+
+impl Attribute {
+    /// Its value: a scalar as such, an array as nested lists (an empty list where it has no elements), a null dataspace as [`Value::Null`].
+    pub fn value(&self) -> Result<Value, Hdf5Error> {
+        let shape = match &self.dataspace {
+            Dataspace::Null => return Ok(Value::Null),
+            Dataspace::Scalar => &[][..],
+            Dataspace::Simple { shape, .. } => shape,
+        };
+        let (element, memory) = (self.element()?, self.values()?);
+        let count = memory.len() / element.size.max(1);
+        let mut walk = Walk { file: &self.file, left: MOST_VALUES };
+        let values = walk.values(&element, &memory, 0, element.size, count);
+        let values = values.map_err(|error| match error {
+            Hdf5Error::Invalid { file, object, why } => {
+                Hdf5Error::Invalid { file, object, why: format!("attribute '{}': {why}", self.name) }
+            }
+            other => other,
+        })?;
+        Ok(nested(values, shape))
+    }
+}
+
+/// Values in C order as nested lists.
+fn nested(values: Vec<Value>, shape: &[u64]) -> Value {
+    if shape.contains(&0) {
+        return Value::List(Vec::new());
+    }
+    let mut values = values;
+    for len in shape.iter().skip(1).rev() {
+        let len = usize::try_from(*len).unwrap_or(usize::MAX);
+        let mut rest = values.into_iter();
+        values = Vec::new();
+        loop {
+            let row: Vec<Value> = rest.by_ref().take(len).collect();
+            if row.is_empty() {
+                break;
+            }
+            values.push(Value::List(row));
+        }
+    }
+    match shape {
+        [] => values.into_iter().next().unwrap_or(Value::Null),
+        _ => Value::List(values),
+    }
+}
+
+struct Walk<'a> {
+    file: &'a File,
+    /// How many more values there may be.
+    left: usize,
+}
+
+impl Walk<'_> {
+    /// The values of `count` elements, the first at `offset`, the next `stride` bytes further.
+    fn values(
+        &mut self,
+        element: &Element,
+        memory: &[u8],
+        offset: usize,
+        stride: usize,
+        count: usize,
+    ) -> Result<Vec<Value>, Hdf5Error> {
+        let source = self.file.source();
+        self.left = self
+            .left
+            .checked_sub(count)
+            .ok_or_else(|| source.invalid(format!("more than {MOST_VALUES} values are not taken apart")))?;
+        let parts = strided(memory, offset, stride, element.size, count).ok_or_else(|| {
+            source.invalid(format!("{count} elements are not within {} bytes", memory.len()))
+        })?;
+        Ok(match &element.kind {
+            ElementKind::Plain(plain) => parts.map(|bytes| plain_value(*plain, bytes)).collect(),
+            ElementKind::Enum { base, .. } => parts.map(|bytes| plain_value(*base, bytes)).collect(),
+            ElementKind::Extended { order, complex: false } => {
+                parts.map(|bytes| Value::Float(float_value(bytes, *order))).collect()
+            }
+            ElementKind::Extended { order, complex: true } => {
+                parts.map(|bytes| complex_value(bytes, *order)).collect()
+            }
+            ElementKind::FixedString { .. } => parts.map(text_value).collect(),
+            ElementKind::Struct(fields) => {
+                let mut records = vec![Vec::new(); count];
+                for field in fields {
+                    let at = offset.saturating_add(field.offset);
+                    let column = self.values(&field.element, memory, at, stride, count)?;
+                    for (record, value) in records.iter_mut().zip(column) {
+                        record.push((field.name.clone(), value));
+                    }
+                }
+                records.into_iter().map(Value::Record).collect()
+            }
+            ElementKind::Array { shape, element: inner } => {
+                let each = element.size / inner.size.max(1);
+                let together: Vec<u8> = parts.flatten().copied().collect();
+                let values = self.values(inner, &together, 0, inner.size, each.saturating_mul(count))?;
+                let mut values = values.into_iter();
+                (0..count).map(|_| nested(values.by_ref().take(each).collect(), shape)).collect()
+            }
+            ElementKind::VlenString { .. } => {
+                let found = vlen::resolve(self.file, element, memory, offset, stride, count)?;
+                let at = |offset: &u64| usize::try_from(*offset).unwrap_or(usize::MAX);
+                let ends = found.offsets.iter().skip(1);
+                let texts =
+                    found.offsets.iter().zip(ends).map(|(start, end)| found.values.get(at(start)..at(end)));
+                texts.map(|text| text_value(text.unwrap_or_default())).collect()
+            }
+            ElementKind::Vlen { .. } => {
+                let found = vlen::resolve(self.file, element, memory, offset, stride, count)?;
+                let size = found.element.size;
+                let values =
+                    self.values(&found.element, &found.values, 0, size, found.values.len() / size.max(1))?;
+                let mut values = values.into_iter();
+                let ends = found.offsets.iter().skip(1);
+                let lens = found.offsets.iter().zip(ends).map(|(start, end)| usize::try_from(end - start));
+                lens.map(|len| Value::List(values.by_ref().take(len.unwrap_or_default()).collect())).collect()
+            }
+            ElementKind::ObjectReference | ElementKind::RegionReference | ElementKind::AnyReference => {
+                let found = reference::resolve(self.file, element, memory, offset, stride, count)?;
+                let values: Result<Vec<Value>, Hdf5Error> =
+                    found.iter().map(|found| reference_value(self.file, found.as_ref())).collect();
+                values?
+            }
+        })
+    }
+}
+
+fn plain_value(plain: DataType, bytes: &[u8]) -> Value {
+    let little = |bytes: &[u8]| {
+        let mut low = [0; 16];
+        let ordered: &mut dyn Iterator<Item = &u8> = match plain.order() {
+            ByteOrder::Little => &mut bytes.iter(),
+            ByteOrder::Big => &mut bytes.iter().rev(),
+        };
+        low.iter_mut().zip(ordered).for_each(|(to, from)| *to = *from);
+        u128::from_le_bytes(low)
+    };
+    match plain.kind() {
+        Kind::Bool => Value::Bool(bytes.iter().any(|byte| *byte != 0)),
+        Kind::UInt => Value::Int(little(bytes).cast_signed()),
+        Kind::Int | Kind::DateTime(_) | Kind::TimeDelta(_) => {
+            let unused = 128_u32.saturating_sub(u32::try_from(plain.size() * 8).unwrap_or(128)).min(127);
+            Value::Int((little(bytes) << unused).cast_signed() >> unused)
+        }
+        Kind::Float => Value::Float(float_value(bytes, plain.order())),
+        Kind::Complex => complex_value(bytes, plain.order()),
+        Kind::Bytes => text_value(bytes),
+        Kind::Raw => Value::Bytes(bytes.to_vec()),
+        Kind::Text => {
+            let code = |unit: &[u8]| u32::try_from(little(unit)).ok().and_then(char::from_u32);
+            match bytes.chunks(4).map(code).collect::<Option<String>>() {
+                Some(text) => Value::Text(text.trim_end_matches('\0').into()),
+                None => Value::Bytes(bytes.to_vec()),
+            }
+        }
+    }
+}
+
+fn complex_value(bytes: &[u8], order: ByteOrder) -> Value {
+    let (re, im) = bytes.split_at(bytes.len() / 2);
+    Value::Complex(float_value(re, order), float_value(im, order))
+}
+
+/// Text without the NULs at its end.
+fn text_value(bytes: &[u8]) -> Value {
+    let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let bytes = bytes.get(..len).unwrap_or_default();
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Value::Text(text.into()),
+        Err(_) => Value::Bytes(bytes.to_vec()),
+    }
+}
+
+/// The path of the object; for attributes their name behind an `@`, for other files their name and a `:` in front.
+fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value, Hdf5Error> {
+    let Some(found) = found else { return Ok(Value::Null) };
+    let object = match (&found.file, found.path(file)?) {
+        (None, Some(path)) => path,
+        (None, None) => format!("#{}", found.address),
+        (Some(other), _) => format!("{other}:#{}", found.address),
+    };
+    Ok(Value::Text(match &found.part {
+        Part::Attribute(name) => format!("{object}@{name}"),
+        _ => object,
+    }))
+}
