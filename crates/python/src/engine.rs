@@ -35,7 +35,8 @@ impl Signals {
                 return false;
             }
         }
-        let raised = Python::attach(|py| py.check_signals().err());
+        // What is dropped while the interpreter ends finishes its work: nobody can stop it any more.
+        let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
         self.asked.set(Some(Instant::now()));
         let stop = raised.is_some();
         if stop {

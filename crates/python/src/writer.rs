@@ -6,8 +6,8 @@ use crate::errors;
 use crate::index::selection;
 use crate::slot::Slot;
 use crate::values::with_source;
+use hyperslab::Array;
 use hyperslab::array::{Writer as Behind, WriterOptions};
-use hyperslab::zarr::Array;
 use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -94,8 +94,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Nobody is there to catch it; Python prints it.
-        Python::attach(|py| {
+        // Nobody is there to catch it; Python prints it. Without an interpreter the writer behind finishes by itself.
+        Python::try_attach(|py| {
             if let Err(error) = self.flush(py) {
                 error.write_unraisable(py, None);
             }
