@@ -23,6 +23,8 @@ mod error;
 mod external;
 mod file;
 mod header;
+pub mod netcdf4;
+mod phony;
 #[cfg(test)]
 mod testing;
 mod variable;
@@ -31,4 +33,5 @@ pub use error::{HeaderError, NetcdfError};
 pub use external::External;
 pub use file::File;
 pub use header::{Attribute, Dimension, Version};
+pub use phony::phony_dimension_names;
 pub use variable::Variable;
