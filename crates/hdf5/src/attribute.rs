@@ -110,10 +110,11 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, 
     if let Some(AttributeInfo { heap: Some(heap), names: Some(names) }) = info {
         dense(file, heap, names, &mut found)?;
     }
-    found.sort_by(|(created, a), (later, b)| {
-        let order = if header.tracks_attributes { created.cmp(later) } else { std::cmp::Ordering::Equal };
-        order.then_with(|| a.name.cmp(&b.name))
-    });
+    // Some writers give all of them the same creation order: then it is that of the header.
+    match header.tracks_attributes {
+        true => found.sort_by_key(|(created, _)| *created),
+        false => found.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name)),
+    }
     Ok(found.into_iter().map(|(_, attribute)| attribute).collect())
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Opening:
 //! 1. the superblock is looked for at 0, 512, 1024, …; addresses count from there;
-//! 2. a file that is shorter than its superblock says is refused: the rest would be missing in the middle of a read;
-//! 3. one that is marked as open for writing is refused, unless its writer lets others read (SWMR): it may be half a change.
+//! 2. where its driver says that the file is several files, they are joined;
+//! 3. a file that is shorter than its superblock says is refused: the rest would be missing in the middle of a read;
+//! 4. one that is marked as open for writing is refused, unless its writer lets others read (SWMR): it may be half a change.
 //!
 //! In a file that is being written a structure may be read while it changes. Its checksum tells: the pages are dropped, and it is read again, a few times.
 
@@ -12,9 +13,10 @@ use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap};
 use crate::index::ChunkIndex;
 use crate::kept::Kept;
+use crate::members;
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
-use crate::superblock::{self, Superblock};
+use crate::superblock::{self, DriverInfo, Superblock};
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
 use std::collections::HashMap;
@@ -109,6 +111,10 @@ impl File {
         let superblock = source.parse("superblock", 0, 128, Sizes { offset: 8, length: 8 }, |cursor| {
             Superblock::parse(cursor, options.verify)
         })?;
+        let source = match driver(&source, &superblock, options.verify)? {
+            Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
+            None => source,
+        };
         if superblock.writing && !superblock.swmr && options.verify {
             return Err(source.invalid("it is open for writing, or its writer did not close it"));
         }
@@ -389,13 +395,29 @@ impl File {
             match read() {
                 Err(Hdf5Error::Parse { .. }) if self.inner.superblock.swmr && attempt < ATTEMPTS => {
                     std::thread::sleep(PAUSE * attempt);
-                    self.source().forget();
+                    self.source().forget()?;
                     attempt += 1;
                 }
                 result => return result,
             }
         }
     }
+}
+
+/// What the driver says that wrote the file, if it says anything.
+fn driver(source: &Source, superblock: &Superblock, verify: bool) -> Result<Option<DriverInfo>, Hdf5Error> {
+    let sizes = superblock.sizes;
+    if let Some(address) = superblock.driver {
+        let parse = |cursor: &mut Cursor<'_>| DriverInfo::parse_block(cursor);
+        return source.parse("driver information block", address, 128, sizes, parse).map(Some);
+    }
+    let Some(extension) = superblock.extension else { return Ok(None) };
+    let header = ObjectHeader::read(source, extension, sizes, verify)?;
+    let parse = |message: &Message| {
+        DriverInfo::parse_message(&mut Cursor::whole(&message.data, message.address, sizes))
+            .map_err(|why| source.wrong("driver info message", message.address, why))
+    };
+    header.message(messages::DRIVER_INFO).map(parse).transpose()
 }
 
 /// What is at a path.

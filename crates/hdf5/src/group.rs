@@ -121,10 +121,10 @@ impl Group {
                 (self.dense(heap, &ids)?, tracked)
             }
         };
-        links.sort_by(|a, b| match tracked {
-            true => a.creation_order.cmp(&b.creation_order).then_with(|| a.name.cmp(&b.name)),
-            false => a.name.cmp(&b.name),
-        });
+        match tracked {
+            true => links.sort_by_key(|link| link.creation_order),
+            false => links.sort_by(|a, b| a.name.cmp(&b.name)),
+        }
         Ok(links)
     }
 

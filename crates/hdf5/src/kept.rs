@@ -50,14 +50,6 @@ impl<T> Kept<T> {
         self.lock().values.contains_key(&address)
     }
 
-    /// Drops everything.
-    pub fn forget(&self) {
-        let mut found = self.lock();
-        let dropped = std::mem::take(&mut found.values);
-        found.weight = 0;
-        drop((found, dropped));
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, Found<T>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,8 +70,6 @@ mod tests {
         assert_eq!((get(3, 7), get(1, 5)), (7, 5));
         // Too much by itself: the others stay.
         assert_eq!((get(4, 11), get(4, 12), get(1, 9)), (11, 12, 5));
-        kept.forget();
-        assert_eq!(get(1, 3), 3);
         assert_eq!(kept.get(9, || Err("no"), |_| 1), Err("no"));
     }
 }

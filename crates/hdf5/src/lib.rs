@@ -35,6 +35,7 @@ mod group;
 pub mod heaps;
 pub mod index;
 mod kept;
+mod members;
 mod messages;
 mod number;
 mod object_header;

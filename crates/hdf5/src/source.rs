@@ -3,11 +3,12 @@
 //! Metadata is fetched in pages of 64 KiB and kept, so that structures which lie close together (they do) cost one read. A parser is called with the bytes that
 //! are there; where it asks for more ([`ParseError::Need`]) they are fetched, and it is called again.
 //!
-//! Pages are of the file as it was when they were read. A file that is being written is read afresh by opening it again ([`Source::forget`]).
+//! Pages are of the file as it was when they were read. Of a file that is being written they can be dropped ([`Source::forget`]).
 
 use crate::{Cursor, Hdf5Error, ParseError, Sizes};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a page.
@@ -30,8 +31,8 @@ const GAP: u64 = 8 << 10;
 pub struct Source {
     store: Arc<dyn Store>,
     key: String,
-    /// Bytes of the file.
-    size: u64,
+    /// Bytes of the file; more, later on, if it is being written.
+    size: AtomicU64,
     /// Where address 0 is (the size of the user block).
     base: u64,
     pages: Mutex<Pages>,
@@ -81,7 +82,7 @@ impl Source {
             file: format!("'{key}' in {}", store.url()),
             why: "it does not exist".into(),
         })?;
-        Ok(Source { store, key: key.into(), size, base, pages: Mutex::default() })
+        Ok(Source { store, key: key.into(), size: size.into(), base, pages: Mutex::default() })
     }
 
     /// The same file with another base address.
@@ -102,7 +103,7 @@ impl Source {
 
     /// Bytes of the whole file.
     pub fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Relaxed)
     }
 
     /// Where in the file address 0 is.
@@ -112,7 +113,7 @@ impl Source {
 
     /// Addresses end here.
     pub fn end(&self) -> u64 {
-        self.size.saturating_sub(self.base)
+        self.size().saturating_sub(self.base)
     }
 
     /// The file's name in messages.
@@ -126,9 +127,13 @@ impl Source {
     }
 
     /// Drops all pages: what is read from now on is what the file holds now.
-    pub fn forget(&self) {
+    pub fn forget(&self) -> Result<(), Hdf5Error> {
         let dropped = std::mem::take(&mut self.lock().found);
         drop(dropped);
+        if let Some(size) = self.store.size(Key::new(&self.key)?)? {
+            self.size.store(size, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// An error about a structure.
@@ -230,7 +235,7 @@ impl Source {
             let pages = self.lock();
             for (place, (address, len)) in places.iter().enumerate() {
                 let start = address.saturating_add(self.base);
-                let end = start.saturating_add(*len).min(self.size);
+                let end = start.saturating_add(*len).min(self.size());
                 let there = |start, end: u64| {
                     (start / PAGE..=(end - 1) / PAGE).all(|number| pages.found.contains_key(&number))
                 };
@@ -319,7 +324,7 @@ impl Source {
         let mut wanted: Vec<u64> = Vec::new();
         for (address, len) in structures {
             let start = address.saturating_add(self.base);
-            let end = start.saturating_add((*len).max(1)).min(self.size);
+            let end = start.saturating_add((*len).max(1)).min(self.size());
             if start < end {
                 wanted.extend(start / PAGE..=(end - 1) / PAGE);
             }
@@ -335,7 +340,7 @@ impl Source {
         for run in wanted.chunk_by(|a, b| a + 1 == *b) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let start = first * PAGE;
-            let len = ((last + 1) * PAGE).min(self.size).saturating_sub(start);
+            let len = ((last + 1) * PAGE).min(self.size()).saturating_sub(start);
             let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
             self.fetch(start, &mut bytes)?;
             let parts = bytes.chunks(usize::try_from(PAGE).unwrap_or(usize::MAX));
@@ -351,7 +356,7 @@ impl Source {
             return Ok(page.clone());
         }
         let start = number.saturating_mul(PAGE);
-        let len = PAGE.min(self.size.saturating_sub(start));
+        let len = PAGE.min(self.size().saturating_sub(start));
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         self.fetch(start, &mut bytes)?;
         let page: Arc<[u8]> = bytes.into();

@@ -1,17 +1,590 @@
-//! Fractal heaps (specification III.G).
-use crate::{Bytes, Hdf5Error, Sizes, Source};
+//! Fractal heaps: links and attributes of large groups and objects, and shared messages (specification III.G).
+//!
+//! An object's id says which kind it is: *tiny* ones are in the id itself; *huge* ones have a place of their own in the file, which is in the id or
+//! in a B-tree; *managed* ones are at an offset in a space that grows by blocks:
+//!
+//! 1. the space is a table of blocks, `width` in a row; those of the first two rows have the starting size, in each further row they are twice as large;
+//! 2. blocks of rows up to the maximum direct block size are *direct*: they hold objects;
+//! 3. blocks of later rows are *indirect*: each is such a table itself, with fewer rows.
+//!
+//! So the way down to an offset is arithmetic. Each block that is met is checked once and kept.
+
+use crate::checksum::lookup3;
+use crate::filter::Filter;
+use crate::heaps::doubling_table::Table;
+use crate::trees::btree2;
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
+use hyperslab_codec::{Codec, CodecError, Scratch, decode_bounded};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the parts are called in messages.
+const HEADER: &str = "fractal heap header";
+const DIRECT: &str = "fractal heap direct block";
+const INDIRECT: &str = "fractal heap indirect block";
+const OBJECT: &str = "fractal heap object";
+
+/// Bytes of blocks that are kept for each heap.
+const KEPT: usize = 8 << 20;
+
+/// An object with filters is no larger decoded than this.
+const LARGEST: u64 = 1 << 30;
+
 /// A fractal heap.
 #[derive(Debug)]
-pub struct FractalHeap;
+pub struct FractalHeap {
+    address: u64,
+    sizes: Sizes,
+    verify: bool,
+    /// Bytes of an id.
+    id: u16,
+    table: Table,
+    /// Bytes of offsets and lengths in ids.
+    offset_len: usize,
+    length_len: usize,
+    /// Whether direct blocks have checksums.
+    summed: bool,
+    root: Option<Block>,
+    /// Filters of direct blocks and huge objects.
+    filters: Option<Vec<Filter>>,
+    /// Where huge objects are that their ids do not place.
+    huge: Option<u64>,
+    /// Blocks that are checked, by address.
+    blocks: Mutex<HashMap<u64, Bytes>>,
+}
+
+/// A block of the table: where it is, and what it is.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    address: u64,
+    /// Where it begins in the heap's space.
+    offset: u64,
+    kind: BlockKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum BlockKind {
+    /// With this many rows.
+    Indirect { rows: u32 },
+    Direct {
+        /// Bytes in the heap's space.
+        size: u64,
+        /// Bytes in the file, and the filters that were left out.
+        filtered: Option<(u64, u32)>,
+    },
+}
+
 impl FractalHeap {
-    /// Reads the heap's header.
+    /// Reads the heap's header; blocks are read when an object is looked for.
     pub fn read(source: &Source, address: u64, sizes: Sizes, verify: bool) -> Result<FractalHeap, Hdf5Error> {
-        let _ = (address, sizes, verify);
-        Err(source.invalid("no heap"))
+        source.parse(HEADER, address, 256, sizes, |cursor| Self::parse(cursor, address, verify))
     }
+
+    fn parse(cursor: &mut Cursor<'_>, address: u64, verify: bool) -> Result<FractalHeap, ParseError> {
+        let start = cursor.position();
+        cursor.signature(b"FRHP")?;
+        cursor.version("fractal heap", &[0])?;
+        let (id, filters_len, flags) = (cursor.u16()?, cursor.u16()?, cursor.u8()?);
+        let largest_managed = cursor.u32()?;
+        cursor.length()?;
+        let huge = cursor.offset()?;
+        cursor.length()?;
+        cursor.offset()?;
+        // Space and objects of each kind, which are counted.
+        (0..8).try_for_each(|_| cursor.length().map(|_| ()))?;
+        let at = cursor.clone();
+        let width = u64::from(cursor.u16()?);
+        let (first, largest_direct) = (cursor.length()?, cursor.length()?);
+        let bits = cursor.u16()?;
+        cursor.u16()?;
+        let root = cursor.offset()?;
+        let rows = u32::from(cursor.u16()?);
+        let (mut filters, mut root_filtered) = (None, None);
+        if filters_len > 0 {
+            root_filtered = Some((cursor.length()?, cursor.u32()?));
+            filters = Some(pipeline(&mut cursor.part(filters_len.into())?)?);
+        }
+        cursor.checksum(start, verify)?;
+
+        let powers = [width, first, largest_direct].iter().all(|number| number.is_power_of_two());
+        if !powers || first > largest_direct || largest_direct > u64::from(u32::MAX) || bits > 64 {
+            return Err(at.corrupt(format!(
+                "a table of {width} blocks in a row, of {first} to {largest_direct} bytes, in a space of {bits} bits"
+            )));
+        }
+        let table = Table { width, start: first, direct_rows: largest_direct.ilog2() - first.ilog2() + 2 };
+        let kind = match rows {
+            0 => BlockKind::Direct { size: first, filtered: root_filtered },
+            rows => BlockKind::Indirect { rows },
+        };
+        let bytes_of = |bits: u32| usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
+        // What a length can be: of an object that fits into the largest direct block, and that is not huge.
+        let length_bits = [largest_direct.ilog2(), largest_managed.checked_ilog2().unwrap_or(0) + 1];
+        Ok(FractalHeap {
+            address,
+            sizes: cursor.sizes(),
+            verify,
+            id,
+            table,
+            offset_len: bytes_of(bits.into()),
+            length_len: length_bits.map(bytes_of).into_iter().min().unwrap_or_default(),
+            summed: flags & 2 != 0,
+            root: root.map(|address| Block { address, offset: 0, kind }),
+            filters,
+            huge,
+            blocks: Mutex::default(),
+        })
+    }
+
     /// The object of an id.
     pub fn get(&self, source: &Source, id: &[u8]) -> Result<Bytes, Hdf5Error> {
-        let _ = id;
-        Err(source.invalid("no heap"))
+        let wrong = |why| source.wrong(OBJECT, self.address, why);
+        let corrupt = |why: String| wrong(ParseError::Corrupt { at: self.address, why });
+        if id.len() != usize::from(self.id) {
+            return Err(corrupt(format!("ids have {} bytes, found one of {}", self.id, id.len())));
+        }
+        let mut cursor = Cursor::whole(id, self.address, self.sizes);
+        let flags = cursor.u8().map_err(wrong)?;
+        match (flags >> 6, flags >> 4 & 3) {
+            (0, 0) => {
+                let offset = cursor.uint(self.offset_len).map_err(wrong)?;
+                let len = cursor.uint(self.length_len).map_err(wrong)?;
+                self.managed(source, offset, len)
+            }
+            (0, 1) => self.huge(source, &mut cursor),
+            (0, 2) => tiny(flags, &mut cursor).map(|object| object.to_vec().into()).map_err(wrong),
+            (0, kind) => Err(corrupt(format!("an id of kind {kind}"))),
+            (version, _) => Err(wrong(ParseError::Unsupported(format!("version {version} of heap ids")))),
+        }
+    }
+
+    /// The object at an offset in the heap's space.
+    fn managed(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes, Hdf5Error> {
+        let corrupt = |why: String| {
+            let why = format!("an object of {len} bytes at offset {offset}: {why}");
+            source.wrong(OBJECT, self.address, ParseError::Corrupt { at: self.address, why })
+        };
+        let mut block = self.root.ok_or_else(|| corrupt("the heap has no blocks".into()))?;
+        loop {
+            let bytes = self.block(source, block)?;
+            match block.kind {
+                // Blocks that are farther down have fewer rows: this ends.
+                BlockKind::Indirect { rows } => {
+                    let entry = self.entry(&bytes, block, rows, offset);
+                    block = entry.ok_or_else(|| corrupt("there is no block".into()))?;
+                }
+                BlockKind::Direct { size, .. } => {
+                    let start = offset.saturating_sub(block.offset);
+                    let end = start.checked_add(len).filter(|end| *end <= size);
+                    let end = end.filter(|_| start >= self.block_head() as u64 + self.sum_len());
+                    let index = |at: u64| usize::try_from(at).ok();
+                    let range = index(start).zip(end.and_then(index));
+                    let (start, end) = range
+                        .ok_or_else(|| corrupt(format!("it is not within its block of {size} bytes")))?;
+                    return Ok(bytes.slice(start..end));
+                }
+            }
+        }
+    }
+
+    /// Bytes before the entries of an indirect block, and before the checksum of a direct one: signature, version, the heap's address, the block's offset.
+    fn block_head(&self) -> usize {
+        5 + usize::from(self.sizes.offset) + self.offset_len
+    }
+
+    fn sum_len(&self) -> u64 {
+        if self.summed { 4 } else { 0 }
+    }
+
+    /// Bytes of an entry for a direct block.
+    fn direct_entry(&self) -> usize {
+        let filtered = if self.filters.is_some() { usize::from(self.sizes.length) + 4 } else { 0 };
+        usize::from(self.sizes.offset) + filtered
+    }
+
+    /// The block within an indirect one that an offset is in; `None`: there is none.
+    fn entry(&self, bytes: &[u8], block: Block, rows: u32, offset: u64) -> Option<Block> {
+        let (row, column, start) = self.table.place(offset.checked_sub(block.offset)?)?;
+        if row >= rows {
+            return None;
+        }
+        let offset = block.offset.checked_add(start)?;
+        let (direct, indirect) = (self.direct_entry() as u64, u64::from(self.sizes.offset));
+        let index = |row: u32| u64::from(row).checked_mul(self.table.width)?.checked_add(column);
+        let at = match row.checked_sub(self.table.direct_rows) {
+            None => index(row)?.checked_mul(direct)?,
+            Some(above) => {
+                let before = u64::from(self.table.direct_rows).checked_mul(self.table.width * direct)?;
+                index(above)?.checked_mul(indirect)?.checked_add(before)?
+            }
+        };
+        let at = usize::try_from(at).ok()?.checked_add(self.block_head())?;
+        let mut cursor = Cursor::whole(bytes.get(at..)?, block.address, self.sizes);
+        let address = cursor.offset().ok()??;
+        let kind = if row < self.table.direct_rows {
+            let filtered = match self.filters {
+                Some(_) => Some((cursor.length().ok()?, cursor.u32().ok()?)),
+                None => None,
+            };
+            BlockKind::Direct { size: self.table.size(row)?, filtered }
+        } else {
+            BlockKind::Indirect { rows: self.table.rows_within(row)? }
+        };
+        Some(Block { address, offset, kind })
+    }
+
+    /// The bytes of a block, checked, and decoded where there are filters.
+    fn block(&self, source: &Source, block: Block) -> Result<Bytes, Hdf5Error> {
+        if let Some(bytes) = self.kept().get(&block.address) {
+            return Ok(bytes.clone());
+        }
+        let bytes = match block.kind {
+            BlockKind::Indirect { rows } => self.read_indirect(source, block, rows)?,
+            BlockKind::Direct { size, filtered } => self.read_direct(source, block, size, filtered)?,
+        };
+        let mut kept = self.kept();
+        if kept.values().map(|bytes| bytes.len()).sum::<usize>().saturating_add(bytes.len()) > KEPT {
+            kept.clear();
+        }
+        kept.insert(block.address, bytes.clone());
+        Ok(bytes)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Bytes>> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_indirect(&self, source: &Source, block: Block, rows: u32) -> Result<Bytes, Hdf5Error> {
+        let blocks = |rows: u32| u64::from(rows).saturating_mul(self.table.width);
+        let direct = blocks(rows.min(self.table.direct_rows)).saturating_mul(self.direct_entry() as u64);
+        let rows_below = rows.saturating_sub(self.table.direct_rows);
+        let indirect = blocks(rows_below).saturating_mul(self.sizes.offset.into());
+        let len = direct.saturating_add(indirect).saturating_add(self.block_head() as u64 + 4);
+        let bytes = source.read(INDIRECT, block.address, len)?;
+        let mut cursor = Cursor::whole(&bytes, block.address, self.sizes);
+        let checked = self.check_head(&mut cursor, b"FHIB", block).and_then(|()| {
+            cursor.skip(cursor.left().saturating_sub(4))?;
+            cursor.checksum(0, self.verify)
+        });
+        checked.map_err(|why| source.wrong(INDIRECT, block.address, why))?;
+        Ok(bytes)
+    }
+
+    fn read_direct(
+        &self,
+        source: &Source,
+        block: Block,
+        size: u64,
+        filtered: Option<(u64, u32)>,
+    ) -> Result<Bytes, Hdf5Error> {
+        let bytes = match (filtered, &self.filters) {
+            (Some((stored, skipped)), Some(filters)) => {
+                let stored = source.read(DIRECT, block.address, stored)?;
+                decode(source, filters, skipped, &stored, size)?
+            }
+            _ => source.read(DIRECT, block.address, size)?,
+        };
+        let mut cursor = Cursor::whole(&bytes, block.address, self.sizes);
+        let checked = self.check_head(&mut cursor, b"FHDB", block).and_then(|()| {
+            if !self.summed || !self.verify {
+                return Ok(());
+            }
+            // Of all bytes of the block, with zeros in its own place.
+            let at = cursor.address();
+            let start = cursor.position();
+            let found = cursor.u32()?;
+            let mut whole = bytes.to_vec();
+            whole.iter_mut().skip(start).take(4).for_each(|byte| *byte = 0);
+            let expected = lookup3(&whole);
+            if found == expected { Ok(()) } else { Err(ParseError::Checksum { at, expected, found }) }
+        });
+        checked.map_err(|why| source.wrong(DIRECT, block.address, why))?;
+        Ok(bytes)
+    }
+
+    /// A block says which heap it is of, and where in that it begins.
+    fn check_head(
+        &self,
+        cursor: &mut Cursor<'_>,
+        signature: &[u8; 4],
+        block: Block,
+    ) -> Result<(), ParseError> {
+        cursor.signature(signature)?;
+        cursor.version("fractal heap block", &[0])?;
+        let at = cursor.clone();
+        let (heap, offset) = (cursor.defined("the heap")?, cursor.uint(self.offset_len)?);
+        if (heap, offset) != (self.address, block.offset) {
+            return Err(at.corrupt(format!(
+                "a block at offset {} of the heap at {} is expected, found one at offset {offset} of the heap at {heap}",
+                block.offset, self.address
+            )));
+        }
+        Ok(())
+    }
+
+    /// An object with a place of its own.
+    fn huge(&self, source: &Source, id: &mut Cursor<'_>) -> Result<Bytes, Hdf5Error> {
+        let wrong = |why| source.wrong(OBJECT, self.address, why);
+        let (offset, length) = (usize::from(self.sizes.offset), usize::from(self.sizes.length));
+        let place = if self.filters.is_some() { offset + 2 * length + 4 } else { offset + length };
+        let parse = |cursor: &mut Cursor<'_>| {
+            let (address, stored) = (cursor.defined(OBJECT)?, cursor.length()?);
+            let filtered = match self.filters {
+                Some(_) => Some((cursor.u32()?, cursor.length()?)),
+                None => None,
+            };
+            Ok((address, stored, filtered))
+        };
+        // Ids that are long enough have the place; others a number, by which a B-tree has it.
+        let (address, stored, filtered) = if place <= id.left() {
+            parse(id).map_err(wrong)?
+        } else {
+            let number = id.uint(id.left().min(8)).map_err(wrong)?;
+            let tree = self.huge.ok_or_else(|| {
+                wrong(id.corrupt(format!("the heap has no B-tree for its huge object {number}")))
+            })?;
+            let kind = if self.filters.is_some() { 2 } else { 1 };
+            let mut found = None;
+            let compare = &mut |record: &mut Cursor<'_>| {
+                record.skip(place)?;
+                Ok(record.length()?.cmp(&number))
+            };
+            btree2::find(source, tree, kind, self.sizes, self.verify, compare, &mut |record| {
+                found = Some(parse(record)?);
+                Ok(())
+            })?;
+            found.ok_or_else(|| wrong(id.corrupt(format!("there is no huge object {number}"))))?
+        };
+        let bytes = source.read(OBJECT, address, stored)?;
+        match (filtered, &self.filters) {
+            (Some((skipped, size)), Some(filters)) => decode(source, filters, skipped, &bytes, size),
+            _ => Ok(bytes),
+        }
+    }
+}
+
+/// An object that is in its id. Where ids have room for more than a byte of length and 16 of the object, the length has two bytes.
+fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
+    let mut len = usize::from(flags & 0xf);
+    if id.left() > 17 {
+        len = len << 8 | usize::from(id.u8()?);
+    }
+    id.take(len + 1)
+}
+
+/// The filters of a heap, as its header has them.
+fn pipeline(cursor: &mut Cursor<'_>) -> Result<Vec<Filter>, ParseError> {
+    let _ = cursor;
+    Err(ParseError::Unsupported("a fractal heap with filters".into()))
+}
+
+/// What undoes a filter on `size` bytes.
+fn codec(filter: &Filter, size: usize) -> Result<Arc<dyn Codec>, CodecError> {
+    let _ = (filter, size);
+    Err(CodecError::Unknown { name: "a filter of a fractal heap".into(), supported: String::new() })
+}
+
+/// Bytes that went through filters, of which some were left out, as the `size` bytes that they were.
+fn decode(
+    source: &Source,
+    filters: &[Filter],
+    skipped: u32,
+    stored: &[u8],
+    size: u64,
+) -> Result<Bytes, Hdf5Error> {
+    let invalid = |why: String| source.invalid(format!("{size} bytes of a fractal heap: {why}"));
+    let room = usize::try_from(size.min(LARGEST)).unwrap_or(usize::MAX);
+    let ran = filters.iter().zip(0..32).filter(|(_, number)| skipped >> number & 1 == 0);
+    let codecs = ran.map(|(filter, _)| codec(filter, room)).collect::<Result<Vec<_>, _>>();
+    let mut decoded = Vec::new();
+    codecs
+        .and_then(|codecs| decode_bounded(&codecs, stored, room, &mut decoded, &mut Scratch::default(), true))
+        .map_err(|why| invalid(why.to_string()))?;
+    if decoded.len() as u64 != size {
+        return Err(invalid(format!("decoded they are {}", decoded.len())));
+    }
+    Ok(decoded.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SIZES, mutations, source, summed};
+
+    /// Where the heap's parts are: far enough apart that none is in another.
+    const HEAP: u64 = 64;
+
+    /// A heap with two blocks of 64 bytes in a row, direct ones up to 128 bytes, ids of `id` bytes. `rows` and the root as in the header. Its space has 16 bits.
+    fn header(id: u16, rows: u16, root: u64, huge: u64) -> Vec<u8> {
+        let mut bytes = b"FRHP\0".to_vec();
+        bytes.extend(id.to_le_bytes());
+        bytes.extend([0, 0, 2]);
+        bytes.extend(100u32.to_le_bytes());
+        bytes.extend([0; 8]);
+        bytes.extend(huge.to_le_bytes());
+        bytes.extend([0; 80]);
+        bytes.extend(2u16.to_le_bytes());
+        bytes.extend(64u64.to_le_bytes());
+        bytes.extend(128u64.to_le_bytes());
+        bytes.extend(16u16.to_le_bytes());
+        bytes.extend([1, 0]);
+        bytes.extend(root.to_le_bytes());
+        bytes.extend(rows.to_le_bytes());
+        summed(bytes)
+    }
+
+    fn head(signature: &[u8; 4], offset: u16) -> Vec<u8> {
+        let mut bytes = signature.to_vec();
+        bytes.push(0);
+        bytes.extend(HEAP.to_le_bytes());
+        bytes.extend(offset.to_le_bytes());
+        bytes
+    }
+
+    /// A direct block with `object` at its place 20.
+    fn direct(offset: u16, size: usize, object: &[u8]) -> Vec<u8> {
+        let mut bytes = head(b"FHDB", offset);
+        bytes.extend([0; 5]);
+        bytes.extend(object);
+        bytes.resize(size, 0);
+        let sum = lookup3(&bytes);
+        bytes[15..19].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    fn indirect(offset: u16, blocks: &[u64]) -> Vec<u8> {
+        let mut bytes = head(b"FHIB", offset);
+        blocks.iter().for_each(|block| bytes.extend(block.to_le_bytes()));
+        summed(bytes)
+    }
+
+    fn file(parts: &[(u64, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (at, part) in parts {
+            assert!(bytes.len() as u64 <= *at);
+            bytes.resize(*at as usize, 0);
+            bytes.extend(part);
+        }
+        bytes
+    }
+
+    fn id(offset: u16, len: u8) -> [u8; 4] {
+        let [low, high] = offset.to_le_bytes();
+        [0, low, high, len]
+    }
+
+    /// Rows: 0 and 1 of 64 bytes, 2 of 128, and 3 of indirect blocks of 256 bytes, which have two rows.
+    fn nested() -> Vec<u8> {
+        let none = u64::MAX;
+        file(&[
+            (HEAP, header(4, 4, 512, none)),
+            (512, indirect(0, &[1024, none, none, 1152, none, 1280, none, 1536])),
+            (1024, direct(0, 64, b"first")),
+            (1152, direct(192, 64, b"second row")),
+            (1280, direct(384, 128, &[7; 108])),
+            (1536, indirect(768, &[none, 1664, none, none])),
+            (1664, direct(832, 64, b"deep")),
+        ])
+    }
+
+    #[test]
+    fn managed_objects() {
+        let source = source(&nested());
+        let heap = FractalHeap::read(&source, HEAP, SIZES, true).unwrap();
+        for (offset, object) in [(20, &b"first"[..]), (212, b"second row"), (404, &[7; 108]), (852, b"deep")]
+        {
+            for _ in 0..2 {
+                let len = object.len() as u8;
+                assert_eq!(&*heap.get(&source, &id(offset, len)).unwrap(), object);
+            }
+        }
+        for (offset, len, why) in [
+            (70, 4, "there is no block"),
+            (512, 4, "there is no block"),
+            (60, 10, "not within its block of 64 bytes"),
+            (18, 4, "not within its block"),
+            (5000, 4, "there is no block"),
+        ] {
+            let error = heap.get(&source, &id(offset, len)).unwrap_err().to_string();
+            assert!(error.contains(why), "{offset}: {error}");
+        }
+        assert!(heap.get(&source, &[0; 3]).is_err());
+        assert!(heap.get(&source, &[0x30, 0, 0, 0]).is_err());
+        assert!(heap.get(&source, &[0x40, 0, 0, 0]).unwrap_err().to_string().contains("version 1"));
+    }
+
+    #[test]
+    fn a_root_that_is_direct() {
+        let source = source(&file(&[(HEAP, header(4, 0, 300, 0)), (300, direct(0, 64, b"only"))]));
+        let heap = FractalHeap::read(&source, HEAP, SIZES, true).unwrap();
+        assert_eq!(&*heap.get(&source, &id(20, 4)).unwrap(), b"only");
+        assert!(heap.get(&source, &id(100, 4)).is_err());
+    }
+
+    #[test]
+    fn tiny_objects() {
+        let source = source(&file(&[(HEAP, header(18, 0, u64::MAX, 0)), (300, vec![0])]));
+        let heap = FractalHeap::read(&source, HEAP, SIZES, true).unwrap();
+        let object = |id: &[u8]| heap.get(&source, id).map(|object| object.to_vec());
+        let mut id = vec![0x20 | 15];
+        id.extend(b"sixteen bytes ok!");
+        assert_eq!(object(&id).unwrap(), b"sixteen bytes ok");
+        let error = object(&[0; 18]).unwrap_err().to_string();
+        assert!(error.contains("no blocks"), "{error}");
+        // Long ids have two bytes of length.
+        let mut long = Cursor::whole(&[1; 300], 0, SIZES);
+        assert_eq!(tiny(0x21, &mut long).unwrap().len(), 0x101 + 1);
+    }
+
+    #[test]
+    fn huge_objects() {
+        let mut place = vec![0x10];
+        place.extend(300u64.to_le_bytes());
+        place.extend(6u64.to_le_bytes());
+        let record: Vec<u8> = [300u64, 6, 77].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let tree = btree2::tests::tree(1, 512, &[record], 400);
+        let parts = [(HEAP, header(4, 0, u64::MAX, 400)), (300, b"object".to_vec()), (400, tree)];
+        let source_of =
+            |id| source(&file(&[(HEAP, header(id, 0, u64::MAX, 400)), parts[1].clone(), parts[2].clone()]));
+        let by_place = source_of(17);
+        let heap = FractalHeap::read(&by_place, HEAP, SIZES, true).unwrap();
+        assert_eq!(&*heap.get(&by_place, &place).unwrap(), b"object");
+        let by_number = source_of(4);
+        let heap = FractalHeap::read(&by_number, HEAP, SIZES, true).unwrap();
+        assert_eq!(&*heap.get(&by_number, &[0x10, 77, 0, 0]).unwrap(), b"object");
+        let error = heap.get(&by_number, &[0x10, 78, 0, 0]).unwrap_err().to_string();
+        assert!(error.contains("no huge object 78"), "{error}");
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let read = |change: &dyn Fn(&mut Vec<u8>), verify| {
+            let mut bytes = nested();
+            change(&mut bytes);
+            let source = source(&bytes);
+            FractalHeap::read(&source, HEAP, SIZES, verify)?.get(&source, &id(852, 4))
+        };
+        for at in [70, 513, 530, 1540, 1700, 1725] {
+            assert!(read(&|bytes| bytes[at] ^= 1, true).is_err(), "{at}");
+        }
+        assert_eq!(&*read(&|bytes| bytes[1700] ^= 1, false).unwrap(), b"deep");
+        let other = read(&|bytes| bytes[1664 + 13] = 9, false).unwrap_err().to_string();
+        assert!(
+            other.contains("offset 832 of the heap at 64 is expected, found one at offset 777"),
+            "{other}"
+        );
+    }
+
+    #[test]
+    fn any_bytes() {
+        for verify in [false, true] {
+            mutations(&nested(), |source| {
+                if let Ok(heap) = FractalHeap::read(source, HEAP, SIZES, verify) {
+                    for id in [id(852, 4), id(20, 5), [0x20, 1, 2, 3], [0x10, 1, 2, 3]] {
+                        let _ = heap.get(source, &id);
+                    }
+                }
+            });
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Heaps: where names, large attributes, and elements of variable length are.
 
+mod doubling_table;
 mod fractal;
 mod global;
 mod ids;

@@ -49,7 +49,7 @@ pub fn entries(source: &Source, btree: u64, heap: u64, sizes: Sizes) -> Result<V
         let guess = usize::try_from(guess).unwrap_or_default();
         let found = source.parse(STRUCTURE, address, guess, sizes, |cursor| {
             let mut found = Vec::new();
-            node(cursor, &heap, &mut |name, entry| {
+            node(cursor, &heap, |name, entry| {
                 found.push(link(name, entry, &heap)?);
                 Ok(true)
             })?;
@@ -78,7 +78,7 @@ pub fn find(
         let guess = usize::try_from(GUESS).unwrap_or_default();
         link_found = source.parse(STRUCTURE, address, guess, sizes, |cursor| {
             let mut found = None;
-            node(cursor, &names, &mut |stored, entry| {
+            node(cursor, &names, |stored, entry| {
                 if stored == name.as_bytes() {
                     found = Some(link(stored, entry, &names)?);
                 }
@@ -118,7 +118,7 @@ fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize
 fn node<'h>(
     cursor: &mut Cursor<'_>,
     heap: &'h LocalHeap,
-    each: &mut dyn FnMut(&'h [u8], &mut Cursor<'_>) -> Result<bool, ParseError>,
+    mut each: impl FnMut(&'h [u8], &mut Cursor<'_>) -> Result<bool, ParseError>,
 ) -> Result<(), ParseError> {
     cursor.signature(b"SNOD")?;
     cursor.version(STRUCTURE, &[1])?;

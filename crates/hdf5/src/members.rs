@@ -1,0 +1,190 @@
+//! Files that are several files: families (driver `NCSAfami`) and split or multi files (`NCSAmult`).
+//!
+//! The first member, which has the superblock, is opened; driver information (specification II.B, IV.A.2.u) says what the others are. All become one object of
+//! a [`SegmentStore`].
+//!
+//! * Members of a family follow each other, all of the same size but the last. They are numbered: where the first has zeros in its name, the others have their
+//!   numbers.
+//! * Members of a multi file each have a part of all addresses, from a first one on (a split file: metadata from 0, raw data from 2⁶³ - 1). Their names are those
+//!   stored, `%s` in them the name that all share. What is between the end of a member and the next address reads as zeros; nothing is there.
+
+use crate::superblock::DriverInfo;
+use crate::text::lossless;
+use crate::{Cursor, FileOptions, FoundFile, Hdf5Error, ParseError, Sizes, Source};
+use hyperslab_store::{Key, Segment, SegmentStore};
+use std::sync::Arc;
+
+/// More members than a family has that is read here.
+const MOST: u64 = 1 << 16;
+
+/// What the data is made of that driver information consists of: sizes of 8 bytes in any file.
+const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+
+/// The whole file that `first` is the first member of; `None`: it is one file, whatever wrote it.
+pub fn joined(
+    first: &Source,
+    driver: &DriverInfo,
+    options: &FileOptions,
+) -> Result<Option<Source>, Hdf5Error> {
+    let parts = match driver.id.as_str() {
+        "NCSAfami" => family(first, driver, options)?,
+        "NCSAmult" => multi(first, driver, options)?,
+        _ => return Ok(None),
+    };
+    let store = Arc::new(SegmentStore::new(first.key(), parts, true));
+    Source::new(store, first.key(), first.base()).map(Some)
+}
+
+/// The members of a family.
+fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>, Hdf5Error> {
+    let parse = |mut cursor: Cursor<'_>| cursor.u64();
+    let size = parse(Cursor::whole(&driver.data, 0, SIZES))
+        .map_err(|why| first.wrong("family driver info", 0, why))?;
+    if size == 0 {
+        return Err(first.invalid("it is a family of members without bytes"));
+    }
+    let segment = |(store, key): FoundFile, len| Segment { store, key, offset: 0, len };
+    let mut members = vec![segment((first.store().clone(), first.key().into()), first.size().min(size))];
+    // One that fills its member may have another behind it.
+    while members.last().is_some_and(|last| last.len == size) {
+        let number = members.len() as u64;
+        let name = numbered(last_name(first.key()), number).ok_or_else(|| {
+            first.invalid("it is the first of a family, but there are no zeros in its name")
+        })?;
+        let Some(found) = find(first, &name, options)? else { break };
+        if number == MOST {
+            return Err(first.invalid(format!("it is a family of more than {MOST} members")));
+        }
+        let len = found.0.size(Key::new(&found.1)?)?.unwrap_or_default().min(size);
+        members.push(segment(found, len));
+    }
+    Ok(members)
+}
+
+/// The name of a member of a family: `number` instead of the last run of zeros that is a number of its own.
+fn numbered(first: &str, number: u64) -> Option<String> {
+    let bytes = first.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let mut end = bytes.len();
+    loop {
+        end = (1..=end).rev().find(|end| digit(end - 1))?;
+        let start = (0..end).rev().find(|at| !digit(*at)).map_or(0, |at| at + 1);
+        if bytes.get(start..end)?.iter().all(|byte| *byte == b'0') {
+            let width = end - start;
+            return Some(format!("{}{number:0width$}{}", first.get(..start)?, first.get(end..)?));
+        }
+        end = start;
+    }
+}
+
+/// A member of a multi file: where its addresses begin, how many bytes it has, its name.
+type Member = (u64, u64, String);
+
+/// The members of a multi file; the superblock is in the first.
+fn multi_members(cursor: &mut Cursor<'_>) -> Result<Vec<Member>, ParseError> {
+    // For each of six kinds of data, the kind whose member it is in; 0: its own.
+    let map = cursor.take(6)?.to_vec();
+    cursor.skip(2)?;
+    let mut kinds: Vec<u8> = Vec::new();
+    for (own, kind) in (1..).zip(map) {
+        let kind = if kind == 0 { own } else { kind };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let bounds = kinds.iter().map(|_| Ok((cursor.u64()?, cursor.u64()?))).collect::<Result<Vec<_>, _>>()?;
+    let mut members = Vec::new();
+    for (start, len) in bounds {
+        // A NUL behind it, and padding to a multiple of eight bytes.
+        let mut name = Vec::new();
+        while !name.contains(&0) {
+            name.extend(cursor.take(8)?);
+        }
+        members.push((start, len, lossless(name.split(|byte| *byte == 0).next().unwrap_or_default())));
+    }
+    Ok(members)
+}
+
+/// The members of a split or multi file, in the order of their addresses.
+fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>, Hdf5Error> {
+    let wrong = |why| first.wrong("multi driver info", 0, why);
+    let mut members = multi_members(&mut Cursor::whole(&driver.data, 0, SIZES)).map_err(wrong)?;
+    let own = members.first().map(|(_, _, name)| name.clone()).unwrap_or_default();
+    let shared = shared_name(last_name(first.key()), &own).ok_or_else(|| {
+        first.invalid(format!("it is a member of a multi file, and not named as that says: '{own}'"))
+    })?;
+    members.sort();
+    let nexts = members.iter().skip(1).map(|(start, ..)| Some(*start)).chain([None]).collect::<Vec<_>>();
+    let mut segments = Vec::new();
+    for ((start, len, name), next) in members.into_iter().zip(nexts) {
+        let found = if name == own {
+            (first.store().clone(), first.key().to_owned())
+        } else {
+            let name = name.replacen("%s", shared, 1);
+            find(first, &name, options)?
+                .ok_or_else(|| first.invalid(format!("its member '{name}' is missing")))?
+        };
+        if segments.is_empty() && start != 0 {
+            return Err(first.invalid(format!("addresses of its first member begin at {start}")));
+        }
+        let len = next.map_or(len, |next| next.saturating_sub(start));
+        segments.push(Segment { store: found.0, key: found.1, offset: 0, len });
+    }
+    Ok(segments)
+}
+
+/// What stands for `%s` in `pattern`, if that makes `name`.
+fn shared_name<'a>(name: &'a str, pattern: &str) -> Option<&'a str> {
+    match pattern.split_once("%s") {
+        Some((before, behind)) => name.strip_prefix(before)?.strip_suffix(behind),
+        None => Some(name),
+    }
+}
+
+fn last_name(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}
+
+fn find(first: &Source, name: &str, options: &FileOptions) -> Result<Option<FoundFile>, Hdf5Error> {
+    match &options.others {
+        Some(others) => others.find(name),
+        None => Err(Hdf5Error::Refused {
+            file: first.name(),
+            object: None,
+            target: name.into(),
+            why: "it is another member of this file, which was opened without leave to open others".into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_members() {
+        assert_eq!(numbered("fam_00000.h5", 12).unwrap(), "fam_00012.h5");
+        assert_eq!(numbered("run00_0.h5", 10).unwrap(), "run00_10.h5");
+        assert_eq!(numbered("é0", 1).unwrap(), "é1");
+        assert_eq!(numbered("fam_1.h5", 1), None);
+        assert_eq!(numbered("100.h5", 1), None);
+        assert_eq!(shared_name("x-m.h5", "%s-m.h5"), Some("x"));
+        assert_eq!(shared_name("x-r.h5", "%s-m.h5"), None);
+        assert_eq!(shared_name("any", "literal"), Some("any"));
+    }
+
+    #[test]
+    fn split_files_have_two_members() {
+        let mut data = vec![1, 1, 3, 3, 1, 1, 0, 0];
+        for number in [0, 0x1418, u64::MAX >> 1, 0x7d50] {
+            data.extend(number.to_le_bytes());
+        }
+        data.extend(b"%s-m.h5\0%s-raw.h5\0\0\0\0\0\0\0");
+        let members = multi_members(&mut Cursor::whole(&data, 0, SIZES)).unwrap();
+        let expected = [(0, 0x1418, "%s-m.h5".to_owned()), (u64::MAX >> 1, 0x7d50, "%s-raw.h5".to_owned())];
+        assert_eq!(members, expected);
+        for len in 0..data.len() {
+            assert!(multi_members(&mut Cursor::whole(&data[..len], 0, SIZES)).is_err());
+        }
+    }
+}
