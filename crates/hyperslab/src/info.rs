@@ -3,7 +3,7 @@
 use crate::{Array, Error, Format, Group, Json, Node, NodeKind, hdf5_json};
 use hyperslab_array::element_count;
 use hyperslab_codec::DataType;
-use hyperslab_hdf5::Hdf5Error;
+use hyperslab_hdf5::value::Value;
 
 /// All facts about an array.
 #[derive(Clone, Debug)]
@@ -218,12 +218,10 @@ impl Info {
 fn fill_value(array: &Array) -> Result<Json, Error> {
     match (array.as_zarr(), array.as_hdf5()) {
         (Some(array), _) => Ok(array.to_json().get("fill_value").cloned().unwrap_or(Json::Null)),
-        (None, Some(dataset)) => match fill(dataset) {
-            Ok(value) => Ok(value.map_or(Json::Null, hdf5_json::value)),
-            // An element type whose values have no words here is still worth showing.
-            Err(Hdf5Error::Unsupported { .. }) => Ok(Json::Null),
-            Err(error) => Err(error.into()),
-        },
+        (None, Some(dataset)) => {
+            let Some(fill) = dataset.fill_value() else { return Ok(Json::Null) };
+            Ok(hdf5_json::value(Value::of(dataset.file(), dataset.element(), fill)?))
+        }
         (None, None) => Ok(Json::Null),
     }
 }
@@ -323,9 +321,4 @@ impl GroupInfo {
             ("failures", Json::Array(self.failures.iter().map(failure).collect())),
         ])
     }
-}
-
-/// STUB
-fn fill(_: &hyperslab_hdf5::Dataset) -> Result<Option<hyperslab_hdf5::value::Value>, Hdf5Error> {
-    Ok(None)
 }

@@ -343,6 +343,12 @@ impl ArrayBase {
         file::facts(py, &*self.array(py)?)
     }
 
+    /// The type of what the engine reads.
+    #[getter]
+    fn _memory_dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
+        Ok(self.types(py, &*self.array(py)?)?.memory.bind(py).clone())
+    }
+
     /// The elements of an HDF5 dataset whose values are Python objects; `None`: what is read are the values.
     #[getter]
     fn _objects(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {

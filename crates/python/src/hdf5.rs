@@ -4,13 +4,17 @@
 //! says what the bytes are, and resolves heap ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
 
 use crate::errors;
+use crate::group::NodeHandle;
 use crate::store::StoreHandle;
 use hyperslab::Array;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
+use hyperslab::hdf5::reference::{self, Part, Reference as Target};
+use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, vlen};
 use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -132,6 +136,34 @@ impl ElementHandle {
         PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// References, as objects.
+    fn references<'py>(
+        &self,
+        py: Python<'py>,
+        memory: PyReadonlyArray1<'py, u8>,
+        offset: usize,
+        stride: usize,
+        count: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let bytes = memory.as_slice()?;
+        let found = py
+            .detach(|| reference::resolve(&self.file, &self.element, bytes, offset, stride, count))
+            .map_err(|error| errors::hdf5(py, &error))?;
+        let is_region = matches!(self.element.kind, ElementKind::RegionReference);
+        let made = found.into_iter().map(|target| -> PyResult<Bound<'py, PyAny>> {
+            let region = is_region || matches!(&target, Some(Target { part: Part::Region(_), .. }));
+            let reference = Reference { file: self.file.clone(), target };
+            match region {
+                false => Ok(Bound::new(py, reference)?.into_any()),
+                true => {
+                    let class = PyClassInitializer::from(reference).add_subclass(RegionReference);
+                    Ok(Bound::new(py, class)?.into_any())
+                }
+            }
+        });
+        PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
+    }
+
     /// Sequences of variable length: where each begins, and all elements as bytes.
     #[allow(clippy::type_complexity)]
     fn sequences<'py>(
@@ -248,6 +280,112 @@ impl DatatypeHandle {
 
     fn _hdf5_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         attributes(py, || Ok(self.datatype.attributes.clone()))
+    }
+}
+
+/// A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is the object.
+#[pyclass(frozen, subclass, module = "hyperslab")]
+pub(crate) struct Reference {
+    file: hdf5::File,
+    target: Option<Target>,
+}
+
+#[pymethods]
+impl Reference {
+    fn __bool__(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// The path of the object from the root; ``None``: it leads nowhere, into another file, or no link leads to it.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let Some(target) = &self.target else { return Ok(None) };
+        py.detach(|| target.path(&self.file)).map_err(|error| errors::hdf5(py, &error))
+    }
+
+    /// The other file that it leads into, as it is called there.
+    #[getter]
+    fn filename(&self) -> Option<&str> {
+        self.target.as_ref()?.file.as_deref()
+    }
+
+    /// The attribute that it leads to.
+    #[getter]
+    fn attribute(&self) -> Option<&str> {
+        match &self.target.as_ref()?.part {
+            Part::Attribute(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The object.
+    fn _open(&self, py: Python<'_>) -> PyResult<NodeHandle> {
+        let Some(target) = &self.target else {
+            return Err(PyValueError::new_err("the reference leads nowhere"));
+        };
+        let file = match &target.file {
+            None => self.file.clone(),
+            Some(name) => {
+                py.detach(|| self.file.other(name)).map_err(|error| errors::hdf5(py, &error))?.ok_or_else(
+                    || errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'")),
+                )?
+            }
+        };
+        NodeHandle::found(py, &file, || {
+            let path = file.path_of(target.address)?;
+            file.object_at(target.address, path.as_deref().unwrap_or(""))
+        })
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Reference>().is_ok_and(|other| {
+            let other = other.get();
+            self.target == other.target && (self.target.is_none() || self.file.is(&other.file))
+        })
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.target.as_ref().map_or(0, |target| target.address)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let name = self.name(py).ok().flatten();
+        match (&self.target, name) {
+            (None, _) => "<Reference to nothing>".into(),
+            (Some(_), Some(name)) => format!("<Reference to {name:?}>"),
+            (Some(target), None) => format!("<Reference to the object at {}>", target.address),
+        }
+    }
+}
+
+/// A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset, ``dataset[reference]`` the elements.
+#[pyclass(frozen, extends = Reference, module = "hyperslab")]
+pub(crate) struct RegionReference;
+
+#[pymethods]
+impl RegionReference {
+    /// The elements: ``("none",)``, ``("all",)``, ``("slabs", [(start, stride, count, block), …])`` with one for each axis, ``("points", [[…], …])``, or ``("blocks", [(first,
+    /// last), …])``.
+    fn _selection<'py>(this: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let target = this.as_super().target.as_ref();
+        match target.map(|target| &target.part) {
+            None | Some(Part::Region(Selection::None) | Part::Attribute(_)) => PyTuple::new(py, ["none"]),
+            Some(Part::Whole | Part::Region(Selection::All)) => PyTuple::new(py, ["all"]),
+            Some(Part::Region(selection)) => match selection.clone().regularised() {
+                Selection::Regular(slabs) => {
+                    let slabs: Vec<_> =
+                        slabs.iter().map(|slab| (slab.start, slab.stride, slab.count, slab.block)).collect();
+                    ("slabs", slabs).into_pyobject(py)
+                }
+                Selection::Points { .. } => {
+                    ("points", selection.points().map(<[u64]>::to_vec).collect::<Vec<_>>()).into_pyobject(py)
+                }
+                other => {
+                    let blocks = other.blocks().map(|(first, last)| (first.to_vec(), last.to_vec()));
+                    ("blocks", blocks.collect::<Vec<_>>()).into_pyobject(py)
+                }
+            },
+        }
     }
 }
 

@@ -39,7 +39,7 @@ mod _native {
     #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]
-    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle};
+    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference};
     #[pymodule_export]
     use crate::run_cli;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! Stores, held by the Python classes `LocalStore` and `MemoryStore`.
 
+use crate::copy::Source as Node;
 use crate::errors;
 use crate::slot::Origin;
 use hyperslab::hdf5;
@@ -76,6 +77,22 @@ impl StoreHandle {
     fn of_file_at(py: Python<'_>, location: &str) -> PyResult<Option<(Self, String)>> {
         let found = py.detach(|| hyperslab::file_at(location)).map_err(|error| errors::any(py, &error))?;
         Ok(found.map(|(file, path)| (Self::of_file(file), path)))
+    }
+
+    /// Whether it is the very file that a node was found in.
+    fn is_file_of(&self, node: Node<'_>) -> bool {
+        let found = match &node {
+            Node::Array(handle) => handle.slot.file(),
+            Node::Group(handle) => handle.slot.file(),
+        };
+        self.file.as_ref().zip(found).is_some_and(|(file, found)| file.is(found))
+    }
+
+    /// The path of the file.
+    #[getter]
+    fn file_path(&self) -> Option<PathBuf> {
+        let source = self.file.as_ref()?.source();
+        Some(hyperslab::local_path(&source.store().url()).ok()?.join(source.key()))
     }
 
     /// Whether it is one HDF5 file.

@@ -51,7 +51,7 @@ pub(crate) fn facts(
     let dtype = array.layout().dtype();
     Ok(Facts {
         order: dtype.order(),
-        fill: Some(dataset.fill_value().map_or_else(|| vec![0; dtype.size()], <[u8]>::to_vec)),
+        fill: Some(dataset.absent_value().map_or_else(|| vec![0; dtype.size()], <[u8]>::to_vec)),
         attributes,
         dimension_names: hdf5_dimensions::names(dataset)?,
         key_encoding: None,
