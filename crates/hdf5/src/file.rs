@@ -1,7 +1,7 @@
 //! Files: opening one, and finding objects in it.
 
 use crate::group::Group;
-use crate::{Dataset, Hdf5Error, Source, datatype::Datatype};
+use crate::{Dataset, Hdf5Error, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -39,13 +39,14 @@ pub struct File {
 #[derive(Debug)]
 struct Inner {
     source: Source,
+    verify: bool,
 }
 
 impl File {
     /// Opens the object `key` of a store. Errors with [`Hdf5Error::NotHdf5`] where there is no superblock.
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<File, Hdf5Error> {
-        let _ = options;
-        Ok(File { inner: Arc::new(Inner { source: Source::new(store, key, 0)? }) })
+        let source = Source::new(store, key, 0)?;
+        Ok(File { inner: Arc::new(Inner { source, verify: options.verify }) })
     }
 
     /// Whether the first bytes of a file, or those at 512, 1024, 2048, …, are those of a superblock.
@@ -57,6 +58,16 @@ impl File {
     /// Its bytes.
     pub fn source(&self) -> &Source {
         &self.inner.source
+    }
+
+    /// Bytes of addresses and lengths.
+    pub fn sizes(&self) -> Sizes {
+        Sizes { offset: 8, length: 8 }
+    }
+
+    /// Whether checksums of metadata are verified.
+    pub fn verify(&self) -> bool {
+        self.inner.verify
     }
 
     /// The root group.
