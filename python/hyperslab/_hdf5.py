@@ -28,10 +28,24 @@ from hyperslab.errors import ExternalFileError, NodeNotFoundError, ReadOnlyError
 __all__ = ["Datatype", "Hdf5Array", "Hdf5Group"]
 
 _NAMES = {1: "gzip", 4: "szip", 32000: "lzf"}
+# Those, shuffle, fletcher32 and scale-offset.
+_FILTERS = frozenset({*_NAMES, 2, 3, 6})
 
 
 def _refuse() -> NoReturn:
     raise ReadOnlyError("HDF5 files are read only so far")
+
+
+def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """One element of zeros, with ``None`` in the place of objects."""
+    made = np.empty(1, dtype)
+    for name in dtype.names or ():
+        kind = made[name].dtype
+        if kind.names:
+            made[name] = _without_objects(kind)
+        elif kind.kind != "O":
+            made[name] = np.zeros((), kind)
+    return made
 
 
 class Datatype:
@@ -213,7 +227,7 @@ class Hdf5Array(Array):
             return np.frombuffer(fill, base).reshape(shape) if whole and fill else np.zeros(shape, base)
         if dtype.kind == "O":
             return b"" if (dtype.metadata or {}).get("vlen") in (str, bytes) else None
-        return np.zeros((), dtype)[()]
+        return _without_objects(dtype)[0]
 
     @property
     def fillvalue(self) -> Any:
@@ -233,11 +247,11 @@ class Hdf5Array(Array):
 
     @property
     def compression(self) -> str | None:
-        """``"gzip"``, ``"lzf"``, ``"szip"`` or ``None``; for others see `filter_ids`."""
+        """``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` (to h5py; `filter_ids` says which) or ``None``."""
         for number, name in _NAMES.items():
             if number in self.filter_ids:
                 return name
-        return None
+        return "unknown" if set(self.filter_ids) - _FILTERS else None
 
     @property
     def compression_opts(self) -> Any:
@@ -394,15 +408,11 @@ class Hdf5Array(Array):
     # ---- reading
 
     def __getitem__(self, selection: Any, /) -> Any:
-        if self._of_objects is None and type(selection) is not str:
-            if type(selection) is tuple:
-                if any(type(part) is str for part in selection):
-                    return self._members(selection)
-            elif isinstance(selection, RegionReference):
-                return read_region(self, selection)
-            elif super().shape == (0,) and self._is_null:
-                return self._nothing(selection)
-            return super().__getitem__(selection if selection != () or super().shape else ())
+        # Most reads need nothing but the engine.
+        if self._of_objects is None and not isinstance(selection, (str, RegionReference)):
+            names = type(selection) is tuple and any(type(part) is str for part in selection)
+            if not names and not (super().shape == (0,) and self._is_null):
+                return super().__getitem__(selection)
         return self._read_objects(selection)
 
     def _nothing(self, selection: Any) -> Empty:

@@ -5,7 +5,7 @@
 
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
-use crate::{Dataset, Hdf5Error};
+use crate::{Dataset, Hdf5Error, virtual_dataset};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
     element_count,
@@ -44,7 +44,9 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         }
         DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => external(dataset, dtype),
         DataLayout::Contiguous { address, size } => contiguous(dataset, dtype, *address, *size),
-        DataLayout::Virtual { .. } => Err(source.invalid("virtual")),
+        DataLayout::Virtual { collection, index } => {
+            virtual_dataset::layout(dataset, dtype, *collection, *index)
+        }
     };
     layout.map(Arc::new)
 }

@@ -144,7 +144,7 @@ fn unreadable(dataset: &Dataset, what: String) -> Result<Arc<ArrayLayout>, Error
         grid,
         encoding.map_err(|why| invalid(&why))?,
         FillValue::new(&vec![0; dtype.size()]),
-        Arc::new(Unreadable { file: file.name(), path: dataset.path().to_owned(), what }),
+        Arc::new(Unreadable { file: file.name(), path: format!("/{}", dataset.path()), what }),
         file.store().clone(),
     )?))
 }

@@ -105,6 +105,11 @@ impl OtherFiles for LocalFiles {
             (Arc::new(store) as _, key)
         }))
     }
+
+    fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
+        let here = local_path(&found.0.url()).ok()?;
+        Some(Arc::new(LocalFiles { here, ..self.clone() }))
+    }
 }
 
 #[cfg(test)]

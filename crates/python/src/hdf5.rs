@@ -6,13 +6,13 @@
 use crate::errors;
 use crate::group::NodeHandle;
 use crate::store::StoreHandle;
-use hyperslab::Array;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::hdf5::reference::{self, Part, Reference as Target};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, vlen};
+use hyperslab::{Array, Kind};
 use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -81,7 +81,7 @@ impl ElementHandle {
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
         match &self.element.kind {
-            ElementKind::Plain(plain) => PyArrayDescr::new(py, plain.numpy()),
+            ElementKind::Plain(plain) => descr(py, &self.element, &PyArrayDescr::new(py, plain.numpy())?),
             _ => described(py, &self.element),
         }
     }
@@ -196,7 +196,12 @@ pub(crate) fn descr<'py>(
     memory: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyArrayDescr>> {
     match element.kind {
-        ElementKind::Plain(_) => Ok(memory.clone()),
+        // Dates and text are opaque bytes of which the file says so: that is in the metadata.
+        ElementKind::Plain(plain)
+            if !matches!(plain.kind(), Kind::DateTime(_) | Kind::TimeDelta(_) | Kind::Bytes | Kind::Text) =>
+        {
+            Ok(memory.clone())
+        }
         _ => described(py, element),
     }
 }

@@ -41,6 +41,11 @@ impl Piece {
             _ => Ok(Piece { target, source, array }),
         }
     }
+
+    /// Per axis of the array where the piece begins and ends; `None`: it is all of it.
+    pub fn bounds(&self) -> Option<Vec<(u64, u64)>> {
+        self.target.bounds()
+    }
 }
 
 /// What an array is made of.
