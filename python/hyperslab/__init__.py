@@ -1,4 +1,4 @@
-"""Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3.
+"""Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3, HDF5.
 
 Names and meanings are those of zarr-python 3.
 
@@ -28,8 +28,12 @@ from hyperslab._convenience import array, create, empty, full, load, ones, save,
 from hyperslab._copy import CopyReport, copy
 from hyperslab._explain import Explain, ExplainTask
 from hyperslab._group import Group
-from hyperslab._native import Stream, Writer, __version__
-from hyperslab._store import LocalStore, MemoryStore, Store, StoreLike
+from hyperslab._hdf5 import Datatype, Hdf5Array, Hdf5Group
+from hyperslab._hdf5_attrs import Hdf5Attributes
+from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
+from hyperslab._hdf5_types import Empty
+from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
+from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
 from hyperslab.errors import HyperslabError
 
 __all__ = [
@@ -39,12 +43,23 @@ __all__ = [
     "CacheLike",
     "Config",
     "CopyReport",
+    "Datatype",
+    "Empty",
     "Explain",
     "ExplainTask",
+    "ExternalLink",
+    "FileStore",
     "Group",
+    "HardLink",
+    "Hdf5Array",
+    "Hdf5Attributes",
+    "Hdf5Group",
     "HyperslabError",
     "LocalStore",
     "MemoryStore",
+    "Reference",
+    "RegionReference",
+    "SoftLink",
     "Store",
     "StoreLike",
     "Stream",

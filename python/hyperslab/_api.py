@@ -24,7 +24,7 @@ from hyperslab._create import (
     normalize_shape,
 )
 from hyperslab._group import Group, node_of
-from hyperslab._store import Store, StoreLike, open_root, resolve_store
+from hyperslab._store import FileStore, Store, StoreLike, open_root, resolve_store
 from hyperslab.codecs import CodecLike, CodecsLike
 from hyperslab.errors import (
     ArrayNotFoundError,
@@ -35,6 +35,7 @@ from hyperslab.errors import (
     NodeTypeValidationError,
     ReadOnlyError,
     StoreExistsError,
+    UnsupportedError,
 )
 
 __all__ = [
@@ -66,6 +67,8 @@ def _place(
     if mode is not None and mode not in _MODES:
         raise InvalidArgumentError(f"Invalid mode: {mode}, expected one of {_MODES}")
     found, base = resolve_store(store, storage_options)
+    if isinstance(found, FileStore) and mode not in (None, "r"):
+        raise UnsupportedError(f"{found.url}: HDF5 files are read only so far; mode is {mode!r} instead of 'r'")
     if found.read_only:
         if mode not in (None, "r"):
             raise ReadOnlyError(
@@ -119,11 +122,12 @@ def open(
     Parameters
     ----------
     store : str, os.PathLike, LocalStore or MemoryStore, optional
-        A path, a ``file://`` URL or a store. ``None``: a new `MemoryStore`.
+        A path, a ``file://`` URL or a store. ``None``: a new `MemoryStore`. A path may lead to a directory of
+        Zarr, to an HDF5 file, or to a node in either (``"ocean.h5/forcing/wind"``).
     mode : {"r", "r+", "a", "w", "w-"}, optional
         ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
         deleting what is there; ``w-``: create, must not exist. Default: ``a``, or ``r`` where the store is
-        read-only.
+        read-only. HDF5 files are read only so far: ``r``.
     zarr_format : {2, 3}, optional
         Only this format; by default the one that is stored.
     path : str, optional
@@ -166,7 +170,7 @@ def open(
         else:
             if isinstance(handle, _native.ArrayHandle):
                 config = kwargs.get("config")
-                return Array(handle, place, parse_config(config), kept or parse_cache(config))
+                return node_of(handle, place, kept or parse_cache(config), parse_config(config))
             return node_of(handle, place, kept)
     return open_group(place, path=full, mode=mode, zarr_format=zarr_format, cache=kept, **kwargs)
 
@@ -226,7 +230,7 @@ def open_array(
         else:
             if not isinstance(handle, _native.ArrayHandle):
                 raise NodeTypeValidationError(f"'{full}' in {place.url} is a group where an array is wanted")
-            return Array(handle, place, parse_config(config), kept)
+            return cast(Array, node_of(handle, place, kept, parse_config(config)))
     from hyperslab._convenience import create
 
     created = create(
@@ -238,7 +242,7 @@ def open_array(
 def open_group(
     store: StoreLike | None = None,
     *,
-    mode: Mode = "a",
+    mode: Mode | None = None,
     path: str | None = None,
     storage_options: None = None,
     zarr_format: ZarrFormat | None = None,
@@ -272,7 +276,7 @@ def open_group(
     {'title': 'ocean'}
     """
     place, full, found_mode = _place(store, path, mode, storage_options)
-    mode = found_mode or mode
+    mode = found_mode or "a"
     kept = resolve_cache(cache)
     if mode == "w-":
         _must_be_empty(place, full)
@@ -287,7 +291,7 @@ def open_group(
         else:
             if not isinstance(handle, _native.GroupHandle):
                 raise ContainsArrayError(f"'{full}' in {place.url} is an array where a group is wanted")
-            return Group(handle, place, kept)
+            return cast(Group, node_of(handle, place, kept))
     created = create_group(
         place, path=full, overwrite=mode == "w", zarr_format=zarr_format, attributes=attributes
     )

@@ -294,7 +294,7 @@ class Array(_native.ArrayBase):
         [7, 9]
         """
         size = None if ahead is None else parse_size(ahead)
-        return Stream(self._handle, axis, start, stop, size)
+        return Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
         """Write while other threads encode and store what was written before.

@@ -20,6 +20,10 @@
 ``shard_index_bound`` (``HYPERSLAB_SHARD_INDEX_BOUND``)
     The most bytes of memory for indexes of shards that are kept; also as text, ``"64 MiB"``. ``0``: none.
     Default: 64 MiB.
+``external_files`` (``HYPERSLAB_EXTERNAL_FILES``)
+    Which other files an HDF5 file may lead to, by external links, external data, or as sources of virtual
+    datasets: those in its own directory or below (``"same-directory"``, the default), any (``"anywhere"``), or
+    none (``"refuse"``). For files that are opened from now on.
 ``fsync`` (``HYPERSLAB_FSYNC``)
     Whether local stores opened from now on flush every write to the disk before it returns. Default: no.
 ``default_zarr_format`` (``HYPERSLAB_ZARR_FORMAT``)
@@ -126,6 +130,12 @@ def _format(value: object) -> Literal[2, 3]:
     return 2 if number == 2 else 3
 
 
+def _policy(value: object) -> str:
+    if value not in ("same-directory", "anywhere", "refuse"):
+        raise ValueError(f"expected 'same-directory', 'anywhere' or 'refuse', found {value!r}")
+    return str(value)
+
+
 _PARSE: dict[str, Callable[[Any], Any]] = {
     "threads": _threads,
     "recycler_bytes": parse_size,
@@ -135,6 +145,7 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "partial_reads": _flag,
     "partial_decode": _flag,
     "shard_index_bound": parse_size,
+    "external_files": _policy,
     "fsync": _flag,
     "default_zarr_format": _format,
 }
@@ -147,6 +158,7 @@ _DEFAULTS: dict[str, Any] = {
     "partial_reads": True,
     "partial_decode": True,
     "shard_index_bound": 64 << 20,
+    "external_files": "same-directory",
     "fsync": False,
     "default_zarr_format": 3,
 }
@@ -159,6 +171,7 @@ _ENVIRONMENT = {
     "partial_reads": "HYPERSLAB_PARTIAL_READS",
     "partial_decode": "HYPERSLAB_PARTIAL_DECODE",
     "shard_index_bound": "HYPERSLAB_SHARD_INDEX_BOUND",
+    "external_files": "HYPERSLAB_EXTERNAL_FILES",
     "fsync": "HYPERSLAB_FSYNC",
     "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
 }
@@ -173,6 +186,7 @@ _APPLY: dict[str, Callable[[Any], None]] = {
     "partial_reads": _native.set_partial_reads,
     "partial_decode": _native.set_partial_decode,
     "shard_index_bound": _native.set_shard_index_bound,
+    "external_files": _native.set_external_files,
 }
 
 
@@ -278,6 +292,15 @@ class Config:
     @shard_index_bound.setter
     def shard_index_bound(self, value: int | str) -> None:
         self._assign({"shard_index_bound": value})
+
+    @property
+    def external_files(self) -> Literal["same-directory", "anywhere", "refuse"]:
+        """Which other files an HDF5 file may lead to."""
+        return cast(Literal["same-directory", "anywhere", "refuse"], self._values["external_files"])
+
+    @external_files.setter
+    def external_files(self, value: Literal["same-directory", "anywhere", "refuse"]) -> None:
+        self._assign({"external_files": value})
 
     @property
     def fsync(self) -> bool:

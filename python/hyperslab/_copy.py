@@ -43,6 +43,8 @@ class CopyReport:
     """How long verification took, if it was asked for."""
     notes: tuple[str, ...]
     """What differs from the source without having been asked for."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """What was left out because it cannot be copied: paths, and why."""
 
 
 def copy(
@@ -58,6 +60,7 @@ def copy(
     threads: int | None = None,
     max_memory: int | str = "256 MiB",
     verify: bool = False,
+    skip_unsupported: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> CopyReport:
@@ -90,6 +93,9 @@ def copy(
         About how much memory to use.
     verify : bool, default False
         Whether to read the copy back and compare every bit.
+    skip_unsupported : bool, default False
+        Whether arrays that Zarr cannot hold (of HDF5: text of variable length, compound elements, …) are left
+        out, and told in the report; otherwise the first is an error.
     overwrite : bool, default False
         Whether an array or group at a destination on disk is replaced.
     progress : callable, optional
@@ -131,13 +137,14 @@ def copy(
         "threads": threads,
         "max_memory": parse_size(max_memory),
         "verify": bool(verify),
+        "skip_unsupported": bool(skip_unsupported),
         "overwrite": bool(overwrite),
     }
     target, path = _destination(node, dest, name)
     if overwrite and not isinstance(target, str):
         raise InvalidArgumentError("overwrite: only a whole directory can be replaced; delete the node first")
     facts = _native.copy(node._handle, target, path, wanted, progress)
-    return CopyReport(**{**facts, "notes": tuple(facts["notes"])})
+    return CopyReport(**{**facts, "notes": tuple(facts["notes"]), "skipped": tuple(facts["skipped"])})
 
 
 def _destination(

@@ -66,6 +66,7 @@ class CopySpec(TypedDict):
     threads: int | None
     max_memory: int
     verify: bool
+    skip_unsupported: bool
     overwrite: bool
 
 

@@ -24,11 +24,20 @@ __all__ = ["Group", "node_of"]
 
 
 def node_of(
-    handle: _native.ArrayHandle | _native.GroupHandle, store: Store, cache: Cache | None = None
+    handle: _native.ArrayHandle | _native.GroupHandle,
+    store: Store,
+    cache: Cache | None = None,
+    write_empty_chunks: bool | None = None,
 ) -> Array | Group:
     """The node that a handle is for."""
+    if store._native.is_file:
+        from hyperslab._hdf5 import Hdf5Array, Hdf5Group
+
+        if isinstance(handle, _native.ArrayHandle):
+            return Hdf5Array(handle, store, None, cache)
+        return Hdf5Group(handle, store, cache)
     if isinstance(handle, _native.ArrayHandle):
-        return Array(handle, store, cache=cache)
+        return Array(handle, store, write_empty_chunks, cache)
     return Group(handle, store, cache)
 
 

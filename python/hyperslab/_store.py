@@ -8,9 +8,9 @@ from typing import Any, TypeAlias, cast
 
 from hyperslab import _native
 from hyperslab._config import config
-from hyperslab.errors import ReadOnlyError, UnsupportedError
+from hyperslab.errors import NodeNotFoundError, ReadOnlyError, UnsupportedError
 
-__all__ = ["LocalStore", "MemoryStore", "Store", "StoreLike", "open_root", "resolve_store"]
+__all__ = ["FileStore", "LocalStore", "MemoryStore", "Store", "StoreLike", "open_root", "resolve_store"]
 
 
 class Store:
@@ -160,6 +160,47 @@ class MemoryStore(Store):
         )
 
 
+class FileStore(Store):
+    """One HDF5 file, held open and read only: the store of the arrays and groups in it.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file, as a path or ``file://`` URL.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where there is no HDF5 file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        found = _native.StoreHandle.of_file_at(os.fspath(path))
+        if found is None or found[1]:
+            raise NodeNotFoundError(f"there is no HDF5 file '{os.fspath(path)}'")
+        self._native, self._read_only = found[0], True
+
+    @classmethod
+    def _of(cls, handle: _native.StoreHandle) -> FileStore:
+        self = object.__new__(cls)
+        self._native, self._read_only = handle, True
+        return self
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(cast("os.PathLike[str]", self._native.file_path))
+
+    def with_read_only(self, read_only: bool = True) -> Store:
+        """Itself: it is read only."""
+        if not read_only:
+            raise UnsupportedError("HDF5 files are read only so far")
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileStore, (str(self.path),)
+
+
 StoreLike: TypeAlias = Store | str | os.PathLike[str]
 """What a store can be given as: a store, a path, a ``file://`` URL."""
 
@@ -197,14 +238,16 @@ def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, st
     if isinstance(store, Store):
         return store, ""
     if isinstance(store, str):
-        return LocalStore._at(store), ""
+        found = _native.StoreHandle.of_file_at(store)
+        return (LocalStore._at(store), "") if found is None else (FileStore._of(found[0]), found[1])
     if isinstance(store, os.PathLike):
         protocol = getattr(store, "protocol", "")
         if protocol not in ("", "file"):
             raise UnsupportedError(
                 f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
             )
-        return LocalStore(os.fsdecode(store)), ""
+        found = _native.StoreHandle.of_file_at(os.fsdecode(store))
+        return (LocalStore(os.fsdecode(store)), "") if found is None else (FileStore._of(found[0]), found[1])
     if type(store).__module__.split(".")[0] == "zarr":
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)

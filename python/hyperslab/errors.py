@@ -16,6 +16,7 @@ __all__ = [
     "ContainsGroupError",
     "DataTypeError",
     "DestinationError",
+    "ExternalFileError",
     "GroupNotFoundError",
     "HyperslabError",
     "InvalidArgumentError",
@@ -107,6 +108,10 @@ class ChunkError(HyperslabError, ValueError):
 
 class DestinationError(HyperslabError, FileExistsError, ValueError):
     """A copy cannot be made there: usually because something is there already."""
+
+
+class ExternalFileError(HyperslabError, PermissionError, ValueError):
+    """A file refers to another one that may not be read: see ``config.external_files``."""
 
 
 class VerificationError(HyperslabError, ValueError):

@@ -2,15 +2,20 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use hyperslab::copy::{Compressors, Order, Shards};
+use hyperslab::settings::ExternalFiles;
 use hyperslab::{Format, copy};
 
 /// Chunked N-dimensional arrays: look at them, see how they are read, convert them.
 ///
-/// Zarr v2 and v3 on local disk. PATH is a directory or a file:// URL; it may also lead to an array or group inside a
-/// hierarchy (ocean.zarr/forcing/wind).
+/// Zarr v2, Zarr v3 and HDF5 (NetCDF-4) on local disk. PATH is a directory, a file or a file:// URL; it may also lead to an array or
+/// group inside a hierarchy (ocean.zarr/forcing/wind, ocean.h5/forcing/wind).
 #[derive(Debug, Parser)]
 #[command(name = "hyperslab", bin_name = "hyperslab", version, arg_required_else_help = true, after_help = EXIT_CODES, after_long_help = AFTER)]
 pub(crate) struct Args {
+    /// Which other files an HDF5 file may lead to (external links, external data, sources of virtual datasets): those in its
+    /// directory or below, anywhere, or none (refuse).
+    #[arg(long, global = true, value_name = "POLICY", value_parser = str::parse::<ExternalFiles>)]
+    pub(crate) external_files: Option<ExternalFiles>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -24,7 +29,8 @@ Examples:
   hyperslab tree ocean.zarr                     what is in it
   hyperslab info ocean.zarr/sst                 all about one array
   hyperslab explain ocean.zarr/sst '0:2, 90'    how a slab of it would be read
-  hyperslab copy ocean.zarr new.zarr            Zarr v3 of it
+  hyperslab copy ocean.nc new.zarr              Zarr v3 of it
+  hyperslab index ocean.nc                      where its chunks are, for other readers
   hyperslab compact ocean.zarr                  give back what rewrites left in shards
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
@@ -37,6 +43,7 @@ pub(crate) enum Command {
     Tree(TreeArgs),
     Explain(ExplainArgs),
     Copy(CopyArgs),
+    Index(IndexArgs),
     Compact(CompactArgs),
 }
 
@@ -119,6 +126,8 @@ CODEC is one of
   the JSON of a codec, or of a list of codecs, as in Zarr v3 or v2 metadata
 
 Examples:
+  # HDF5 or NetCDF-4 to Zarr v3; without what Zarr cannot hold
+  hyperslab copy ocean.nc ocean.zarr --verify --skip-unsupported
   # Zarr v3, the same chunks and codecs
   hyperslab copy old.zarr new.zarr
   # compressed, and checked
@@ -164,12 +173,45 @@ pub(crate) struct CopyArgs {
     /// Read the copy back and compare every bit with the source.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Leave out arrays that the format of the copy cannot hold, and tell which; otherwise the first is an error.
+    #[arg(long)]
+    pub(crate) skip_unsupported: bool,
     /// Replace the array or group at DST, when the copy is complete.
     #[arg(long)]
     pub(crate) overwrite: bool,
     /// No progress bar and no summary.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Write where the chunks of an HDF5 file are, so that others read them without HDF5.
+///
+/// As Zarr references (kerchunk's JSON, version 1), which fsspec and zarr-python read; or with --json as a plain list of chunks for each dataset.
+/// A dataset that Zarr v2 with numcodecs' filters cannot say is refused by name.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyperslab index ocean.nc > ocean.json
+  hyperslab index ocean.nc --url s3://bucket/ocean.nc -o ocean.json
+  hyperslab index --json ocean.nc/sst | jq '.datasets[].chunks | length'")]
+pub(crate) struct IndexArgs {
+    /// An HDF5 file, or a group or dataset in one.
+    pub(crate) path: String,
+    /// What the file is called in references; by default its file:// URL.
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Chunks of at most so many bytes are written into the references themselves.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "300")]
+    pub(crate) inline: u64,
+    /// A plain list for each dataset instead: place of the chunk, offset, bytes, filter mask.
+    #[arg(long, conflicts_with_all = ["url", "inline", "skip_unsupported"])]
+    pub(crate) json: bool,
+    /// Leave out datasets that references cannot say, and tell which on standard error.
+    #[arg(long)]
+    pub(crate) skip_unsupported: bool,
+    /// Write to this file.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<std::path::PathBuf>,
 }
 
 /// Give back the bytes of shards that rewriting chunks has left behind.
@@ -206,6 +248,7 @@ impl CopyArgs {
             threads: self.threads.map(usize::from),
             max_memory: self.max_memory,
             verify: self.verify,
+            skip_unsupported: self.skip_unsupported,
             overwrite: self.overwrite,
             progress: None,
         }

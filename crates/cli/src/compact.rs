@@ -4,8 +4,7 @@ use crate::args::CompactArgs;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::text;
-use hyperslab::zarr::NodeKind;
-use hyperslab::{Array, Error, Node};
+use hyperslab::{Array, Error, Node, NodeKind};
 use std::io::Write;
 
 pub(crate) fn run(args: &CompactArgs, out: &mut dyn Write) -> Result<(), Failure> {
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &CompactArgs, out: &mut dyn Write) -> Result<(), Failure
 
 /// `12.0 MiB → 8.0 MiB, 4.0 MiB given back`
 fn compact(array: &Array, dry: bool, watch: &Watch) -> Result<String, Failure> {
-    let stored = || array.as_zarr().chunks_stored().map_err(Error::from);
+    let stored = || array.chunks_stored();
     let (_, before) = stored()?;
     let reclaimed = array.compact(dry, Some(&|| watch.interrupted())).map_err(|error| match error {
         Error::Interrupted => Failure::Stopped("every shard is as it was, or compacted"),

@@ -22,6 +22,9 @@ pub(crate) fn run(args: &CopyArgs, out: &mut dyn Write) -> Result<(), Failure> {
         for note in &report.notes {
             writeln!(out, "note: {}", text::plain(note))?;
         }
+        for (path, why) in &report.skipped {
+            writeln!(out, "left out {}: {}", text::plain(path), text::plain(why))?;
+        }
         writeln!(out, "{}", summary(&report))?;
     }
     Ok(())

@@ -64,7 +64,9 @@ impl Failure {
             Failure::Usage(why) => why.clone(),
             Failure::NotFound(path) => match std::fs::exists(path) {
                 Ok(false) => format!("there is no '{path}'"),
-                _ if Path::new(path).is_file() => format!("'{path}' is a file, not an array or group"),
+                _ if Path::new(path).is_file() => {
+                    format!("'{path}' is a file, but not of HDF5; it is no array or group")
+                }
                 _ => format!("'{path}' is no array or group: there is no Zarr metadata in it"),
             },
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return None,

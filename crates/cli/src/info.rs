@@ -4,7 +4,7 @@ use crate::args::InfoArgs;
 use crate::failure::{self, Failure};
 use crate::style::Style;
 use crate::text;
-use hyperslab::{GroupInfo, Info, Json, Node, ShardInfo, ShardLevelInfo};
+use hyperslab::{Array, GroupInfo, Info, Json, Node, ShardInfo, ShardLevelInfo};
 use std::io::{self, Write};
 
 /// The most characters of an attribute's value.
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let (json, rows, attributes) = match failure::open(&args.path)? {
         Node::Array(array) => {
             let info = array.info()?;
-            (info.to_json(), array_rows(&info), info.attributes)
+            (info.to_json(), array_rows(&info, &array), info.attributes)
         }
         Node::Group(group) => {
             let info = group.info()?;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-fn array_rows(info: &Info) -> Vec<Row> {
+fn array_rows(info: &Info, array: &Array) -> Vec<Row> {
     let chunks = text::count(info.chunks_total, "chunk");
     let mut rows = vec![("kind", format!("array, {}", info.format)), ("shape", text::shape(&info.shape))];
     if let Some(names) = &info.dimension_names {
@@ -42,10 +42,16 @@ fn array_rows(info: &Info) -> Vec<Row> {
     let order =
         info.order_name().map_or_else(|| format!("axes {:?}, slowest first", info.order), str::to_owned);
     rows.extend([
-        ("data type", format!("{} ({})", text::dtype(info.dtype), info.dtype)),
+        ("data type", format!("{} ({})", text::element_type(array), info.dtype)),
         ("chunks", format!("{}, {} each", text::shape(&info.chunks), text::bytes(info.chunk_bytes))),
         ("grid", format!("{}, {chunks}", text::shape(&info.grid))),
     ]);
+    if !array.has_chunks() {
+        rows.truncate(rows.len() - 2);
+    }
+    if let Some(storage) = info.storage {
+        rows.push(("storage", storage.into()));
+    }
     if let Some(shards) = &info.shards {
         rows.extend(shard_rows(shards));
     }
@@ -65,7 +71,7 @@ fn array_rows(info: &Info) -> Vec<Row> {
     rows.extend([
         ("fill value", info.fill_value.brief()),
         ("in memory", text::bytes(info.bytes)),
-        ("stored", stored),
+        ("stored", if array.has_chunks() { stored } else { text::bytes(info.bytes_stored) }),
     ]);
     rows
 }

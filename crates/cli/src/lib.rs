@@ -1,4 +1,4 @@
-//! The hyperslab command line: `info`, `tree`, `explain`, `copy`, `compact`.
+//! The hyperslab command line: `info`, `tree`, `explain`, `copy`, `index`, `compact`.
 //!
 //! A library, so that the Python package runs the same commands in its own process: [`run`] takes the arguments and returns
 //! the exit code. It reads no global state but the terminal and `NO_COLOR`, and leaves signal handlers as they were.
@@ -8,6 +8,7 @@ mod compact;
 mod copy;
 mod explain;
 mod failure;
+mod index;
 mod info;
 mod meter;
 mod selection;
@@ -40,6 +41,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
             return error.exit_code();
         }
     };
+    if let Some(policy) = args.external_files {
+        hyperslab::settings::set_external_files(policy);
+    }
     let outcome = execute(&args.command, &mut io::BufWriter::new(io::stdout().lock()));
     let Err(failure) = outcome else { return 0 };
     if let Some(message) = failure.message() {
@@ -55,6 +59,7 @@ fn execute(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Tree(args) => tree::run(args, out)?,
         Command::Explain(args) => explain::run(args, out)?,
         Command::Copy(args) => copy::run(args, out)?,
+        Command::Index(args) => index::run(args, out)?,
         Command::Compact(args) => compact::run(args, out)?,
     }
     Ok(out.flush()?)

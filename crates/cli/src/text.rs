@@ -1,6 +1,7 @@
 //! Facts as words.
 
-use hyperslab::{ByteOrder, DataType, Json, Kind};
+use hyperslab::hdf5::element::{Element, ElementKind};
+use hyperslab::{Array, ByteOrder, DataType, Json, Kind};
 use std::time::Duration;
 
 /// A number of bytes: `5 bytes`, `1.5 KiB`.
@@ -61,6 +62,34 @@ pub(crate) fn dtype(dtype: DataType) -> String {
         Kind::DateTime(_) => time("datetime"),
         Kind::TimeDelta(_) => time("timedelta"),
         Kind::Bytes | Kind::Text | Kind::Raw => tail.to_owned(),
+    }
+}
+
+/// The element type of an array.
+pub(crate) fn element_type(array: &Array) -> String {
+    array.as_hdf5().map_or_else(|| dtype(array.dtype()), |dataset| element(dataset.element()))
+}
+
+/// An element of HDF5, in words that NumPy has no type strings for.
+fn element(element: &Element) -> String {
+    match &element.kind {
+        ElementKind::Plain(plain) => dtype(*plain),
+        ElementKind::Extended { complex, .. } => if *complex { "complex256" } else { "float128" }.into(),
+        ElementKind::FixedString { .. } => format!("S{}", element.size),
+        ElementKind::Enum { base, .. } => format!("enum of {}", dtype(*base)),
+        ElementKind::Struct(fields) => {
+            let fields = fields
+                .iter()
+                .map(|field| format!("{}: {}", plain(&field.name), self::element(&field.element)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+        ElementKind::Array { shape: inner, element } => {
+            format!("{}{}", self::element(element), shape(inner))
+        }
+        ElementKind::VlenString { .. } => "string".into(),
+        ElementKind::Vlen { element, .. } => format!("vlen of {}", self::element(element)),
+        ElementKind::ObjectReference | ElementKind::AnyReference => "reference".into(),
+        ElementKind::RegionReference => "region reference".into(),
     }
 }
 

@@ -4,8 +4,7 @@ use crate::args::TreeArgs;
 use crate::failure::{self, Failure};
 use crate::style::Style;
 use crate::text;
-use hyperslab::zarr::NodeKind;
-use hyperslab::{Array, Error, Group, Node};
+use hyperslab::{Array, Error, Group, Node, NodeKind};
 use std::io::{self, Write};
 
 /// One node, below the root.
@@ -20,6 +19,8 @@ enum Cells {
     Group,
     /// Shape, element type, chunk (and shard) shape, codecs, bytes stored.
     Array([String; 5]),
+    /// A committed datatype, or where a link leads.
+    Other(String),
     Failure(String),
 }
 
@@ -61,7 +62,9 @@ fn rows(group: &Group, depth: Option<usize>) -> Result<Vec<Row>, Error> {
         }
         let cells = match kind {
             NodeKind::Group => Cells::Group,
+            NodeKind::Link(target) => Cells::Other(format!("→ {}", text::plain(target))),
             NodeKind::Array => cells(group.child(path)),
+            other => Cells::Other(other.name().into()),
         };
         rows.push(Row { branch, name, cells });
     }
@@ -71,17 +74,17 @@ fn rows(group: &Group, depth: Option<usize>) -> Result<Vec<Row>, Error> {
 
 fn cells(opened: Result<Node, Error>) -> Cells {
     let facts = |array: &Array| -> Result<[String; 5], Error> {
-        let (_, bytes) = array.as_zarr().chunks_stored()?;
-        let codecs = array.layout().encoding().chain().codecs();
-        let codecs: Vec<&str> = codecs.iter().map(|codec| codec.name()).collect();
+        let (_, bytes) = array.chunks_stored()?;
+        let codecs = array.codec_names();
         let chunks = text::shape(array.chunk_shape());
         let chunks = match array.shard_shape() {
+            None if !array.has_chunks() => "-".into(),
             None => chunks,
             Some(shards) => format!("{chunks} in {}", text::shape(shards)),
         };
         Ok([
             text::shape(array.shape()),
-            text::dtype(array.dtype()),
+            text::element_type(array),
             chunks,
             if codecs.is_empty() { "-".into() } else { codecs.join(" ") },
             text::bytes(bytes),
@@ -126,6 +129,7 @@ fn print(root: &str, rows: &[Row], style: Style, out: &mut dyn Write) -> io::Res
             Cells::Array(cells) => {
                 writeln!(out, "{branch}{}{pad}{}", row.name, line(cells.each_ref().map(String::as_str)))?;
             }
+            Cells::Other(what) => writeln!(out, "{branch}{}{pad}  {what}", row.name)?,
             Cells::Failure(why) => writeln!(out, "{branch}{}{pad}  cannot open: {why}", row.name)?,
         }
     }

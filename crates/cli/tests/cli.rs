@@ -20,7 +20,7 @@ fn ocean() -> TempDir {
     let mut root = Group::create(&location, Format::ZarrV2).unwrap();
     root.set_attributes(Json::from([("title", "an ocean".into()), ("depth", Json::float(f64::NAN))]))
         .unwrap();
-    let mut spec = ArraySpec::new(Format::ZarrV2.into(), &[4, 20, 30], "<f4".parse().unwrap());
+    let mut spec = ArraySpec::new(Format::ZarrV2.zarr().unwrap(), &[4, 20, 30], "<f4".parse().unwrap());
     spec.chunks = Some([1, 20, 30].as_slice().into());
     spec.compressors = Choice::Set(Vec::new());
     spec.dimension_names = Some(["time", "lat", "lon"].map(|name| Some(name.to_owned())).to_vec());
@@ -29,7 +29,7 @@ fn ocean() -> TempDir {
     let field = root.create_array("sst", &spec).unwrap();
     let values: Vec<f32> = (0..1200).map(|n| n as f32 / 7.0).collect();
     field.write_slice(&[Index::range(0, 2)], &values).unwrap();
-    let mut spec = ArraySpec::new(Format::ZarrV2.into(), &[30], ">f8".parse().unwrap());
+    let mut spec = ArraySpec::new(Format::ZarrV2.zarr().unwrap(), &[30], ">f8".parse().unwrap());
     spec.chunks = Some([30].as_slice().into());
     spec.compressors = Choice::Set(vec![Json::from([("id", "zlib".into()), ("level", 1u32.into())])]);
     let lon = root.create_array("grid/lon", &spec).unwrap();
@@ -131,7 +131,7 @@ fn sharded() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let location = directory.path().join("s.zarr").display().to_string();
     let root = Group::create(&location, Format::ZarrV3).unwrap();
-    let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[20, 30], "<f4".parse().unwrap());
+    let mut spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[20, 30], "<f4".parse().unwrap());
     spec.chunks = Some([2, 5].as_slice().into());
     spec.shards = Some([10, 15].as_slice().into());
     root.create_array("plain", &spec).unwrap();
@@ -272,7 +272,7 @@ fn copy_converts_and_says_so_in_one_line() {
     let (old, new) =
         (Array::open(&at("ocean.zarr/sst")).unwrap(), Array::open(&at("new/ocean.zarr/sst")).unwrap());
     assert_eq!((new.format(), new.chunk_shape()), (Format::ZarrV3, [4, 10, 10].as_slice()));
-    assert!(new.as_zarr().fortran_order());
+    assert!(new.as_zarr().unwrap().fortran_order());
     let bits =
         |array: &Array| array.read_vec::<f32>(&[]).unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>();
     assert_eq!(bits(&new), bits(&old));
@@ -289,7 +289,7 @@ fn complaints_are_one_line_and_leave_nothing() {
     fs::create_dir(directory.path().join("empty")).unwrap();
     for (args, code, why) in [
         (&["info", "nope"][..], 1, "there is no 'nope'"),
-        (&["info", "file"], 1, "'file' is a file, not an array or group"),
+        (&["info", "file"], 1, "'file' is a file, but not of HDF5"),
         (&["tree", "empty"], 1, "'empty' is no array or group"),
         (&["info", "s3://bucket/a"], 1, "'s3://' is not supported"),
         (&["explain", "ocean.zarr"], 1, "is a group, not an array"),
@@ -367,7 +367,7 @@ fn a_reader_that_has_gone_is_no_error() {
 
 /// A source whose compression takes seconds.
 fn slow_source(directory: &TempDir) {
-    let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[64, 1 << 18], "<f4".parse().unwrap());
+    let mut spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[64, 1 << 18], "<f4".parse().unwrap());
     spec.chunks = Some([1, 1 << 18].as_slice().into());
     spec.compressors = Choice::Set(Vec::new());
     let array = Array::create(&directory.path().join("slow.zarr").display().to_string(), &spec).unwrap();

@@ -47,6 +47,12 @@ pub type FoundFile = (Arc<dyn Store>, String);
 pub trait OtherFiles: Debug + Send + Sync {
     /// The store and key of the file that is called `name` in this one. `None`: there is no such file. Errors with [`Hdf5Error::Refused`] where policy forbids to look.
     fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error>;
+
+    /// What finds the files that a found one refers to, which may lie elsewhere. `None`: the same.
+    fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
+        let _ = found;
+        None
+    }
 }
 
 /// How a file is opened.
@@ -274,8 +280,11 @@ impl File {
         if let Some(file) = lock().get(name) {
             return Ok(Some(file.clone()));
         }
-        let Some((store, key)) = self.find_other(name)? else { return Ok(None) };
-        let file = File::open(store, &key, self.options().clone())?;
+        let Some(found) = self.find_other(name)? else { return Ok(None) };
+        let mut options = self.options().clone();
+        let around = options.others.as_ref().and_then(|others| others.around(&found));
+        options.others = around.or(options.others);
+        let file = File::open(found.0, &found.1, options)?;
         let mut others = lock();
         let dropped = if others.len() >= FILES { std::mem::take(&mut *others) } else { HashMap::new() };
         others.insert(name.into(), file.clone());

@@ -37,6 +37,14 @@ pub enum Value {
     Complex(f64, f64),
 }
 
+impl Value {
+    /// The value of one element in memory.
+    pub fn of(file: &File, element: &Element, memory: &[u8]) -> Result<Value, Hdf5Error> {
+        let values = Walk { file, left: MOST_VALUES }.values(element, memory, 0, element.size, 1)?;
+        Ok(values.into_iter().next().unwrap_or(Value::Null))
+    }
+}
+
 impl Attribute {
     /// Its value: a scalar as such, an array as nested lists (an empty list where it has no elements), a null dataspace as [`Value::Null`].
     pub fn value(&self) -> Result<Value, Hdf5Error> {

@@ -4,7 +4,7 @@ use hyperslab::prelude::*;
 
 fn main() -> Result<(), hyperslab::Error> {
     let ocean = Group::create("ocean-rust.zarr", Format::ZarrV3)?;
-    let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[24, 180, 360], "<f4".parse()?);
+    let mut spec = ArraySpec::new(Format::ZarrV3.zarr()?, &[24, 180, 360], "<f4".parse()?);
     spec.chunks = Some([1, 180, 360].as_slice().into());
     let sst = ocean.create_array("sst", &spec)?;
     sst.write_slice(&[Index::At(3), Index::At(90)], &[15.5_f32; 360])?;

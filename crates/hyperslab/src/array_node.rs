@@ -1,24 +1,44 @@
 //! Arrays: what is stored, and reading and writing it.
 
 use crate::element::swap_bytes;
-use crate::{Element, Error, Format, Info, Json, store_at};
+use crate::hdf5_array::{Hdf5Array, filter_name};
+use crate::location::file_url;
+use crate::{Dims, Element, Error, Format, Info, Json, Key, store_at};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
     Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType};
+use hyperslab_hdf5 as hdf5;
 use hyperslab_store::Store;
 use hyperslab_zarr::{self as zarr, ArraySpec, ZarrError};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// An array of chunks in a store. Cheap to clone; may be read and written by many threads at once.
+/// An array of chunks. Cheap to clone; may be read and written by many threads at once.
 #[derive(Clone, Debug)]
-pub struct Array(zarr::Array);
+pub struct Array(Inner);
+
+/// The array as its format sees it.
+#[derive(Clone, Debug)]
+enum Inner {
+    Zarr(zarr::Array),
+    Hdf5(Hdf5Array),
+}
 
 impl From<zarr::Array> for Array {
     fn from(array: zarr::Array) -> Self {
-        Array(array)
+        Array(Inner::Zarr(array))
+    }
+}
+
+impl TryFrom<hdf5::Dataset> for Array {
+    type Error = Error;
+
+    /// Errors where the dataset contradicts itself. One that asks for what is not supported (a filter) becomes an array of which
+    /// nothing can be read.
+    fn try_from(dataset: hdf5::Dataset) -> Result<Self, Error> {
+        Hdf5Array::new(dataset).map(Array::of_hdf5)
     }
 }
 
@@ -30,7 +50,11 @@ impl Array {
 
     /// Creates an array at a path or `file://` URL. An array or group that is there is an error.
     pub fn create(location: &str, spec: &ArraySpec) -> Result<Array, Error> {
-        Ok(Array(zarr::Array::create(store_at(location)?, "", spec.clone(), false)?))
+        Ok(zarr::Array::create(store_at(location)?, "", spec.clone(), false)?.into())
+    }
+
+    pub(crate) fn of_hdf5(array: Hdf5Array) -> Array {
+        Array(Inner::Hdf5(array))
     }
 
     /// Elements per axis.
@@ -50,57 +74,141 @@ impl Array {
 
     /// Elements of a shard per axis; `None` where each chunk is an object of its own.
     pub fn shard_shape(&self) -> Option<&[u64]> {
-        self.0.shards()
+        self.as_zarr()?.shards()
     }
 
     /// Everything that the engine knows about the array.
     pub fn layout(&self) -> &Arc<ArrayLayout> {
-        self.0.layout()
+        match &self.0 {
+            Inner::Zarr(array) => array.layout(),
+            Inner::Hdf5(array) => array.layout(),
+        }
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        self.0.store()
+        match &self.0 {
+            Inner::Zarr(array) => array.store(),
+            Inner::Hdf5(array) => array.dataset().file().source().store(),
+        }
     }
 
-    /// The path in the store; `""` for the root.
+    /// Where the store is, or the file.
+    pub fn url(&self) -> String {
+        match &self.0 {
+            Inner::Zarr(array) => array.store().url(),
+            Inner::Hdf5(array) => file_url(array.dataset().file()),
+        }
+    }
+
+    /// The path in the store, or in the file; `""` for the root.
     pub fn path(&self) -> &str {
-        self.0.path()
+        match &self.0 {
+            Inner::Zarr(array) => array.path(),
+            Inner::Hdf5(array) => array.dataset().path(),
+        }
     }
 
     /// `/` and the path.
     pub fn name(&self) -> String {
-        self.0.name()
+        format!("/{}", self.path())
     }
 
     /// The format.
     pub fn format(&self) -> Format {
-        self.0.format().into()
+        match &self.0 {
+            Inner::Zarr(array) => array.format().into(),
+            Inner::Hdf5(_) => Format::Hdf5,
+        }
     }
 
-    /// The user's attributes, an object.
-    pub fn attributes(&self) -> &Json {
-        self.0.attributes()
+    /// The user's attributes, an object. (HDF5's are read now; references are paths.)
+    pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+        match &self.0 {
+            Inner::Zarr(array) => Ok(Cow::Borrowed(array.attributes())),
+            Inner::Hdf5(array) => array.attributes().map(Cow::Owned),
+        }
     }
 
     /// Replaces the attributes, atomically.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
-        Ok(self.0.set_attributes(attributes)?)
+        Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
     }
 
     /// Names of the axes, if they have any.
-    pub fn dimension_names(&self) -> Option<&[Option<String>]> {
-        self.0.dimension_names()
+    pub fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
+        match &self.0 {
+            Inner::Zarr(array) => Ok(array.dimension_names().map(<[_]>::to_vec)),
+            Inner::Hdf5(array) => crate::hdf5_dimensions::names(array.dataset()),
+        }
     }
 
-    /// The array as its format sees it.
-    pub fn as_zarr(&self) -> &zarr::Array {
-        &self.0
+    /// Whether it is cut into chunks. Otherwise (contiguous and compact HDF5 datasets, virtual ones) the engine sees one chunk, which is never read
+    /// as a whole unless it is wanted.
+    pub fn has_chunks(&self) -> bool {
+        self.as_hdf5().is_none_or(|dataset| dataset.chunk_shape().is_some())
     }
 
-    /// The array as its format sees it, to be changed.
-    pub fn as_zarr_mut(&mut self) -> &mut zarr::Array {
-        &mut self.0
+    /// The names of the compressors, checksums and filters that chunks go through when they are written.
+    pub fn codec_names(&self) -> Vec<String> {
+        match &self.0 {
+            Inner::Zarr(array) => {
+                let codecs = array.layout().encoding().chain().codecs();
+                codecs.iter().map(|codec| codec.name().to_owned()).collect()
+            }
+            Inner::Hdf5(array) => array.dataset().filters().iter().map(filter_name).collect(),
+        }
+    }
+
+    /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5 without chunks counts as one.
+    pub fn chunks_stored(&self) -> Result<(u64, u64), Error> {
+        match &self.0 {
+            Inner::Zarr(array) => Ok(array.chunks_stored()?),
+            Inner::Hdf5(array) => array.chunks_stored(),
+        }
+    }
+
+    /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may be.
+    pub(crate) fn stored_objects(&self) -> Result<Option<Vec<Dims>>, Error> {
+        match &self.0 {
+            Inner::Hdf5(array) => array.stored_chunks(),
+            Inner::Zarr(array) => {
+                let (rank, encoding, path) = (self.shape().len(), array.key_encoding(), array.path());
+                let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
+                let start = if path.is_empty() { 0 } else { path.len() + 1 };
+                let keys = array.store().list(prefix)?;
+                let places = keys.into_iter().filter_map(|key| encoding.parse(key.get(start..)?, rank));
+                Ok(Some(places.collect()))
+            }
+        }
+    }
+
+    /// The array as Zarr sees it; `None`: it is of another format.
+    pub fn as_zarr(&self) -> Option<&zarr::Array> {
+        match &self.0 {
+            Inner::Zarr(array) => Some(array),
+            Inner::Hdf5(_) => None,
+        }
+    }
+
+    /// The array as Zarr sees it, to be changed. Errors with [`Error::OnlyRead`] for other formats.
+    pub fn as_zarr_mut(&mut self) -> Result<&mut zarr::Array, Error> {
+        match &mut self.0 {
+            Inner::Zarr(array) => Ok(array),
+            Inner::Hdf5(_) => Err(Error::OnlyRead { format: Format::Hdf5 }),
+        }
+    }
+
+    /// The array as HDF5 sees it; `None`: it is of another format.
+    pub fn as_hdf5(&self) -> Option<&hdf5::Dataset> {
+        self.hdf5().map(Hdf5Array::dataset)
+    }
+
+    pub(crate) fn hdf5(&self) -> Option<&Hdf5Array> {
+        match &self.0 {
+            Inner::Zarr(_) => None,
+            Inner::Hdf5(array) => Some(array),
+        }
     }
 
     /// All facts about the array. Counts its chunks, which lists the store.
@@ -136,6 +244,7 @@ impl Array {
         source: &Source<'_>,
         options: WriteOptions<'_>,
     ) -> Result<(), Error> {
+        self.check_writable()?;
         Ok(engine::write(self.layout(), selection, source, options)?)
     }
 
@@ -148,7 +257,7 @@ impl Array {
     /// # fn main() -> Result<(), hyperslab::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let location = directory.path().join("a").display().to_string();
-    /// let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[3, 4], "|u1".parse()?);
+    /// let mut spec = ArraySpec::new(Format::ZarrV3.zarr()?, &[3, 4], "|u1".parse()?);
     /// spec.chunks = Some([1, 4].as_slice().into());
     /// let array = Array::create(&location, &spec)?;
     ///
@@ -171,7 +280,8 @@ impl Array {
         Ok(Stream::new(self.layout().clone(), axis, 0..len, options)?)
     }
 
-    /// Writes that return before they are done: other threads encode and store. [`Writer::flush`] waits for them, and tells of errors.
+    /// Writes that return before they are done: other threads encode and store. [`Writer::flush`] waits for them, and tells of errors (also
+    /// where the array can only be read).
     pub fn writer(&self, options: WriterOptions) -> Writer {
         Writer::new(self.layout().clone(), options)
     }
@@ -242,15 +352,18 @@ impl Array {
     /// Gives back the bytes of shards that nothing refers to any more; returns how many. `dry`: only counts them. `interrupt` is asked before each
     /// shard whether to stop ([`Error::Interrupted`]); those done stay done.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, Error> {
-        self.0.compact(dry, interrupt).map_err(|error| match error {
-            ZarrError::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
-            error => error.into(),
-        })
+        match &self.0 {
+            Inner::Zarr(array) => array.compact(dry, interrupt).map_err(|error| match error {
+                ZarrError::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
+                error => error.into(),
+            }),
+            Inner::Hdf5(_) => Ok(0),
+        }
     }
 
     /// Changes the extent. Chunks (shards) that are wholly outside are deleted.
     pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
-        Ok(self.0.resize(shape)?)
+        Ok(self.as_zarr_mut()?.resize(shape)?)
     }
 
     /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them there. If writing fails, the axis is as long as
@@ -277,8 +390,15 @@ impl Array {
         indices[axis] = Index::Slice { start: Some(old as i64), stop: None, step: 1 };
         self.write_slice(&indices, elements).inspect_err(|_| {
             // The first error is the one to report.
-            let _ = self.0.resize(&before);
+            let _ = self.resize(&before);
         })
+    }
+
+    fn check_writable(&self) -> Result<(), Error> {
+        match &self.0 {
+            Inner::Zarr(_) => Ok(()),
+            Inner::Hdf5(_) => Err(Error::OnlyRead { format: Format::Hdf5 }),
+        }
     }
 
     fn check_element<T: Element>(&self) -> Result<(), Error> {

@@ -1,7 +1,9 @@
 //! What can go wrong, from all layers.
 
+use crate::Format;
 use hyperslab_array::ArrayError;
 use hyperslab_codec::DataType;
+use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::StoreError;
 use hyperslab_zarr::{JsonError, ZarrError};
 use std::io;
@@ -21,6 +23,15 @@ pub enum Error {
     /// Metadata is missing, invalid, or asks for what is not supported.
     #[error(transparent)]
     Zarr(#[from] ZarrError),
+    /// An HDF5 file is damaged, asks for what is not supported, or has no such object.
+    #[error(transparent)]
+    Hdf5(#[from] Hdf5Error),
+    /// A change to what can only be read.
+    #[error("{format} files are read only so far: they cannot be created or changed")]
+    OnlyRead {
+        /// The format.
+        format: Format,
+    },
     /// This is not where data can be.
     #[error("cannot use {location:?} as a location: {why}")]
     Location {
@@ -36,7 +47,7 @@ pub enum Error {
         name: String,
         /// The store.
         url: String,
-        /// "an array", "a group".
+        /// "an array", "a group", "a committed datatype".
         found: &'static str,
         /// "an array", "a group".
         wanted: &'static str,

@@ -1,8 +1,10 @@
 //! The formats.
 
+use crate::Error;
+use hyperslab_zarr as zarr;
 use std::fmt;
 
-/// A format. (HDF5 will come.)
+/// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -10,6 +12,19 @@ pub enum Format {
     ZarrV2,
     /// Zarr v3.
     ZarrV3,
+    /// HDF5, which is read only so far.
+    Hdf5,
+}
+
+impl Format {
+    /// The version of Zarr, for what is to be written. Errors with [`Error::OnlyRead`] for other formats.
+    pub fn zarr(self) -> Result<zarr::Format, Error> {
+        match self {
+            Format::ZarrV2 => Ok(zarr::Format::V2),
+            Format::ZarrV3 => Ok(zarr::Format::V3),
+            format => Err(Error::OnlyRead { format }),
+        }
+    }
 }
 
 impl fmt::Display for Format {
@@ -17,24 +32,16 @@ impl fmt::Display for Format {
         f.pad(match self {
             Format::ZarrV2 => "Zarr v2",
             Format::ZarrV3 => "Zarr v3",
+            Format::Hdf5 => "HDF5",
         })
     }
 }
 
-impl From<Format> for hyperslab_zarr::Format {
-    fn from(format: Format) -> Self {
+impl From<zarr::Format> for Format {
+    fn from(format: zarr::Format) -> Self {
         match format {
-            Format::ZarrV2 => hyperslab_zarr::Format::V2,
-            Format::ZarrV3 => hyperslab_zarr::Format::V3,
-        }
-    }
-}
-
-impl From<hyperslab_zarr::Format> for Format {
-    fn from(format: hyperslab_zarr::Format) -> Self {
-        match format {
-            hyperslab_zarr::Format::V2 => Format::ZarrV2,
-            hyperslab_zarr::Format::V3 => Format::ZarrV3,
+            zarr::Format::V2 => Format::ZarrV2,
+            zarr::Format::V3 => Format::ZarrV3,
         }
     }
 }

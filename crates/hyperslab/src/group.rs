@@ -1,17 +1,33 @@
 //! Groups: nodes that hold arrays and other groups.
 
-use crate::{Array, Error, Format, GroupInfo, Json, Node, store_at};
+use crate::location::file_url;
+use crate::{Array, Error, Format, GroupInfo, Json, Node, NodeKind, hdf5_group, hdf5_json, store_at};
+use hyperslab_hdf5 as hdf5;
 use hyperslab_store::Store;
-use hyperslab_zarr::{self as zarr, ArraySpec, NodeKind};
+use hyperslab_zarr::{self as zarr, ArraySpec};
+use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A group in a store.
+/// A group.
 #[derive(Clone, Debug)]
-pub struct Group(zarr::Group);
+pub struct Group(Inner);
+
+/// The group as its format sees it.
+#[derive(Clone, Debug)]
+enum Inner {
+    Zarr(zarr::Group),
+    Hdf5(hdf5::Group),
+}
 
 impl From<zarr::Group> for Group {
     fn from(group: zarr::Group) -> Self {
-        Group(group)
+        Group(Inner::Zarr(group))
+    }
+}
+
+impl From<hdf5::Group> for Group {
+    fn from(group: hdf5::Group) -> Self {
+        Group(Inner::Hdf5(group))
     }
 }
 
@@ -23,53 +39,84 @@ impl Group {
 
     /// Creates a group at a path or `file://` URL. An array or group that is there is an error.
     pub fn create(location: &str, format: Format) -> Result<Group, Error> {
-        let store = store_at(location)?;
-        Ok(Group(zarr::Group::create(store, "", format.into(), Json::object(), false)?))
+        let (store, format) = (store_at(location)?, format.zarr()?);
+        Ok(zarr::Group::create(store, "", format, Json::object(), false)?.into())
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        self.0.store()
+        match &self.0 {
+            Inner::Zarr(group) => group.store(),
+            Inner::Hdf5(group) => group.file().source().store(),
+        }
     }
 
-    /// The path in the store; `""` for the root.
+    /// Where the store is, or the file.
+    pub fn url(&self) -> String {
+        match &self.0 {
+            Inner::Zarr(group) => group.store().url(),
+            Inner::Hdf5(group) => file_url(group.file()),
+        }
+    }
+
+    /// The path in the store, or in the file; `""` for the root.
     pub fn path(&self) -> &str {
-        self.0.path()
+        match &self.0 {
+            Inner::Zarr(group) => group.path(),
+            Inner::Hdf5(group) => group.path(),
+        }
     }
 
     /// `/` and the path.
     pub fn name(&self) -> String {
-        self.0.name()
+        format!("/{}", self.path())
     }
 
     /// The format.
     pub fn format(&self) -> Format {
-        self.0.format().into()
+        match &self.0 {
+            Inner::Zarr(group) => group.format().into(),
+            Inner::Hdf5(_) => Format::Hdf5,
+        }
     }
 
-    /// The user's attributes, an object.
-    pub fn attributes(&self) -> &Json {
-        self.0.attributes()
+    /// The user's attributes, an object. (HDF5's are read now; references are paths.)
+    pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+        match &self.0 {
+            Inner::Zarr(group) => Ok(Cow::Borrowed(group.attributes())),
+            Inner::Hdf5(group) => Ok(Cow::Owned(hdf5_json::attributes(&group.attributes()?)?)),
+        }
     }
 
     /// Replaces the attributes, atomically.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
-        Ok(self.0.set_attributes(attributes)?)
+        Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
     }
 
-    /// The names of the nodes directly below, sorted, and what they are.
+    /// The names of what is directly below (of Zarr, sorted), and what it is.
     pub fn children(&self) -> Result<Vec<(String, NodeKind)>, Error> {
-        Ok(self.0.children()?)
+        self.walk(Some(1))
     }
 
-    /// The paths (relative to this group) of all nodes below, down to `max_depth` levels, and what they are. A group is followed by what is in it.
+    /// The paths (relative to this group) of all that is below, down to `max_depth` levels, and what it is. A group is followed by what is in it.
+    ///
+    /// Links by path are not followed, and neither is a second hard link to a group.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
-        Ok(self.0.walk(max_depth)?)
+        match &self.0 {
+            Inner::Zarr(group) => {
+                let nodes = group.walk(max_depth)?;
+                Ok(nodes.into_iter().map(|(path, kind)| (path, kind.into())).collect())
+            }
+            Inner::Hdf5(group) => hdf5_group::walk(group, max_depth),
+        }
     }
 
-    /// The node of this name or relative path.
+    /// The node of this name or relative path. Links are followed.
     pub fn child(&self, name: &str) -> Result<Node, Error> {
-        Ok(self.0.child(name)?.into())
+        match &self.0 {
+            Inner::Zarr(group) => Ok(group.child(name)?.into()),
+            Inner::Hdf5(group) => hdf5_group::node(group.file(), group.child(name)?),
+        }
     }
 
     /// The array of this name or relative path.
@@ -84,12 +131,13 @@ impl Group {
 
     /// Creates a group below this one, of the same format. An array or group of that name is an error.
     pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group, Error> {
-        let path = self.below(name)?;
-        Ok(Group(zarr::Group::create(self.store().clone(), &path, self.0.format(), attributes, false)?))
+        let (path, format) = (self.below(name)?, self.format().zarr()?);
+        Ok(zarr::Group::create(self.store().clone(), &path, format, attributes, false)?.into())
     }
 
     /// Creates an array below this group. An array or group of that name is an error.
     pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array, Error> {
+        self.format().zarr()?;
         let path = self.below(name)?;
         Ok(zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?.into())
     }
@@ -99,14 +147,28 @@ impl Group {
         GroupInfo::new(self)
     }
 
-    /// The group as its format sees it.
-    pub fn as_zarr(&self) -> &zarr::Group {
-        &self.0
+    /// The group as Zarr sees it; `None`: it is of another format.
+    pub fn as_zarr(&self) -> Option<&zarr::Group> {
+        match &self.0 {
+            Inner::Zarr(group) => Some(group),
+            Inner::Hdf5(_) => None,
+        }
     }
 
-    /// The group as its format sees it, to be changed.
-    pub fn as_zarr_mut(&mut self) -> &mut zarr::Group {
-        &mut self.0
+    /// The group as Zarr sees it, to be changed. Errors with [`Error::OnlyRead`] for other formats.
+    pub fn as_zarr_mut(&mut self) -> Result<&mut zarr::Group, Error> {
+        match &mut self.0 {
+            Inner::Zarr(group) => Ok(group),
+            Inner::Hdf5(_) => Err(Error::OnlyRead { format: Format::Hdf5 }),
+        }
+    }
+
+    /// The group as HDF5 sees it; `None`: it is of another format.
+    pub fn as_hdf5(&self) -> Option<&hdf5::Group> {
+        match &self.0 {
+            Inner::Zarr(_) => None,
+            Inner::Hdf5(group) => Some(group),
+        }
     }
 
     fn below(&self, name: &str) -> Result<String, Error> {

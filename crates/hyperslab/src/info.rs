@@ -1,15 +1,15 @@
 //! Facts about arrays and groups, to be shown or stored.
 
-use crate::{Array, Error, Format, Group, Json, Node};
+use crate::{Array, Error, Format, Group, Json, Node, NodeKind, hdf5_json};
 use hyperslab_array::element_count;
 use hyperslab_codec::DataType;
-use hyperslab_zarr::NodeKind;
+use hyperslab_hdf5::value::Value;
 
 /// All facts about an array.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {
-    /// The store.
+    /// The store, or the file.
     pub url: String,
     /// `/` and the path in it.
     pub name: String,
@@ -25,7 +25,9 @@ pub struct Info {
     pub grid: Vec<u64>,
     /// The axes in the order in which a chunk stores them, slowest first: `0, 1, …` is C order.
     pub order: Vec<u64>,
-    /// The codecs of a chunk as metadata has them, in the order of encoding (v2: filters, compressor).
+    /// Where the elements are, in a few words; `None`: each chunk (or shard) is an object.
+    pub storage: Option<&'static str>,
+    /// The codecs of a chunk as metadata has them, in the order of encoding (v2: filters, compressor; HDF5: filters).
     pub codecs: Vec<Json>,
     /// How chunks lie in shards, if they do.
     pub shards: Option<ShardInfo>,
@@ -127,12 +129,12 @@ fn list(numbers: &[u64]) -> Json {
 
 impl Info {
     pub(crate) fn new(array: &Array) -> Result<Self, Error> {
-        let (objects, bytes_stored) = array.as_zarr().chunks_stored()?;
+        let (objects, bytes_stored) = array.chunks_stored()?;
         let shards = ShardInfo::new(array, objects);
-        let (layout, zarr) = (array.layout(), array.as_zarr());
+        let layout = array.layout();
         let grid = layout.grid().counts(layout.shape());
         Ok(Info {
-            url: array.store().url(),
+            url: array.url(),
             name: array.name(),
             format: array.format(),
             shape: layout.shape().to_vec(),
@@ -141,10 +143,14 @@ impl Info {
             chunks_total: element_count(&grid).unwrap_or(u64::MAX),
             grid: grid.to_vec(),
             order: layout.encoding().order().iter().map(|axis| u64::from(*axis)).collect(),
-            codecs: zarr.chunk_codecs(),
-            fill_value: zarr.to_json().get("fill_value").cloned().unwrap_or(Json::Null),
-            dimension_names: array.dimension_names().map(<[_]>::to_vec),
-            attributes: array.attributes().clone(),
+            storage: array.hdf5().map(|array| array.storage()),
+            codecs: match (array.as_zarr(), array.hdf5()) {
+                (Some(zarr), _) => zarr.chunk_codecs(),
+                (None, hdf5) => hdf5.map(|array| array.filters()).unwrap_or_default(),
+            },
+            fill_value: fill_value(array)?,
+            dimension_names: array.dimension_names()?,
+            attributes: array.attributes()?.into_owned(),
             bytes: array_bytes(array),
             chunk_bytes: layout.encoding().decoded_size() as u64,
             chunks_stored: objects.saturating_mul(shards.as_ref().map_or(1, |shards| shards.chunks)),
@@ -177,6 +183,7 @@ impl Info {
             ("chunks", list(&self.chunks)),
             ("grid", list(&self.grid)),
             ("order", self.order_name().map_or_else(|| list(&self.order), Json::from)),
+            ("storage", self.storage.map_or(Json::Null, Json::from)),
             ("codecs", Json::Array(self.codecs.clone())),
             ("shards", self.shards.as_ref().map_or(Json::Null, ShardInfo::to_json)),
             ("fill_value", self.fill_value.clone()),
@@ -207,6 +214,18 @@ impl Info {
     }
 }
 
+/// The fill value as metadata has it.
+fn fill_value(array: &Array) -> Result<Json, Error> {
+    match (array.as_zarr(), array.as_hdf5()) {
+        (Some(array), _) => Ok(array.to_json().get("fill_value").cloned().unwrap_or(Json::Null)),
+        (None, Some(dataset)) => {
+            let Some(fill) = dataset.fill_value() else { return Ok(Json::Null) };
+            Ok(hdf5_json::value(Value::of(dataset.file(), dataset.element(), fill)?))
+        }
+        (None, None) => Ok(Json::Null),
+    }
+}
+
 /// Bytes of all elements of an array in memory.
 pub(crate) fn array_bytes(array: &Array) -> u64 {
     element_count(array.shape()).unwrap_or(u64::MAX).saturating_mul(array.dtype().size() as u64)
@@ -216,7 +235,7 @@ pub(crate) fn array_bytes(array: &Array) -> u64 {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GroupInfo {
-    /// The store.
+    /// The store, or the file.
     pub url: String,
     /// `/` and the path in it.
     pub name: String,
@@ -243,11 +262,11 @@ pub struct GroupInfo {
 impl GroupInfo {
     pub(crate) fn new(group: &Group) -> Result<Self, Error> {
         let mut info = GroupInfo {
-            url: group.store().url(),
+            url: group.url(),
             name: group.name(),
             format: group.format(),
-            consolidated: group.as_zarr().is_consolidated(),
-            attributes: group.attributes().clone(),
+            consolidated: group.as_zarr().is_some_and(|group| group.is_consolidated()),
+            attributes: group.attributes()?.into_owned(),
             groups: 0,
             arrays: 0,
             bytes: 0,
@@ -256,9 +275,13 @@ impl GroupInfo {
             failures: Vec::new(),
         };
         for (path, kind) in group.walk(None)? {
-            if kind == NodeKind::Group {
-                info.groups += 1;
-                continue;
+            match kind {
+                NodeKind::Array => {}
+                NodeKind::Group => {
+                    info.groups += 1;
+                    continue;
+                }
+                _ => continue,
             }
             let opened = match group.child(&path) {
                 Ok(Node::Array(array)) => array.info(),

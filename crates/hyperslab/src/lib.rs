@@ -1,4 +1,4 @@
-//! Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3.
+//! Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3, HDF5.
 //!
 //! [`open`] finds what is stored at a path or `file://` URL, an [`Array`] or a [`Group`]. Formats are recognised from what is stored. A *hyperslab* is
 //! an N-dimensional block of an array; [`Index`] says which one, with NumPy's meaning.
@@ -11,7 +11,7 @@
 //! # let location = directory.path().join("ocean.zarr").display().to_string();
 //! let ocean = Group::create(&location, Format::ZarrV3)?;
 //!
-//! let mut spec = ArraySpec::new(Format::ZarrV3.into(), &[4, 180, 360], "<f4".parse()?);
+//! let mut spec = ArraySpec::new(Format::ZarrV3.zarr()?, &[4, 180, 360], "<f4".parse()?);
 //! spec.chunks = Some([1, 180, 360].as_slice().into());
 //! let sst = ocean.create_array("sst", &spec)?;
 //! sst.write_slice(&[Index::At(0), Index::At(90)], &[15.5_f32; 360])?;
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! [`copy`] converts whole hierarchies: other chunks, other codecs, the other format. The layers below are re-exported for what is
-//! not wrapped here: [`mod@array`] (the engine), [`codec`], [`store`], [`zarr`].
+//! not wrapped here: [`mod@array`] (the engine), [`codec`], [`store`], [`zarr`], [`hdf5`].
 
 #![forbid(unsafe_code)]
 
@@ -38,12 +38,20 @@ mod element;
 mod error;
 mod format;
 mod group;
+mod hdf5_array;
+mod hdf5_dimensions;
+mod hdf5_group;
+mod hdf5_json;
 mod info;
+mod local_files;
 mod location;
 mod node;
+pub mod references;
+pub mod settings;
 
 pub use hyperslab_array as array;
 pub use hyperslab_codec as codec;
+pub use hyperslab_hdf5 as hdf5;
 pub use hyperslab_store as store;
 pub use hyperslab_zarr as zarr;
 
@@ -53,15 +61,16 @@ pub use error::Error;
 pub use format::Format;
 pub use group::Group;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
-pub use location::{local_path, store_at};
-pub use node::{Node, open, open_node};
+pub use local_files::reopened;
+pub use location::{file_url, local_path, store_at};
+pub use node::{Node, NodeKind, file_at, open, open_in_file, open_node};
 
 pub use hyperslab_array::{
     ChunkCache, Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Row, Selection, Source, Strategy,
-    Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions, settings,
+    Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 pub use hyperslab_codec::{ByteOrder, DataType, Kind};
-pub use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};
+pub use hyperslab_store::{FileStore, Key, LocalOptions, LocalStore, MemoryStore, Store};
 pub use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json};
 
 /// What most programs need: `use hyperslab::prelude::*;`

@@ -1,9 +1,46 @@
 //! What is stored at a place.
 
-use crate::{Array, Error, Format, Group, Json, store_at};
+use crate::{Array, Error, Format, Group, Json, hdf5_group, local_files, local_path, store_at};
+use hyperslab_hdf5 as hdf5;
 use hyperslab_store::Store;
 use hyperslab_zarr as zarr;
+use std::borrow::Cow;
 use std::sync::Arc;
+
+/// What a name in a group stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodeKind {
+    /// An array.
+    Array,
+    /// A group.
+    Group,
+    /// A committed datatype of HDF5: an element type with a name.
+    Datatype,
+    /// A link of HDF5, and where it leads: a path, or for another file `file:path`.
+    Link(String),
+}
+
+impl NodeKind {
+    /// "array", "group", "datatype", "link".
+    pub fn name(&self) -> &'static str {
+        match self {
+            NodeKind::Array => "array",
+            NodeKind::Group => "group",
+            NodeKind::Datatype => "datatype",
+            NodeKind::Link(_) => "link",
+        }
+    }
+}
+
+impl From<zarr::NodeKind> for NodeKind {
+    fn from(kind: zarr::NodeKind) -> Self {
+        match kind {
+            zarr::NodeKind::Array => NodeKind::Array,
+            zarr::NodeKind::Group => NodeKind::Group,
+        }
+    }
+}
 
 /// An array or a group.
 #[derive(Clone, Debug)]
@@ -14,14 +51,34 @@ pub enum Node {
     Group(Group),
 }
 
-/// Opens what is stored at a path or `file://` URL, which may also lead to a node inside a hierarchy.
+/// Opens what is stored at a path or `file://` URL, which may also lead to a node inside a hierarchy: `ocean.zarr/sst`, `ocean.h5/forcing/wind`.
+///
+/// A regular file is looked at: it may be HDF5. It stays open as long as any node of it lives.
 pub fn open(location: &str) -> Result<Node, Error> {
-    open_node(&store_at(location)?, "", None)
+    match local_files::find(&local_path(location)?)? {
+        Some((file, path)) => open_in_file(&file, &path),
+        None => open_node(&store_at(location)?, "", None),
+    }
 }
 
-/// Opens what is stored at `path` (`""`: the root) in a store. Without a `format`, it is recognised from what is stored.
+/// The HDF5 file that a path or `file://` URL leads to or into, and the path in it. `None`: something else is there, or nothing.
+pub fn file_at(location: &str) -> Result<Option<(hdf5::File, String)>, Error> {
+    local_files::find(&local_path(location)?)
+}
+
+/// Opens what is at a path (`""`: the root) in an HDF5 file. Links are followed.
+pub fn open_in_file(file: &hdf5::File, path: &str) -> Result<Node, Error> {
+    let path = path.trim_matches('/');
+    if path.is_empty() {
+        return Ok(Node::Group(file.root()?.into()));
+    }
+    hdf5_group::node(file, file.node(path)?)
+}
+
+/// Opens the Zarr node that is stored at `path` (`""`: the root) in a store. Without a `format`, it is recognised from what is stored.
 pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node, Error> {
-    Ok(zarr::open(store, path, format.map(Into::into))?.into())
+    let format = format.map(Format::zarr).transpose()?;
+    Ok(zarr::open(store, path, format)?.into())
 }
 
 impl Node {
@@ -31,7 +88,7 @@ impl Node {
             Node::Array(array) => Ok(array),
             Node::Group(group) => Err(Error::NodeKind {
                 name: group.name(),
-                url: group.store().url(),
+                url: group.url(),
                 found: "a group",
                 wanted: "an array",
             }),
@@ -44,7 +101,7 @@ impl Node {
             Node::Group(group) => Ok(group),
             Node::Array(array) => Err(Error::NodeKind {
                 name: array.name(),
-                url: array.store().url(),
+                url: array.url(),
                 found: "an array",
                 wanted: "a group",
             }),
@@ -59,7 +116,15 @@ impl Node {
         }
     }
 
-    /// The path in the store; `""` for the root.
+    /// Where the store is, or the file.
+    pub fn url(&self) -> String {
+        match self {
+            Node::Array(array) => array.url(),
+            Node::Group(group) => group.url(),
+        }
+    }
+
+    /// The path in the store, or in the file; `""` for the root.
     pub fn path(&self) -> &str {
         match self {
             Node::Array(array) => array.path(),
@@ -76,7 +141,7 @@ impl Node {
     }
 
     /// The user's attributes, an object.
-    pub fn attributes(&self) -> &Json {
+    pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
         match self {
             Node::Array(array) => array.attributes(),
             Node::Group(group) => group.attributes(),

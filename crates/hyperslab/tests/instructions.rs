@@ -56,7 +56,7 @@ fn often(mut request: impl FnMut()) {
 }
 
 fn create(store: &Arc<dyn Store>, format: Format, shape: &[u64], chunk: &[u64]) -> zarr::Array {
-    let mut spec = zarr::ArraySpec::new(format.into(), shape, "<f4".parse().unwrap());
+    let mut spec = zarr::ArraySpec::new(format.zarr().unwrap(), shape, "<f4".parse().unwrap());
     spec.chunks = Some(chunk.into());
     spec.compressors = Choice::Set(Vec::new());
     zarr::Array::create(store.clone(), "", spec, true).unwrap()

@@ -5,24 +5,28 @@ use crate::create;
 use crate::engine::Signals;
 use crate::errors;
 use crate::explain;
+use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::selection;
 use crate::output::{Reading, read_item, read_new, read_out};
-use crate::slot::{Slot, Stored};
+use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
 use crate::values::{Writing, assign};
 use hyperslab::array::{ChunkCache, Selection, element_count, explain_read_cached, explain_write};
-use hyperslab::store::Store;
-use hyperslab::zarr::{Array, Format, Json, ZarrError};
+use hyperslab::zarr::{self, Format, Json};
+use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::sync::Arc;
 
 impl Stored for Array {
-    fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self, ZarrError> {
-        Array::open(store, path, format)
+    fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error> {
+        match origin {
+            Origin::Store(store) => Ok(zarr::Array::open(store, path, format)?.into()),
+            Origin::Hdf5(file) => hyperslab::open_in_file(file, path)?.into_array(),
+        }
     }
 }
 
@@ -34,8 +38,12 @@ pub(crate) struct ArrayHandle {
 
 impl ArrayHandle {
     pub(crate) fn new(array: Array) -> Self {
-        let (store, path, format) = (array.store().clone(), array.path().to_owned(), array.format());
-        ArrayHandle { slot: Slot::open(store, path, format, array) }
+        let origin = match array.as_hdf5() {
+            None => Origin::Store(array.store().clone()),
+            Some(dataset) => Origin::Hdf5(dataset.file().clone()),
+        };
+        let format = array.as_zarr().map(zarr::Array::format);
+        ArrayHandle { slot: Slot::open(origin, array.path().to_owned(), format, array) }
     }
 }
 
@@ -45,8 +53,22 @@ impl ArrayHandle {
     #[staticmethod]
     fn deferred(store: &StoreHandle, path: String, zarr_format: Option<u32>) -> PyResult<Self> {
         let format = create::format(zarr_format)?;
-        Ok(ArrayHandle { slot: Slot::deferred(store.store.clone(), path, format) })
+        Ok(ArrayHandle { slot: Slot::deferred(store.origin(), path, format) })
     }
+
+    /// The file that it is in; `None`: it is of Zarr.
+    #[getter]
+    fn file(&self) -> Option<StoreHandle> {
+        self.slot.file().cloned().map(StoreHandle::of_file)
+    }
+}
+
+/// NumPy's descriptions of the elements.
+struct Types {
+    /// Of the values.
+    values: Py<PyArrayDescr>,
+    /// Of what the engine reads: other than values where those are Python objects, to be made of it.
+    memory: Py<PyArrayDescr>,
 }
 
 /// What is fast or unsafe about an array.
@@ -57,8 +79,8 @@ pub(crate) struct ArrayBase {
     write_empty_chunks: Option<bool>,
     /// Where decoded chunks are kept.
     cache: Option<Arc<ChunkCache>>,
-    /// NumPy's description of the element type: made once. (A resize does not change it.)
-    dtype: PyOnceLock<Py<PyArrayDescr>>,
+    /// Made once. (A resize does not change them.)
+    types: PyOnceLock<Types>,
 }
 
 impl ArrayBase {
@@ -66,23 +88,53 @@ impl ArrayBase {
         self.slot.get(py)
     }
 
+    fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
+        self.types.get_or_try_init(py, || {
+            let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?;
+            let Some(dataset) = array.as_hdf5() else {
+                let memory = memory.unbind();
+                return Ok(Types { values: memory.clone_ref(py), memory });
+            };
+            let values = file::descr(py, dataset.element(), &memory)?;
+            let memory = if file::is_made_of_objects(dataset.element()) { memory } else { values.clone() };
+            Ok(Types { values: values.unbind(), memory: memory.unbind() })
+        })
+    }
+
+    /// The type of what the engine reads.
     fn descr<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<&Bound<'py, PyArrayDescr>> {
-        let made = || PyArrayDescr::new(py, array.layout().dtype().numpy()).map(Bound::unbind);
-        Ok(self.dtype.get_or_try_init(py, made)?.bind(py))
+        Ok(self.types(py, array)?.memory.bind(py))
+    }
+
+    /// Asks about what only Zarr has.
+    fn zarr<R>(&self, py: Python<'_>, question: impl FnOnce(&zarr::Array) -> R) -> PyResult<R> {
+        let array = self.array(py)?;
+        array.as_zarr().map(question).ok_or_else(|| {
+            let message = format!(
+                "array '{}': only Zarr arrays have this, not those of {}",
+                array.name(),
+                array.format()
+            );
+            PyAttributeError::new_err(message)
+        })
     }
 
     /// How this array is read. Results have the order in which Zarr v2 metadata says that elements are stored, as with zarr-python.
     fn reading(&self, array: &Array) -> Reading<'_> {
-        let fortran = array.format() == Format::V2 && !array.layout().encoding().is_c_order();
+        let v2 = array.as_zarr().is_some_and(|array| array.format() == Format::V2);
+        let fortran = v2 && !array.layout().encoding().is_c_order();
         Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() }
     }
 
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
         if self.read_only {
-            let message = format!(
-                "array '/{}': store was opened in read-only mode and does not support writing",
-                self.slot.path()
-            );
+            let path = self.slot.path();
+            let message = match self.slot.file() {
+                None => format!(
+                    "array '/{path}': store was opened in read-only mode and does not support writing"
+                ),
+                Some(_) => format!("array '/{path}': HDF5 files are read only so far"),
+            };
             return Err(errors::exception(py, "ReadOnlyError", message));
         }
         Ok(())
@@ -108,7 +160,7 @@ impl ArrayBase {
     ) -> Self {
         let cache = cache.map(|cache| cache.cache.clone());
         let slot = handle.slot.clone();
-        ArrayBase { slot, read_only, write_empty_chunks, cache, dtype: PyOnceLock::new() }
+        ArrayBase { slot, read_only, write_empty_chunks, cache, types: PyOnceLock::new() }
     }
 
     /// What shares this array's state.
@@ -144,26 +196,28 @@ impl ArrayBase {
     /// The element type.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
-        self.descr(py, &*self.array(py)?).cloned()
+        Ok(self.types(py, &*self.array(py)?)?.values.bind(py).clone())
     }
 
     /// Elements of a chunk per axis. Where shards lie within shards, of the chunks of the outermost.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.array(py)?.chunks())
+        let array = self.array(py)?;
+        PyTuple::new(py, array.as_zarr().map_or(array.chunk_shape(), zarr::Array::chunks))
     }
 
     /// Elements of a shard per axis; ``None``: the array has no shards, each chunk is an object of its own.
     #[getter]
     fn shards<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        self.array(py)?.shards().map(|shards| PyTuple::new(py, shards)).transpose()
+        self.array(py)?.shard_shape().map(|shards| PyTuple::new(py, shards)).transpose()
     }
 
     /// Number of chunks per axis, stored or not.
     #[getter]
     fn cdata_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let array = self.array(py)?;
-        let axes = array.layout().shape().iter().zip(array.chunks());
+        let chunks = array.as_zarr().map_or(array.chunk_shape(), zarr::Array::chunks);
+        let axes = array.layout().shape().iter().zip(chunks);
         PyTuple::new(py, axes.map(|(n, chunk)| n.div_ceil(*chunk)).collect::<Vec<_>>())
     }
 
@@ -179,48 +233,55 @@ impl ArrayBase {
 
     #[getter]
     fn _zarr_format(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.array(py)?.format().number())
+        self.zarr(py, |array| array.format().number())
     }
 
     #[getter]
     fn _fortran_order(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.array(py)?.fortran_order())
+        self.zarr(py, zarr::Array::fortran_order)
     }
 
     /// The bytes of the fill value.
     #[getter]
     fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        Ok(self.array(py)?.fill().map(|bytes| PyBytes::new(py, bytes)))
+        let array = self.array(py)?;
+        let fill = match array.as_hdf5() {
+            None => array.as_zarr().and_then(zarr::Array::fill),
+            Some(dataset) => dataset.fill_value(),
+        };
+        Ok(fill.map(|bytes| PyBytes::new(py, bytes)))
     }
 
     /// Names of the axes; ``None`` where they have none.
     #[getter]
     fn dimension_names<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        self.array(py)?.dimension_names().map(|names| PyTuple::new(py, names)).transpose()
+        let array = self.array(py)?;
+        let names = py.detach(|| array.dimension_names()).map_err(|error| errors::any(py, &error))?;
+        names.map(|names| PyTuple::new(py, names)).transpose()
     }
 
     /// Filters, serializer and compressors, as JSON texts.
     #[getter]
     fn _codecs(&self, py: Python<'_>) -> PyResult<(String, Option<String>, String)> {
-        let array = self.array(py)?;
         let list = |codecs: &[Json]| Json::Array(codecs.to_vec()).to_text(None);
-        Ok((
-            list(array.filters()),
-            array.serializer().map(|json| json.to_text(None)),
-            list(array.compressors()),
-        ))
+        self.zarr(py, |array| {
+            let serializer = array.serializer().map(|json| json.to_text(None));
+            (list(array.filters()), serializer, list(array.compressors()))
+        })
     }
 
     /// The metadata document, as JSON text.
     #[getter]
     fn _document(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.array(py)?.to_json().to_text(None))
+        self.zarr(py, |array| array.to_json().to_text(None))
     }
 
     /// The attributes, as JSON text.
     #[getter]
     fn _attributes(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.array(py)?.attributes().to_text(None))
+        let array = self.array(py)?;
+        let attributes = array.attributes().map_err(|error| errors::any(py, &error))?;
+        Ok(attributes.to_text(None))
     }
 
     /// Replaces all attributes by those of a JSON text.
@@ -234,14 +295,17 @@ impl ArrayBase {
     fn _update_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         self.writable(py)?;
         let new = create::json(py, "attributes", text)?;
-        self.slot.change(py, |array| array.set_attributes(create::merged(array.attributes(), new)))
+        self.slot.change(py, |array| {
+            let merged = create::merged(&*array.attributes()?, new);
+            array.set_attributes(merged)
+        })
     }
 
     /// Removes an attribute; returns whether there was one.
     fn _delete_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.writable(py)?;
         self.slot.change(py, |array| {
-            let mut attributes = array.attributes().clone();
+            let mut attributes = array.attributes()?.into_owned();
             let found = attributes.remove(name).is_some();
             if found {
                 array.set_attributes(attributes)?;
@@ -263,14 +327,38 @@ impl ArrayBase {
         });
         match raised {
             Some(raised) => Err(raised),
-            None => result.map_err(|error| errors::zarr(py, &error)),
+            None => result.map_err(|error| errors::any(py, &error)),
         }
+    }
+
+    /// The attributes of an HDF5 dataset.
+    fn _hdf5_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
+        let array = self.array(py)?;
+        let Some(dataset) = array.as_hdf5() else { return Ok(Vec::new()) };
+        file::attributes(py, || dataset.attributes())
+    }
+
+    /// What an HDF5 dataset says of itself.
+    fn _hdf5_facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        file::facts(py, &*self.array(py)?)
+    }
+
+    /// The type of what the engine reads.
+    #[getter]
+    fn _memory_dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
+        Ok(self.types(py, &*self.array(py)?)?.memory.bind(py).clone())
+    }
+
+    /// The elements of an HDF5 dataset whose values are Python objects; `None`: what is read are the values.
+    #[getter]
+    fn _objects(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
+        Ok(self.array(py)?.as_hdf5().and_then(ElementHandle::of_objects))
     }
 
     /// Number of objects (chunks, or shards) stored, and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
-        py.detach(|| array.chunks_stored()).map_err(|error| errors::zarr(py, &error))
+        py.detach(|| array.chunks_stored()).map_err(|error| errors::any(py, &error))
     }
 
     fn _resize(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<()> {
@@ -280,7 +368,14 @@ impl ArrayBase {
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, Array::refresh)
+        self.slot.change(py, |array| match array.as_hdf5() {
+            None => Ok(array.as_zarr_mut()?.refresh()?),
+            Some(dataset) => {
+                let file = hyperslab::reopened(dataset.file())?;
+                *array = hyperslab::open_in_file(&file, dataset.path())?.into_array()?;
+                Ok(())
+            }
+        })
     }
 
     #[pyo3(signature = (selection=None, write=false, tasks=20))]

@@ -8,7 +8,7 @@ use crate::store::StoreHandle;
 use hyperslab::copy::{
     Compressors, CopyOptions, CopyReport, Order, Phase, Progress, Shards, copy as to_location, copy_to_store,
 };
-use hyperslab::{Error, Format, Node, zarr};
+use hyperslab::{Error, Format, Node};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::cell::{Cell, RefCell};
@@ -23,8 +23,8 @@ pub(crate) enum Source<'py> {
 impl Source<'_> {
     fn node(&self, py: Python<'_>) -> PyResult<Node> {
         Ok(match self {
-            Source::Array(handle) => zarr::Node::Array((*handle.slot.get(py)?).clone()).into(),
-            Source::Group(handle) => zarr::Node::Group((*handle.slot.get(py)?).clone()).into(),
+            Source::Array(handle) => Node::Array((*handle.slot.get(py)?).clone()),
+            Source::Group(handle) => Node::Group((*handle.slot.get(py)?).clone()),
         })
     }
 }
@@ -48,6 +48,7 @@ pub(crate) struct Wanted {
     threads: Option<usize>,
     max_memory: u64,
     verify: bool,
+    skip_unsupported: bool,
     overwrite: bool,
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn copy<'py>(
         Destination::Store(handle) => ("", Some(handle.store.clone())),
     };
     let compressors: Option<Compressors> =
-        wanted.compressors.map(|text| text.parse()).transpose().map_err(|error| errors::copy(py, &error))?;
+        wanted.compressors.map(|text| text.parse()).transpose().map_err(|error| errors::any(py, &error))?;
     let format = if wanted.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 };
     let order = wanted.fortran_order.map(|fortran| if fortran { Order::F } else { Order::C });
     let (result, raised) = py.detach(move || {
@@ -147,6 +148,7 @@ pub(crate) fn copy<'py>(
             threads: wanted.threads,
             max_memory: wanted.max_memory,
             verify: wanted.verify,
+            skip_unsupported: wanted.skip_unsupported,
             overwrite: wanted.overwrite,
             progress: Some(&teller),
         };
@@ -159,7 +161,7 @@ pub(crate) fn copy<'py>(
     match (result, raised) {
         (Ok(report), _) => facts(py, &report),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
-        (Err(error), _) => Err(errors::copy(py, &error)),
+        (Err(error), _) => Err(errors::any(py, &error)),
     }
 }
 
@@ -173,5 +175,6 @@ fn facts<'py>(py: Python<'py>, report: &CopyReport) -> PyResult<Bound<'py, PyDic
     dict.set_item("seconds", report.elapsed.as_secs_f64())?;
     dict.set_item("seconds_verified", report.verified.map(|time| time.as_secs_f64()))?;
     dict.set_item("notes", report.notes.clone())?;
+    dict.set_item("skipped", report.skipped.clone())?;
     Ok(dict)
 }

@@ -3,6 +3,7 @@
 use crate::array::ArrayHandle;
 use crate::errors;
 use crate::group::{GroupHandle, NodeHandle};
+use crate::slot::Origin;
 use crate::store::StoreHandle;
 use hyperslab::codec::DataType;
 use hyperslab::store::{LocalOptions, LocalStore};
@@ -56,9 +57,17 @@ pub(crate) fn open_node(
         Some(true) => Consolidation::Require,
         Some(false) => Consolidation::Ignore,
     };
-    py.detach(|| open_with(&store.store, path, format, consolidation))
-        .map(NodeHandle::from)
-        .map_err(|error| errors::zarr(py, &error))
+    match store.origin() {
+        Origin::Store(store) => py
+            .detach(|| open_with(&store, path, format, consolidation))
+            .map(NodeHandle::from)
+            .map_err(|error| errors::zarr(py, &error)),
+        Origin::Hdf5(file) if format.is_none() => NodeHandle::in_file(py, &file, path),
+        Origin::Hdf5(_) => {
+            let message = format!("there is no Zarr array or group in {}: it is an HDF5 file", store.url());
+            Err(errors::exception(py, "NodeNotFoundError", message))
+        }
+    }
 }
 
 /// Opens what is stored at a path or `file://` URL, and the store there, with the fewest system calls. `None` where anything is in the way:
@@ -93,7 +102,7 @@ pub(crate) fn create_group(
     let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
     let attributes = json(py, "attributes", attributes)?;
     py.detach(|| Group::create(store.store.clone(), path, format, attributes, overwrite))
-        .map(GroupHandle::new)
+        .map(|group| GroupHandle::new(group.into()))
         .map_err(|error| errors::zarr(py, &error))
 }
 
@@ -176,6 +185,6 @@ pub(crate) fn create_array(
 ) -> PyResult<ArrayHandle> {
     let spec = spec.parse(py)?;
     py.detach(|| Array::create(store.store.clone(), path, spec, overwrite))
-        .map(ArrayHandle::new)
+        .map(|array| ArrayHandle::new(array.into()))
         .map_err(|error| errors::zarr(py, &error))
 }

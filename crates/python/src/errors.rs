@@ -2,6 +2,7 @@
 
 use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
+use hyperslab::hdf5::{Hdf5Error, ParseError};
 use hyperslab::store::StoreError;
 use hyperslab::zarr::ZarrError;
 use pyo3::exceptions::PyRuntimeError;
@@ -69,6 +70,10 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
             CodecError::Unknown { .. } => exception(py, "UnknownCodecError", message),
             _ => exception(py, "ChunkError", message),
         },
+        ArrayError::Locate { source, .. } => match source.downcast_ref::<Hdf5Error>() {
+            Some(source) => hdf5_class(py, source, message),
+            None => exception(py, "ChunkError", message),
+        },
         ArrayError::Shard { .. } => exception(py, "ChunkError", message),
         ArrayError::ReadOnly { .. } => exception(py, "ReadOnlyError", message),
         _ => exception(py, "HyperslabError", message),
@@ -98,15 +103,43 @@ pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
     exception(py, class, message)
 }
 
-/// An error of the layer above: locations and copies.
-pub(crate) fn copy(py: Python<'_>, error: &hyperslab::Error) -> PyErr {
+/// An error of an HDF5 file.
+pub(crate) fn hdf5(py: Python<'_>, error: &Hdf5Error) -> PyErr {
+    hdf5_class(py, error, error.to_string())
+}
+
+/// An error of an HDF5 file. `message` is that of the outermost error.
+fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
+    let class = match error {
+        Hdf5Error::Store(error) => return store_class(py, error, message),
+        Hdf5Error::Array(error) => return array(py, error),
+        Hdf5Error::NotFound { .. } => "NodeNotFoundError",
+        Hdf5Error::Refused { .. } => "ExternalFileError",
+        Hdf5Error::Unsupported { what, .. } if what.contains("filter") => "UnknownCodecError",
+        Hdf5Error::Unsupported { .. } | Hdf5Error::Parse { why: ParseError::Unsupported(_), .. } => {
+            "UnsupportedError"
+        }
+        Hdf5Error::NotHdf5 { .. } | Hdf5Error::Parse { .. } | Hdf5Error::Invalid { .. } => {
+            "MetadataValidationError"
+        }
+        _ => "HyperslabError",
+    };
+    exception(py, class, message)
+}
+
+/// An error of any layer.
+pub(crate) fn any(py: Python<'_>, error: &hyperslab::Error) -> PyErr {
     use hyperslab::Error;
     let message = error.to_string();
     let class = match error {
         Error::Store(error) => return store(py, error),
         Error::Array(error) => return array(py, error),
         Error::Zarr(error) => return zarr(py, error),
+        Error::Hdf5(error) => return hdf5(py, error),
         Error::Io { source, .. } => return system(py, source, message),
+        Error::OnlyRead { .. } => "ReadOnlyError",
+        Error::NodeKind { wanted: "a group", .. } => "ContainsArrayError",
+        Error::NodeKind { .. } => "NodeTypeValidationError",
         Error::Location { .. } => "UnsupportedError",
         Error::Destination { .. } => "DestinationError",
         Error::Mismatch { .. } => "VerificationError",

@@ -3,16 +3,21 @@
 use crate::array::ArrayHandle;
 use crate::create;
 use crate::errors;
-use crate::slot::{Slot, Stored};
+use crate::hdf5::{self as file, AttributeHandle, DatatypeHandle, Link};
+use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
-use hyperslab::store::Store;
-use hyperslab::zarr::{Consolidation, Format, Group, Node, ZarrError};
+use hyperslab::zarr::{self, Consolidation, Format};
+use hyperslab::{Array, Error, Group, hdf5};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
 impl Stored for Group {
-    fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self, ZarrError> {
-        Group::open(store, path, format, Consolidation::Auto)
+    fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error> {
+        match origin {
+            Origin::Store(store) => Ok(zarr::Group::open(store, path, format, Consolidation::Auto)?.into()),
+            Origin::Hdf5(file) => hyperslab::open_in_file(file, path)?.into_group(),
+        }
     }
 }
 
@@ -24,8 +29,12 @@ pub(crate) struct GroupHandle {
 
 impl GroupHandle {
     pub(crate) fn new(group: Group) -> Self {
-        let (store, path, format) = (group.store().clone(), group.path().to_owned(), group.format());
-        GroupHandle { slot: Slot::open(store, path, format, group) }
+        let origin = match group.as_hdf5() {
+            None => Origin::Store(group.store().clone()),
+            Some(group) => Origin::Hdf5(group.file().clone()),
+        };
+        let format = group.as_zarr().map(zarr::Group::format);
+        GroupHandle { slot: Slot::open(origin, group.path().to_owned(), format, group) }
     }
 }
 
@@ -35,7 +44,13 @@ impl GroupHandle {
     #[staticmethod]
     fn deferred(store: &StoreHandle, path: String, zarr_format: Option<u32>) -> PyResult<Self> {
         let format = create::format(zarr_format)?;
-        Ok(GroupHandle { slot: Slot::deferred(store.store.clone(), path, format) })
+        Ok(GroupHandle { slot: Slot::deferred(store.origin(), path, format) })
+    }
+
+    /// The file that it is in; `None`: it is of Zarr.
+    #[getter]
+    fn file(&self) -> Option<StoreHandle> {
+        self.slot.file().cloned().map(StoreHandle::of_file)
     }
 }
 
@@ -44,14 +59,43 @@ impl GroupHandle {
 pub(crate) enum NodeHandle {
     Array(ArrayHandle),
     Group(GroupHandle),
+    Datatype(DatatypeHandle),
 }
 
-impl From<Node> for NodeHandle {
-    fn from(node: Node) -> Self {
+impl From<zarr::Node> for NodeHandle {
+    fn from(node: zarr::Node) -> Self {
         match node {
-            Node::Array(array) => NodeHandle::Array(ArrayHandle::new(array)),
-            Node::Group(group) => NodeHandle::Group(GroupHandle::new(group)),
+            zarr::Node::Array(array) => NodeHandle::Array(ArrayHandle::new(array.into())),
+            zarr::Node::Group(group) => NodeHandle::Group(GroupHandle::new(group.into())),
         }
+    }
+}
+
+impl NodeHandle {
+    /// What is at a path in a file.
+    pub(crate) fn in_file(py: Python<'_>, file: &hdf5::File, path: &str) -> PyResult<Self> {
+        Self::found(py, file, || match path.trim_matches('/') {
+            "" => file.root().map(hdf5::Node::Group),
+            path => file.node(path),
+        })
+    }
+
+    /// What a search in a file finds.
+    pub(crate) fn found(
+        py: Python<'_>,
+        file: &hdf5::File,
+        find: impl FnOnce() -> Result<hdf5::Node, hdf5::Hdf5Error> + Send,
+    ) -> PyResult<Self> {
+        let found = py.detach(|| match find()? {
+            hdf5::Node::Group(group) => Ok(NodeHandle::Group(GroupHandle::new(group.into()))),
+            hdf5::Node::Dataset(dataset) => {
+                Ok(NodeHandle::Array(ArrayHandle::new(Array::try_from(dataset)?)))
+            }
+            hdf5::Node::Datatype(datatype) => {
+                Ok(NodeHandle::Datatype(DatatypeHandle { file: file.clone(), datatype }))
+            }
+        });
+        found.map_err(|error: Error| errors::any(py, &error))
     }
 }
 
@@ -65,10 +109,13 @@ pub(crate) struct GroupBase {
 impl GroupBase {
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
         if self.read_only {
-            let message = format!(
-                "group '/{}': store was opened in read-only mode and does not support writing",
-                self.slot.path()
-            );
+            let path = self.slot.path();
+            let message = match self.slot.file() {
+                None => format!(
+                    "group '/{path}': store was opened in read-only mode and does not support writing"
+                ),
+                Some(_) => format!("group '/{path}': HDF5 files are read only so far"),
+            };
             return Err(errors::exception(py, "ReadOnlyError", message));
         }
         Ok(())
@@ -77,10 +124,10 @@ impl GroupBase {
     fn ask<R: Send>(
         &self,
         py: Python<'_>,
-        question: impl FnOnce(&Group) -> Result<R, ZarrError> + Send,
+        question: impl FnOnce(&Group) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
         let group = self.slot.get(py)?;
-        py.detach(|| question(&group)).map_err(|error| errors::zarr(py, &error))
+        py.detach(|| question(&group)).map_err(|error| errors::any(py, &error))
     }
 }
 
@@ -112,18 +159,26 @@ impl GroupBase {
 
     #[getter]
     fn _zarr_format(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.slot.get(py)?.format().number())
+        let group = self.slot.get(py)?;
+        group.as_zarr().map(|group| group.format().number()).ok_or_else(|| {
+            PyAttributeError::new_err(format!(
+                "group '{}': only Zarr groups have this, not those of HDF5",
+                group.name()
+            ))
+        })
     }
 
     #[getter]
     fn _is_consolidated(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.slot.get(py)?.is_consolidated())
+        Ok(self.slot.get(py)?.as_zarr().is_some_and(zarr::Group::is_consolidated))
     }
 
     /// The attributes, as JSON text.
     #[getter]
     fn _attributes(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.slot.get(py)?.attributes().to_text(None))
+        let group = self.slot.get(py)?;
+        let attributes = group.attributes().map_err(|error| errors::any(py, &error))?;
+        Ok(attributes.to_text(None))
     }
 
     /// Replaces all attributes by those of a JSON text.
@@ -137,14 +192,17 @@ impl GroupBase {
     fn _update_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         self.writable(py)?;
         let new = create::json(py, "attributes", text)?;
-        self.slot.change(py, |group| group.set_attributes(create::merged(group.attributes(), new)))
+        self.slot.change(py, |group| {
+            let merged = create::merged(&*group.attributes()?, new);
+            group.set_attributes(merged)
+        })
     }
 
     /// Removes an attribute; returns whether there was one.
     fn _delete_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.writable(py)?;
         self.slot.change(py, |group| {
-            let mut attributes = group.attributes().clone();
+            let mut attributes = group.attributes()?.into_owned();
             let found = attributes.remove(name).is_some();
             if found {
                 group.set_attributes(attributes)?;
@@ -161,26 +219,83 @@ impl GroupBase {
     }
 
     fn _child(&self, py: Python<'_>, path: &str) -> PyResult<NodeHandle> {
-        self.ask(py, |group| group.child(path)).map(NodeHandle::from)
+        let group = self.slot.get(py)?;
+        match (group.as_zarr(), group.as_hdf5()) {
+            (Some(group), _) => py
+                .detach(|| group.child(path))
+                .map(NodeHandle::from)
+                .map_err(|error| errors::zarr(py, &error)),
+            (None, Some(group)) => NodeHandle::found(py, group.file(), || group.child(path)),
+            (None, None) => Err(errors::exception(py, "NodeNotFoundError", path)),
+        }
     }
 
     /// "array", "group" or nothing.
     fn _child_kind(&self, py: Python<'_>, path: &str) -> PyResult<Option<&'static str>> {
-        Ok(self.ask(py, |group| group.child_kind(path))?.map(|kind| kind.name()))
+        self.ask(py, |group| match group.as_zarr() {
+            Some(group) => Ok(group.child_kind(path)?.map(|kind| kind.name())),
+            None => Ok(None),
+        })
     }
 
     fn _delete_child(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |group| group.delete_child(path))
+        self.slot.change(py, |group| Ok(group.as_zarr_mut()?.delete_child(path)?))
     }
 
     fn _consolidate(&self, py: Python<'_>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, Group::consolidate)
+        self.slot.change(py, |group| Ok(group.as_zarr_mut()?.consolidate()?))
     }
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, Group::refresh)
+        self.slot.change(py, |group| match group.as_hdf5() {
+            None => Ok(group.as_zarr_mut()?.refresh()?),
+            Some(found) => {
+                let file = hyperslab::reopened(found.file())?;
+                *group = hyperslab::open_in_file(&file, found.path())?.into_group()?;
+                Ok(())
+            }
+        })
+    }
+
+    /// The attributes of an HDF5 group.
+    fn _hdf5_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
+        let group = self.slot.get(py)?;
+        let Some(group) = group.as_hdf5() else { return Ok(Vec::new()) };
+        file::attributes(py, || group.attributes())
+    }
+
+    /// The links of an HDF5 group: names, and where they lead.
+    fn _hdf5_links(&self, py: Python<'_>) -> PyResult<Vec<(String, Link)>> {
+        let links = self.ask(py, |group| match group.as_hdf5() {
+            Some(group) => Ok(group.links()?),
+            None => Ok(Vec::new()),
+        })?;
+        Ok(links.into_iter().map(|link| (link.name, Link::from(link.target))).collect())
+    }
+
+    /// The link of this name in an HDF5 group.
+    fn _hdf5_link(&self, py: Python<'_>, name: &str) -> PyResult<Option<Link>> {
+        let link = self.ask(py, |group| match group.as_hdf5() {
+            Some(group) => Ok(group.link(name)?),
+            None => Ok(None),
+        })?;
+        Ok(link.map(|link| Link::from(link.target)))
+    }
+
+    /// What lies at an address of the file, which a hard link of this name in the group leads to.
+    fn _hdf5_object(&self, py: Python<'_>, address: u64, path: &str) -> PyResult<NodeHandle> {
+        let group = self.slot.get(py)?;
+        match group.as_hdf5() {
+            Some(group) => NodeHandle::found(py, group.file(), || group.file().object_at(address, path)),
+            None => Err(errors::exception(py, "NodeNotFoundError", path)),
+        }
+    }
+
+    /// Address of the object header of an HDF5 group.
+    fn _hdf5_address(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        Ok(self.slot.get(py)?.as_hdf5().map(hdf5::Group::address))
     }
 }

@@ -11,6 +11,7 @@ mod engine;
 mod errors;
 mod explain;
 mod group;
+mod hdf5;
 mod index;
 mod output;
 mod settings;
@@ -38,11 +39,13 @@ mod _native {
     #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]
+    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference};
+    #[pymodule_export]
     use crate::run_cli;
     #[pymodule_export]
     use crate::settings::{
-        recycled_bytes, set_decodes_in_flight, set_partial_decode, set_partial_reads, set_recycler_bound,
-        set_shard_index_bound, set_threads, set_verify_checksums, set_write_empty_chunks,
+        recycled_bytes, set_decodes_in_flight, set_external_files, set_partial_decode, set_partial_reads,
+        set_recycler_bound, set_shard_index_bound, set_threads, set_verify_checksums, set_write_empty_chunks,
     };
     #[pymodule_export]
     use crate::store::StoreHandle;

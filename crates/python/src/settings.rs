@@ -1,6 +1,7 @@
 //! The engine's settings, set by `hyperslab.config`.
 
-use hyperslab::array::settings;
+use hyperslab::settings;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// Threads for one request; 0: one per core.
@@ -50,6 +51,13 @@ pub(crate) fn set_partial_decode(on: bool) {
 #[pyfunction]
 pub(crate) fn set_shard_index_bound(py: Python<'_>, bytes: usize) {
     py.detach(|| settings::set_shard_index_bound(bytes));
+}
+
+/// Which other files a file may lead to.
+#[pyfunction]
+pub(crate) fn set_external_files(policy: &str) -> PyResult<()> {
+    settings::set_external_files(policy.parse().map_err(PyValueError::new_err)?);
+    Ok(())
 }
 
 /// Bytes waiting to be used again.

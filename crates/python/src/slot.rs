@@ -2,19 +2,29 @@
 
 use crate::errors;
 use hyperslab::store::Store;
-use hyperslab::zarr::{Format, ZarrError};
+use hyperslab::zarr::Format;
+use hyperslab::{Error, hdf5};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+/// Where nodes are opened from.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    /// A hierarchy of Zarr.
+    Store(Arc<dyn Store>),
+    /// An open file.
+    Hdf5(hdf5::File),
+}
+
 /// Something that is stored at a path.
 pub(crate) trait Stored: Clone + Send + Sync {
-    fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self, ZarrError>;
+    fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error>;
 }
 
 /// An unpickled object opens its node on first use, so that sending many costs nothing. Changes (a resize) replace the
 /// node whole: reads under way go on with the one that they began with.
 pub(crate) struct Slot<T> {
-    store: Arc<dyn Store>,
+    origin: Origin,
     path: String,
     format: Option<Format>,
     node: RwLock<Option<Arc<T>>>,
@@ -23,29 +33,37 @@ pub(crate) struct Slot<T> {
 
 impl<T: Stored> Slot<T> {
     /// An open node.
-    pub(crate) fn open(store: Arc<dyn Store>, path: String, format: Format, node: T) -> Arc<Self> {
+    pub(crate) fn open(origin: Origin, path: String, format: Option<Format>, node: T) -> Arc<Self> {
         let node = RwLock::new(Some(Arc::new(node)));
-        Arc::new(Slot { store, path, format: Some(format), node, changing: Mutex::new(()) })
+        Arc::new(Slot { origin, path, format, node, changing: Mutex::new(()) })
     }
 
     /// A node to be opened later.
-    pub(crate) fn deferred(store: Arc<dyn Store>, path: String, format: Option<Format>) -> Arc<Self> {
-        Arc::new(Slot { store, path, format, node: RwLock::new(None), changing: Mutex::new(()) })
+    pub(crate) fn deferred(origin: Origin, path: String, format: Option<Format>) -> Arc<Self> {
+        Arc::new(Slot { origin, path, format, node: RwLock::new(None), changing: Mutex::new(()) })
     }
 
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
+    /// The open file that it is in; `None`: it is of Zarr.
+    pub(crate) fn file(&self) -> Option<&hdf5::File> {
+        match &self.origin {
+            Origin::Store(_) => None,
+            Origin::Hdf5(file) => Some(file),
+        }
+    }
+
     fn current(&self) -> Option<Arc<T>> {
         self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn get_or_open(&self) -> Result<Arc<T>, ZarrError> {
+    fn get_or_open(&self) -> Result<Arc<T>, Error> {
         match self.current() {
             Some(node) => Ok(node),
             None => {
-                let opened = Arc::new(T::open(&self.store, &self.path, self.format)?);
+                let opened = Arc::new(T::open(&self.origin, &self.path, self.format)?);
                 // Where another thread was faster, its node stays: it may have been changed since.
                 let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
                 Ok(node.get_or_insert(opened).clone())
@@ -57,7 +75,7 @@ impl<T: Stored> Slot<T> {
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<T>> {
         match self.current() {
             Some(node) => Ok(node),
-            None => py.detach(|| self.get_or_open()).map_err(|error| errors::zarr(py, &error)),
+            None => py.detach(|| self.get_or_open()).map_err(|error| errors::any(py, &error)),
         }
     }
 
@@ -65,7 +83,7 @@ impl<T: Stored> Slot<T> {
     pub(crate) fn change<R: Send>(
         &self,
         py: Python<'_>,
-        change: impl FnOnce(&mut T) -> Result<R, ZarrError> + Send,
+        change: impl FnOnce(&mut T) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
         py.detach(|| {
             let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,6 +92,6 @@ impl<T: Stored> Slot<T> {
             *self.node.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(node));
             Ok(result)
         })
-        .map_err(|error: ZarrError| errors::zarr(py, &error))
+        .map_err(|error: Error| errors::any(py, &error))
     }
 }

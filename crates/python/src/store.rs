@@ -1,6 +1,9 @@
 //! Stores, held by the Python classes `LocalStore` and `MemoryStore`.
 
+use crate::copy::Source as Node;
 use crate::errors;
+use crate::slot::Origin;
+use hyperslab::hdf5;
 use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -15,11 +18,25 @@ const LARGEST: usize = 1 << 30;
 pub(crate) struct StoreHandle {
     pub(crate) store: Arc<dyn Store>,
     root: Option<PathBuf>,
+    /// The file, if that is all the store has.
+    file: Option<hdf5::File>,
 }
 
 impl StoreHandle {
     pub(crate) fn of(store: LocalStore) -> Self {
-        StoreHandle { root: Some(store.root().to_owned()), store: Arc::new(store) }
+        StoreHandle { root: Some(store.root().to_owned()), store: Arc::new(store), file: None }
+    }
+
+    pub(crate) fn of_file(file: hdf5::File) -> Self {
+        StoreHandle { root: None, store: file.source().store().clone(), file: Some(file) }
+    }
+
+    /// Where nodes are opened from.
+    pub(crate) fn origin(&self) -> Origin {
+        match &self.file {
+            None => Origin::Store(self.store.clone()),
+            Some(file) => Origin::Hdf5(file.clone()),
+        }
     }
 
     fn run<T: Send>(
@@ -36,7 +53,7 @@ impl StoreHandle {
     /// Files below the directory of a path or `file://` URL.
     #[staticmethod]
     fn at(py: Python<'_>, location: &str, fsync: bool) -> PyResult<Self> {
-        let root = hyperslab::local_path(location).map_err(|error| errors::copy(py, &error))?;
+        let root = hyperslab::local_path(location).map_err(|error| errors::any(py, &error))?;
         Self::local(py, root, fsync)
     }
 
@@ -52,13 +69,42 @@ impl StoreHandle {
     /// Objects in memory.
     #[staticmethod]
     fn memory() -> Self {
-        StoreHandle { store: Arc::new(MemoryStore::new()), root: None }
+        StoreHandle { store: Arc::new(MemoryStore::new()), root: None, file: None }
+    }
+
+    /// The HDF5 file at a path or `file://` URL, or above it, and the path in it. `None`: there is none.
+    #[staticmethod]
+    fn of_file_at(py: Python<'_>, location: &str) -> PyResult<Option<(Self, String)>> {
+        let found = py.detach(|| hyperslab::file_at(location)).map_err(|error| errors::any(py, &error))?;
+        Ok(found.map(|(file, path)| (Self::of_file(file), path)))
+    }
+
+    /// Whether it is the very file that a node was found in.
+    fn is_file_of(&self, node: Node<'_>) -> bool {
+        let found = match &node {
+            Node::Array(handle) => handle.slot.file(),
+            Node::Group(handle) => handle.slot.file(),
+        };
+        self.file.as_ref().zip(found).is_some_and(|(file, found)| file.is(found))
+    }
+
+    /// The path of the file.
+    #[getter]
+    fn file_path(&self) -> Option<PathBuf> {
+        let source = self.file.as_ref()?.source();
+        Some(hyperslab::local_path(&source.store().url()).ok()?.join(source.key()))
+    }
+
+    /// Whether it is one HDF5 file.
+    #[getter]
+    fn is_file(&self) -> bool {
+        self.file.is_some()
     }
 
     /// Where it is.
     #[getter]
-    fn url(&self) -> String {
-        self.store.url()
+    pub(crate) fn url(&self) -> String {
+        self.file.as_ref().map_or_else(|| self.store.url(), hyperslab::file_url)
     }
 
     /// The directory of a local store.
@@ -69,7 +115,9 @@ impl StoreHandle {
 
     /// Whether both reach the same objects.
     fn same(&self, other: &StoreHandle) -> bool {
-        Arc::ptr_eq(&self.store, &other.store) || self.root.is_some() && self.root == other.root
+        Arc::ptr_eq(&self.store, &other.store)
+            || self.root.is_some() && self.root == other.root
+            || self.file.is_some() && other.file.is_some() && self.url() == other.url()
     }
 
     /// Whether nothing is stored below a path.

@@ -5,7 +5,7 @@ use crate::engine;
 use crate::errors;
 use crate::output::{over, scalar_of};
 use hyperslab::array::{ArrayLayout, Dims, Stream as Rows, StreamOptions};
-use numpy::PyArrayDescr;
+use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -23,7 +23,7 @@ pub(crate) struct Stream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (handle, axis=0, start=None, stop=None, ahead=None, threads=None, verify=None))]
+    #[pyo3(signature = (handle, axis=0, start=None, stop=None, ahead=None, threads=None, verify=None, dtype=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -34,6 +34,7 @@ impl Stream {
         ahead: Option<u64>,
         threads: Option<usize>,
         verify: Option<bool>,
+        dtype: Option<Py<PyArrayDescr>>,
     ) -> PyResult<Self> {
         let layout = handle.slot.get(py)?.layout().clone();
         let rank = layout.shape().len();
@@ -50,7 +51,10 @@ impl Stream {
         let options = StreamOptions { ahead, threads, verify };
         let rows = Rows::new(layout.clone(), counted as usize, start..stop, options)
             .map_err(|error| errors::array(py, &error))?;
-        let dtype = PyArrayDescr::new(py, layout.dtype().numpy())?.unbind();
+        let dtype = match dtype {
+            Some(dtype) if dtype.bind(py).itemsize() == layout.dtype().size() => dtype,
+            _ => PyArrayDescr::new(py, layout.dtype().numpy())?.unbind(),
+        };
         let shape = rows.row_shape();
         Ok(Stream { rows: Mutex::new(rows), layout, dtype, shape })
     }

@@ -44,6 +44,7 @@ mod path;
 mod spec;
 
 pub use array::Array;
+pub use base64::encode as base64;
 pub use error::ZarrError;
 pub use format::Format;
 pub use group::{Consolidation, Group};

@@ -97,6 +97,12 @@ impl ArraySpec {
         }
     }
 
+    /// Chooses `chunks` by size, where they are not given.
+    pub fn choose_chunks(&mut self) {
+        let guess = || chunks::guess(&self.shape, self.dtype.size(), chunks::LARGEST);
+        self.chunks = Some(self.chunks.clone().unwrap_or_else(guess));
+    }
+
     /// Chooses `shards` by size: as many whole chunks as make up to 64 MiB in memory; `chunks` too, where they are not given.
     ///
     /// Errors (as text) where the chunks given are not valid.

@@ -165,6 +165,14 @@ impl Blocks {
         found
     }
 
+    /// All blocks, in C order.
+    pub(super) fn all(&self) -> impl Iterator<Item = Dims> {
+        let counts = self.shape.iter().zip(&self.block).map(|(n, block)| n.div_ceil((*block).max(1)));
+        let spans: SmallSpans = counts.clone().map(|count| (0, count.saturating_sub(1))).collect();
+        let first = counts.clone().all(|count| count > 0).then(|| Dims::from_elem(0, spans.len()));
+        std::iter::successors(first, move |at| successor(at.clone(), &spans))
+    }
+
     /// The block of this index.
     pub(super) fn block(&self, at: &[u64]) -> Block {
         let first: Dims = at.iter().zip(&self.block).map(|(index, block)| index * block).collect();

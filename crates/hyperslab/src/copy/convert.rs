@@ -2,10 +2,10 @@
 
 use super::{CopyOptions, Order, Shards};
 use crate::element::swap_bytes;
-use crate::{Array, Error, Format};
+use crate::{Array, Error, Format, copy::hdf5};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose};
-use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
+use hyperslab_zarr::{self as zarr, ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 
 /// What differs from the source without having been asked for, and the arrays concerned.
-pub(super) type Notes = BTreeMap<&'static str, Vec<String>>;
+pub(crate) type Notes = BTreeMap<&'static str, Vec<String>>;
 
 const NO_FILL: &str =
     "fill value null in the source, the default one in the copy (absent chunks read the same)";
@@ -23,6 +23,33 @@ const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chun
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
 const LARGER_SHARDS: &str = "larger shards than in the source, so that the chunks divide them";
 
+/// What the copy takes over from the source, whatever its format.
+pub(crate) struct Facts {
+    /// The stored byte order.
+    pub(crate) order: ByteOrder,
+    /// The fill value in memory.
+    pub(crate) fill: Option<Vec<u8>>,
+    pub(crate) attributes: Json,
+    pub(crate) dimension_names: Option<Vec<Option<String>>>,
+    pub(crate) key_encoding: Option<KeyEncoding>,
+    /// Below two axes: what metadata says the order is.
+    pub(crate) fortran_order: bool,
+}
+
+impl Facts {
+    fn of_zarr(array: &zarr::Array) -> Facts {
+        let (layout, dtype) = (array.layout(), array.layout().dtype());
+        Facts {
+            order: if layout.encoding().swap() > 1 { other(dtype.order()) } else { dtype.order() },
+            fill: array.fill().map(<[u8]>::to_vec),
+            attributes: array.attributes().clone(),
+            dimension_names: array.dimension_names().map(<[_]>::to_vec),
+            key_encoding: Some(array.key_encoding()),
+            fortran_order: array.fortran_order(),
+        }
+    }
+}
+
 /// The specification of the copy of `array`. What is worth telling is added to `notes`.
 pub(super) fn convert(
     array: &Array,
@@ -31,17 +58,20 @@ pub(super) fn convert(
     notes: &mut Notes,
 ) -> Result<ArraySpec, Error> {
     let format = options.format.unwrap_or(Format::ZarrV3);
-    let (layout, zarr) = (array.layout(), array.as_zarr());
     let same_format = format == array.format();
     let refuse = |why: String| Error::Copy { array: name.to_owned(), why };
-    let dtype = array.dtype();
-    let stored = if layout.encoding().swap() > 1 { other(dtype.order()) } else { dtype.order() };
+    let facts = match (array.as_zarr(), array.hdf5()) {
+        (Some(zarr), _) => Facts::of_zarr(zarr),
+        (None, Some(dataset)) => hdf5::facts(dataset, name, options, notes)?,
+        (None, None) => return Err(refuse(format!("{} cannot be copied", array.format()))),
+    };
+    let (dtype, stored) = (array.dtype(), facts.order);
 
     // v2 has the stored order in the element type, v3 in the serializer.
-    let mut spec = ArraySpec::new(format.into(), array.shape(), dtype.with_order(stored));
-    spec.chunks = Some(chunks(array, options));
-    spec.fill = zarr.fill().map(|fill| {
-        let mut fill = fill.to_vec();
+    let mut spec = ArraySpec::new(format.zarr()?, array.shape(), dtype.with_order(stored));
+    spec.chunks = chunks(array, options);
+    spec.choose_chunks();
+    spec.fill = facts.fill.map(|mut fill| {
         if stored != dtype.order() {
             swap_bytes(&mut fill, dtype.number_size());
         }
@@ -51,8 +81,8 @@ pub(super) fn convert(
         notes.entry(NO_FILL).or_default().push(name.to_owned());
     }
 
-    spec.attributes = zarr.attributes().clone();
-    spec.dimension_names = zarr.dimension_names().map(<[_]>::to_vec);
+    spec.attributes = facts.attributes;
+    spec.dimension_names = facts.dimension_names;
     if format == Format::ZarrV3 && array.format() == Format::ZarrV2 && spec.dimension_names.is_some() {
         spec.attributes.remove(DIMENSIONS);
     }
@@ -60,14 +90,14 @@ pub(super) fn convert(
         spec.dimension_names = None;
         notes.entry(NO_NAMES).or_default().push(name.to_owned());
     }
-    spec.key_encoding = Some(match (format, zarr.key_encoding()) {
-        (_, encoding) if same_format => encoding,
+    spec.key_encoding = match (format, facts.key_encoding) {
+        (_, Some(encoding)) if same_format => Some(encoding),
         // Nested folders stay nested.
-        (Format::ZarrV2, KeyEncoding::Default { separator } | KeyEncoding::V2 { separator }) => {
-            KeyEncoding::V2 { separator }
+        (Format::ZarrV2, Some(KeyEncoding::Default { separator } | KeyEncoding::V2 { separator })) => {
+            Some(KeyEncoding::V2 { separator })
         }
-        (Format::ZarrV3, _) => KeyEncoding::Default { separator: '/' },
-    });
+        _ => None,
+    };
 
     let order = order(array, options);
     let identity = order.iter().copied().eq(0..order.len());
@@ -75,15 +105,14 @@ pub(super) fn convert(
     match format {
         Format::ZarrV2 if identity || reversed => {
             // Below two axes both are the same; then what the source says is kept.
-            spec.fortran_order =
-                if identity { options.order.is_none() && zarr.fortran_order() } else { true };
+            spec.fortran_order = if identity { options.order.is_none() && facts.fortran_order } else { true };
         }
         Format::ZarrV2 => {
             return Err(refuse(format!(
                 "its axes are stored in the order {order:?}, which Zarr v2 has not; choose order C or F"
             )));
         }
-        Format::ZarrV3 => {
+        _ => {
             let transpose = |order| Transpose::new(order).map(|codec| vec![Json::from(&codec.to_v3())]);
             let filters = if identity { Ok(Vec::new()) } else { transpose(order) };
             spec.filters = Choice::Set(filters.map_err(|error| refuse(error.to_string()))?);
@@ -92,20 +121,21 @@ pub(super) fn convert(
         }
     }
 
-    match (&options.compressors, format) {
-        (None, Format::ZarrV3) if same_format => {
+    match (&options.compressors, array.as_zarr()) {
+        (None, Some(zarr)) if same_format && format == Format::ZarrV3 => {
             let codecs = zarr.chunk_codecs().into_iter();
             let after = codecs.skip_while(|json| codec_name(json) != Some("bytes")).skip(1);
             spec.compressors = Choice::Set(after.collect());
         }
-        (None, Format::ZarrV2) if same_format => {
+        (None, Some(zarr)) if same_format => {
             spec.filters = Choice::Set(zarr.filters().to_vec());
             spec.compressors = Choice::Set(zarr.compressors().to_vec());
         }
         (chosen, _) => {
-            let codecs = match chosen {
-                Some(chosen) => chosen.codecs(dtype.size())?,
-                None => layout.encoding().chain().codecs().to_vec(),
+            let codecs = match (chosen, array.as_hdf5()) {
+                (Some(chosen), _) => chosen.codecs(dtype.size())?,
+                (None, Some(dataset)) => hdf5::compressors(dataset, name, notes)?.codecs(dtype.size())?,
+                (None, None) => array.layout().encoding().chain().codecs().to_vec(),
             };
             let hint = if chosen.is_none() { "; choose another compressor" } else { "" };
             let metadata = codecs.iter().map(|codec| {
@@ -192,7 +222,7 @@ fn whole(n: u64, chunk: u64) -> u64 {
 
 /// The codec of an array that makes shards, and the codecs before and behind it.
 fn sharding_codec(array: &Array) -> Option<(Vec<Json>, Json, Vec<Json>)> {
-    let codecs = array.as_zarr().to_json().get("codecs")?.as_array()?;
+    let codecs = array.as_zarr()?.to_json().get("codecs")?.as_array()?;
     let at = codecs.iter().position(|json| codec_name(json) == Some("sharding_indexed"))?;
     Some((codecs[..at].to_vec(), codecs[at].clone(), codecs[at + 1..].to_vec()))
 }
@@ -202,16 +232,16 @@ fn codec_name(json: &Json) -> Option<&str> {
     json.as_str().or_else(|| json.get("name")?.as_str())
 }
 
-/// The chunk shape of the copy.
-fn chunks(array: &Array, options: &CopyOptions<'_>) -> Dims {
+/// The chunk shape of the copy; `None`: to be chosen, because the source has no chunks.
+fn chunks(array: &Array, options: &CopyOptions<'_>) -> Option<Dims> {
     match &options.chunks {
         // Coordinates have fewer axes than fields; they keep their chunks.
         Some(chunks) if chunks.len() == array.shape().len() => {
             // An axis of no elements has chunks too, of one.
             let full = |(chunk, n): (&Option<u64>, &u64)| chunk.unwrap_or(*n).max(1);
-            chunks.iter().zip(array.shape()).map(full).collect()
+            Some(chunks.iter().zip(array.shape()).map(full).collect())
         }
-        _ => array.chunk_shape().into(),
+        _ => array.has_chunks().then(|| array.chunk_shape().into()),
     }
 }
 
@@ -235,7 +265,7 @@ fn other(order: ByteOrder) -> ByteOrder {
 fn in_format(codec: &Arc<dyn Codec>, format: Format) -> Option<Json> {
     let value = match format {
         Format::ZarrV2 => codec.to_v2(),
-        Format::ZarrV3 => codec.to_v3(),
+        _ => codec.to_v3(),
     };
     value.as_ref().map(Json::from)
 }
@@ -254,10 +284,9 @@ fn set_codecs(spec: &mut ArraySpec, mut codecs: Vec<Json>, format: Format) {
 mod tests {
     use super::*;
     use hyperslab_store::{MemoryStore, Store};
-    use hyperslab_zarr as zarr;
 
     fn stored(format: Format, change: impl FnOnce(&mut ArraySpec)) -> Array {
-        let mut spec = ArraySpec::new(format.into(), &[6, 8], "<f4".parse().unwrap());
+        let mut spec = ArraySpec::new(format.zarr().unwrap(), &[6, 8], "<f4".parse().unwrap());
         spec.chunks = Some([2, 3].as_slice().into());
         change(&mut spec);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -292,19 +321,20 @@ mod tests {
         let (v3, notes) = converted(&original, &to(Format::ZarrV3));
         assert!(notes.is_empty());
         assert_eq!(
-            v3.attributes().to_text(None),
+            v3.attributes().unwrap().to_text(None),
             r#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#
         );
-        assert_eq!(v3.dimension_names(), original.dimension_names());
-        assert_eq!(v3.as_zarr().to_json().get("fill_value"), Some(&Json::from(0x0102_u32)));
-        assert!(v3.as_zarr().fortran_order());
+        assert_eq!(v3.dimension_names().unwrap(), original.dimension_names().unwrap());
+        assert_eq!(v3.as_zarr().unwrap().to_json().get("fill_value"), Some(&Json::from(0x0102_u32)));
+        assert!(v3.as_zarr().unwrap().fortran_order());
         assert_eq!(
-            v3.as_zarr().serializer().unwrap().to_text(None),
+            v3.as_zarr().unwrap().serializer().unwrap().to_text(None),
             r#"{"name": "bytes", "configuration": {"endian": "big"}}"#
         );
         let (v2, _) = converted(&v3, &to(Format::ZarrV2));
         for member in ["shape", "chunks", "dtype", "fill_value", "order", "compressor", "filters"] {
-            let of = |array: &Array| array.as_zarr().to_json().get(member).map(|json| json.to_text(None));
+            let of =
+                |array: &Array| array.as_zarr().unwrap().to_json().get(member).map(|json| json.to_text(None));
             if member == "compressor" {
                 // The element size, which blosc took from the array, is spelled out in between.
                 assert!(of(&v2).unwrap().contains(r#""cname": "lz4""#));
@@ -312,7 +342,7 @@ mod tests {
                 assert_eq!(of(&v2), of(&original), "{member}");
             }
         }
-        assert_eq!(v2.attributes().get(DIMENSIONS).unwrap().to_text(None), r#"["y", "x"]"#);
+        assert_eq!(v2.attributes().unwrap().get(DIMENSIONS).unwrap().to_text(None), r#"["y", "x"]"#);
     }
 
     #[test]
@@ -327,7 +357,7 @@ mod tests {
         let (copy, _) = converted(&array, &options);
         assert_eq!(copy.format(), Format::ZarrV3);
         assert_eq!(copy.chunk_shape(), [5, 8]);
-        assert!(copy.as_zarr().fortran_order());
+        assert!(copy.as_zarr().unwrap().fortran_order());
         assert_eq!(copy.layout().encoding().chain().codecs()[0].name(), "gzip");
         // Other ranks keep their chunks.
         let options = CopyOptions { chunks: Some(vec![Some(5)]), ..CopyOptions::default() };
@@ -343,7 +373,7 @@ mod tests {
             spec.shards = Some([4, 8].as_slice().into());
             spec.serializer = Choice::Set(Json::parse(inner.as_bytes()).unwrap());
         });
-        let codecs = |array: &Array| array.as_zarr().to_json().get("codecs").unwrap().to_text(None);
+        let codecs = |array: &Array| array.as_zarr().unwrap().to_json().get("codecs").unwrap().to_text(None);
         let (copy, notes) = converted(&nested, &to(Format::ZarrV3));
         assert_eq!((codecs(&copy), notes.len()), (codecs(&nested), 0));
         assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[1, 2][..], Some(&[4, 8][..])));
@@ -388,10 +418,10 @@ mod tests {
     fn null_fill_values() {
         let array = stored(Format::ZarrV2, |spec| spec.fill = None);
         let (copy, notes) = converted(&array, &to(Format::ZarrV3));
-        assert_eq!(copy.as_zarr().fill(), Some(&[0; 4][..]));
+        assert_eq!(copy.as_zarr().unwrap().fill(), Some(&[0; 4][..]));
         assert_eq!(notes[NO_FILL], ["a"]);
         let (copy, notes) = converted(&array, &to(Format::ZarrV2));
-        assert_eq!((copy.as_zarr().fill(), notes.len()), (None, 0));
+        assert_eq!((copy.as_zarr().unwrap().fill(), notes.len()), (None, 0));
     }
 
     #[test]
@@ -410,6 +440,6 @@ mod tests {
         let (copy, _) = converted(&array, &to(Format::ZarrV3));
         assert_eq!(copy.layout().encoding().order(), array.layout().encoding().order());
         let options = CopyOptions { order: Some(Order::C), ..to(Format::ZarrV2) };
-        assert!(!converted(&array, &options).0.as_zarr().fortran_order());
+        assert!(!converted(&array, &options).0.as_zarr().unwrap().fortran_order());
     }
 }

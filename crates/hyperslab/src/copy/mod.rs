@@ -15,17 +15,20 @@
 mod blocks;
 mod compressor;
 mod convert;
+pub(crate) mod hdf5;
 mod place;
 mod transfer;
 
 pub use compressor::Compressors;
 
-use crate::{Array, Error, Format, Group, Node, info, local_path, settings, store_at};
+use crate::{Array, Error, Format, Group, Json, Node, NodeKind, info, local_path, settings, store_at};
 use convert::{Notes, convert};
+use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::Store;
-use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, NodeKind};
+use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation};
 use place::Place;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transfer::{Job, Transfer};
@@ -104,6 +107,8 @@ pub struct CopyOptions<'a> {
     pub max_memory: u64,
     /// Whether to read the copy back and compare it with the source.
     pub verify: bool,
+    /// Whether arrays that cannot be copied are left out, and told in [`CopyReport::skipped`]; otherwise the first is an error.
+    pub skip_unsupported: bool,
     /// Whether an array or group that is at the destination is replaced.
     pub overwrite: bool,
     /// Who is told how far it is.
@@ -121,6 +126,7 @@ impl Default for CopyOptions<'_> {
             threads: None,
             max_memory: 256 << 20,
             verify: false,
+            skip_unsupported: false,
             overwrite: false,
             progress: None,
         }
@@ -149,6 +155,8 @@ pub struct CopyReport {
     pub verified: Option<Duration>,
     /// What differs from the source without having been asked for.
     pub notes: Vec<String>,
+    /// What was left out because it cannot be copied: paths, and why.
+    pub skipped: Vec<(String, String)>,
 }
 
 /// Copies an array or group, and all below it, to a path or `file://` URL.
@@ -158,7 +166,7 @@ pub struct CopyReport {
 /// another value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
     let walked = Walked::new(source, options)?;
-    let origin = local_path(&source.store().url()).ok().map(|root| root.join(source.path()));
+    let origin = origin(source);
     let place = Place::prepare(&local_path(destination)?, origin.as_deref(), options.overwrite)?;
     let temporary = place.temporary().to_str().ok_or_else(|| Error::Location {
         location: destination.to_owned(),
@@ -167,6 +175,16 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let report = walked.copy(&store_at(temporary)?, "", options)?;
     place.commit()?;
     Ok(report)
+}
+
+/// Where the source is, if it is on this machine.
+fn origin(source: &Node) -> Option<PathBuf> {
+    let root = local_path(&source.store().url()).ok()?;
+    let file = match source {
+        Node::Array(array) => array.as_hdf5().map(|dataset| dataset.file()),
+        Node::Group(group) => group.as_hdf5().map(|group| group.file()),
+    };
+    Some(root.join(file.map_or(source.path(), |file| file.source().key())))
 }
 
 /// Copies an array or group, and all below it, to a path (`""`: the root) in any store.
@@ -214,7 +232,7 @@ pub fn copy_to_store(
 
 /// The source, and what its copy is to be. Paths are relative to the source.
 struct Walked {
-    groups: Vec<(String, Group)>,
+    groups: Vec<(String, Json)>,
     arrays: Vec<(String, Array, ArraySpec)>,
     consolidated: bool,
     notes: Notes,
@@ -232,21 +250,7 @@ impl Walked {
         };
         match source {
             Node::Array(array) => walked.add_array(String::new(), array.clone(), options)?,
-            Node::Group(group) => {
-                walked.consolidated = group.as_zarr().is_consolidated();
-                // Consolidated metadata is a copy that may be out of date: what is stored counts.
-                let format = Some(group.format().into());
-                let group: Group =
-                    zarr::Group::open(group.store(), group.path(), format, Consolidation::Ignore)?.into();
-                walked.groups.push((String::new(), group.clone()));
-                for (path, kind) in group.walk(None)? {
-                    match (kind, group.child(&path)?) {
-                        (NodeKind::Group, Node::Group(child)) => walked.groups.push((path, child)),
-                        (_, Node::Array(array)) => walked.add_array(path, array, options)?,
-                        (NodeKind::Array, Node::Group(_)) => {}
-                    }
-                }
-            }
+            Node::Group(group) => walked.add_group(group, options)?,
         }
         if let Some(chunks) = &options.chunks {
             walked.check_rank("chunks", chunks.len())?;
@@ -274,6 +278,46 @@ impl Walked {
         Err(Error::Options(format!("{what}: {rank} sizes are given, but the source has {ranks}")))
     }
 
+    /// The group, and all below it.
+    fn add_group(&mut self, group: &Group, options: &CopyOptions<'_>) -> Result<(), Error> {
+        let mut group = group.clone();
+        if let Some(zarr) = group.as_zarr() {
+            self.consolidated = zarr.is_consolidated();
+            // Consolidated metadata is a copy that may be out of date: what is stored counts.
+            let format = Some(zarr.format());
+            group = zarr::Group::open(zarr.store(), zarr.path(), format, Consolidation::Ignore)?.into();
+        }
+        self.groups.push((String::new(), group.attributes()?.into_owned()));
+        for (path, kind) in group.walk(None)? {
+            match kind {
+                NodeKind::Group => {
+                    let attributes = group.group(&path)?.attributes()?.into_owned();
+                    self.groups.push((path, attributes));
+                }
+                NodeKind::Array => {
+                    let added =
+                        group.array(&path).and_then(|array| self.add_array(path.clone(), array, options));
+                    match added {
+                        Err(error) if options.skip_unsupported && is_unsupported(&error) => {
+                            self.report.skipped.push((shown(&path), error.to_string()));
+                        }
+                        added => added?,
+                    }
+                }
+                NodeKind::Datatype => {
+                    self.notes.entry(hdf5::NO_DATATYPES).or_default().push(shown(&path));
+                }
+                NodeKind::Link(target) => {
+                    self.notes
+                        .entry(hdf5::NO_LINKS)
+                        .or_default()
+                        .push(format!("{} → {target}", shown(&path)));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn add_array(&mut self, path: String, array: Array, options: &CopyOptions<'_>) -> Result<(), Error> {
         let spec = convert(&array, &shown(&path), options, &mut self.notes)?;
         self.report.bytes = self.report.bytes.saturating_add(info::array_bytes(&array));
@@ -288,18 +332,18 @@ impl Walked {
         options: &CopyOptions<'_>,
     ) -> Result<CopyReport, Error> {
         let start = Instant::now();
-        let format: zarr::Format = options.format.unwrap_or(Format::ZarrV3).into();
+        let format = options.format.unwrap_or(Format::ZarrV3).zarr()?;
         let target = |path: &str| match (base, path) {
             ("", path) => path.to_owned(),
             (base, "") => base.to_owned(),
             (base, path) => format!("{base}/{path}"),
         };
-        for (path, group) in &self.groups {
-            zarr::Group::create(store.clone(), &target(path), format, group.attributes().clone(), false)?;
+        for (path, attributes) in &self.groups {
+            zarr::Group::create(store.clone(), &target(path), format, attributes.clone(), false)?;
         }
         let mut jobs = Vec::new();
         for (path, array, spec) in self.arrays.drain(..) {
-            let (_, bytes) = array.as_zarr().chunks_stored()?;
+            let (_, bytes) = array.chunks_stored()?;
             self.report.stored_before = self.report.stored_before.saturating_add(bytes);
             let copied = zarr::Array::create(store.clone(), &target(&path), spec, false)?.into();
             jobs.push(Job { name: shown(&path), source: array, target: copied });
@@ -318,11 +362,21 @@ impl Walked {
             self.report.verified = Some(start.elapsed());
         }
         for job in &jobs {
-            let (_, bytes) = job.target.as_zarr().chunks_stored()?;
+            let (_, bytes) = job.target.chunks_stored()?;
             self.report.stored_after = self.report.stored_after.saturating_add(bytes);
         }
         Ok(self.report)
     }
+}
+
+/// Whether the error is about one array that has no equal in the destination's format, or cannot be read here.
+fn is_unsupported(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Copy { .. }
+            | Error::Hdf5(Hdf5Error::Unsupported { .. })
+            | Error::Zarr(zarr::ZarrError::Unsupported { .. })
+    )
 }
 
 /// The first names, and how many more there are.

@@ -4,7 +4,7 @@ use super::blocks::{Block, Blocks, Cut};
 use super::{Phase, Progress};
 use crate::element::swap_bytes;
 use crate::info::array_bytes;
-use crate::{Array, Dims, Error, Key};
+use crate::{Array, Dims, Error};
 use hyperslab_array::{ArrayError, Memory, ReadOptions, Source, Target, WriteOptions};
 use std::cell::RefCell;
 
@@ -44,7 +44,11 @@ impl<'a> Transfer<'a> {
         let mut largest = (0, "");
         for job in jobs {
             // A thread holds an encoded and a decoded chunk, of the source or of the copy.
-            let chunk = |array: &Array| array.layout().encoding().decoded_size() as u64;
+            let chunk = |array: &Array| match array.layout().encoding() {
+                // All of the array: only what is wanted is read.
+                encoding if !array.has_chunks() && encoding.chain().codecs().is_empty() => 0,
+                encoding => encoding.decoded_size() as u64,
+            };
             let scratch = 2 * chunk(&job.source).max(chunk(&job.target));
             let fit = (max_memory / 2).checked_div(scratch).unwrap_or(u64::MAX);
             let threads = threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
@@ -52,7 +56,10 @@ impl<'a> Transfer<'a> {
             let cut = |budget| {
                 Cut {
                     shape: job.source.shape(),
-                    source_chunk: job.source.chunk_shape(),
+                    source_chunk: match job.source.has_chunks() {
+                        true => job.source.chunk_shape(),
+                        false => job.target.chunk_shape(),
+                    },
                     target_object: objects(&job.target),
                     target_chunk: job.target.chunk_shape(),
                     element: job.source.dtype().size() as u64,
@@ -90,10 +97,7 @@ impl<'a> Transfer<'a> {
             }
             let blocks = if phase == Phase::Copy { copied } else { compared };
             let step = Step { job, threads: *threads, cancelled: &|| self.cancelled() };
-            let mut wanted = blocks.holding(objects(&job.source), stored_objects(&job.source)?);
-            if phase == Phase::Verify {
-                wanted.append(&mut blocks.holding(objects(&job.target), stored_objects(&job.target)?));
-            }
+            let wanted = step.wanted(blocks, phase)?;
             // Elsewhere both have the fill value.
             let mut rest = array_bytes(&job.source);
             for at in wanted {
@@ -143,15 +147,6 @@ fn objects(array: &Array) -> &[u64] {
     array.layout().object_grid().chunk_shape()
 }
 
-/// The indices of the objects that are stored. Lists the store.
-fn stored_objects(array: &Array) -> Result<impl Iterator<Item = Dims>, Error> {
-    let (rank, encoding, path) = (array.shape().len(), array.as_zarr().key_encoding(), array.path());
-    let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
-    let start = if path.is_empty() { 0 } else { path.len() + 1 };
-    let keys = array.store().list(prefix)?;
-    Ok(keys.into_iter().filter_map(move |key| encoding.parse(key.get(start..)?, rank)))
-}
-
 /// What is done with each block of an array.
 struct Step<'a> {
     job: &'a Job,
@@ -160,6 +155,22 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// The blocks that are not all fill value. Lists stores.
+    fn wanted<'b>(
+        &self,
+        blocks: &'b Blocks,
+        phase: Phase,
+    ) -> Result<Box<dyn Iterator<Item = Dims> + 'b>, Error> {
+        let (source, target) = (&self.job.source, &self.job.target);
+        let Some(stored) = source.stored_objects()? else { return Ok(Box::new(blocks.all())) };
+        let mut wanted = blocks.holding(objects(source), stored.into_iter());
+        if phase == Phase::Verify {
+            let Some(stored) = target.stored_objects()? else { return Ok(Box::new(blocks.all())) };
+            wanted.append(&mut blocks.holding(objects(target), stored.into_iter()));
+        }
+        Ok(Box::new(wanted.into_iter()))
+    }
+
     fn copy(&self, block: &Block, buffer: &mut [u8], len: usize) -> Result<(), Error> {
         let bytes = front(buffer, len)?;
         self.read(&self.job.source, block, bytes)?;

@@ -1,0 +1,110 @@
+//! Copying datasets of HDF5: what of them a Zarr array can say.
+
+use super::convert::{Facts, Notes};
+use super::{Compressors, CopyOptions};
+use crate::hdf5_array::Hdf5Array;
+use crate::hdf5_dimensions::{self, MACHINERY};
+use crate::{Error, Json, hdf5_json};
+use hyperslab_hdf5::element::ElementKind;
+use hyperslab_hdf5::{Attribute, Dataset, Hdf5Error};
+
+pub(super) const NO_DATATYPES: &str = "committed datatypes left out, which Zarr has not";
+pub(super) const NO_LINKS: &str = "links left out, which Zarr has not";
+const OTHER_CODECS: &str = "compressed in another way, because HDF5's filters are not Zarr's codecs";
+const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
+const LONG_MEANINGS: &str = "names of enumeration values left out, because some have spaces";
+
+/// Filters that do not make chunks smaller: shuffle, fletcher32, bitshuffle (which may).
+const SHUFFLE: u16 = 2;
+const FLETCHER32: u16 = 3;
+const BITSHUFFLE: u16 = 32008;
+
+/// What the copy of a dataset takes over. Errors with [`Error::Copy`] where Zarr has no such array.
+pub(crate) fn facts(
+    array: &Hdf5Array,
+    name: &str,
+    options: &CopyOptions<'_>,
+    notes: &mut Notes,
+) -> Result<Facts, Error> {
+    let dataset = array.dataset();
+    let refuse = |why: &str| Err(Error::Copy { array: name.to_owned(), why: why.to_owned() });
+    if let Some(problem) = array.problem() {
+        return refuse(&format!("{problem} is not supported"));
+    }
+    let mut attributes = attributes(&dataset.attributes()?, name, options, notes)?;
+    match &dataset.element().kind {
+        ElementKind::Plain(_) | ElementKind::FixedString { .. } => {}
+        ElementKind::Enum { members, .. } => flags(&mut attributes, members, name, notes),
+        ElementKind::VlenString { .. } => {
+            return refuse("text of variable length is not supported in Zarr yet");
+        }
+        ElementKind::Vlen { .. } => {
+            return refuse("elements of variable length are not supported in Zarr yet");
+        }
+        ElementKind::Struct(_) => return refuse("compound elements are not supported in Zarr yet"),
+        ElementKind::Array { .. } => return refuse("arrays as elements are not supported in Zarr"),
+        ElementKind::Extended { .. } => return refuse("floats of 80 bits are not supported in Zarr"),
+        ElementKind::ObjectReference | ElementKind::RegionReference | ElementKind::AnyReference => {
+            return refuse("references as elements are not supported in Zarr");
+        }
+    }
+    let dtype = array.layout().dtype();
+    Ok(Facts {
+        order: dtype.order(),
+        fill: Some(dataset.absent_value().map_or_else(|| vec![0; dtype.size()], <[u8]>::to_vec)),
+        attributes,
+        dimension_names: hdf5_dimensions::names(dataset)?,
+        key_encoding: None,
+        fortran_order: false,
+    })
+}
+
+/// The attributes, without those that say what dimension names say.
+fn attributes(
+    found: &[Attribute],
+    name: &str,
+    options: &CopyOptions<'_>,
+    notes: &mut Notes,
+) -> Result<Json, Error> {
+    let is_scale = hdf5_dimensions::is_scale(found)?;
+    let mut json = Json::object();
+    for attribute in found {
+        let ordinary = matches!(attribute.name.as_str(), "CLASS" | "NAME") && !is_scale;
+        if MACHINERY.contains(&attribute.name.as_str()) && !ordinary {
+            continue;
+        }
+        match attribute.value() {
+            Ok(value) => json.set(&attribute.name, hdf5_json::value(value)),
+            Err(Hdf5Error::Unsupported { .. }) if options.skip_unsupported => {
+                notes.entry(NO_ATTRIBUTE).or_default().push(format!("{name}, {:?}", attribute.name));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(json)
+}
+
+/// The names of an enumeration's values, as the CF conventions have them (section 3.5, "Flags").
+fn flags(attributes: &mut Json, members: &[(String, i128)], name: &str, notes: &mut Notes) {
+    if attributes.get("flag_values").is_some() || attributes.get("flag_meanings").is_some() {
+        return;
+    }
+    if members.iter().any(|(member, _)| member.contains(char::is_whitespace)) {
+        notes.entry(LONG_MEANINGS).or_default().push(name.to_owned());
+        return;
+    }
+    let values = members.iter().map(|(_, value)| (*value).into()).collect();
+    let meanings: Vec<&str> = members.iter().map(|(member, _)| member.as_str()).collect();
+    attributes.set("flag_values", Json::Array(values));
+    attributes.set("flag_meanings", meanings.join(" ").as_str().into());
+}
+
+/// Compressors in place of the filters: as good or better, and shuffling where they shuffle.
+pub(super) fn compressors(dataset: &Dataset, name: &str, notes: &mut Notes) -> Result<Compressors, Error> {
+    let ids: Vec<u16> = dataset.filters().iter().map(|filter| filter.id).collect();
+    if ids.iter().all(|id| *id == FLETCHER32) {
+        return "none".parse();
+    }
+    notes.entry(OTHER_CODECS).or_default().push(name.to_owned());
+    if ids.iter().any(|id| matches!(*id, SHUFFLE | BITSHUFFLE)) { "blosc" } else { "zstd" }.parse()
+}

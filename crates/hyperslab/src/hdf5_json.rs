@@ -1,0 +1,31 @@
+//! Attributes of HDF5 as JSON.
+
+use crate::Json;
+use hyperslab_hdf5::value::Value;
+use hyperslab_hdf5::{Attribute, Hdf5Error};
+
+/// Attributes as an object.
+pub(crate) fn attributes(attributes: &[Attribute]) -> Result<Json, Hdf5Error> {
+    let members = attributes.iter().map(|attribute| Ok((attribute.name.clone(), value(attribute.value()?))));
+    Ok(Json::Object(members.collect::<Result<_, Hdf5Error>>()?))
+}
+
+/// A value. Bytes that are text become text, others a list of numbers; complex numbers become pairs.
+pub(crate) fn value(value: Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(on) => on.into(),
+        Value::Int(number) => number.into(),
+        Value::Float(number) => Json::float(number),
+        Value::Text(text) => text.as_str().into(),
+        Value::Bytes(bytes) => match std::str::from_utf8(&bytes) {
+            Ok(text) => text.into(),
+            Err(_) => Json::Array(bytes.into_iter().map(|byte| u64::from(byte).into()).collect()),
+        },
+        Value::List(list) => Json::Array(list.into_iter().map(self::value).collect()),
+        Value::Record(members) => {
+            Json::Object(members.into_iter().map(|(name, member)| (name, self::value(member))).collect())
+        }
+        Value::Complex(real, imaginary) => Json::Array(vec![Json::float(real), Json::float(imaginary)]),
+    }
+}

@@ -1,0 +1,66 @@
+//! Settings for the whole process: those of the engine, and which other files a file may refer to.
+
+pub use hyperslab_array::settings::*;
+
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// Which other files a file may lead to: by external links, external raw data, sources of virtual datasets, members of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ExternalFiles {
+    /// Those in its own directory and below, symbolic links resolved: a file from elsewhere cannot make a program read others.
+    #[default]
+    SameDirectory,
+    /// Any that the process may read.
+    Anywhere,
+    /// None.
+    Refuse,
+}
+
+impl ExternalFiles {
+    const ALL: [ExternalFiles; 3] =
+        [ExternalFiles::SameDirectory, ExternalFiles::Anywhere, ExternalFiles::Refuse];
+
+    /// As users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExternalFiles::SameDirectory => "same-directory",
+            ExternalFiles::Anywhere => "anywhere",
+            ExternalFiles::Refuse => "refuse",
+        }
+    }
+}
+
+impl FromStr for ExternalFiles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
+        found.ok_or_else(|| format!("expected same-directory, anywhere or refuse, found {text:?}"))
+    }
+}
+
+static EXTERNAL: AtomicU8 = AtomicU8::new(0);
+
+/// Which other files may be read. Default: those in the same directory.
+pub fn external_files() -> ExternalFiles {
+    ExternalFiles::ALL.get(usize::from(EXTERNAL.load(Relaxed))).copied().unwrap_or_default()
+}
+
+/// Sets [`external_files`], for files that are opened from now on.
+pub fn set_external_files(policy: ExternalFiles) {
+    EXTERNAL.store(policy as u8, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_by_name() {
+        for policy in ExternalFiles::ALL {
+            assert_eq!(policy.name().parse(), Ok(policy));
+        }
+        assert!("Anywhere".parse::<ExternalFiles>().is_err());
+    }
+}

@@ -1,0 +1,430 @@
+//! What Python asks of HDF5 beyond arrays and groups: element types, attributes, links, references, committed datatypes.
+//!
+//! Elements whose values are Python objects (text and sequences of variable length, references) are read as raw bytes by the engine. [`ElementHandle`]
+//! says what the bytes are, and resolves heap ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
+
+use crate::errors;
+use crate::group::NodeHandle;
+use crate::store::StoreHandle;
+use hyperslab::hdf5::data_layout::DataLayout;
+use hyperslab::hdf5::dataspace::Dataspace;
+use hyperslab::hdf5::element::{Element, ElementKind};
+use hyperslab::hdf5::reference::{self, Part, Reference as Target};
+use hyperslab::hdf5::selection::Selection;
+use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, vlen};
+use hyperslab::{Array, Kind};
+use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+/// An element type of a file.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct ElementHandle {
+    file: hdf5::File,
+    element: Element,
+}
+
+impl ElementHandle {
+    /// That of a dataset, if its values are Python objects.
+    pub(crate) fn of_objects(dataset: &Dataset) -> Option<Self> {
+        let (file, element) = (dataset.file().clone(), dataset.element().clone());
+        is_made_of_objects(&element).then_some(ElementHandle { file, element })
+    }
+
+    fn within(&self, element: &Element) -> Self {
+        ElementHandle { file: self.file.clone(), element: element.clone() }
+    }
+
+    /// Resolves heap ids in `memory`: `count` of them, the first at `offset`, the next `stride` bytes further.
+    fn resolve(
+        &self,
+        memory: &PyReadonlyArray1<'_, u8>,
+        offset: usize,
+        stride: usize,
+        count: usize,
+    ) -> PyResult<vlen::Ragged> {
+        let (py, bytes) = (memory.py(), memory.as_slice()?);
+        py.detach(|| vlen::resolve(&self.file, &self.element, bytes, offset, stride, count))
+            .map_err(|error| errors::hdf5(py, &error))
+    }
+}
+
+#[pymethods]
+impl ElementHandle {
+    /// The type as JSON text.
+    #[getter]
+    fn json(&self) -> String {
+        self.element.to_json()
+    }
+
+    /// Bytes of one element in memory.
+    #[getter]
+    fn size(&self) -> usize {
+        self.element.size
+    }
+
+    /// Whether values are Python objects, or hold some.
+    #[getter]
+    fn is_made_of_objects(&self) -> bool {
+        is_made_of_objects(&self.element)
+    }
+
+    /// The file that it is in.
+    #[getter]
+    fn file(&self) -> StoreHandle {
+        StoreHandle::of_file(self.file.clone())
+    }
+
+    /// NumPy's description of values.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
+        match &self.element.kind {
+            ElementKind::Plain(plain) => descr(py, &self.element, &PyArrayDescr::new(py, plain.numpy())?),
+            _ => described(py, &self.element),
+        }
+    }
+
+    /// Members of a structure: name, offset and type.
+    fn fields(&self) -> Vec<(String, usize, ElementHandle)> {
+        let ElementKind::Struct(fields) = &self.element.kind else { return Vec::new() };
+        let field =
+            |field: &hdf5::element::Field| (field.name.clone(), field.offset, self.within(&field.element));
+        fields.iter().map(field).collect()
+    }
+
+    /// The type of what an array or a sequence holds.
+    fn base(&self) -> Option<ElementHandle> {
+        match &self.element.kind {
+            ElementKind::Array { element, .. } | ElementKind::Vlen { element, .. } => {
+                Some(self.within(element))
+            }
+            _ => None,
+        }
+    }
+
+    /// Text of variable length: as bytes, or decoded.
+    #[pyo3(signature = (memory, offset, stride, count, encoding=None, errors=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn strings<'py>(
+        &self,
+        py: Python<'py>,
+        memory: PyReadonlyArray1<'py, u8>,
+        offset: usize,
+        stride: usize,
+        count: usize,
+        encoding: Option<&str>,
+        errors: Option<&str>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let ragged = self.resolve(&memory, offset, stride, count)?;
+        let utf8 = encoding.is_some_and(|name| matches!(name, "utf-8" | "utf8" | "ascii"));
+        let is_ascii = encoding == Some("ascii");
+        let made = ragged.offsets.windows(2).map(|range| -> PyResult<Bound<'py, PyAny>> {
+            let text = match *range {
+                [start, end] => ragged.values.get(start as usize..end as usize).unwrap_or_default(),
+                _ => &[],
+            };
+            let Some(encoding) = encoding else { return Ok(PyBytes::new(py, text).into_any()) };
+            match std::str::from_utf8(text) {
+                Ok(text) if utf8 && (!is_ascii || text.is_ascii()) => Ok(PyString::new(py, text).into_any()),
+                // Python knows all encodings, and what to do with wrong bytes.
+                _ => PyBytes::new(py, text)
+                    .call_method1(intern!(py, "decode"), (encoding, errors.unwrap_or("strict"))),
+            }
+        });
+        PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// References, as objects.
+    fn references<'py>(
+        &self,
+        py: Python<'py>,
+        memory: PyReadonlyArray1<'py, u8>,
+        offset: usize,
+        stride: usize,
+        count: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let bytes = memory.as_slice()?;
+        let found = py
+            .detach(|| reference::resolve(&self.file, &self.element, bytes, offset, stride, count))
+            .map_err(|error| errors::hdf5(py, &error))?;
+        let is_region = matches!(self.element.kind, ElementKind::RegionReference);
+        let made = found.into_iter().map(|target| -> PyResult<Bound<'py, PyAny>> {
+            let region = is_region || matches!(&target, Some(Target { part: Part::Region(_), .. }));
+            let reference = Reference { file: self.file.clone(), target };
+            match region {
+                false => Ok(Bound::new(py, reference)?.into_any()),
+                true => {
+                    let class = PyClassInitializer::from(reference).add_subclass(RegionReference);
+                    Ok(Bound::new(py, class)?.into_any())
+                }
+            }
+        });
+        PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Sequences of variable length: where each begins, and all elements as bytes.
+    #[allow(clippy::type_complexity)]
+    fn sequences<'py>(
+        &self,
+        py: Python<'py>,
+        memory: PyReadonlyArray1<'py, u8>,
+        offset: usize,
+        stride: usize,
+        count: usize,
+    ) -> PyResult<(Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u8>>)> {
+        let ragged = self.resolve(&memory, offset, stride, count)?;
+        Ok((PyArray1::from_vec(py, ragged.offsets), PyArray1::from_vec(py, ragged.values)))
+    }
+}
+
+/// Whether values of these elements are Python objects, or hold some.
+pub(crate) fn is_made_of_objects(element: &Element) -> bool {
+    match &element.kind {
+        ElementKind::Struct(fields) => fields.iter().any(|field| is_made_of_objects(&field.element)),
+        ElementKind::Array { element, .. } => is_made_of_objects(element),
+        ElementKind::ObjectReference => true,
+        _ => element.has_heap_ids(),
+    }
+}
+
+/// NumPy's description of the values of elements. `memory`: that of what the engine reads.
+pub(crate) fn descr<'py>(
+    py: Python<'py>,
+    element: &Element,
+    memory: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyArrayDescr>> {
+    match element.kind {
+        // Dates and text are opaque bytes of which the file says so: that is in the metadata.
+        ElementKind::Plain(plain)
+            if !matches!(plain.kind(), Kind::DateTime(_) | Kind::TimeDelta(_) | Kind::Bytes | Kind::Text) =>
+        {
+            Ok(memory.clone())
+        }
+        _ => described(py, element),
+    }
+}
+
+/// The description that Python makes.
+fn described<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyArrayDescr>> {
+    let types = py.import(intern!(py, "hyperslab._hdf5_types"))?;
+    Ok(types.call_method1(intern!(py, "dtype_of"), (element.to_json(),))?.cast_into::<PyArrayDescr>()?)
+}
+
+/// An attribute.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct AttributeHandle(Attribute);
+
+/// The attributes that `read` reads.
+pub(crate) fn attributes(
+    py: Python<'_>,
+    read: impl FnOnce() -> Result<Vec<Attribute>, Hdf5Error> + Send,
+) -> PyResult<Vec<AttributeHandle>> {
+    let found = py.detach(read).map_err(|error| errors::hdf5(py, &error))?;
+    Ok(found.into_iter().map(AttributeHandle).collect())
+}
+
+#[pymethods]
+impl AttributeHandle {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Elements per axis; ``None``: it has no value.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        match &self.0.dataspace {
+            Dataspace::Null => Ok(None),
+            dataspace => PyTuple::new(py, dataspace.shape()).map(Some),
+        }
+    }
+
+    #[getter]
+    fn element(&self, py: Python<'_>) -> PyResult<ElementHandle> {
+        let element = self.0.element().map_err(|error| errors::hdf5(py, &error))?;
+        Ok(ElementHandle { file: self.0.file.clone(), element })
+    }
+
+    /// Its elements in memory.
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+        let values = self.0.values().map_err(|error| errors::hdf5(py, &error))?;
+        Ok(PyArray1::from_vec(py, values))
+    }
+}
+
+/// A committed datatype.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct DatatypeHandle {
+    pub(crate) file: hdf5::File,
+    pub(crate) datatype: NamedDatatype,
+}
+
+#[pymethods]
+impl DatatypeHandle {
+    #[getter]
+    fn path(&self) -> &str {
+        &self.datatype.path
+    }
+
+    #[getter]
+    fn file(&self) -> StoreHandle {
+        StoreHandle::of_file(self.file.clone())
+    }
+
+    #[getter]
+    fn element(&self, py: Python<'_>) -> PyResult<ElementHandle> {
+        let element = Element::of(&self.datatype.datatype, self.file.sizes());
+        let element = element.map_err(|why| {
+            let error = self.file.source().wrong("datatype message", 0, why);
+            errors::hdf5(py, &error.within(&format!("/{}", self.datatype.path)))
+        })?;
+        Ok(ElementHandle { file: self.file.clone(), element })
+    }
+
+    fn _hdf5_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
+        attributes(py, || Ok(self.datatype.attributes.clone()))
+    }
+}
+
+/// A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is the object.
+#[pyclass(frozen, subclass, module = "hyperslab")]
+pub(crate) struct Reference {
+    file: hdf5::File,
+    target: Option<Target>,
+}
+
+#[pymethods]
+impl Reference {
+    fn __bool__(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// The path of the object from the root; ``None``: it leads nowhere, into another file, or no link leads to it.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let Some(target) = &self.target else { return Ok(None) };
+        py.detach(|| target.path(&self.file)).map_err(|error| errors::hdf5(py, &error))
+    }
+
+    /// The other file that it leads into, as it is called there.
+    #[getter]
+    fn filename(&self) -> Option<&str> {
+        self.target.as_ref()?.file.as_deref()
+    }
+
+    /// The attribute that it leads to.
+    #[getter]
+    fn attribute(&self) -> Option<&str> {
+        match &self.target.as_ref()?.part {
+            Part::Attribute(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The object.
+    fn _open(&self, py: Python<'_>) -> PyResult<NodeHandle> {
+        let Some(target) = &self.target else {
+            return Err(PyValueError::new_err("the reference leads nowhere"));
+        };
+        let file = match &target.file {
+            None => self.file.clone(),
+            Some(name) => {
+                py.detach(|| self.file.other(name)).map_err(|error| errors::hdf5(py, &error))?.ok_or_else(
+                    || errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'")),
+                )?
+            }
+        };
+        NodeHandle::found(py, &file, || {
+            let path = file.path_of(target.address)?;
+            file.object_at(target.address, path.as_deref().unwrap_or(""))
+        })
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Reference>().is_ok_and(|other| {
+            let other = other.get();
+            self.target == other.target && (self.target.is_none() || self.file.is(&other.file))
+        })
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.target.as_ref().map_or(0, |target| target.address)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let name = self.name(py).ok().flatten();
+        match (&self.target, name) {
+            (None, _) => "<Reference to nothing>".into(),
+            (Some(_), Some(name)) => format!("<Reference to {name:?}>"),
+            (Some(target), None) => format!("<Reference to the object at {}>", target.address),
+        }
+    }
+}
+
+/// A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset, ``dataset[reference]`` the elements.
+#[pyclass(frozen, extends = Reference, module = "hyperslab")]
+pub(crate) struct RegionReference;
+
+#[pymethods]
+impl RegionReference {
+    /// The elements: ``("none",)``, ``("all",)``, ``("slabs", [(start, stride, count, block), …])`` with one for each axis, ``("points", [[…], …])``, or ``("blocks", [(first,
+    /// last), …])``.
+    fn _selection<'py>(this: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let target = this.as_super().target.as_ref();
+        match target.map(|target| &target.part) {
+            None | Some(Part::Region(Selection::None) | Part::Attribute(_)) => PyTuple::new(py, ["none"]),
+            Some(Part::Whole | Part::Region(Selection::All)) => PyTuple::new(py, ["all"]),
+            Some(Part::Region(selection)) => match selection.clone().regularised() {
+                Selection::Regular(slabs) => {
+                    let slabs: Vec<_> =
+                        slabs.iter().map(|slab| (slab.start, slab.stride, slab.count, slab.block)).collect();
+                    ("slabs", slabs).into_pyobject(py)
+                }
+                Selection::Points { .. } => {
+                    ("points", selection.points().map(<[u64]>::to_vec).collect::<Vec<_>>()).into_pyobject(py)
+                }
+                other => {
+                    let blocks = other.blocks().map(|(first, last)| (first.to_vec(), last.to_vec()));
+                    ("blocks", blocks.collect::<Vec<_>>()).into_pyobject(py)
+                }
+            },
+        }
+    }
+}
+
+/// Where a link leads: its kind, an address (of a hard link), a path, a file.
+#[derive(IntoPyObject)]
+pub(crate) struct Link(&'static str, u64, String, String);
+
+impl From<LinkTarget> for Link {
+    fn from(target: LinkTarget) -> Self {
+        match target {
+            LinkTarget::Hard(address) => Link("hard", address, String::new(), String::new()),
+            LinkTarget::Soft(path) => Link("soft", 0, path, String::new()),
+            LinkTarget::External { file, path } => Link("external", 0, path, file),
+            LinkTarget::UserDefined(kind) => Link("user-defined", kind.into(), String::new(), String::new()),
+        }
+    }
+}
+
+/// What the object header of a dataset says, apart from shape and type.
+pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyDict>> {
+    let facts = PyDict::new(py);
+    let Some(dataset) = array.as_hdf5() else { return Ok(facts) };
+    facts.set_item("null", matches!(dataset.dataspace(), Dataspace::Null))?;
+    let max_shape: Vec<Option<u64>> = match dataset.dataspace() {
+        Dataspace::Simple { max_shape, .. } => max_shape.clone(),
+        _ => Vec::new(),
+    };
+    facts.set_item("maxshape", PyTuple::new(py, max_shape)?)?;
+    facts.set_item("chunks", dataset.chunk_shape().map(|chunk| PyTuple::new(py, chunk)).transpose()?)?;
+    let filters = dataset.filters().iter();
+    let filters = filters.map(|filter| (filter.id, filter.name.clone(), filter.client_data.clone()));
+    facts.set_item("filters", filters.collect::<Vec<_>>())?;
+    facts.set_item("external", dataset.external_files().to_vec())?;
+    facts.set_item("virtual", matches!(dataset.data_layout(), DataLayout::Virtual { .. }))?;
+    facts.set_item("address", dataset.address())?;
+    Ok(facts)
+}

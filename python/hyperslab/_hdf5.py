@@ -1,0 +1,831 @@
+"""Arrays and groups of HDF5 files, with h5py's habits beside those of `Array` and `Group`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NoReturn, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import _native
+from hyperslab._array import Array, Metadata
+from hyperslab._cache import Cache
+from hyperslab._group import Group
+from hyperslab._hdf5_attrs import Hdf5Attributes
+from hyperslab._hdf5_dims import Dimensions
+from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink, UserLink, link_of
+from hyperslab._hdf5_regions import read_region
+from hyperslab._hdf5_types import Empty
+from hyperslab._hdf5_values import decoded, values
+from hyperslab._info import Info, human_size
+from hyperslab._native import Reference, RegionReference
+from hyperslab._store import FileStore, Store
+from hyperslab.errors import ExternalFileError, NodeNotFoundError, ReadOnlyError, UnsupportedError
+
+__all__ = ["Datatype", "Hdf5Array", "Hdf5Group"]
+
+_NAMES = {1: "gzip", 4: "szip", 32000: "lzf"}
+# Those, shuffle, fletcher32 and scale-offset.
+_FILTERS = frozenset({*_NAMES, 2, 3, 6})
+
+
+def _refuse() -> NoReturn:
+    raise ReadOnlyError("HDF5 files are read only so far")
+
+
+def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """One element of zeros, with ``None`` in the place of objects."""
+    made = np.empty(1, dtype)
+    for name in dtype.names or ():
+        kind = made[name].dtype
+        if kind.names:
+            made[name] = _without_objects(kind)
+        elif kind.kind != "O":
+            made[name] = np.zeros((), kind)
+    return made
+
+
+class Datatype:
+    """A committed datatype: an element type that has a name and attributes of its own in an HDF5 file."""
+
+    def __init__(self, handle: _native.DatatypeHandle) -> None:
+        self._handle = handle
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type."""
+        return self._handle.element.dtype
+
+    @property
+    def name(self) -> str:
+        """``/`` and the path in the file."""
+        return f"/{self._handle.path}"
+
+    @cached_property
+    def attrs(self) -> Hdf5Attributes:
+        """Its attributes."""
+        return Hdf5Attributes(self._handle)
+
+    def __repr__(self) -> str:
+        return f"<Datatype {self.name} {self.dtype}>"
+
+
+class _View:
+    """An array, read in another way."""
+
+    def __init__(self, array: Hdf5Array, dtype: np.dtype[Any]) -> None:
+        self._array, self.dtype = array, dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements per axis."""
+        return self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._array.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._array.size
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, selection: Any) -> Any:
+        raise NotImplementedError
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("`copy=False` is not supported. This method always creates a copy.")
+        found = np.asarray(self[...])
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+
+class _Converted(_View):
+    def __getitem__(self, selection: Any) -> Any:
+        if self.dtype.kind == "T":
+            return np.asarray(self._array.asstr()[selection], dtype=self.dtype)[()]
+        return np.asarray(self._array[selection]).astype(self.dtype)[()]
+
+
+class _Fields(_View):
+    def __init__(self, array: Hdf5Array, names: str | Sequence[str]) -> None:
+        self._names = names if isinstance(names, str) else list(names)
+        known = array.dtype.names or ()
+        for name in [self._names] if isinstance(self._names, str) else self._names:
+            if name not in known:
+                raise ValueError(f"Field {name!r} does not appear in this type.")
+        super().__init__(array, array.dtype[self._names])  # type: ignore[index]
+
+    def __getitem__(self, selection: Any) -> Any:
+        found = self._array[selection][self._names]
+        return found.copy() if isinstance(found, np.ndarray) else found
+
+
+class _Text(_View):
+    def __init__(self, array: Hdf5Array, encoding: str, errors: str) -> None:
+        super().__init__(array, np.dtype(object))
+        self._encoding, self._errors = encoding, errors
+
+    def __getitem__(self, selection: Any) -> Any:
+        return self._array._decoded(selection, self._encoding, self._errors)
+
+
+class Hdf5Array(Array):
+    """A dataset of an HDF5 file. Made by `hyperslab.open` and groups.
+
+    It is read as any `Array`. What HDF5 has and Zarr has not is as in h5py: text of variable length is read as
+    `bytes` (`asstr` decodes), sequences of variable length as arrays in an array of objects, references as
+    `Reference`; members of structures by name (``array["a"]``).
+
+    Examples
+    --------
+    >>> import h5py, hyperslab as hs
+    >>> with h5py.File("example.h5", "w") as file:
+    ...     _ = file.create_dataset("t", data=[1.5, 2.5, 3.5], chunks=(2,), compression="gzip")
+    ...     file["names"] = ["Rhône", "Rhein"]
+    >>> file = hs.open("example.h5")
+    >>> file["t"][1:], file["t"].chunks, file["t"].compression
+    (array([2.5, 3.5]), (2,), 'gzip')
+    >>> file["names"][0], file["names"].asstr()[0]
+    (b'Rh\\xc3\\xb4ne', 'Rhône')
+    """
+
+    def __new__(
+        cls,
+        handle: _native.ArrayHandle,
+        store: Store,
+        write_empty_chunks: bool | None = None,
+        cache: Cache | None = None,
+    ) -> Self:
+        self = super().__new__(cls, handle, store, write_empty_chunks, cache)
+        self._of_objects = self._objects
+        return self
+
+    _of_objects: _native.ElementHandle | None
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return self._hdf5_facts()
+
+    # ---- what it is
+
+    @property
+    def _is_null(self) -> bool:
+        return bool(self._facts["null"])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements per axis; ``None``: it has no elements and no shape."""
+        found = super().shape
+        return None if found == (0,) and self._is_null else found  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:
+        """Number of elements; ``None``: it has no elements and no shape."""
+        return None if self.shape is None else super().size  # type: ignore[return-value]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape or ())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return (self.size or 0) * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Elements of a chunk per axis; ``None``: it is not cut into chunks."""
+        return self._facts["chunks"]  # type: ignore[no-any-return]
+
+    @property
+    def maxshape(self) -> tuple[int | None, ...] | None:
+        """The most elements that there may be per axis; ``None`` for an axis: no limit."""
+        return None if self._is_null else self._facts["maxshape"]
+
+    @property
+    def fill_value(self) -> Any:
+        """What elements never written hold; zero where the file says nothing, ``None`` for sequences and
+        references.
+        """
+        dtype = self.dtype
+        if dtype.subdtype is None and dtype.kind != "O" and not (dtype.names and self._of_objects):
+            fill = self._fill
+            return np.zeros((), dtype)[()] if fill is None else np.frombuffer(fill, dtype)[0]
+        if dtype.subdtype is not None:
+            fill = self._fill
+            base, shape = dtype.subdtype
+            whole = self._of_objects is None and fill is not None
+            return np.frombuffer(fill, base).reshape(shape) if whole and fill else np.zeros(shape, base)
+        if dtype.kind == "O":
+            return b"" if (dtype.metadata or {}).get("vlen") in (str, bytes) else None
+        return _without_objects(dtype)[0]
+
+    @property
+    def fillvalue(self) -> Any:
+        """h5py's name of `fill_value`."""
+        return self.fill_value
+
+    @property
+    def filter_ids(self) -> tuple[int, ...]:
+        """Numbers of the filters that chunks go through, in the order of writing."""
+        return tuple(number for number, _, _ in self._facts["filters"])
+
+    def _filter(self, number: int) -> tuple[int, ...] | None:
+        for found, _, parameters in self._facts["filters"]:
+            if found == number:
+                return tuple(parameters)
+        return None
+
+    @property
+    def compression(self) -> str | None:
+        """``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` (to h5py; `filter_ids` says which) or ``None``."""
+        for number, name in _NAMES.items():
+            if number in self.filter_ids:
+                return name
+        return "unknown" if set(self.filter_ids) - _FILTERS else None
+
+    @property
+    def compression_opts(self) -> Any:
+        """gzip's level; szip's method and pixels per block."""
+        name = self.compression
+        if name == "gzip":
+            parameters = self._filter(1)
+            return parameters[0] if parameters else None
+        if name == "szip":
+            options = self._filter(4) or (0, 0)
+            return ("ec" if options[0] & 4 else "nn", options[1])
+        return None
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether bytes of elements are shuffled before they are compressed."""
+        return 2 in self.filter_ids
+
+    @property
+    def fletcher32(self) -> bool:
+        """Whether chunks have checksums."""
+        return 3 in self.filter_ids
+
+    @property
+    def scaleoffset(self) -> int | None:
+        """The digits or bits that the scale-offset filter keeps; ``None``: there is none."""
+        parameters = self._filter(6)
+        return parameters[1] if parameters else None
+
+    @property
+    def filters(self) -> tuple[Any, ...]:
+        """The filters that chunks go through, in the order of writing: dictionaries of ``id``, ``name`` and
+        ``parameters``.
+        """
+        return tuple(
+            {"id": number, "name": name, "parameters": tuple(parameters)}
+            for number, name, parameters in self._facts["filters"]
+        )
+
+    @property
+    def serializer(self) -> None:
+        """A matter of Zarr."""
+        return None
+
+    @property
+    def compressors(self) -> tuple[Any, ...]:
+        """A matter of Zarr: see `filters`."""
+        return ()
+
+    @property
+    def external(self) -> list[tuple[str, int, int]] | None:
+        """Other files that hold the elements: names, offsets and bytes; ``None``: there are none."""
+        unlimited = 2**64 - 1
+        found = self._facts["external"]
+        return [(name, at, unlimited if n is None else n) for name, at, n in found] or None
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is made of parts of other datasets."""
+        return bool(self._facts["virtual"])
+
+    @property
+    def is_scale(self) -> bool:
+        """Whether it is a dimension scale."""
+        return self.attrs.get("CLASS", b"") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
+
+    @property
+    def dims(self) -> Dimensions:
+        """Labels and dimension scales of the axes."""
+        return Dimensions(self)
+
+    @property
+    def attrs(self) -> Hdf5Attributes:  # type: ignore[override]
+        """The attributes."""
+        found = self.__dict__.get("_read_attributes")
+        if found is None:
+            found = self.__dict__["_read_attributes"] = Hdf5Attributes(self)
+        return found
+
+    @property
+    def file(self) -> Hdf5Group:
+        """The root group of the file."""
+        return root_of(self._store)
+
+    @property
+    def parent(self) -> Any:
+        """The group that it is in."""
+        return self.file[self.name.rpartition("/")[0] or "/"]
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the file says of it."""
+        facts = {"shape": self.shape, "dtype": self.dtype, "fill_value": self.fill_value, **self._facts}
+        return Metadata({**facts, "attributes": self.attrs.asdict()})
+
+    @property
+    def zarr_format(self) -> Any:
+        """Not there: it is of HDF5."""
+        raise AttributeError(f"array '{self.name}' is of HDF5, and has no Zarr format")
+
+    @property
+    def order(self) -> Any:
+        """Always ``"C"``."""
+        return "C"
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks, stored or not; 1 where it is not cut into chunks."""
+        return 1 if self.chunks is None else math.prod(self.cdata_shape)
+
+    @property
+    def nchunks_initialized(self) -> int:
+        """Number of chunks that are stored."""
+        return self._stored()[0]
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all stored chunks."""
+        return self._stored()[1]
+
+    def _array_facts(self) -> dict[str, Any]:
+        names = [name or f"filter {number}" for number, name, _ in self._facts["filters"]]
+        facts = {
+            "Type": "Array",
+            "Format": "HDF5",
+            "Data type": self.dtype,
+            "Fill value": self.fill_value,
+            "Shape": self.shape,
+            "Largest shape": self.maxshape,
+            "Chunk shape": self.chunks,
+            "Read-only": True,
+            "Store type": type(self._store).__name__,
+            "Filters": ", ".join(names) or "none",
+            "No. bytes": f"{self.nbytes} ({human_size(self.nbytes)})",
+        }
+        names_of_axes = self.dimension_names
+        if names_of_axes is not None:
+            facts["Dimension names"] = names_of_axes
+        return facts
+
+    @property
+    def info(self) -> Info:
+        """What it is, one fact per line."""
+        return Info(self._array_facts())
+
+    def info_complete(self) -> Info:
+        """`info`, and what is stored."""
+        chunks, stored = self._stored()
+        facts = self._array_facts()
+        facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
+        facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
+        facts["Chunks Initialized"] = f"{chunks} of {self.nchunks}"
+        return Info(facts)
+
+    # ---- reading
+
+    def __getitem__(self, selection: Any, /) -> Any:
+        # Most reads need nothing but the engine.
+        if self._of_objects is None and not isinstance(selection, (str, RegionReference)):
+            names = type(selection) is tuple and any(type(part) is str for part in selection)
+            if not names and not (super().shape == (0,) and self._is_null):
+                return super().__getitem__(selection)
+        return self._read_objects(selection)
+
+    def _nothing(self, selection: Any) -> Empty:
+        if selection is not Ellipsis and selection != ():
+            raise ValueError("Empty datasets cannot be sliced")
+        return Empty(self.dtype)
+
+    def _members(self, selection: tuple[Any, ...]) -> Any:
+        """``array["a", 0:3]``: names of members, and an index."""
+        names = [part for part in selection if isinstance(part, str)]
+        index = tuple(part for part in selection if not isinstance(part, str))
+        return self.fields(names[0] if len(names) == 1 else names)[index if index else ...]
+
+    def _read_objects(self, selection: Any, encoding: tuple[str, str] | None = None) -> Any:
+        if isinstance(selection, RegionReference):
+            return read_region(self, selection)
+        parts = selection if isinstance(selection, tuple) else (selection,)
+        if any(isinstance(part, str) for part in parts):
+            return self._members(parts)
+        if self._is_null:
+            return self._nothing(selection)
+        if self._of_objects is None:
+            return super().__getitem__(selection)
+        raw = super().read(selection)
+        made = values(self._of_objects, raw, encoding)
+        is_scalar = raw.ndim == 0 and Ellipsis not in parts
+        return made[()] if is_scalar or made.ndim == 0 else made
+
+    def _decoded(self, selection: Any, encoding: str, errors: str) -> Any:
+        if self.dtype.kind == "S":
+            return decoded(self[selection], encoding, errors)
+        return self._read_objects(selection, (encoding, errors))
+
+    def read(
+        self, selection: Any = None, out: Any = None, threads: int | None = None, verify: bool | None = None
+    ) -> npt.NDArray[Any]:
+        """Read a selection into a new array or into memory of the caller; see `Array.read`."""
+        if self._is_null:
+            raise ValueError(f"array '{self.name}' has no elements and no shape: nothing can be read")
+        if self._of_objects is None:
+            return super().read(selection, out, threads, verify)
+        raw = super().read(selection, None, threads, verify)
+        made: npt.NDArray[Any] = values(self._of_objects, raw)
+        if out is None:
+            return made
+        if not isinstance(out, np.ndarray) or out.shape != made.shape:
+            raise UnsupportedError("out is a NumPy array of the selection's shape, where values are objects")
+        out[...] = made
+        return out
+
+    def asstr(self, encoding: str | None = None, errors: str = "strict") -> _Text:
+        """The array, of which text is read as `str`.
+
+        Parameters
+        ----------
+        encoding : str, optional
+            Default: UTF-8 or ASCII, as the file says.
+        errors : str, default "strict"
+            As in `bytes.decode`.
+
+        Raises
+        ------
+        TypeError
+            Where elements are not text.
+        """
+        dtype = self.dtype
+        kind = (dtype.metadata or {}).get("vlen")
+        if dtype.kind != "S" and kind not in (str, bytes):
+            raise TypeError("dset.asstr() can only be used on datasets with an HDF5 string datatype")
+        if encoding is None:
+            ascii_ = kind is bytes or (dtype.metadata or {}).get("h5py_encoding") == "ascii"
+            encoding = "ascii" if ascii_ else "utf-8"
+        return _Text(self, encoding, errors)
+
+    def astype(self, dtype: npt.DTypeLike) -> _View:
+        """The array, of which elements are read as another type. ``"T"``: text, as NumPy's ``StringDType``."""
+        wanted = np.dtype(dtype)
+        return _Converted(self, wanted)
+
+    def fields(self, names: str | Sequence[str]) -> _View:
+        """The array, of which only some members of its structures are read."""
+        return _Fields(self, names)
+
+    def iter_chunks(self) -> Iterator[tuple[slice, ...]]:
+        """The selections that its chunks are."""
+        if self.chunks is None:
+            raise TypeError("Chunked dataset required")
+        for place in np.ndindex(*self.cdata_shape):
+            yield tuple(
+                slice(at * chunk, min((at + 1) * chunk, n))
+                for at, chunk, n in zip(place, self.chunks, self.shape, strict=True)
+            )
+
+    def stream(
+        self,
+        axis: int = 0,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        ahead: int | str | None = None,
+    ) -> Any:
+        """Iterate over one axis while other threads read what comes next; see `Array.stream`."""
+        rows = super().stream(axis, start=start, stop=stop, ahead=ahead)
+        if self._of_objects is None:
+            return rows
+        element = self._of_objects
+        return ((index, values(element, np.asarray(row))[()]) for index, row in rows)
+
+    # ---- what Python asks
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Hdf5Array):
+            return NotImplemented
+        return self._store == other._store and self._facts["address"] == other._facts["address"]
+
+    def __hash__(self) -> int:
+        return hash((self._store.url, self._facts["address"]))
+
+    def refresh(self) -> Array:
+        """Open the file again: what its writer added becomes visible. Returns the array."""
+        super().refresh()
+        for name in ("_facts", "_read_attributes"):
+            self.__dict__.pop(name, None)
+        return self
+
+    def with_config(self, config: Any) -> Array:
+        """The same array with settings of its own; see `Array.with_config`."""
+        from hyperslab._array import parse_cache
+
+        return Hdf5Array(self._handle, self._store, None, parse_cache(config, self._cache))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen_array, (self._store, self.path, self._cache)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return "hyperslab.Array", self._store.url, self.path, str(self.shape), str(self.dtype)
+
+    def _repr_html_(self) -> str:
+        from hyperslab._html import array_html
+
+        title = f"Array {self._store.url}{self.name}"
+        return array_html(title, self._array_facts(), self.shape or (), self.chunks or self.shape or ())
+
+
+def root_of(store: Store) -> Hdf5Group:
+    """The root group of a file."""
+    handle = _native.open_node(store._native, "")
+    assert isinstance(handle, _native.GroupHandle)
+    return Hdf5Group(handle, store)
+
+
+def _reopen_array(store: Store, path: str, cache: Cache | None) -> Hdf5Array:
+    """An unpickled array."""
+    return Hdf5Array(_native.ArrayHandle.deferred(store._native, path, None), store, None, cache)
+
+
+def _reopen_group(store: Store, path: str, cache: Cache | None) -> Hdf5Group:
+    """An unpickled group."""
+    return Hdf5Group(_native.GroupHandle.deferred(store._native, path, None), store, cache)
+
+
+Link = HardLink | SoftLink | ExternalLink | UserLink
+
+
+class Hdf5Group(Group):
+    """A group of an HDF5 file. Made by `hyperslab.open` and groups.
+
+    A mapping from names to arrays, groups and committed datatypes, which follows links: ``group["ocean/sst"]``.
+    Names of links that lead nowhere are in it too; getting them raises `KeyError`.
+    ``group[reference]`` is what a `Reference` refers to.
+
+    Examples
+    --------
+    >>> import h5py, hyperslab as hs
+    >>> with h5py.File("example.h5", "w") as file:
+    ...     file["ocean/sst"] = [1.5, 2.5]
+    ...     file["ocean"].attrs["title"] = "an ocean"
+    ...     file["same"] = h5py.SoftLink("/ocean/sst")
+    >>> file = hs.open("example.h5")
+    >>> list(file), file["same"].shape, file["ocean"].attrs["title"]
+    (['ocean', 'same'], (2,), 'an ocean')
+    >>> file.get("same", getlink=True)
+    <SoftLink to "/ocean/sst">
+    """
+
+    def _node(self, handle: Any) -> Any:
+        if isinstance(handle, _native.DatatypeHandle):
+            return Datatype(handle)
+        store = self._store
+        # Behind an external link is another file.
+        if not store._native.is_file_of(handle):
+            store = FileStore._of(handle.file)
+        if isinstance(handle, _native.ArrayHandle):
+            return Hdf5Array(handle, store, None, self._cache)
+        return Hdf5Group(handle, store, self._cache)
+
+    # ---- what it is
+
+    @property
+    def attrs(self) -> Hdf5Attributes:  # type: ignore[override]
+        """The attributes."""
+        found = self.__dict__.get("_read_attributes")
+        if found is None:
+            found = self.__dict__["_read_attributes"] = Hdf5Attributes(self)
+        return found
+
+    @property
+    def file(self) -> Hdf5Group:
+        """The root group of the file."""
+        return root_of(self._store)
+
+    @property
+    def parent(self) -> Any:
+        """The group that it is in."""
+        return self.file[self.name.rpartition("/")[0] or "/"]
+
+    @property
+    def zarr_format(self) -> Any:
+        """Not there: it is of HDF5."""
+        raise AttributeError(f"group '{self.name}' is of HDF5, and has no Zarr format")
+
+    @property
+    def metadata(self) -> Metadata:
+        """Kind and attributes."""
+        return Metadata({"node_type": "group", "attributes": self.attrs.asdict()})
+
+    @property
+    def info(self) -> Info:
+        """What it is, one fact per line."""
+        return Info(
+            {
+                "Name": self.name,
+                "Type": "Group",
+                "Format": "HDF5",
+                "Read-only": True,
+                "Store type": type(self._store).__name__,
+            }
+        )
+
+    # ---- nodes in it
+
+    def __getitem__(self, path: str | bytes | Reference) -> Any:
+        if isinstance(path, Reference):
+            return self._node(path._open())
+        if isinstance(path, bytes):
+            path = path.decode("utf-8", "surrogateescape")
+        if not isinstance(path, str):
+            raise TypeError(f"Accessing a group is done with bytes or str, not {type(path)}")
+        try:
+            return self._node(self._child(path))
+        except NodeNotFoundError as error:
+            raise KeyError(f"{path}: {error}") from None
+
+    def get(self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False) -> Any:
+        """What is of this name, ``default`` where there is nothing.
+
+        Parameters
+        ----------
+        name : str
+            A name or path.
+        default : optional
+        getclass : bool, default False
+            Whether to get the class instead: `Hdf5Array`, `Hdf5Group`, `Datatype`.
+        getlink : bool, default False
+            Whether to get the link instead: `HardLink`, `SoftLink` (with ``path``), `ExternalLink` (with
+            ``filename`` and ``path``); with ``getclass``, its class.
+        """
+        if getlink:
+            link = self._link(name)
+            if link is None:
+                return default
+            return type(link) if getclass else link
+        try:
+            found = self[name]
+        except (KeyError, ExternalFileError):
+            return default
+        return type(found) if getclass else found
+
+    def _link(self, name: str) -> Link | None:
+        """The link at a name or path."""
+        above, _, last = name.rstrip("/").rpartition("/")
+        group = self
+        if above or name.startswith("/"):
+            found = self.get(above or "/")
+            if not isinstance(found, Hdf5Group):
+                return None
+            group = found
+        link = group._hdf5_link(last) if last else None
+        if link is None:
+            return HardLink() if not last else None
+        return link_of(link)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, _ in self._hdf5_links()])
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed([name for name, _ in self._hdf5_links()])
+
+    def __len__(self) -> int:
+        return len(self._hdf5_links())
+
+    def __contains__(self, path: object) -> bool:
+        if isinstance(path, Reference):
+            return bool(path)
+        if isinstance(path, bytes):
+            path = path.decode("utf-8", "surrogateescape")
+        if not isinstance(path, str) or not path:
+            return False
+        # As in h5py: a soft or external link is there, wherever it leads; but what is behind it must be there for a path that goes on.
+        return self._link(path) is not None
+
+    def _linked(self) -> Iterator[tuple[str, Any]]:
+        """Names and what they lead to, as far as they lead anywhere."""
+        base = f"{self.path}/" if self.path else ""
+        for name, (kind, address, _, _) in self._hdf5_links():
+            if kind == "hard":
+                yield name, self._node(self._hdf5_object(address, base + name))
+            else:
+                found = self.get(name)
+                if found is not None:
+                    yield name, found
+
+    def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Any], ...]:
+        """Arrays and groups below, with their paths relative to this group.
+
+        Parameters
+        ----------
+        max_depth : int or None, default 0
+            0: what is directly in it, also behind links; ``None``: all nodes, without following links.
+        """
+        if max_depth == 0:
+            return tuple(found for found in self._linked() if isinstance(found[1], (Array, Group)))
+        depth = None if max_depth is None else max_depth + 1
+        return tuple((path, self[path]) for path, kind in self._walk(depth) if kind in ("array", "group"))
+
+    def nmembers(self, max_depth: int | None = 0) -> int:
+        """How many arrays and groups are below; ``max_depth`` as in `members`."""
+        return len(self.members(max_depth))
+
+    def array_keys(self) -> Iterator[str]:
+        """Names of arrays directly below."""
+        return iter([name for name, node in self._linked() if isinstance(node, Array)])
+
+    def group_keys(self) -> Iterator[str]:
+        """Names of groups directly below."""
+        return iter([name for name, node in self._linked() if isinstance(node, Group)])
+
+    def visit(self, function: Callable[[str], Any]) -> Any:
+        """Call a function with the path of each object below, each once; soft and external links are not
+        followed. A value other than ``None`` ends it, and is returned.
+        """
+        return self.visititems(lambda path, _: function(path))
+
+    def visititems(self, function: Callable[[str, Any], Any]) -> Any:
+        """Call a function with path and object of each object below; see `visit`."""
+        seen = {self._hdf5_address()}
+        return self._visit("", seen, function)
+
+    def _visit(self, base: str, seen: set[int | None], function: Callable[[str, Any], Any]) -> Any:
+        for name, (kind, address, _, _) in self._hdf5_links():
+            if kind != "hard" or address in seen:
+                continue
+            seen.add(address)
+            path = f"{base}{name}"
+            full = f"{self.path}/{name}" if self.path else name
+            node = self._node(self._hdf5_object(address, full))
+            answer = function(path, node)
+            if answer is None and isinstance(node, Hdf5Group):
+                answer = node._visit(f"{path}/", seen, function)
+            if answer is not None:
+                return answer
+        return None
+
+    # ---- what cannot be done
+
+    def __setitem__(self, path: str, value: Any) -> None:
+        _refuse()
+
+    def __delitem__(self, path: str) -> None:
+        _refuse()
+
+    def create_group(self, *_: Any, **__: Any) -> NoReturn:
+        """Not for HDF5, which is read only so far."""
+        _refuse()
+
+    def create_array(self, *_: Any, **__: Any) -> NoReturn:
+        """Not for HDF5, which is read only so far."""
+        _refuse()
+
+    create = create_array
+
+    def consolidate(self) -> NoReturn:
+        """Not for HDF5."""
+        _refuse()
+
+    # ---- what Python asks
+
+    def refresh(self) -> Group:
+        """Open the file again: what its writer added becomes visible. Returns the group."""
+        super().refresh()
+        self.__dict__.pop("_read_attributes", None)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Hdf5Group):
+            return NotImplemented
+        return self._store == other._store and self._hdf5_address() == other._hdf5_address()
+
+    def __hash__(self) -> int:
+        return hash((self._store.url, self._hdf5_address()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen_group, (self._store, self.path, self._cache)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return "hyperslab.Group", self._store.url, self.path

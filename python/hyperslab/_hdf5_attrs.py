@@ -1,0 +1,57 @@
+"""Attributes of HDF5: a mapping that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from hyperslab import _native
+from hyperslab._hdf5_values import attribute_value
+from hyperslab.errors import ReadOnlyError
+
+__all__ = ["Hdf5Attributes"]
+
+
+class _Node(Protocol):
+    def _hdf5_attributes(self) -> list[_native.AttributeHandle]: ...
+
+
+class Hdf5Attributes(Mapping[str, Any]):
+    """The attributes of an HDF5 group, dataset or committed datatype.
+
+    Values are as in h5py: NumPy scalars and arrays, `str` for text, arrays of `str` for arrays of text of
+    variable length, `Empty` for what has no value.
+    """
+
+    def __init__(self, node: _Node) -> None:
+        self._node = node
+        self._found: dict[str, _native.AttributeHandle] | None = None
+
+    def _all(self) -> dict[str, _native.AttributeHandle]:
+        if self._found is None:
+            self._found = {attribute.name: attribute for attribute in self._node._hdf5_attributes()}
+        return self._found
+
+    def __getitem__(self, name: str) -> Any:
+        return attribute_value(self._all()[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._all()
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        raise ReadOnlyError(f"attribute {name!r}: HDF5 files are read only so far")
+
+    __delitem__ = put = update = __setitem__
+
+    def asdict(self) -> dict[str, Any]:
+        """All attributes, as a dictionary."""
+        return dict(self)
+
+    def __repr__(self) -> str:
+        return f"Hdf5Attributes({list(self._all())!r})"

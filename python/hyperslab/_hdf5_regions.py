@@ -1,0 +1,68 @@
+"""What region references refer to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperslab._hdf5_types import Empty
+from hyperslab._native import RegionReference
+
+if TYPE_CHECKING:
+    from hyperslab._hdf5 import Hdf5Array
+
+__all__ = ["read_region"]
+
+
+def read_region(array: Hdf5Array, region: RegionReference) -> Any:
+    """The elements of a region: of a regular one in its shape, else one behind the other."""
+    if array.file[region] != array:
+        raise ValueError("Region reference must point to this dataset")
+    kind, *rest = region._selection()
+    if kind == "none":
+        return Empty(array.dtype)
+    if kind == "all":
+        return array[...]
+    if kind == "slabs":
+        return _slabs(array, rest[0])
+    if kind == "points":
+        return _collected(array, [array[tuple(point)] for point in rest[0]])
+    return _collected(array, _blocks(array, rest[0]))
+
+
+def _slabs(array: Hdf5Array, slabs: list[tuple[int, int, int | None, int | None]]) -> Any:
+    """The box around them is read, and of it what they select."""
+    box, wanted = [], []
+    for (start, stride, count, block), n in zip(slabs, array.shape, strict=True):
+        count = 1 if count is None else count
+        block = n - start if block is None else block
+        # Blocks that touch are one.
+        if block == stride or count == 1:
+            box.append(slice(start, start + (count - 1) * stride + block))
+            wanted.append(np.arange(box[-1].stop - start))
+        elif block == 1:
+            box.append(slice(start, start + (count - 1) * stride + 1, stride))
+            wanted.append(np.arange(count))
+        else:
+            box.append(slice(start, start + (count - 1) * stride + block))
+            wanted.append((np.arange(count)[:, None] * stride + np.arange(block)).reshape(-1))
+    return np.asarray(array[tuple(box)])[np.ix_(*wanted)]
+
+
+def _blocks(array: Hdf5Array, blocks: list[tuple[list[int], list[int]]]) -> list[Any]:
+    """The elements of any of the blocks, each once, in C order."""
+    places: dict[tuple[int, ...], Any] = {}
+    for first, last in blocks:
+        box = tuple(slice(low, high + 1) for low, high in zip(first, last, strict=True))
+        found = np.asarray(array[box])
+        for at in np.ndindex(*(high - low + 1 for low, high in zip(first, last, strict=True))):
+            places[tuple(low + k for low, k in zip(first, at, strict=True))] = found[at]
+    return [places[place] for place in sorted(places)]
+
+
+def _collected(array: Hdf5Array, elements: list[Any]) -> Any:
+    made = np.empty(len(elements), array.dtype)
+    for index, element in enumerate(elements):
+        made[index] = element
+    return made
