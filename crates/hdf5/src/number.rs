@@ -275,3 +275,168 @@ fn extended_value(bits: u128) -> f64 {
     };
     if bits >> 79 & 1 == 0 { magnitude } else { -magnitude }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(fields: [u8; 5], bias: u32) -> FloatLayout {
+        let [sign, exponent_at, exponent_bits, mantissa_at, mantissa_bits] = fields;
+        let precision = u16::from(sign) + 1;
+        FloatLayout {
+            order: Order::Little,
+            offset: 0,
+            precision,
+            sign,
+            exponent_at,
+            exponent_bits,
+            mantissa_at,
+            mantissa_bits,
+            bias,
+            normalization: 2,
+        }
+    }
+
+    /// The value of a stored float, by way of the type that it has in memory.
+    fn value(size: usize, layout: FloatLayout, stored: &[u8]) -> f64 {
+        let float = Float { size, layout };
+        let to = float.in_memory().unwrap();
+        let mut memory = vec![0; to.size];
+        store(float.convert(stored, to), ByteOrder::Little, &mut memory);
+        float_value(&memory, ByteOrder::Little)
+    }
+
+    #[test]
+    fn every_half_is_itself() {
+        let half = layout([15, 10, 5, 0, 10], 15);
+        // The same bits elsewhere, in three bytes.
+        let wide = layout([20, 12, 5, 1, 10], 15);
+        for bits in 0..=u16::MAX {
+            let expected = value(2, half, &bits.to_le_bytes());
+            let moved =
+                u32::from(bits >> 15) << 20 | u32::from(bits >> 10 & 31) << 12 | u32::from(bits & 1023) << 1;
+            let found = value(3, wide, &moved.to_le_bytes()[..3]);
+            assert!(
+                expected == found || expected.is_nan() && found.is_nan(),
+                "{bits:#x}: {expected} {found}"
+            );
+            assert_eq!(expected.is_sign_negative(), found.is_sign_negative());
+        }
+        assert_eq!(value(2, half, &[0, 0x3c]), 1.0);
+        assert_eq!(value(2, half, &[1, 0]), 2_f64.powi(-24));
+        assert_eq!(value(2, half, &[0, 0xfc]), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn bfloat16_is_the_upper_half_of_a_single() {
+        let bfloat = layout([15, 7, 8, 0, 7], 127);
+        assert_eq!(Float { size: 2, layout: bfloat }.in_memory(), Ok(F32));
+        for bits in 0..=u16::MAX {
+            let expected = f64::from(f32::from_bits(u32::from(bits) << 16));
+            let found = value(2, bfloat, &bits.to_le_bytes());
+            assert!(
+                expected == found || expected.is_nan() && found.is_nan(),
+                "{bits:#x}: {expected} {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn singles_in_other_clothes() {
+        let single = layout([31, 23, 8, 0, 23], 127);
+        let big = FloatLayout { order: Order::Big, ..single };
+        // Mantissa, exponent and sign apart, within 8 bytes.
+        let apart = layout([50, 40, 8, 3, 23], 127);
+        for bits in (0..=u32::MAX).step_by(65_521).chain([0, 1, 0x7f80_0000, 0xff7f_ffff, 0x807f_ffff]) {
+            let expected = f64::from(f32::from_bits(bits));
+            let wide = u64::from(bits >> 31) << 50
+                | u64::from(bits >> 23 & 255) << 40
+                | u64::from(bits & 0x7f_ffff) << 3;
+            let found = [
+                value(4, single, &bits.to_le_bytes()),
+                value(4, big, &bits.to_be_bytes()),
+                value(8, apart, &wide.to_le_bytes()),
+            ];
+            for found in found {
+                assert!(expected == found || expected.is_nan() && found.is_nan(), "{bits:#x}: {found}");
+            }
+        }
+    }
+
+    /// The values that HDF5 2.0 converts them to.
+    #[test]
+    fn vax() {
+        let vax = FloatLayout { order: Order::Vax, ..layout([31, 23, 8, 0, 23], 129) };
+        let cases = [
+            ([0x80, 0x40, 0, 0], 1.0),
+            ([0, 0, 0, 0], 0.0),
+            ([0x80, 0xc0, 0, 0], -1.0),
+            ([1, 0, 0, 0], 2.295_887_403_949_780_3e-41),
+            ([0x80, 0x7f, 0, 0], f64::INFINITY),
+        ];
+        for (stored, expected) in cases {
+            assert_eq!(value(4, vax, &stored), expected, "{stored:?}");
+        }
+    }
+
+    #[test]
+    fn leading_bits_that_are_stored() {
+        let stored = FloatLayout { normalization: 0, ..layout([31, 23, 8, 0, 23], 127) };
+        let cases = [
+            (0x3fc0_0000_u32, 1.0),
+            (0x4040_0000, 2.0),
+            (0x3fe0_0000, 1.5),
+            (0, 0.0),
+            (0x3f80_0000, 0.0),
+            (0x7fc0_0000, f64::INFINITY),
+            (0x0040_0000, 2_f64.powi(-127)),
+        ];
+        for (bits, expected) in cases {
+            assert_eq!(value(4, stored, &bits.to_le_bytes()), expected, "{bits:#x}");
+        }
+        assert!(value(4, stored, &0x7fc0_0001_u32.to_le_bytes()).is_nan());
+    }
+
+    #[test]
+    fn eighty_bits() {
+        let x87 = FloatLayout { normalization: 0, ..layout([79, 64, 15, 0, 64], 16383) };
+        let float = Float { size: 10, layout: x87 };
+        assert_eq!(float.in_memory(), Ok(F80));
+        let one = [0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x3f];
+        assert_eq!(value(10, x87, &one), 1.0);
+        assert_eq!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0xc0, 0x00, 0xc0]), -3.0);
+        assert_eq!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x7f]), f64::INFINITY);
+        assert!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0xc0, 0xff, 0x7f]).is_nan());
+        assert_eq!(value(10, x87, &[0; 10]), 0.0);
+        // Below the smallest double.
+        assert_eq!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0x80, 1, 0]), 0.0);
+        // A double with a range of exponents that no double has.
+        let far = layout([63, 52, 11, 0, 52], 500);
+        assert_eq!(Float { size: 8, layout: far }.in_memory(), Ok(F80));
+        assert_eq!(value(8, far, &(500_u64 << 52 | 1 << 51).to_le_bytes()), 1.5);
+        assert_eq!(value(8, far, &(0xfff_u64 << 52).to_le_bytes()), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn integers() {
+        let integer =
+            |size, order, signed, offset, precision| Integer { size, order, signed, offset, precision };
+        let three = integer(3, Order::Little, true, 0, 24);
+        assert_eq!(three.value(&[0xff, 0xff, 0xff]), -1);
+        assert_eq!(three.value(&[0, 0, 0x80]), -0x80_0000);
+        assert_eq!(three.in_memory().unwrap().numpy(), "<i4");
+        let big = integer(5, Order::Big, false, 0, 40);
+        assert_eq!(big.value(&[1, 2, 3, 4, 5]), 0x01_0203_0405);
+        assert_eq!(big.in_memory().unwrap().numpy(), ">u8");
+        let inside = integer(4, Order::Little, true, 5, 17);
+        assert_eq!(inside.value(&0xffff_ffff_u32.to_le_bytes()), -1);
+        assert_eq!(inside.value(&(1_u32 << 5).to_le_bytes()), 1);
+        assert_eq!(inside.value(&(1_u32 << 21).to_le_bytes()), -65_536);
+        assert_eq!(inside.value(&0x1f_u32.to_le_bytes()), 0);
+        let wide = integer(16, Order::Little, false, 60, 64);
+        assert_eq!(wide.value(&(u128::from(u64::MAX) << 60).to_le_bytes()), i128::from(u64::MAX));
+        assert!(integer(16, Order::Little, true, 0, 65).in_memory().is_err());
+        assert!(integer(20, Order::Little, true, 100, 32).in_memory().is_err());
+        assert_eq!(integer(4, Order::Little, true, 0, 7).in_memory().unwrap().numpy(), "<i4");
+    }
+}
