@@ -59,8 +59,14 @@ impl Integer {
 
     /// The value of a stored one.
     pub fn value(&self, stored: &[u8]) -> i128 {
-        let unused = 128 - u32::from(self.precision.clamp(1, 128));
-        let bits = load(stored, self.order) >> self.offset.min(127) << unused;
+        let (offset, precision) = (u32::from(self.offset), u32::from(self.precision));
+        if self.size <= 8 {
+            let unused = 64 - precision.clamp(1, 64);
+            let bits = load64(stored, self.order) >> offset.min(63) << unused;
+            return if self.signed { (bits.cast_signed() >> unused).into() } else { (bits >> unused).into() };
+        }
+        let unused = 128 - precision.clamp(1, 128);
+        let bits = load(stored, self.order) >> offset.min(127) << unused;
         if self.signed { bits.cast_signed() >> unused } else { (bits >> unused).cast_signed() }
     }
 }
@@ -182,26 +188,52 @@ impl Float {
 
     /// The bits in memory of a stored one.
     pub fn convert(&self, stored: &[u8], to: FloatType) -> u128 {
-        let (layout, bits) = (&self.layout, load(stored, self.layout.order));
-        if to.is(layout) {
-            return bits & mask(to.mantissa_bits() + to.exponent_bits + 1);
+        let layout = &self.layout;
+        if self.size > 8 && to.is(layout) {
+            return load(stored, layout.order) & mask(to.mantissa_bits() + to.exponent_bits + 1);
         }
-        let field = |at: u8, len: u8| bits.checked_shr(at.into()).unwrap_or_default() & mask(len);
-        let sign = field(layout.sign, 1) << (to.mantissa_bits() + to.exponent_bits);
-        let exponent = field(layout.exponent_at, layout.exponent_bits);
-        let mantissa = field(layout.mantissa_at, layout.mantissa_bits);
+        let (sign, exponent, mantissa) = self.fields(stored);
+        let sign = u128::from(sign) << (to.mantissa_bits() + to.exponent_bits);
         let (width, implied) = (layout.mantissa_bits, layout.normalization == 2);
-        if exponent == mask(layout.exponent_bits) {
+        let more = i64::from(to.fraction_bits) - i64::from(width);
+        if implied
+            && !to.leading
+            && to.exponent_bits == layout.exponent_bits
+            && to.bias() == i64::from(layout.bias)
+        {
+            // Only bits of the mantissa are added, whatever the exponent.
+            return sign | u128::from(exponent) << to.fraction_bits | shift(mantissa.into(), more);
+        }
+        if u128::from(exponent) == mask(layout.exponent_bits) {
             // A leading bit that is stored says nothing of whether it is infinite.
-            let payload = if implied { mantissa } else { mantissa & mask(width - 1) };
-            return sign | to.special(shift(payload, i64::from(to.fraction_bits) - i64::from(width)));
+            let payload = if implied { mantissa.into() } else { u128::from(mantissa) & mask(width - 1) };
+            return sign | to.special(shift(payload, more));
         }
         // Below the point are as many bits as the mantissa has, one less where the leading bit is one of them.
         let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);
         sign | match (implied, exponent) {
-            (true, 1..) => to.bits(mantissa | 1 << width, scale),
-            _ => to.bits(mantissa, scale + 1),
+            (true, 1..) => to.bits(u128::from(mantissa) | 1 << width, scale),
+            _ => to.bits(mantissa.into(), scale + 1),
         }
+    }
+
+    /// Sign, exponent and mantissa, which have no more than 64 bits each in what is converted.
+    fn fields(&self, stored: &[u8]) -> (u64, u64, u64) {
+        let layout = &self.layout;
+        let fields = [
+            (layout.sign, 1),
+            (layout.exponent_at, layout.exponent_bits),
+            (layout.mantissa_at, layout.mantissa_bits),
+        ];
+        let [sign, exponent, mantissa] = if self.size <= 8 {
+            let bits = load64(stored, layout.order);
+            fields.map(|(at, len)| bits >> at.min(63) & (u64::MAX >> (64 - len.clamp(1, 64))))
+        } else {
+            let bits = load(stored, layout.order);
+            let low = |bits: u128| u64::try_from(bits).unwrap_or_default();
+            fields.map(|(at, len)| low(bits >> at.min(127) & mask(len.min(64))))
+        };
+        (sign, exponent, mantissa)
     }
 }
 
@@ -224,12 +256,49 @@ fn load(stored: &[u8], order: Order) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// Writes as many low bytes of a number as there is room for.
-pub(crate) fn store(bits: u128, order: ByteOrder, memory: &mut [u8]) {
-    let bytes = bits.to_le_bytes();
+/// A stored number of up to 8 bytes.
+#[inline]
+fn load64(stored: &[u8], order: Order) -> u64 {
+    let little = match *stored {
+        [a] => a.into(),
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c] => u32::from_le_bytes([a, b, c, 0]).into(),
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => stored.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    };
+    let unused = 64_usize.saturating_sub(stored.len() * 8).min(63);
     match order {
-        ByteOrder::Little => copy(memory, bytes.iter()),
-        ByteOrder::Big => memory.iter_mut().rev().zip(bytes).for_each(|(to, from)| *to = from),
+        Order::Little => little,
+        Order::Big => little.swap_bytes() >> unused,
+        Order::Vax => {
+            const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
+            let big = little.swap_bytes() >> unused;
+            (big & EVEN) << 8 | big >> 8 & EVEN
+        }
+    }
+}
+
+/// Writes the low bytes of a number: 1, 2, 4, 8 or 16.
+#[inline]
+pub(crate) fn store(bits: u128, order: ByteOrder, memory: &mut [u8]) {
+    match memory.len() {
+        1 => put::<1>(bits, order, memory),
+        2 => put::<2>(bits, order, memory),
+        4 => put::<4>(bits, order, memory),
+        8 => put::<8>(bits, order, memory),
+        _ => put::<16>(bits, order, memory),
+    }
+}
+
+#[inline]
+fn put<const N: usize>(bits: u128, order: ByteOrder, memory: &mut [u8]) {
+    let bytes = bits.to_le_bytes();
+    if let (Ok(memory), Some(low)) = (<&mut [u8; N]>::try_from(memory), bytes.first_chunk()) {
+        *memory = *low;
+        if order == ByteOrder::Big {
+            memory.reverse();
+        }
     }
 }
 
