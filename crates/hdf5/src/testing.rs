@@ -123,6 +123,8 @@ pub(crate) fn open(bytes: &[u8]) -> Result<File, Hdf5Error> {
     let store = Arc::new(MemoryStore::new());
     store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
     File::open(store, "f", FileOptions::default())
+}
+
 /// Where what is given to [`file`] begins.
 pub(crate) const REST: u64 = 112;
 
