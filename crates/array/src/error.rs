@@ -88,8 +88,18 @@ pub enum ArrayError {
         /// What is wrong.
         why: String,
     },
-    /// The chunk cannot be written where it is.
-    #[error("array '{array}', chunk {chunk:?}, key '{key}': {why}")]
+    /// A part of an array that is made of others cannot be read from there.
+    #[error("array '{array}', part {part}: {source}")]
+    Part {
+        /// The array.
+        array: String,
+        /// Which of its parts, counted from 0.
+        part: usize,
+        /// The format's reason.
+        source: crate::LocateError,
+    },
+    /// The chunk cannot be written where it is; or the array cannot be written, which has no chunk of its own.
+    #[error("array '{array}'{}: {why}", if key.is_empty() { String::new() } else { format!(", chunk {chunk:?}, key '{key}'") })]
     ReadOnly {
         /// The array.
         array: String,

@@ -6,10 +6,11 @@ use crate::shard::{self, ShardPlan};
 use crate::strategy::{Rows, choose_read, choose_write};
 use crate::write::write_region;
 use crate::{
-    ArrayError, ArrayLayout, ChunkCache, Location, Plan, Selection, Strategy, Strides, Task, c_strides,
-    execute, execute::memory_error, settings,
+    ArrayError, ArrayLayout, ChunkCache, Location, Mosaic, Plan, Selection, Strategy, Strides, Task,
+    c_strides, execute, execute::memory_error, mosaic, settings,
 };
 use hyperslab_codec::Reach;
+use hyperslab_store::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -79,7 +80,6 @@ pub fn explain_read_cached(
     list: usize,
     cache: Option<&ChunkCache>,
 ) -> Result<Explain, ArrayError> {
-    let cache = cache.filter(|_| !layout.encoding().chain().is_identity());
     explain(layout, selection, list, cache, false)
 }
 
@@ -101,75 +101,142 @@ fn explain(
     write: bool,
 ) -> Result<Explain, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
-    let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let shape = selection.shape();
     let bytes = crate::element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    let strides = ascending(layout, selection);
-    let limit = if write { execute::write_limit(layout, None) } else { execute::limit(None) };
-    let mut strategies: BTreeMap<String, (Strategy, usize)> = BTreeMap::new();
-    let mut objects = BTreeSet::new();
     let mut explain = Explain {
         array: layout.name().into(),
         write,
         shape: shape.to_vec(),
         bytes,
-        chunks: plan.len(),
-        examined: plan.len().min(Explain::MOST_CHUNKS),
+        chunks: 0,
+        examined: 0,
         objects: 0,
-        threads: execute::worthwhile(
-            execute::work(layout, plan.len(), bytes),
-            execute::INLINE_WORK,
-            plan.len(),
-            limit,
-        ),
+        threads: 0,
         strategies: Vec::new(),
         bytes_read: 0,
         bytes_decoded: 0,
         tasks: Vec::new(),
     };
-    let mut tell = |told: ExplainTask| {
-        strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
+    let mut seen = Seen { list, write, cache, left: Explain::MOST_CHUNKS, ..Seen::default() };
+    seen.visit(layout, selection, &ascending(layout, selection), 0, &mut explain)?;
+    let limit = if write { execute::write_limit(layout, None) } else { execute::limit(None) };
+    let work = execute::work(layout, explain.chunks, bytes);
+    explain.threads = execute::worthwhile(work, execute::INLINE_WORK, explain.chunks, limit);
+    explain.examined = Explain::MOST_CHUNKS - seen.left;
+    explain.objects = seen.objects.len();
+    explain.strategies = seen.strategies.into_values().collect();
+    Ok(explain)
+}
+
+/// What has been looked at so far.
+#[derive(Default)]
+struct Seen<'a> {
+    list: usize,
+    write: bool,
+    cache: Option<&'a ChunkCache>,
+    /// How many more chunks are looked at.
+    left: usize,
+    strategies: BTreeMap<String, (Strategy, usize)>,
+    /// Numbers and keys of objects: other arrays may have the same keys elsewhere.
+    objects: BTreeSet<(u64, String)>,
+}
+
+impl Seen<'_> {
+    fn tell(&mut self, layout: &ArrayLayout, told: ExplainTask, explain: &mut Explain) {
+        self.left -= 1;
+        self.strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
         explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
         explain.bytes_decoded = explain.bytes_decoded.saturating_add(told.bytes_decoded);
-        if explain.tasks.len() < list {
-            objects.insert(told.key.clone());
-            explain.tasks.push(told);
-        } else {
-            objects.insert(told.key);
+        let object = Key::new(&told.key).map_or(0, |key| layout.store().lock_id(key));
+        if !told.key.is_empty() {
+            self.objects.insert((object, told.key.clone()));
         }
-    };
-    let (mut task, mut key) = (Task::default(), String::new());
-    if let Some(sharding) = layout.sharding() {
+        if explain.tasks.len() < self.list {
+            explain.tasks.push(told);
+        }
+    }
+
+    /// Looks at the chunks of a selection. `strides`: of the memory that it goes to or comes from, per axis; `depth`: how many mosaics the array is in.
+    fn visit(
+        &mut self,
+        layout: &ArrayLayout,
+        selection: &Selection,
+        strides: &[isize],
+        depth: usize,
+        explain: &mut Explain,
+    ) -> Result<(), ArrayError> {
+        if let Some(mosaic) = layout.mosaic() {
+            return self.visit_mosaic(layout, mosaic, selection, strides, depth, explain);
+        }
+        let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+        explain.chunks = explain.chunks.saturating_add(plan.len());
+        let cache = self.cache.filter(|_| !layout.encoding().chain().is_identity());
+        let (mut task, mut key) = (Task::default(), String::new());
+        let Some(sharding) = layout.sharding() else {
+            for number in 0..plan.len().min(self.left) {
+                plan.task(layout, number, &mut task);
+                let location = layout.locate(&task.chunk, &mut key)?;
+                let told = explain_task(layout, &task, strides, cache, self.write, (&key, location))?;
+                self.tell(layout, told, explain);
+            }
+            return Ok(());
+        };
         let shards = ShardPlan::new(layout, sharding, &plan, selection)
             .ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
-        let mut left = plan.len().min(Explain::MOST_CHUNKS);
         for shard in 0..shards.len() {
-            for (number, range) in
-                shard::locate(layout, sharding, &plan, &shards, shard, &mut key)?.into_iter().take(left)
-            {
+            if self.left == 0 {
+                break;
+            }
+            let found = shard::locate(layout, sharding, &plan, &shards, shard, &mut key)?;
+            for (number, range) in found.into_iter().take(self.left) {
                 plan.task(layout, number, &mut task);
                 let location = range.map_or(Location::Absent, |(offset, len)| Location::Range {
                     offset,
                     len,
                     skipped: 0,
                 });
-                tell(explain_task(layout, &task, &strides, cache, write, (&key, location))?);
-                left -= 1;
-            }
-            if left == 0 {
-                break;
+                let told = explain_task(layout, &task, strides, cache, self.write, (&key, location))?;
+                self.tell(layout, told, explain);
             }
         }
-    } else {
-        for number in 0..plan.len().min(Explain::MOST_CHUNKS) {
-            plan.task(layout, number, &mut task);
-            let location = layout.locate(&task.chunk, &mut key)?;
-            tell(explain_task(layout, &task, &strides, cache, write, (&key, location))?);
-        }
+        Ok(())
     }
-    explain.objects = objects.len();
-    explain.strategies = strategies.into_values().collect();
-    Ok(explain)
+
+    /// Looks at the chunks of the arrays that a mosaic is made of. What is filled is told as one task, of no chunk.
+    fn visit_mosaic(
+        &mut self,
+        layout: &ArrayLayout,
+        mosaic: &Mosaic,
+        selection: &Selection,
+        strides: &[isize],
+        depth: usize,
+        explain: &mut Explain,
+    ) -> Result<(), ArrayError> {
+        if self.write {
+            layout.check_writable()?;
+        }
+        mosaic::check_depth(layout, depth)?;
+        mosaic::explain(layout, mosaic, selection, strides, &mut |told| match told {
+            mosaic::Told::Read(source, selection, strides) => {
+                self.visit(source, selection, strides, depth + 1, explain)
+            }
+            mosaic::Told::Fill(_) if self.left == 0 => Ok(()),
+            mosaic::Told::Fill(elements) => {
+                let told = ExplainTask {
+                    chunk: Vec::new(),
+                    key: String::new(),
+                    strategy: Strategy::Fill,
+                    ranges: Vec::new(),
+                    elements,
+                    bytes_read: 0,
+                    bytes_decoded: 0,
+                };
+                explain.chunks = explain.chunks.saturating_add(1);
+                self.tell(layout, told, explain);
+                Ok(())
+            }
+        })
+    }
 }
 
 /// Strides of dense memory of the selection's shape along the ascending selection. (The sign that a negative step brings is

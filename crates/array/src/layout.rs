@@ -1,6 +1,6 @@
 //! What a format tells the engine about one array.
 
-use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Sharding};
+use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Mosaic, Sharding};
 use hyperslab_codec::DataType;
 use hyperslab_store::Store;
 use std::fmt::Debug;
@@ -52,6 +52,7 @@ pub struct ArrayLayout {
     locator: Arc<dyn ChunkLocator>,
     store: Arc<dyn Store>,
     sharding: Option<Arc<Sharding>>,
+    mosaic: Option<Arc<Mosaic>>,
     /// Made when it is first asked for.
     decoding: OnceLock<Arc<str>>,
     /// See [`ArrayLayout::without`].
@@ -115,6 +116,7 @@ impl ArrayLayout {
             locator,
             store,
             sharding: None,
+            mosaic: None,
             decoding: OnceLock::new(),
             without: Default::default(),
         })
@@ -132,6 +134,20 @@ impl ArrayLayout {
         Ok(self)
     }
 
+    /// The same array, made of parts of others: its chunks are never asked for, its grid says how much to read at a time. It can be read, not written. Errors with
+    /// [`ArrayError::Layout`] where a part has another number of axes.
+    pub fn with_mosaic(mut self, mosaic: Mosaic) -> Result<Self, ArrayError> {
+        let ranks = mosaic.pieces().iter().map(|piece| piece.target.bounds().map(|bounds| bounds.len()));
+        if let Some(part) =
+            ranks.into_iter().position(|rank| rank.is_some_and(|rank| rank != self.shape.len()))
+        {
+            let why = format!("part {part} has another number of axes than shape {:?}", self.shape);
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        self.mosaic = Some(Arc::new(mosaic));
+        Ok(self)
+    }
+
     /// The array's name in messages.
     pub fn name(&self) -> &str {
         &self.name
@@ -144,9 +160,9 @@ impl ArrayLayout {
 
     /// The same array with another extent (after a resize). Errors as [`ArrayLayout::new`].
     pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
-        let Self { name, dtype, grid, encoding, fill, locator, store, sharding, .. } = self.clone();
+        let Self { name, dtype, grid, encoding, fill, locator, store, sharding, mosaic, .. } = self.clone();
         let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
-        Ok(ArrayLayout { sharding, ..layout })
+        Ok(ArrayLayout { sharding, mosaic, ..layout })
     }
 
     /// The element type in memory.
@@ -162,6 +178,24 @@ impl ArrayLayout {
     /// How chunks lie in shards, if they do.
     pub fn sharding(&self) -> Option<&Sharding> {
         self.sharding.as_deref()
+    }
+
+    /// The other arrays that this one is made of, if it is.
+    pub fn mosaic(&self) -> Option<&Mosaic> {
+        self.mosaic.as_deref()
+    }
+
+    /// Refuses to write an array that is made of others. Errors with [`ArrayError::ReadOnly`].
+    pub(crate) fn check_writable(&self) -> Result<(), ArrayError> {
+        match self.mosaic {
+            Some(_) => Err(ArrayError::ReadOnly {
+                array: self.name.clone(),
+                chunk: Vec::new(),
+                key: String::new(),
+                why: "its elements are those of other arrays, which are to be written themselves",
+            }),
+            None => Ok(()),
+        }
     }
 
     /// How the array is cut into objects: shards, or chunks where there are none.

@@ -9,7 +9,7 @@ use crate::view::Bound;
 use crate::{
     ArrayError, ArrayLayout, ChunkCache, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task,
 };
-use crate::{element_count, settings, shard, swap};
+use crate::{element_count, mosaic, settings, shard, swap};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -48,7 +48,6 @@ pub fn read(
     let bytes = element_count(&shape).and_then(|n| n.checked_mul(element as u64));
     let none = || memory_error(layout, "the result", bytes.unwrap_or(u64::MAX));
     let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
-    let plan = Plan::new(layout, selection).ok_or_else(none)?;
     let (sparse, present) = if len as u64 >= SPARSE_FROM { sparse(layout, selection) } else { (false, None) };
     let zeroed = sparse && layout.fill().is_zero();
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
@@ -58,7 +57,7 @@ pub fn read(
     }
     let bound = Bound::target(layout, &target, selection)?;
     let absent = Absent { filled: zeroed, present: present.as_ref() };
-    execute_all(layout, plan, selection, &bound, absent, len as u64, options)?;
+    execute_all(layout, selection, &bound, absent, len as u64, options, 0)?;
     Ok(memory)
 }
 
@@ -70,11 +69,21 @@ pub fn read_into(
     target: &mut Target<'_>,
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
+    read_target(layout, selection, target, options, 0)
+}
+
+/// As [`read_into`], for an array that is a part of others, `depth` of them one within the other.
+pub(crate) fn read_target(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    target: &Target<'_>,
+    options: ReadOptions<'_>,
+    depth: usize,
+) -> Result<(), ArrayError> {
     let bound = Bound::target(layout, target, selection)?;
-    let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    execute_all(layout, plan, selection, &bound, Absent::default(), bytes, options)
+    execute_all(layout, selection, &bound, Absent::default(), bytes, options, depth)
 }
 
 /// What is known of objects that do not exist.
@@ -90,6 +99,9 @@ pub(crate) struct Absent<'a> {
 /// there but dirty; then, too, the keys of all objects that exist, if that can be told for less than asking for each. A guess that decides about speed only.
 fn sparse(layout: &ArrayLayout, selection: &Selection) -> (bool, Option<HashSet<String>>) {
     const SAMPLE: usize = 8;
+    if let Some(mosaic) = layout.mosaic() {
+        return (!mosaic::covers(layout, mosaic, selection), None);
+    }
     let grid = layout.object_grid();
     let Some(plan) = Plan::along(grid, selection).filter(|plan| plan.len() >= SAMPLE) else {
         return (false, None);
@@ -141,16 +153,23 @@ fn open_parts<'l>(layout: &'l ArrayLayout, plan: &Plan) -> Result<Option<Parts<'
     })
 }
 
-/// Reads every chunk of the plan of a selection.
+/// Reads every chunk that a selection touches.
 fn execute_all(
     layout: &ArrayLayout,
-    plan: Plan,
     selection: &Selection,
     target: &Bound<*mut u8>,
     absent: Absent<'_>,
     bytes: u64,
     options: ReadOptions<'_>,
+    depth: usize,
 ) -> Result<(), ArrayError> {
+    if let Some(mosaic) = layout.mosaic() {
+        let ReadOptions { verify, cache, .. } = options;
+        let filled = absent.filled;
+        let request = mosaic::Request { layout, mosaic, selection, target, filled, verify, cache, depth };
+        return request.read(bytes, options.threads, options.interrupt);
+    }
+    let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let verify = options.verify.unwrap_or_else(settings::verify_checksums);
     let cache = options.cache.filter(|_| !layout.encoding().chain().is_identity());
     let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));

@@ -103,6 +103,11 @@ impl Selection {
         Ok(Selection { axes })
     }
 
+    /// These ranges, which the caller knows to lie inside the array.
+    pub(crate) fn of(axes: SmallVec<[AxisSelection; 8]>) -> Self {
+        Selection { axes }
+    }
+
     /// What is selected of each axis of the array.
     pub fn axes(&self) -> &[AxisSelection] {
         &self.axes

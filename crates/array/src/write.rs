@@ -35,6 +35,7 @@ pub fn write(
     source: &Source<'_>,
     options: WriteOptions<'_>,
 ) -> Result<(), ArrayError> {
+    layout.check_writable()?;
     let bound = Bound::source(layout, source, selection)?;
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let bytes =

@@ -139,6 +139,7 @@ impl Writer {
         source: &Source<'_>,
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
+        layout.check_writable()?;
         let bound = Bound::source(layout, source, selection)?;
         let shared = &self.shared;
         let direct = || {

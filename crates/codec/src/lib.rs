@@ -15,6 +15,7 @@ mod deflate;
 mod dtype;
 mod error;
 mod gzip;
+pub mod hdf5;
 mod lz4;
 pub mod registry;
 mod scratch;

@@ -1,5 +1,6 @@
 //! What one thread keeps between chunks: codec contexts and intermediate buffers.
 
+use crate::hdf5::blosc2;
 use crate::{blosc, deflate, zstd};
 
 /// Contexts and buffers of one thread, made on first use and reused for every chunk after: in the steady state
@@ -9,6 +10,7 @@ pub struct Scratch {
     pub(crate) zstd: zstd::Contexts,
     pub(crate) deflate: deflate::Contexts,
     pub(crate) blosc: blosc::Contexts,
+    pub(crate) blosc2: blosc2::Contexts,
     /// Buffers between the steps of a chain.
     pub(crate) stages: [Vec<u8>; 2],
 }

@@ -20,7 +20,7 @@ pub(crate) fn decode(codec: &dyn Codec, stored: &[u8], room: usize) -> Result<Ve
     decode_with(codec, stored, room, &mut Scratch::default())
 }
 
-fn decode_with(
+pub(crate) fn decode_with(
     codec: &dyn Codec,
     stored: &[u8],
     room: usize,

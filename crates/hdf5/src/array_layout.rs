@@ -5,12 +5,12 @@
 
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
-use crate::{Dataset, Hdf5Error};
+use crate::{Dataset, Hdf5Error, virtual_dataset};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
     element_count,
 };
-use hyperslab_codec::{Codec, DataType};
+use hyperslab_codec::{Codec, CodecError, DataType};
 use hyperslab_store::{Segment, SegmentStore, Store};
 use std::sync::Arc;
 
@@ -44,7 +44,9 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         }
         DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => external(dataset, dtype),
         DataLayout::Contiguous { address, size } => contiguous(dataset, dtype, *address, *size),
-        DataLayout::Virtual { .. } => Err(source.invalid("virtual")),
+        DataLayout::Virtual { collection, index } => {
+            virtual_dataset::layout(dataset, dtype, *collection, *index)
+        }
     };
     layout.map(Arc::new)
 }
@@ -57,9 +59,14 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
         .and_then(|bytes| usize::try_from(bytes).ok());
     let bytes =
         bytes.ok_or_else(|| source.invalid(format!("chunks of shape {chunk:?} are larger than memory")))?;
-    let codecs = conversion(dataset);
-    if let Some(filter) = dataset.filters().first() {
-        return Err(unsupported(dataset, format!("the filter {}", filter.id)));
+    let mut codecs = conversion(dataset);
+    for filter in dataset.filters() {
+        let size = usize::try_from(stored).unwrap_or(usize::MAX);
+        let codec = hyperslab_codec::hdf5::filter(filter.id, &filter.client_data, size, bytes);
+        codecs.push(codec.map_err(|error| match error {
+            CodecError::Unknown { name, .. } => unsupported(dataset, format!("the filter {name}")),
+            error => source.invalid(format!("the filter {}: {error}", filter.id)),
+        })?);
     }
     let locator = dataset.chunks().ok_or_else(|| source.invalid("chunks in a dataset without axes"))?;
     assemble(dataset, dtype, chunk.into(), codecs, locator, source.store().clone())
@@ -169,4 +176,94 @@ fn needed(dataset: &Dataset) -> Result<u64, Hdf5Error> {
 
 fn unsupported(dataset: &Dataset, what: String) -> Hdf5Error {
     Hdf5Error::Unsupported { file: dataset.file().source().name(), object: None, what }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Builder, dataset, hard, link_info, open};
+    use crate::{Hdf5Error, Node, messages};
+    use hyperslab_array::{ReadOptions, Selection, read};
+
+    /// Opens and reads a dataset of these messages; `put` is called with the file before them, and may change them.
+    fn values(
+        shape: &[u64],
+        layout: Vec<u8>,
+        more: &[(u16, Vec<u8>)],
+        put: impl FnOnce(&mut Builder, &mut Vec<u8>),
+    ) -> Result<Vec<u8>, Hdf5Error> {
+        let (mut builder, mut layout) = (Builder::new(), layout);
+        put(&mut builder, &mut layout);
+        let mut all = dataset(shape, layout);
+        all.extend(more.iter().cloned());
+        let data = builder.header(&all);
+        let root = builder.header(&[link_info(false), hard("d", data)]);
+        let file = open(&builder.finish(root, 2, 0))?;
+        let Node::Dataset(dataset) = file.node("d")? else { panic!("no dataset") };
+        let layout = dataset.layout()?;
+        Ok(read(&layout, &Selection::all(layout.shape()), ReadOptions::default())?.as_slice().to_vec())
+    }
+
+    fn contiguous(address: u64, size: u64) -> Vec<u8> {
+        [&[3, 1][..], &address.to_le_bytes(), &size.to_le_bytes()].concat()
+    }
+
+    fn fill(time: u8) -> (u16, Vec<u8>) {
+        (messages::FILL_VALUE, vec![3, 0x20 | time << 2, 2, 0, 0, 0, 9, 0])
+    }
+
+    #[test]
+    fn one_run_of_bytes() {
+        let bytes: Vec<u8> = (0..12).collect();
+        let put = |builder: &mut Builder, layout: &mut Vec<u8>| {
+            let address = builder.put(&bytes);
+            layout[2..10].copy_from_slice(&address.to_le_bytes());
+        };
+        assert_eq!(values(&[2, 3], contiguous(0, 12), &[], put).unwrap(), bytes);
+        assert_eq!(values(&[1, 2], contiguous(0, 12), &[], put).unwrap(), bytes[..4]);
+        assert_eq!(values(&[], contiguous(0, 2), &[], put).unwrap(), bytes[..2]);
+        assert_eq!(values(&[0, 7], contiguous(0, 0), &[], put).unwrap(), [0; 0]);
+        let short = values(&[2, 3], contiguous(0, 11), &[], put).unwrap_err().to_string();
+        assert!(short.contains("12 bytes, 11 are stored"), "{short}");
+        let beyond = values(&[1000], contiguous(0, 2000), &[], put).unwrap_err().to_string();
+        assert!(beyond.contains("end behind the file"), "{beyond}");
+        assert!(values(&[u64::MAX / 2, 4], contiguous(0, u64::MAX), &[], put).is_err());
+        assert!(values(&[u64::MAX / 2], contiguous(0, u64::MAX), &[], put).is_err());
+        let short = values(&[2], vec![3, 0, 3, 0, 1, 2, 3], &[], |_, _| ()).unwrap_err().to_string();
+        assert!(short.contains("4 bytes, 3 are stored"), "{short}");
+    }
+
+    #[test]
+    fn what_was_never_written() {
+        let absent = || contiguous(u64::MAX, 4);
+        let read = |more: &[(u16, Vec<u8>)]| values(&[2], absent(), more, |_, _| ()).unwrap();
+        assert_eq!(read(&[]), [0; 4]);
+        assert_eq!(read(&[fill(0)]), [9, 0, 9, 0]);
+        assert_eq!(read(&[fill(2)]), [9, 0, 9, 0]);
+        // Never to be written.
+        assert_eq!(read(&[fill(1)]), [0; 4]);
+        assert_eq!(read(&[(messages::FILL_VALUE_OLD, vec![2, 0, 0, 0, 8, 0])]), [8, 0, 8, 0]);
+        let wrong = (messages::FILL_VALUE_OLD, vec![1, 0, 0, 0, 8]);
+        assert!(values(&[2], absent(), &[wrong], |_, _| ()).is_err());
+    }
+
+    #[test]
+    fn chunks_that_cannot_be() {
+        let chunked = |axes: &[u32]| {
+            let mut layout = vec![3, 2, axes.len() as u8];
+            layout.extend([0xff; 8]);
+            layout.extend(axes.iter().flat_map(|n| n.to_le_bytes()));
+            layout
+        };
+        let read = |shape: &[u64], axes: &[u32]| values(shape, chunked(axes), &[], |_, _| ());
+        assert_eq!(read(&[3], &[2, 2]).unwrap(), [0; 6]);
+        assert_eq!(read(&[3], &[1000, 2]).unwrap(), [0; 6]);
+        assert_eq!(read(&[0], &[2, 2]).unwrap(), [0; 0]);
+        for axes in [&[2, 4][..], &[2, 2, 2], &[2], &[0, 2]] {
+            assert!(read(&[3], axes).is_err(), "{axes:?}");
+        }
+        assert!(read(&[], &[1, 2]).is_err());
+        let most = u32::MAX;
+        let huge = read(&[3, 3, 3], &[most, most, most, 2]).unwrap_err().to_string();
+        assert!(huge.contains("larger than memory"), "{huge}");
+    }
 }

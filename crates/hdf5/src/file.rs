@@ -452,3 +452,144 @@ pub struct NamedDatatype {
     /// Its attributes.
     pub attributes: Vec<crate::Attribute>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Builder, dataset, hard, link_info, mutations, open};
+    use hyperslab_store::{Key, MemoryStore};
+
+    /// A group with attributes, a compact and a contiguous dataset, and a committed datatype.
+    fn example(version: u8, flags: u8) -> Vec<u8> {
+        let mut builder = Builder::new();
+        let raw = builder.put(&[1, 0, 2, 0, 3, 0]);
+        let mut layout = vec![3, 1];
+        layout.extend(raw.to_le_bytes());
+        layout.extend(6_u64.to_le_bytes());
+        let mut contiguous = dataset(&[3], layout);
+        let attribute = b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0";
+        contiguous.push((messages::ATTRIBUTE, attribute.to_vec()));
+        let contiguous = builder.header(&contiguous);
+        let compact = builder.header(&dataset(&[1], vec![3, 0, 2, 0, 7, 0]));
+        let datatype = builder.header(&[(messages::DATATYPE, vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]);
+        let links = [link_info(false), hard("d", contiguous), hard("c", compact), hard("t", datatype)];
+        let root = builder.header(&links);
+        builder.finish(root, version, flags)
+    }
+
+    /// Reads everything; says what it is.
+    fn walk(file: &File) -> Result<Vec<String>, Hdf5Error> {
+        let mut found = Vec::new();
+        for link in file.root()?.links()? {
+            let (name, attributes) = match file.node(&link.name)? {
+                Node::Group(group) => ("group".to_owned(), group.attributes()?),
+                Node::Datatype(datatype) => (format!("type {}", datatype.path), datatype.attributes),
+                Node::Dataset(dataset) => {
+                    let layout = dataset.layout()?;
+                    let all = hyperslab_array::Selection::all(layout.shape());
+                    let read = hyperslab_array::read(&layout, &all, Default::default())?;
+                    (format!("{} {:?}", dataset.path(), read.as_slice()), dataset.attributes()?)
+                }
+            };
+            found.push(name);
+            for attribute in attributes {
+                found.push(format!("@{} {:?}", attribute.name, attribute.values()?));
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn what_is_in_a_file() {
+        let file = open(&example(2, 0)).unwrap();
+        assert_eq!(walk(&file).unwrap(), ["c [7, 0]", "d [1, 0, 2, 0, 3, 0]", "@a [5, 0]", "type t"]);
+    }
+
+    #[test]
+    fn user_blocks() {
+        for before in [512, 1024, 4096] {
+            let mut bytes = vec![7; before];
+            bytes.extend(example(2, 0));
+            assert_eq!(walk(&open(&bytes).unwrap()).unwrap()[1], "d [1, 0, 2, 0, 3, 0]");
+            let store = MemoryStore::new();
+            store.write(Key::new("f").unwrap(), &[&bytes]).unwrap();
+            assert!(File::is_hdf5(&store, "f").unwrap());
+            assert!(!File::is_hdf5(&store, "g").unwrap());
+        }
+        let mut elsewhere = vec![0; 600];
+        elsewhere.extend(example(2, 0));
+        assert!(matches!(open(&elsewhere), Err(Hdf5Error::NotHdf5 { .. })));
+        assert!(matches!(open(b"short"), Err(Hdf5Error::NotHdf5 { .. })));
+    }
+
+    #[test]
+    fn files_that_are_not_whole() {
+        let bytes = example(3, 0);
+        let message = open(&bytes[..bytes.len() - 1]).unwrap_err().to_string();
+        assert!(message.contains("truncated"), "{message}");
+        let message = open(&example(3, 1)).unwrap_err().to_string();
+        assert!(message.contains("open for writing"), "{message}");
+        // Its writer lets others read: then it may grow.
+        let bytes = example(3, 5);
+        assert!(open(&bytes[..bytes.len() - 1]).is_ok());
+        assert_eq!(walk(&open(&bytes).unwrap()).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn what_changes_is_read_again() {
+        let bytes = example(3, 5);
+        let root = u64::from_le_bytes(bytes[36..44].try_into().unwrap()) as usize;
+        let mut torn = bytes.clone();
+        torn[root + 12] ^= 1;
+        let store = Arc::new(MemoryStore::new());
+        let write = |bytes: &[u8]| store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
+        write(&torn);
+        let file = File::open(store.clone(), "f", FileOptions::default()).unwrap();
+        let mut attempts = 0;
+        let header = file.again(|| {
+            attempts += 1;
+            if attempts == 3 {
+                write(&bytes);
+            }
+            ObjectHeader::read(file.source(), file.inner.superblock.root, file.sizes(), true)
+        });
+        assert_eq!((header.is_ok(), attempts), (true, 3));
+        // Nobody is writing: an error at once.
+        let closed = open(&example(3, 0)).unwrap();
+        let mut attempts = 0;
+        let error = closed.again(|| {
+            attempts += 1;
+            ObjectHeader::read(closed.source(), 1, closed.sizes(), true)
+        });
+        assert!(error.is_err() && attempts == 1);
+    }
+
+    #[test]
+    fn shared_messages_lead_somewhere() {
+        let mut builder = Builder::new();
+        let mut shared = vec![3, 2];
+        shared.extend(48_u64.to_le_bytes());
+        // The header at 48 says that its datatype is in the header at 48.
+        let mut block = vec![3, 10, 0, 2];
+        block.extend(shared);
+        let mut header = b"OHDR\x02\0".to_vec();
+        header.push(block.len() as u8);
+        header.extend(block);
+        builder.put(&crate::testing::summed(header));
+        let root = builder.header(&[link_info(false), hard("t", 48)]);
+        let message = open(&builder.finish(root, 2, 0)).unwrap().node("t").unwrap_err().to_string();
+        assert!(message.contains("in a circle"), "{message}");
+    }
+
+    #[test]
+    fn any_change_is_an_error_or_a_value() {
+        mutations(&example(2, 0), |source| {
+            for verify in [true, false] {
+                let options = FileOptions { verify, others: None };
+                if let Ok(file) = File::open(source.store().clone(), "f", options) {
+                    let _ = walk(&file);
+                }
+            }
+        });
+    }
+}

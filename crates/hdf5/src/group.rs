@@ -271,3 +271,170 @@ impl Link {
         Some(Link { name: entry.name, target, creation_order: None })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Builder, dataset, hard, link_info, open, soft};
+    use crate::{FileOptions, FoundFile, OtherFiles};
+    use hyperslab_store::{Key, MemoryStore, Store};
+    use std::sync::Arc;
+
+    /// `/d`, `/g/e` (the same dataset), `/g/up` (the root), and soft links.
+    fn example() -> Vec<u8> {
+        let mut builder = Builder::new();
+        let data = builder.header(&dataset(&[], vec![3, 0, 2, 0, 7, 0]));
+        let add_group = |builder: &mut Builder, root| {
+            let links = [hard("e", data), hard("up", root), soft("same", "e"), soft("top", "/d")];
+            builder.header(&[&[link_info(false)], &links[..]].concat())
+        };
+        // The root's header will be behind that of `g`.
+        let mut rehearsal = builder.clone();
+        add_group(&mut rehearsal, 0);
+        let root = rehearsal.put(&[]);
+        let group = add_group(&mut builder, root);
+        let links = [
+            link_info(false),
+            hard("g", group),
+            hard("d", data),
+            soft("s", "./g//same"),
+            soft("a", "b"),
+            soft("b", "/a"),
+            soft("none", "g/x"),
+            soft("through", "d/x"),
+        ];
+        assert_eq!(builder.header(&links), root);
+        builder.finish(root, 2, 0)
+    }
+
+    fn path(node: Result<Node, Hdf5Error>) -> Result<String, String> {
+        match node {
+            Ok(Node::Group(group)) => Ok(format!("group {}", group.path())),
+            Ok(Node::Dataset(dataset)) => Ok(dataset.path().to_owned()),
+            Ok(Node::Datatype(datatype)) => Ok(format!("datatype {}", datatype.path)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn paths() {
+        let file = open(&example()).unwrap();
+        let names =
+            |group: &Group| group.links().unwrap().into_iter().map(|link| link.name).collect::<Vec<_>>();
+        let root = file.root().unwrap();
+        assert_eq!(names(&root), ["a", "b", "d", "g", "none", "s", "through"]);
+        for (from, to) in [
+            ("d", "d"),
+            ("/g/e/", "g/e"),
+            ("g/./up/g/e", "g/up/g/e"),
+            ("s", "s"),
+            ("g/same", "g/same"),
+            ("g/top", "g/top"),
+            ("", "group "),
+            ("/", "group "),
+            ("g", "group g"),
+        ] {
+            assert_eq!(path(file.node(from)).as_deref(), Ok(to), "{from}");
+        }
+        let Node::Group(group) = file.node("g").unwrap() else { panic!("no group") };
+        assert_eq!(path(group.child("/d")).as_deref(), Ok("d"));
+        assert_eq!(path(group.child("e")).as_deref(), Ok("g/e"));
+        for (from, why) in [
+            ("x", "has no link 'x'"),
+            ("a", "more than 40 links"),
+            ("none", "'/g' has no link 'x'"),
+            ("d/x", "what is before 'x' is not a group"),
+            ("through", "what is before 'x' is not a group"),
+        ] {
+            let message = path(file.node(from)).unwrap_err();
+            assert!(message.contains(why), "{from}: {message}");
+        }
+        assert_eq!(root.link("s").unwrap().unwrap().target, LinkTarget::Soft("./g//same".into()));
+        assert_eq!(root.link("x").unwrap(), None);
+    }
+
+    #[test]
+    fn objects_have_a_first_path() {
+        let file = open(&example()).unwrap();
+        let address = |path: &str| match file.node(path).unwrap() {
+            Node::Group(group) => group.address(),
+            Node::Dataset(dataset) => dataset.address(),
+            Node::Datatype(_) => panic!("no address"),
+        };
+        for (from, first) in [("g/e", "d"), ("g/up", ""), ("g/up/g", "g")] {
+            assert_eq!(file.path_of(address(from)).unwrap().as_deref(), Some(first));
+        }
+        assert_eq!(file.path_of(3).unwrap(), None);
+    }
+
+    #[test]
+    fn creation_order() {
+        let mut builder = Builder::new();
+        let link = |name: &str, created: u8| {
+            let mut bytes = vec![1, 0x0c, 1, created, 0, 0, 0, 0, 0, 0, 0, name.len() as u8];
+            bytes.extend(name.as_bytes());
+            bytes.extend([1, 0, b'x']);
+            (messages::LINK, bytes)
+        };
+        let links = [link("b", 2), link("c", 0), link("a", 1)];
+        let groups = [true, false].map(|tracked| {
+            let all: Vec<_> = std::iter::once(link_info(tracked)).chain(links.clone()).collect();
+            builder.header(&all)
+        });
+        let file = open(&builder.finish(groups[0], 3, 0)).unwrap();
+        for (address, expected) in groups.into_iter().zip([["c", "a", "b"], ["a", "b", "c"]]) {
+            let Node::Group(group) = file.object_at(address, "g").unwrap() else { panic!("no group") };
+            let names: Vec<_> = group.links().unwrap().into_iter().map(|link| link.name).collect();
+            assert_eq!(names, expected);
+        }
+    }
+
+    #[derive(Debug)]
+    struct Others(Arc<MemoryStore>);
+
+    impl OtherFiles for Others {
+        fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+            let there = self.0.size(Key::new(name)?)?.is_some();
+            Ok(there.then(|| (self.0.clone() as Arc<dyn Store>, name.to_owned())))
+        }
+    }
+
+    #[test]
+    fn links_to_other_files() {
+        let store = Arc::new(MemoryStore::new());
+        let external = |name: &str, file: &str, target: &str| {
+            let value = format!("\0{file}\0{target}\0");
+            let mut bytes = vec![1, 8, 64, name.len() as u8];
+            bytes.extend(name.as_bytes());
+            bytes.extend((value.len() as u16).to_le_bytes());
+            bytes.extend(value.as_bytes());
+            (messages::LINK, bytes)
+        };
+        let mut builder = Builder::new();
+        let links = [
+            link_info(false),
+            external("e", "other", "/g"),
+            external("none", "missing", "/"),
+            external("circle", "f", "/circle"),
+            soft("s", "e/e"),
+        ];
+        let root = builder.header(&links);
+        store.write(Key::new("f").unwrap(), &[&builder.finish(root, 2, 0)]).unwrap();
+        store.write(Key::new("other").unwrap(), &[&example()]).unwrap();
+
+        let options = FileOptions { verify: true, others: Some(Arc::new(Others(store.clone()))) };
+        let file = File::open(store.clone(), "f", options).unwrap();
+        assert_eq!(path(file.node("e")).unwrap(), "group g");
+        assert_eq!(path(file.node("e/top")).unwrap(), "g/top");
+        // Called as in the file that it is in.
+        let Node::Dataset(dataset) = file.node("s").unwrap() else { panic!("no dataset") };
+        assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
+        assert!(file.other("other").unwrap().unwrap().is(dataset.file()), "opened once");
+        for (from, why) in [("none", "there is no file 'missing'"), ("circle", "more than 40 links")] {
+            let message = path(file.node(from)).unwrap_err();
+            assert!(message.contains(why), "{message}");
+        }
+        let closed = File::open(store, "f", FileOptions::default()).unwrap();
+        assert!(matches!(closed.node("e"), Err(Hdf5Error::Refused { .. })));
+    }
+}

@@ -48,6 +48,8 @@ mod testing;
 mod text;
 pub mod trees;
 pub mod value;
+mod virtual_dataset;
+mod virtual_mapping;
 pub mod vlen;
 
 pub use attribute::Attribute;

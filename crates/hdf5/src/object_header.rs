@@ -166,3 +166,91 @@ fn continuation(
     cursor.checksum(0, verify)?;
     Ok((start, Bytes::from(block)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SIZES, mutations, source, summed};
+
+    fn read(bytes: &[u8]) -> Result<ObjectHeader, Hdf5Error> {
+        ObjectHeader::read(&source(bytes), 0, SIZES, true)
+    }
+
+    fn shown(header: &ObjectHeader) -> Vec<(u16, u64, Vec<u8>)> {
+        header.messages.iter().map(|message| (message.kind, message.address, message.data.to_vec())).collect()
+    }
+
+    /// Version 1: a message, a continuation to byte 64, and there another message.
+    fn old() -> Vec<u8> {
+        let mut bytes = vec![1, 0, 3, 0, 1, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0];
+        bytes.extend([1, 0, 8, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        bytes.extend([16, 0, 16, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend([0; 8]);
+        bytes.extend([5, 0, 8, 0, 1, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 0, 0, 0, 0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    /// Version 2 with times and phase changes, tracked attributes, a gap, and a continuation.
+    fn new() -> Vec<u8> {
+        let mut bytes = b"OHDR\x02\x34".to_vec();
+        bytes.extend([0; 20]);
+        let mut block = vec![12, 3, 0, 0, 7, 0, 1, 2, 3];
+        block.extend([16, 16, 0, 0, 0, 0]);
+        block.extend(79_u64.to_le_bytes());
+        block.extend(19_u64.to_le_bytes());
+        block.extend([0; 5]);
+        bytes.push(block.len() as u8);
+        bytes.extend(block);
+        let mut bytes = summed(bytes);
+        assert_eq!(bytes.len(), 67);
+        bytes.resize(79, 0);
+        bytes.extend(summed(b"OCHK\x0c\x05\0\0\x06\0abcde".to_vec()));
+        bytes
+    }
+
+    #[test]
+    fn both_versions_with_continuations() {
+        let header = read(&old()).unwrap();
+        assert_eq!(shown(&header), [(1, 24, (1..9).collect()), (5, 72, vec![9; 8])]);
+        assert!(!header.tracks_attributes);
+        let header = read(&new()).unwrap();
+        assert_eq!(shown(&header), [(12, 33, vec![1, 2, 3]), (12, 89, b"abcde".to_vec())]);
+        let orders: Vec<_> = header.messages(12).map(|message| message.creation).collect();
+        assert_eq!((header.tracks_attributes, orders), (true, vec![Some(7), Some(6)]));
+    }
+
+    #[test]
+    fn checksums_and_mutations() {
+        let bytes = new();
+        for at in (0..67).chain(79..bytes.len()) {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 0x40;
+            assert!(read(&wrong).is_err(), "byte {at}");
+        }
+        for bytes in [old(), new()] {
+            mutations(&bytes, |source| {
+                for verify in [true, false] {
+                    let _ = ObjectHeader::read(source, 0, SIZES, verify);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn continuations_end() {
+        let mut circle = old();
+        let again = circle[32..56].to_vec();
+        circle[64..88].copy_from_slice(&again);
+        let message = read(&circle).unwrap_err().to_string();
+        assert!(message.contains("in a circle"), "{message}");
+    }
+
+    #[test]
+    fn messages_that_must_be_known() {
+        let mut bytes = old();
+        bytes[16] = 0x70;
+        assert!(read(&bytes).is_ok());
+        bytes[20] = FAIL_IF_UNKNOWN;
+        assert!(matches!(read(&bytes), Err(Hdf5Error::Unsupported { .. })));
+    }
+}

@@ -57,8 +57,8 @@ impl Superblock {
         cursor.offset()?;
         let end = cursor.offset()?;
         let driver = cursor.offset()?;
-        // The root group's symbol table entry: its name is empty.
-        cursor.offset()?;
+        // The root group's symbol table entry: its name is empty. (Where that is in a heap is a length, not an address.)
+        cursor.length()?;
         let root = cursor.defined("the root group")?;
         Ok(Superblock { sizes, base, end, root, extension: None, driver, writing: false, swmr: false })
     }
@@ -138,4 +138,79 @@ pub fn find(store: &dyn Store, key: &str, size: u64) -> Result<Option<u64>, Hdf5
         at = if at == 0 { 512 } else { at.saturating_mul(2) };
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SIZES, summed};
+
+    fn parsed(bytes: &[u8]) -> Result<Superblock, ParseError> {
+        Superblock::parse(&mut Cursor::whole(bytes, 0, SIZES), true)
+    }
+
+    #[test]
+    fn old_versions_and_sizes() {
+        let mut one = SIGNATURE.to_vec();
+        one.extend([1, 0, 0, 0, 0, 4, 2, 0, 4, 0, 16, 0, 0, 0, 0, 0, 32, 0, 0, 0]);
+        for address in [512_u32, u32::MAX, 4096, 96] {
+            one.extend(address.to_le_bytes());
+        }
+        one.extend([0, 0, 32, 3, 0, 0]);
+        let expected = Superblock {
+            sizes: Sizes { offset: 4, length: 2 },
+            base: 512,
+            end: Some(4096),
+            root: 800,
+            extension: None,
+            driver: Some(96),
+            writing: false,
+            swmr: false,
+        };
+        assert_eq!(parsed(&one), Ok(expected.clone()));
+        // Found elsewhere than where it was written.
+        assert_eq!((expected.end_from(512), expected.end_from(0)), (Some(4096), Some(3584)));
+        let mut zero = one.clone();
+        zero[8] = 0;
+        zero.drain(24..28);
+        assert_eq!(parsed(&zero), Ok(expected));
+        for (at, value) in [(0, 0), (8, 4), (9, 1), (10, 1), (12, 1), (13, 3), (14, 16)] {
+            let mut wrong = one.clone();
+            wrong[at] = value;
+            assert!(parsed(&wrong).is_err(), "byte {at}");
+        }
+        for len in 0..one.len() {
+            assert!(parsed(&one[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn new_versions() {
+        let mut bytes = SIGNATURE.to_vec();
+        bytes.extend([3, 8, 8, 5]);
+        for address in [0, u64::MAX, 4096, 48_u64] {
+            bytes.extend(address.to_le_bytes());
+        }
+        let bytes = summed(bytes);
+        let found = parsed(&bytes).unwrap();
+        assert_eq!((found.root, found.end, found.extension), (48, Some(4096), None));
+        assert!(found.writing && found.swmr);
+        for at in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 4;
+            assert!(parsed(&wrong).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn driver_information() {
+        type Parser = fn(&mut Cursor<'_>) -> Result<DriverInfo, ParseError>;
+        let parse = |parse: Parser, bytes: &[u8]| {
+            parse(&mut Cursor::whole(bytes, 0, SIZES)).map(|info| (info.id, info.data))
+        };
+        let expected = || Ok(("NCSAfami".into(), vec![1, 2]));
+        assert_eq!(parse(DriverInfo::parse_block, b"\0\0\0\0\x02\0\0\0NCSAfami\x01\x02"), expected());
+        assert_eq!(parse(DriverInfo::parse_message, b"\0NCSAfami\x02\0\x01\x02"), expected());
+        assert!(parse(DriverInfo::parse_block, b"\0\0\0\0\xff\xff\xff\xffNCSAfami\x01\x02").is_err());
+    }
 }

@@ -1,9 +1,9 @@
 //! What tests of several structures share.
 
 use crate::checksum::lookup3;
-use crate::datatype::Datatype;
+use crate::datatype::{Datatype, vectors};
 use crate::element::Element;
-use crate::{File, FileOptions, Sizes, Source};
+use crate::{Cursor, File, FileOptions, Hdf5Error, Sizes, Source, messages};
 use hyperslab_store::{Key, MemoryStore, Store};
 use std::sync::Arc;
 
@@ -38,31 +38,109 @@ pub(crate) fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Where what is given to [`file`] begins.
-pub(crate) const REST: u64 = 112;
-
-/// A file with a root group that has one link, `data`, to an object without messages at [`DATA`]; then `rest`.
-pub(crate) fn file(rest: &[u8]) -> File {
-    let header = |messages: &[u8]| summed([&b"OHDR\x02\0"[..], &[messages.len() as u8], messages].concat());
-    let undefined = [0xff; 8];
-    let info = [&[2, 18, 0, 0, 0, 0][..], &undefined, &undefined].concat();
-    let link = [&[6, 15, 0, 0, 1, 0, 4][..], b"data", &DATA.to_le_bytes()].concat();
-    let root = header(&[info, link].concat());
-    let end = REST + rest.len() as u64;
-    let fields = [&b"\x89HDF\r\n\x1a\n\x02\x08\x08\0"[..], &[0; 8], &undefined, &end.to_le_bytes()].concat();
-    let mut bytes = summed([fields, 48_u64.to_le_bytes().into()].concat());
-    bytes.extend(root);
-    assert_eq!(bytes.len() as u64, DATA);
-    bytes.extend(header(&[]));
-    bytes.resize(REST as usize, 0);
-    bytes.extend(rest);
-    let store = Arc::new(MemoryStore::new());
-    store.write(Key::new("f").unwrap(), &[&bytes]).unwrap();
-    File::open(store, "f", FileOptions::default()).unwrap()
+/// A file under construction: a version 2 superblock, object headers of version 2, and whatever else is put behind them.
+#[derive(Clone)]
+pub(crate) struct Builder {
+    bytes: Vec<u8>,
 }
 
-/// Address of the object `data` in a [`file`].
-pub(crate) const DATA: u64 = 100;
+impl Builder {
+    /// Bytes of the superblock.
+    const START: usize = 48;
+
+    pub(crate) fn new() -> Builder {
+        Builder { bytes: vec![0; Self::START] }
+    }
+
+    /// Appends bytes; says where they are.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> u64 {
+        self.bytes.extend(bytes);
+        (self.bytes.len() - bytes.len()) as u64
+    }
+
+    /// Appends an object header of messages, each a kind and its bytes.
+    pub(crate) fn header(&mut self, messages: &[(u16, Vec<u8>)]) -> u64 {
+        let mut block = Vec::new();
+        for (kind, bytes) in messages {
+            block.push(*kind as u8);
+            block.extend((bytes.len() as u16).to_le_bytes());
+            block.push(0);
+            block.extend(bytes);
+        }
+        let mut header = b"OHDR\x02\x02".to_vec();
+        header.extend((block.len() as u32).to_le_bytes());
+        header.extend(block);
+        self.put(&summed(header))
+    }
+
+    /// The bytes of the file, of which the root group's header is at `root`. `version` 3 may have `flags`.
+    pub(crate) fn finish(mut self, root: u64, version: u8, flags: u8) -> Vec<u8> {
+        let mut superblock = b"\x89HDF\r\n\x1a\n".to_vec();
+        superblock.extend([version, 8, 8, flags]);
+        for number in [0, u64::MAX, self.bytes.len() as u64, root] {
+            superblock.extend(number.to_le_bytes());
+        }
+        self.bytes.splice(..Self::START, summed(superblock));
+        self.bytes
+    }
+}
+
+/// The link info message of a group with links in its header; `tracked`: with creation orders.
+pub(crate) fn link_info(tracked: bool) -> (u16, Vec<u8>) {
+    let mut bytes = vec![0, tracked.into()];
+    bytes.extend(vec![0; if tracked { 8 } else { 0 }]);
+    bytes.extend([0xff; 16]);
+    (messages::LINK_INFO, bytes)
+}
+
+/// The link message of a hard link.
+pub(crate) fn hard(name: &str, address: u64) -> (u16, Vec<u8>) {
+    let mut bytes = vec![1, 0, name.len() as u8];
+    bytes.extend(name.as_bytes());
+    bytes.extend(address.to_le_bytes());
+    (messages::LINK, bytes)
+}
+
+/// The link message of a soft link.
+pub(crate) fn soft(name: &str, target: &str) -> (u16, Vec<u8>) {
+    let mut bytes = vec![1, 8, 1, name.len() as u8];
+    bytes.extend(name.as_bytes());
+    bytes.extend((target.len() as u16).to_le_bytes());
+    bytes.extend(target.as_bytes());
+    (messages::LINK, bytes)
+}
+
+/// Messages of a dataset of little-endian `i2`: its shape, and a data layout message.
+pub(crate) fn dataset(shape: &[u64], layout: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
+    let mut space = vec![2, shape.len() as u8, 0, u8::from(!shape.is_empty())];
+    space.extend(shape.iter().flat_map(|n| n.to_le_bytes()));
+    let datatype = vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0];
+    vec![(messages::DATASPACE, space), (messages::DATATYPE, datatype), (messages::DATA_LAYOUT, layout)]
+}
+
+/// Opens the file `f` of a store with nothing else.
+pub(crate) fn open(bytes: &[u8]) -> Result<File, Hdf5Error> {
+    let store = Arc::new(MemoryStore::new());
+    store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
+    File::open(store, "f", FileOptions::default())
+}
+
+/// Where the object `data` of [`file`] is, and its root group.
+pub(crate) const DATA: u64 = 48;
+pub(crate) const ROOT: u64 = 62;
+
+/// Where what is given to [`file`] begins.
+pub(crate) const REST: u64 = 120;
+
+/// A file with a root group that has one link, `data`, to an object without messages; then `rest`.
+pub(crate) fn file(rest: &[u8]) -> File {
+    let mut builder = Builder::new();
+    assert_eq!(builder.header(&[]), DATA);
+    assert_eq!(builder.header(&[link_info(false), hard("data", DATA)]), ROOT);
+    builder.put(&[0; 3]);
+    assert_eq!(builder.put(rest), REST);
+    open(&builder.finish(ROOT, 2, 0)).unwrap()
+}
 
 /// A collection of the global heap.
 pub(crate) fn collection(objects: &[(u16, &[u8])]) -> Vec<u8> {
@@ -85,8 +163,8 @@ pub(crate) fn heap_id(len: u32, collection: u64, index: u32) -> Vec<u8> {
 
 /// A type and its meaning, from the message in hexadecimal.
 pub(crate) fn element(hex: &str) -> (Datatype, Element) {
-    let message = crate::datatype::vectors::bytes(hex);
-    let datatype = Datatype::parse(&mut crate::Cursor::whole(&message, 0, SIZES)).unwrap();
+    let message = vectors::bytes(hex);
+    let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap();
     let element = Element::of(&datatype, SIZES).unwrap();
     (datatype, element)
 }

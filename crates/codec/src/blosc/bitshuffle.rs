@@ -14,12 +14,12 @@ const PIECE: usize = 256;
 const GROUP: usize = 16 << 10;
 
 /// Shuffles the bits of `src` into `dst`, which is as long.
-pub(super) fn bitshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
+pub(crate) fn bitshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
     bitshuffle_with(typesize, src, dst, Kernel::detect());
 }
 
 /// Undoes [`bitshuffle`].
-pub(super) fn bitunshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
+pub(crate) fn bitunshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
     bitunshuffle_with(typesize, src, dst, Kernel::detect());
 }
 

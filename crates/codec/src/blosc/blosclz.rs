@@ -76,7 +76,7 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
 
 /// Copies `len` bytes to `at` from `distance` back, where source and target may overlap. `distance <= at`.
 #[inline]
-fn copy_match(dst: &mut [u8], at: usize, distance: usize, len: usize) {
+pub(crate) fn copy_match(dst: &mut [u8], at: usize, distance: usize, len: usize) {
     let from = at - distance;
     if distance == 1 {
         let value = dst[from];

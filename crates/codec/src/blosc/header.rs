@@ -35,7 +35,7 @@ pub(super) enum Filter {
 
 /// The inner format: LZ4 and LZ4HC write the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     BloscLz,
     Lz4,
     Snappy,
@@ -64,7 +64,7 @@ impl Format {
         }
     }
 
-    fn from_code(code: u8) -> Option<Format> {
+    pub(crate) fn from_code(code: u8) -> Option<Format> {
         Some(match code {
             0 => Format::BloscLz,
             1 => Format::Lz4,

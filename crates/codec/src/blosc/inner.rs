@@ -24,14 +24,14 @@ unsafe extern "C" {
 
 /// Decoders, made when first needed.
 #[derive(Default)]
-pub(super) struct Decoders {
+pub(crate) struct Decoders {
     zlib: Option<Decompressor>,
     zstd: Option<DCtx<'static>>,
 }
 
 impl Decoders {
     /// Decodes all of `src` into all of `dst`. On failure says why.
-    pub(super) fn decode(&mut self, format: Format, src: &[u8], dst: &mut [u8]) -> Result<(), String> {
+    pub(crate) fn decode(&mut self, format: Format, src: &[u8], dst: &mut [u8]) -> Result<(), String> {
         let len = match format {
             Format::BloscLz => return blosclz::decode(src, dst).map_err(|why| format!("blosclz: {why}")),
             Format::Lz4 => lz4_decode(src, dst)?,

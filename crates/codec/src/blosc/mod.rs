@@ -17,13 +17,13 @@
 //! for each byte of an element. A stream is its 32-bit length and its bytes, which are stored as they are if they are as
 //! many as decoded.
 
-mod bitshuffle;
-mod blosclz;
+pub(crate) mod bitshuffle;
+pub(crate) mod blosclz;
 mod decode;
 mod encode;
-mod header;
-mod inner;
-mod shuffle;
+pub(crate) mod header;
+pub(crate) mod inner;
+pub(crate) mod shuffle;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -98,10 +98,10 @@ pub struct Blosc {
 #[derive(Default)]
 pub(crate) struct Contexts {
     /// One block, shuffled.
-    block: Vec<u8>,
+    pub(crate) block: Vec<u8>,
     /// One encoded stream.
     stream: Vec<u8>,
-    decoders: inner::Decoders,
+    pub(crate) decoders: inner::Decoders,
     encoders: inner::Encoders,
 }
 

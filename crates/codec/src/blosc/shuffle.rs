@@ -10,7 +10,7 @@
 const TILE: usize = 256;
 
 /// Shuffles `src` into `dst`, which is as long.
-pub(super) fn shuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
+pub(crate) fn shuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
     let done = simd_shuffle(typesize, src, dst);
     match typesize {
         1 => dst.copy_from_slice(src),
@@ -22,7 +22,7 @@ pub(super) fn shuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
 }
 
 /// Undoes [`shuffle`].
-pub(super) fn unshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
+pub(crate) fn unshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
     let done = simd_unshuffle(typesize, src, dst);
     match typesize {
         1 => dst.copy_from_slice(src),

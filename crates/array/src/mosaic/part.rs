@@ -1,0 +1,351 @@
+//! Which elements of a mosaic's pieces a selection touches, and what is read for them.
+//!
+//! Elements of a piece have numbers, in the order of its patterns.
+
+use super::pattern::{Ascending, Blocks, Kind, Pattern, Row, Run, Runs, meet, through};
+use super::{Mosaic, Piece};
+use crate::{ArrayError, ArrayLayout, AxisSelection, Dims, Selection, Strides, element_count};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The selected elements of a piece.
+pub(super) struct Part<'m> {
+    pub(super) number: usize,
+    pub(super) piece: &'m Piece,
+    hits: Hits,
+}
+
+/// Where in the output, and which of the pattern's elements.
+enum Hits {
+    /// Of a regular pattern: its axes, and the runs along each.
+    Regular(Vec<Blocks>, Vec<Runs>),
+    /// Of rows: the position along all axes but the last, and the run along that; [`Run::at`] counts elements of the pattern.
+    Rows(Vec<(Dims, Run)>),
+}
+
+/// Some elements that are equal steps apart along each axis: in the output (offset and strides in bytes) and in the pattern (numbers).
+pub(super) struct Hit {
+    pub(super) counts: Dims,
+    pub(super) offset: isize,
+    pub(super) strides: Strides,
+    pub(super) first: u64,
+    pub(super) steps: Dims,
+}
+
+/// A sub-selection of a source, and where it goes, in bytes from some base.
+pub(super) struct SubRead {
+    pub(super) selection: Selection,
+    pub(super) shape: Dims,
+    pub(super) strides: Strides,
+    pub(super) offset: isize,
+}
+
+/// How a part is read. Elements are numbered in the order of the pattern.
+pub(super) enum How {
+    /// Straight to the output.
+    Direct,
+    /// Into memory: these elements of a regular pattern.
+    Gather(Range<u64>),
+    /// Into memory: the elements of these rows, row by row.
+    Rows(Range<usize>),
+    /// Into memory: the box around these rows, which are then taken from it.
+    Box(Range<usize>, Vec<(u64, u64)>),
+}
+
+fn ascending(selection: &Selection) -> SmallVec<[Ascending; 8]> {
+    selection.axes().iter().map(Ascending::new).collect()
+}
+
+/// The elements that a selection touches of each piece, in the order of the pieces.
+pub(super) fn touched<'m>(layout: &ArrayLayout, mosaic: &'m Mosaic, selection: &Selection) -> Vec<Part<'m>> {
+    let selected = ascending(selection);
+    let hits = |piece: &Piece| {
+        let whole: Vec<Blocks>;
+        let axes: &[Blocks] = match &piece.target.0 {
+            Kind::Rows(rows) => {
+                let hits: Vec<_> =
+                    rows.iter(0..rows.len()).filter_map(|row| hit_of_row(&row, &selected)).collect();
+                return (!hits.is_empty()).then_some(Hits::Rows(hits));
+            }
+            Kind::Regular(axes) => axes,
+            Kind::All => {
+                whole = layout.shape().iter().map(|len| Blocks::run(0, *len)).collect();
+                &whole
+            }
+        };
+        let mut runs = Vec::with_capacity(axes.len());
+        for (blocks, selected) in axes.iter().zip(&selected) {
+            let along = meet(blocks, *selected);
+            if along.is_empty() {
+                return None;
+            }
+            runs.push(along);
+        }
+        Some(Hits::Regular(axes.to_vec(), runs))
+    };
+    let part = |(number, piece)| hits(piece).map(|hits| Part { number, piece, hits });
+    mosaic.pieces.iter().enumerate().filter_map(part).collect()
+}
+
+fn hit_of_row(row: &Row<'_>, selected: &[Ascending]) -> Option<(Dims, Run)> {
+    let ((first, outer), (last, before)) = (row.start.split_last()?, selected.split_last()?);
+    let positions = before.iter().zip(outer).map(|(axis, at)| axis.position(*at));
+    let run = last.among(*first, first + row.len)?;
+    Some((positions.collect::<Option<Dims>>()?, Run { at: run.at + row.before, ..run }))
+}
+
+/// How many elements there are from one to the next along each axis, in C order.
+fn numbers(axes: &[Blocks]) -> Dims {
+    let mut steps: Dims = axes.iter().map(|axis| axis.len).collect();
+    let mut step = 1u64;
+    for each in steps.iter_mut().rev() {
+        let len = *each;
+        *each = step;
+        step = step.saturating_mul(len);
+    }
+    steps
+}
+
+/// Calls `each` with one run of each axis, for all combinations.
+fn combine(axes: &[Runs], each: &mut dyn FnMut(&[Run]) -> Result<(), ArrayError>) -> Result<(), ArrayError> {
+    let mut chosen: SmallVec<[usize; 8]> = SmallVec::from_elem(0, axes.len());
+    if axes.iter().any(|runs| runs.is_empty()) {
+        return Ok(());
+    }
+    loop {
+        let runs: SmallVec<[Run; 8]> = axes.iter().zip(&chosen).map(|(runs, n)| runs[*n]).collect();
+        each(&runs)?;
+        let Some(axis) = (0..axes.len()).rev().find(|axis| chosen[*axis] + 1 < axes[*axis].len()) else {
+            return Ok(());
+        };
+        chosen[axis] += 1;
+        chosen[axis + 1..].fill(0);
+    }
+}
+
+impl Part<'_> {
+    /// Number of elements.
+    pub(super) fn count(&self) -> u64 {
+        let total = |runs: &Runs| runs.iter().map(|run| run.len).sum::<u64>();
+        match &self.hits {
+            Hits::Regular(_, runs) => runs.iter().map(total).fold(1, u64::saturating_mul),
+            Hits::Rows(hits) => hits.iter().map(|(_, run)| run.len).sum(),
+        }
+    }
+
+    /// The numbers of the elements, from the lowest to the highest.
+    fn reach(&self) -> Range<u64> {
+        let last = |run: &Run| run.at + (run.len - 1) * run.at_step;
+        match &self.hits {
+            Hits::Regular(axes, runs) => {
+                let (mut low, mut high) = (0u64, 0u64);
+                for (runs, step) in runs.iter().zip(numbers(axes)) {
+                    let (least, most) = (runs.iter().map(|run| run.at).min(), runs.iter().map(last).max());
+                    low = least.unwrap_or(0).saturating_mul(step).saturating_add(low);
+                    high = most.unwrap_or(0).saturating_mul(step).saturating_add(high);
+                }
+                low..high.saturating_add(1)
+            }
+            Hits::Rows(hits) => {
+                let low = hits.iter().map(|(_, run)| run.at).min().unwrap_or(0);
+                low..hits.iter().map(|(_, run)| last(run) + 1).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Calls `each` for all elements. `strides`: of the output, per axis of the array.
+    pub(super) fn for_each_hit(
+        &self,
+        strides: &[isize],
+        each: &mut dyn FnMut(&Hit) -> Result<(), ArrayError>,
+    ) -> Result<(), ArrayError> {
+        match &self.hits {
+            Hits::Regular(axes, runs) => {
+                let numbers = numbers(axes);
+                combine(runs, &mut |runs| {
+                    let along = || runs.iter().zip(strides);
+                    each(&Hit {
+                        counts: runs.iter().map(|run| run.len).collect(),
+                        offset: along().map(|(run, stride)| run.out as isize * stride).sum(),
+                        strides: along().map(|(run, stride)| run.out_step as isize * stride).collect(),
+                        first: runs.iter().zip(&numbers).map(|(run, step)| run.at * step).sum(),
+                        steps: runs
+                            .iter()
+                            .zip(&numbers)
+                            .map(|(run, step)| run.at_step.wrapping_mul(*step))
+                            .collect(),
+                    })
+                })
+            }
+            Hits::Rows(hits) => hits.iter().try_for_each(|(outer, run)| {
+                let Some((last, before)) = strides.split_last() else { return Ok(()) };
+                let start: isize = outer.iter().zip(before).map(|(at, stride)| *at as isize * stride).sum();
+                each(&Hit {
+                    counts: [run.len].as_slice().into(),
+                    offset: start + run.out as isize * last,
+                    strides: [run.out_step as isize * last].as_slice().into(),
+                    first: run.at,
+                    steps: [run.at_step].as_slice().into(),
+                })
+            }),
+        }
+    }
+
+    /// How to read from the elements `source` of an array; `same`: of the same type.
+    pub(super) fn how(&self, source: &Pattern, same: bool) -> How {
+        let lens =
+            |axes: &[Blocks]| -> Dims { axes.iter().map(|axis| axis.len).filter(|len| *len != 1).collect() };
+        match (&self.hits, &source.0) {
+            (Hits::Regular(axes, _), Kind::Regular(others)) if same && lens(axes) == lens(others) => {
+                How::Direct
+            }
+            (_, Kind::Rows(rows)) => {
+                let range = rows.range(self.reach());
+                let bounds = rows.bounds(range.clone());
+                let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
+                let wanted: u64 = rows.iter(range.clone()).map(|row| row.len).sum();
+                // Reading each row by itself decodes its chunk for each; reading what is between them costs little, unless that is a lot.
+                let most = wanted.saturating_mul(8).max(64 << 10);
+                match element_count(&lens).is_some_and(|volume| volume <= most) {
+                    true => How::Box(range, bounds),
+                    false => How::Rows(range),
+                }
+            }
+            (_, Kind::Regular(axes)) => {
+                let reach = self.reach();
+                // Whole steps along the slowest axis.
+                let slowest = axes.iter().zip(numbers(axes)).find(|(axis, _)| axis.len > 1);
+                let step = slowest.map_or(1, |(_, step)| step);
+                How::Gather(reach.start / step * step..reach.end.div_ceil(step) * step)
+            }
+            (_, Kind::All) => How::Gather(0..0),
+        }
+    }
+
+    /// Calls `each` for every sub-selection of the source that is to be read. `strides`: of the output, per axis of the array; `element`: bytes of one in memory.
+    pub(super) fn for_each_read(
+        &self,
+        how: &How,
+        source: &Pattern,
+        (strides, element): (&[isize], usize),
+        each: &mut dyn FnMut(SubRead) -> Result<(), ArrayError>,
+    ) -> Result<(), ArrayError> {
+        match (how, &source.0, &self.hits) {
+            (How::Direct, Kind::Regular(others), Hits::Regular(axes, runs)) => {
+                let mut base = 0isize;
+                let mut matched = SmallVec::<[(&Runs, isize); 8]>::new();
+                for (axis, (runs, stride)) in axes.iter().zip(runs.iter().zip(strides)) {
+                    match axis.len {
+                        1 => {
+                            base = runs
+                                .first()
+                                .map_or(0, |run| run.out as isize)
+                                .wrapping_mul(*stride)
+                                .wrapping_add(base)
+                        }
+                        _ => matched.push((runs, *stride)),
+                    }
+                }
+                let mut matched = matched.into_iter();
+                let along = |other: &Blocks| match other.len {
+                    1 => single(other.start),
+                    _ => match matched.next() {
+                        Some((runs, stride)) => Along {
+                            runs: runs.iter().flat_map(|run| through(other, *run)).collect(),
+                            stride,
+                            dropped: false,
+                        },
+                        None => single(other.start),
+                    },
+                };
+                sub_reads(&others.iter().map(along).collect::<SmallVec<[Along; 4]>>(), base, each)
+            }
+            (How::Gather(range), Kind::Regular(axes), _) => {
+                let mut slowest = true;
+                let along = |(axis, step): (&Blocks, u64)| {
+                    let mut run = Run { out: 0, out_step: 1, at: 0, at_step: 1, len: axis.len };
+                    if axis.len == 1 {
+                        return single(axis.start);
+                    }
+                    if std::mem::take(&mut slowest) {
+                        run = Run { at: range.start / step, len: (range.end - range.start) / step, ..run };
+                    }
+                    Along {
+                        runs: through(axis, run),
+                        stride: step.wrapping_mul(element as u64) as isize,
+                        dropped: false,
+                    }
+                };
+                sub_reads(
+                    &axes.iter().zip(numbers(axes)).map(along).collect::<SmallVec<[Along; 4]>>(),
+                    0,
+                    each,
+                )
+            }
+            (How::Box(_, bounds), _, _) => {
+                let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
+                let steps = crate::c_strides(&lens, element);
+                let along = |((start, end), stride): (&(u64, u64), &isize)| Along {
+                    runs: [Run { out: 0, out_step: 1, at: *start, at_step: 1, len: end - start }]
+                        .into_iter()
+                        .collect(),
+                    stride: *stride,
+                    dropped: false,
+                };
+                sub_reads(&bounds.iter().zip(&steps).map(along).collect::<SmallVec<[Along; 4]>>(), 0, each)
+            }
+            (How::Rows(range), Kind::Rows(rows), _) => {
+                let base = rows.iter(range.clone()).next().map_or(0, |row| row.before);
+                rows.iter(range.clone()).try_for_each(|row| {
+                    let Some((last, outer)) = row.start.split_last() else { return Ok(()) };
+                    let mut along: SmallVec<[Along; 4]> = outer.iter().map(|at| single(*at)).collect();
+                    let run =
+                        Run { out: row.before - base, out_step: 1, at: *last, at_step: 1, len: row.len };
+                    along.push(Along {
+                        runs: [run].into_iter().collect(),
+                        stride: element as isize,
+                        dropped: false,
+                    });
+                    sub_reads(&along, 0, each)
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is read along an axis of a source: [`Run::at`] are positions in it, [`Run::out`] those in memory, `stride` bytes from each other.
+struct Along {
+    runs: Runs,
+    stride: isize,
+    dropped: bool,
+}
+
+fn single(at: u64) -> Along {
+    let run = Run { out: 0, out_step: 1, at, at_step: 1, len: 1 };
+    Along { runs: [run].into_iter().collect(), stride: 0, dropped: true }
+}
+
+fn sub_reads(
+    axes: &[Along],
+    base: isize,
+    each: &mut dyn FnMut(SubRead) -> Result<(), ArrayError>,
+) -> Result<(), ArrayError> {
+    let runs: SmallVec<[Runs; 4]> = axes.iter().map(|axis| axis.runs.clone()).collect();
+    combine(&runs, &mut |runs| {
+        let along = || axes.iter().zip(runs);
+        let kept = || along().filter(|(axis, _)| !axis.dropped);
+        let select = |(axis, run): (&Along, &Run)| {
+            let step = if run.len > 1 { i64::try_from(run.at_step).unwrap_or(i64::MAX) } else { 1 };
+            AxisSelection { first: run.at, step, len: run.len, dropped: axis.dropped }
+        };
+        each(SubRead {
+            selection: Selection::of(along().map(select).collect()),
+            shape: kept().map(|(_, run)| run.len).collect(),
+            strides: kept().map(|(axis, run)| axis.stride.wrapping_mul(run.out_step as isize)).collect(),
+            offset: along().fold(base, |sum: isize, (axis, run)| {
+                sum.wrapping_add(axis.stride.wrapping_mul(run.out as isize))
+            }),
+        })
+    })
+}

@@ -1,0 +1,552 @@
+//! Which elements of an array a part of a mosaic covers, and in which order.
+//!
+//! Patterns of blocks at equal distances, which nearly all are, are handled axis by axis and never written out: where such an axis meets a selection, or another
+//! such axis, the elements are a few runs of equal steps ([`Run`]). All other patterns are lists of rows.
+
+use crate::element_count;
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
+
+/// One axis of a pattern: blocks of `block` elements, the first at `start`, each `stride` behind the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// The first element.
+    pub start: u64,
+    /// From one block to the next; no less than a block.
+    pub stride: u64,
+    /// Elements of a block.
+    pub block: u64,
+    /// Elements of all blocks. The last block may have fewer than the others.
+    pub len: u64,
+}
+
+/// Some elements of an array, in an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(pub(super) Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Every element.
+    All,
+    /// The product of blocks along each axis.
+    Regular(SmallVec<[Blocks; 4]>),
+    /// Rows, one behind the other.
+    Rows(Rows),
+}
+
+/// Elements that are consecutive along the last axis, row by row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    pub(super) rank: usize,
+    /// The first element of each row.
+    starts: Vec<u64>,
+    /// How many elements there are before each row; and in all.
+    before: Vec<u64>,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row<'r> {
+    pub(super) start: &'r [u64],
+    pub(super) len: u64,
+    /// How many elements there are before it.
+    pub(super) before: u64,
+}
+
+/// A pattern that is no regular one has at most so many rows.
+const MOST_ROWS: u64 = 1 << 22;
+
+/// No element lies beyond, so that sums of positions are right.
+const END: u64 = i64::MAX as u64;
+
+impl Blocks {
+    /// Elements that follow each other.
+    pub fn run(start: u64, len: u64) -> Self {
+        Blocks { start, stride: len.max(1), block: len.max(1), len }
+    }
+
+    /// Where the elements end.
+    pub fn end(&self) -> u64 {
+        let before = self.count().saturating_sub(1);
+        self.start + before * self.stride + (self.len - before * self.block)
+    }
+
+    /// Number of blocks.
+    fn count(&self) -> u64 {
+        self.len.div_ceil(self.block)
+    }
+
+    /// Whether there is nothing between the blocks.
+    fn is_dense(&self) -> bool {
+        self.len <= self.block || self.stride == self.block
+    }
+
+    fn is_valid(&self) -> bool {
+        let Blocks { start, stride, block, len } = *self;
+        if block == 0 || len == 0 || (len > block && stride < block) {
+            return false;
+        }
+        let reach = || start.checked_add((self.count() - 1).checked_mul(stride)?)?.checked_add(block);
+        reach().is_some_and(|end| end <= END)
+    }
+}
+
+impl Pattern {
+    /// Every element, whatever the array's shape.
+    pub fn all() -> Self {
+        Pattern(Kind::All)
+    }
+
+    /// Blocks along each axis; the elements in C order. Errors (as text) where blocks are empty, overlap, or end beyond 2⁶³ - 1.
+    pub fn regular(axes: &[Blocks]) -> Result<Self, String> {
+        let lens: SmallVec<[u64; 4]> =
+            axes.iter().filter(|axis| axis.is_valid()).map(|axis| axis.len).collect();
+        if lens.len() < axes.len() || element_count(&lens).is_none_or(|count| count > END) {
+            return Err(format!("blocks that cannot be: {axes:?}"));
+        }
+        Ok(Pattern(Kind::Regular(axes.into())))
+    }
+
+    /// Single elements in this order: the coordinates of the first, then those of the second, and so on. Errors (as text) where there are too many to be handled.
+    pub fn points(rank: usize, coordinates: &[u64]) -> Result<Self, String> {
+        let mut rows = Rows::new(rank);
+        for point in coordinates.chunks_exact(rank.max(1)) {
+            rows.push(point, 1)?;
+        }
+        Ok(Pattern(Kind::Rows(rows)))
+    }
+
+    /// The elements of any of these blocks, each once, in C order. For each block its first and its last element. Errors as [`Pattern::points`].
+    pub fn blocks<'b>(
+        rank: usize,
+        blocks: impl Iterator<Item = (&'b [u64], &'b [u64])>,
+    ) -> Result<Self, String> {
+        let mut found: Vec<(SmallVec<[u64; 4]>, u64)> = Vec::new();
+        for (first, last) in blocks {
+            let lens: SmallVec<[u64; 4]> =
+                first.iter().zip(last).map(|(a, b)| b.saturating_sub(*a).saturating_add(1)).collect();
+            let (Some((len, outer)), true) = (lens.split_last(), last.iter().all(|end| *end < END)) else {
+                return Err(format!("a block from {first:?} to {last:?}"));
+            };
+            let rows = element_count(outer).filter(|rows| rows + found.len() as u64 <= MOST_ROWS);
+            for number in 0..rows.ok_or_else(too_many)? {
+                let (mut rest, mut start) = (number, SmallVec::from_slice(first));
+                for (at, len) in start.iter_mut().zip(outer).rev() {
+                    *at += rest % len;
+                    rest /= len;
+                }
+                found.push((start, *len));
+            }
+        }
+        found.sort_unstable();
+        let mut rows = Rows::new(rank);
+        let mut end: Option<SmallVec<[u64; 4]>> = None;
+        for (mut start, mut len) in found {
+            // What an earlier row has is not had again.
+            if let (Some(end), Some(at)) = (&end, start.last().copied())
+                && end[..rank - 1] == start[..rank - 1]
+                && at < end[rank - 1]
+            {
+                len = (at + len).saturating_sub(end[rank - 1]);
+                start[rank - 1] = end[rank - 1];
+            }
+            if len > 0 {
+                rows.push(&start, len)?;
+                start[rank - 1] += len;
+                end = Some(start);
+            }
+        }
+        Ok(Pattern(Kind::Rows(rows)))
+    }
+
+    /// Number of elements; `None`: that of the array.
+    pub fn count(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::All => None,
+            Kind::Regular(axes) => {
+                element_count(&axes.iter().map(|axis| axis.len).collect::<SmallVec<[u64; 4]>>())
+            }
+            Kind::Rows(rows) => Some(rows.count()),
+        }
+    }
+
+    /// Per axis where the elements begin and end; `None`: anywhere.
+    pub fn bounds(&self) -> Option<Vec<(u64, u64)>> {
+        match &self.0 {
+            Kind::All => None,
+            Kind::Regular(axes) => Some(axes.iter().map(|axis| (axis.start, axis.end())).collect()),
+            Kind::Rows(rows) => Some(rows.bounds(0..rows.len())),
+        }
+    }
+
+    /// The pattern in an array of `shape`. Errors (as text) where elements lie outside.
+    pub(super) fn within(&self, shape: &[u64]) -> Result<Cow<'_, Pattern>, String> {
+        let Some(bounds) = self.bounds() else {
+            let axes = shape.iter().map(|len| Blocks::run(0, *len)).collect();
+            return Ok(Cow::Owned(Pattern(Kind::Regular(axes))));
+        };
+        let outside = bounds.iter().zip(shape).any(|((_, end), len)| end > len);
+        if bounds.len() != shape.len() || outside {
+            let ends: Vec<u64> = bounds.iter().map(|(_, end)| *end).collect();
+            return Err(format!("elements up to {ends:?} are meant, the shape is {shape:?}"));
+        }
+        Ok(Cow::Borrowed(self))
+    }
+}
+
+fn too_many() -> String {
+    format!("an irregular selection of more than {MOST_ROWS} rows is not supported")
+}
+
+impl Rows {
+    fn new(rank: usize) -> Self {
+        Rows { rank, starts: Vec::new(), before: vec![0] }
+    }
+
+    /// Appends a row, or makes the last one longer.
+    fn push(&mut self, start: &[u64], len: u64) -> Result<(), String> {
+        let Some((first, outer)) = start.split_last().filter(|_| start.len() == self.rank) else {
+            return Err(format!("{} coordinates for {} axes", start.len(), self.rank));
+        };
+        let count = self.count().checked_add(len).filter(|count| *count <= END).ok_or_else(too_many)?;
+        if first.checked_add(len).is_none_or(|end| end > END) || outer.iter().any(|at| *at >= END) {
+            return Err(format!("an element at {start:?}"));
+        }
+        let goes_on = self.iter(self.len().saturating_sub(1)..self.len()).next().is_some_and(|last| {
+            last.start.split_last().is_some_and(|(at, before)| before == outer && at + last.len == *first)
+        });
+        if goes_on {
+            self.before.pop();
+        } else if self.len() as u64 >= MOST_ROWS {
+            return Err(too_many());
+        } else {
+            self.starts.extend_from_slice(start);
+        }
+        self.before.push(count);
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.before.len() - 1
+    }
+
+    /// Number of elements.
+    pub(super) fn count(&self) -> u64 {
+        self.before.last().copied().unwrap_or(0)
+    }
+
+    /// Some of the rows.
+    pub(super) fn iter(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = Row<'_>> {
+        let starts = self.starts.chunks_exact(self.rank.max(1)).skip(range.start);
+        let ends = self.before.windows(2).skip(range.start);
+        starts.zip(ends).take(range.len()).map(|(start, ends)| Row {
+            start,
+            len: ends[1] - ends[0],
+            before: ends[0],
+        })
+    }
+
+    /// The rows that have the elements of these numbers.
+    pub(super) fn range(&self, elements: std::ops::Range<u64>) -> std::ops::Range<usize> {
+        let first = self.before.partition_point(|before| *before <= elements.start).saturating_sub(1);
+        let end = self.before.partition_point(|before| *before < elements.end).min(self.len());
+        first..end.max(first)
+    }
+
+    /// Per axis where the elements of some rows begin and end.
+    pub(super) fn bounds(&self, range: std::ops::Range<usize>) -> Vec<(u64, u64)> {
+        let mut bounds = vec![(u64::MAX, 0); self.rank];
+        for row in self.iter(range) {
+            for (axis, (bound, at)) in bounds.iter_mut().zip(row.start).enumerate() {
+                let len = if axis + 1 == self.rank { row.len } else { 1 };
+                *bound = (bound.0.min(*at), bound.1.max(at + len));
+            }
+        }
+        bounds.iter().map(|(start, end)| (*start.min(end), *end)).collect()
+    }
+}
+
+/// `len` positions in equal steps, along an axis of the output and, at the same time, along another axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// The first, along the output.
+    pub(super) out: u64,
+    pub(super) out_step: u64,
+    /// The first, along the other axis.
+    pub(super) at: u64,
+    pub(super) at_step: u64,
+    pub(super) len: u64,
+}
+
+pub(super) type Runs = SmallVec<[Run; 2]>;
+
+/// What is selected along an axis, upwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ascending {
+    pub(super) lowest: u64,
+    pub(super) step: u64,
+    pub(super) len: u64,
+}
+
+impl Ascending {
+    pub(super) fn new(axis: &crate::AxisSelection) -> Self {
+        let step = axis.step.unsigned_abs();
+        let reach = axis.len.saturating_sub(1).saturating_mul(step);
+        let lowest = if axis.step > 0 { axis.first } else { axis.first.saturating_sub(reach) };
+        // One element has no step, and absurd ones would overflow sums.
+        Ascending { lowest, step: if axis.len > 1 { step } else { 1 }, len: axis.len }
+    }
+
+    fn last(&self) -> u64 {
+        self.lowest + self.len.saturating_sub(1) * self.step
+    }
+
+    /// The position of an element along the selection, if it is selected.
+    pub(super) fn position(&self, element: u64) -> Option<u64> {
+        let distance = element.checked_sub(self.lowest)?;
+        (distance % self.step == 0).then_some(distance / self.step).filter(|position| *position < self.len)
+    }
+
+    /// The selected ones among the elements `start..end`; [`Run::at`] counts from `start`.
+    pub(super) fn among(&self, start: u64, end: u64) -> Option<Run> {
+        let out = start.saturating_sub(self.lowest).div_ceil(self.step);
+        let first = self.lowest.checked_add(out.checked_mul(self.step)?)?;
+        if out >= self.len || first >= end {
+            return None;
+        }
+        let len = ((end - 1 - first) / self.step + 1).min(self.len - out);
+        Some(Run { out, out_step: 1, at: first - start, at_step: self.step, len })
+    }
+}
+
+/// The selected ones among the elements of blocks. [`Run::at`] is the number of the element in the blocks.
+///
+/// Where elements of several blocks are selected there are two ways to put them into runs: block by block, or first all that are the first of their block, then all
+/// that are the second, and so on. The one that makes fewer runs is taken.
+pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
+    let Blocks { start, stride, block, len } = *blocks;
+    if len == 0 || selected.len == 0 || selected.last() < start {
+        return Runs::new();
+    }
+    if blocks.is_dense() {
+        return selected.among(start, start + len).into_iter().collect();
+    }
+    let count = blocks.count();
+    let first = selected.lowest.saturating_sub(start) / stride;
+    let last = ((selected.last() - start) / stride).min(count - 1);
+    if first > last {
+        return Runs::new();
+    }
+    if last - first < block {
+        let of_block = |number: u64| {
+            let begin = start + number * stride;
+            let run = selected.among(begin, begin + block.min(len - number * block))?;
+            Some(Run { at: run.at + number * block, ..run })
+        };
+        return (first..=last).filter_map(of_block).collect();
+    }
+    let common = gcd(stride, selected.step);
+    // Every so many blocks, the element at the same place of a block is selected again.
+    let period = selected.step / common;
+    let at_place = |place: u64| {
+        // The numbers in which start + place + number · stride = lowest + position · step; sums of numbers below 2⁶³.
+        let (base, lowest, wide) =
+            (i128::from(start + place), i128::from(selected.lowest), i128::from(stride));
+        let distance = lowest - base;
+        if distance % i128::from(common) != 0 {
+            return None;
+        }
+        let m = i128::from(period);
+        let residue = (distance / i128::from(common)).rem_euclid(m)
+            * inverse(i128::from(stride / common).rem_euclid(m), m)
+            % m;
+        let least = distance.max(0).div_euclid(wide) + i128::from(distance.max(0) % wide != 0);
+        let number = least + (residue - least).rem_euclid(m);
+        // The last block may end before this place.
+        let blocks = (len - place).div_ceil(block);
+        let most = (i128::from(selected.last()) - base).div_euclid(wide).min(i128::from(blocks) - 1);
+        if number > most {
+            return None;
+        }
+        let out = (base + number * wide - lowest) / i128::from(selected.step);
+        Some(Run {
+            out: u64::try_from(out).ok()?,
+            out_step: stride / common,
+            at: u64::try_from(number).ok()? * block + place,
+            at_step: period.saturating_mul(block),
+            len: u64::try_from((most - number) / m + 1).ok()?,
+        })
+    };
+    (0..block).filter_map(at_place).collect()
+}
+
+/// The positions of the elements of `blocks` whose numbers a run has: runs along the blocks' own axis.
+pub(super) fn through(blocks: &Blocks, run: Run) -> Runs {
+    let Blocks { start, stride, block, .. } = *blocks;
+    if blocks.is_dense() {
+        return smallvec![Run { at: start + run.at, ..run }];
+    }
+    let position = |number: u64| start + number / block * stride + number % block;
+    // So many elements further, an element has the same place in its block.
+    let period = block / gcd(run.at_step, block);
+    let touched = (run.at + (run.len - 1) * run.at_step) / block - run.at / block + 1;
+    let mut runs = Runs::new();
+    if period <= touched {
+        for first in 0..period.min(run.len) {
+            let len = (run.len - first).div_ceil(period);
+            let at_step = if len > 1 { period * run.at_step / block * stride } else { 1 };
+            let (at, out) = (position(run.at + first * run.at_step), run.out + first * run.out_step);
+            runs.push(Run { out, out_step: period.saturating_mul(run.out_step), at, at_step, len });
+        }
+        return runs;
+    }
+    let (mut number, mut out, mut left) = (run.at, run.out, run.len);
+    while left > 0 {
+        let len = ((block - 1 - number % block) / run.at_step + 1).min(left);
+        runs.push(Run { out, at: position(number), len, ..run });
+        (number, out, left) = (number + len * run.at_step, out + len * run.out_step, left - len);
+    }
+    runs
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// The inverse of `a` modulo `m`, which have no common divisor.
+fn inverse(a: i128, m: i128) -> i128 {
+    let (mut old, mut new) = ((a, 1), (m, 0));
+    while new.0 != 0 {
+        let quotient = old.0 / new.0;
+        (old, new) = (new, (old.0 - quotient * new.0, old.1 - quotient * new.1));
+    }
+    old.1.rem_euclid(m)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn blocks() -> impl Strategy<Value = Blocks> {
+        (0u64..20, 1u64..6, 1u64..40, 0u64..4).prop_map(|(start, block, len, gap)| Blocks {
+            start,
+            stride: block + gap,
+            block,
+            len,
+        })
+    }
+
+    /// The elements of blocks, in order.
+    fn listed(blocks: &Blocks) -> Vec<u64> {
+        (0..blocks.len).map(|n| blocks.start + n / blocks.block * blocks.stride + n % blocks.block).collect()
+    }
+
+    /// What runs say, sorted along the output.
+    fn told(runs: &[Run]) -> Vec<(u64, u64)> {
+        let each = |run: &Run| {
+            let run = *run;
+            (0..run.len).map(move |i| (run.out + i * run.out_step, run.at + i * run.at_step))
+        };
+        let mut told: Vec<_> = runs.iter().flat_map(each).collect();
+        told.sort_unstable();
+        told
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn blocks_meet_selections(blocks in blocks(), lowest in 0u64..60, step in 1u64..14, len in 0u64..40) {
+            let selected = Ascending { lowest, step, len };
+            let numbers = listed(&blocks);
+            let expected: Vec<(u64, u64)> = (0..len)
+                .filter_map(|out| {
+                    let at = numbers.iter().position(|element| *element == lowest + out * step)?;
+                    Some((out, at as u64))
+                })
+                .collect();
+            let runs = meet(&blocks, selected);
+            prop_assert_eq!(told(&runs), expected);
+            prop_assert!(runs.len() as u64 <= blocks.count().min(blocks.block));
+            prop_assert_eq!(blocks.end(), numbers.last().unwrap() + 1);
+        }
+
+        #[test]
+        fn runs_go_through_blocks(
+            blocks in blocks(),
+            at in any::<prop::sample::Index>(),
+            at_step in 1u64..9,
+            len in 1u64..20,
+            out_step in 1u64..4,
+        ) {
+            let numbers = listed(&blocks);
+            let at = at.index(numbers.len()) as u64;
+            let len = len.min((numbers.len() as u64 - 1 - at) / at_step + 1);
+            let run = Run { out: 7, out_step, at, at_step, len };
+            let expected: Vec<(u64, u64)> =
+                (0..len).map(|i| (7 + i * out_step, numbers[(at + i * at_step) as usize])).collect();
+            prop_assert_eq!(told(&through(&blocks, run)), expected);
+        }
+
+        #[test]
+        fn blocks_in_any_order_are_rows_in_c_order(corners in prop::collection::vec((0u64..6, 0u64..6, 1u64..4, 1u64..4), 0..5)) {
+            let boxes: Vec<([u64; 2], [u64; 2])> =
+                corners.iter().map(|(y, x, h, w)| ([*y, *x], [y + h - 1, x + w - 1])).collect();
+            let pattern = Pattern::blocks(2, boxes.iter().map(|(a, b)| (&a[..], &b[..]))).unwrap();
+            let Kind::Rows(rows) = &pattern.0 else { panic!() };
+            let found: Vec<[u64; 2]> = rows
+                .iter(0..rows.len())
+                .flat_map(|row| (0..row.len).map(|i| [row.start[0], row.start[1] + i]).collect::<Vec<_>>())
+                .collect();
+            let inside = |y, x| boxes.iter().any(|(a, b)| (a[0]..=b[0]).contains(&y) && (a[1]..=b[1]).contains(&x));
+            let expected: Vec<[u64; 2]> =
+                (0..10).flat_map(|y| (0..10).map(move |x| [y, x])).filter(|at| inside(at[0], at[1])).collect();
+            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(pattern.count(), Some(expected.len() as u64));
+            for n in 0..expected.len() as u64 {
+                let range = rows.range(n..n + 1);
+                let row = rows.iter(range.clone()).next().unwrap();
+                prop_assert!(range.len() == 1 && row.before <= n && n < row.before + row.len);
+            }
+        }
+    }
+
+    #[test]
+    fn long_axes_make_few_runs() {
+        let blocks = Blocks { start: 5, stride: 1 << 20, block: 3, len: 3 << 40 };
+        let all = Ascending { lowest: 0, step: 1, len: 1 << 61 };
+        assert_eq!(meet(&blocks, all).len(), 3);
+        assert_eq!(meet(&blocks, Ascending { lowest: 7, step: 12345, len: 1 << 40 }).len(), 3);
+        let dense = Run { out: 0, out_step: 1, at: 0, at_step: 1, len: 3 << 40 };
+        assert_eq!(through(&blocks, dense).len(), 3);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let axis = Blocks { start: 0, stride: 2, block: 1, len: 2 };
+        for bad in [
+            Blocks { len: 0, ..axis },
+            Blocks { block: 0, ..axis },
+            Blocks { block: 3, len: 4, ..axis },
+            Blocks { len: u64::MAX, ..axis },
+            Blocks { start: END, ..axis },
+        ] {
+            assert!(Pattern::regular(&[axis, bad]).is_err(), "{bad:?}");
+        }
+        let long = Blocks::run(0, 1 << 40);
+        assert!(Pattern::regular(&[long, long]).is_err());
+        let corner = [1 << 13, 1 << 13, 0];
+        assert!(Pattern::blocks(3, [(&[0, 0, 0][..], &corner[..])].into_iter()).is_err());
+        assert!(Pattern::blocks(1, [(&[0][..], &[u64::MAX][..])].into_iter()).is_err());
+        assert!(Pattern::points(1, &[u64::MAX]).is_err());
+        let pattern = Pattern::points(2, &[3, 4, 3, 5, 0, 0]).unwrap();
+        assert_eq!(pattern.bounds().unwrap(), [(0, 4), (0, 6)]);
+        assert!(pattern.within(&[4, 6]).is_ok() && pattern.within(&[4, 5]).is_err());
+        assert!(pattern.within(&[4, 6, 1]).is_err());
+        assert_eq!(Pattern::all().within(&[4, 0]).unwrap().count(), Some(0));
+    }
+}

@@ -1,0 +1,292 @@
+//! Reading a mosaic.
+//!
+//! 1. Find the pieces that the selection touches, and which of their elements (`part.rs`). Nothing is opened for that.
+//! 2. Where they do not cover the selection, or may overlap, fill the output with fill value first.
+//! 3. Read part by part. Parts that are known to be apart are read by several threads, one each; otherwise one after the other, each by all threads.
+//! 4. A part whose two patterns have the same form (but for axes of one element) is read by sub-selections of the source, straight to the output. Of any other the
+//!    elements that are needed are gathered in memory, in the order of the pattern, and scattered from there; so are those of another type, which are converted in
+//!    between.
+
+use super::Mosaic;
+use super::convert;
+use super::part::{How, Part, SubRead, touched};
+use super::pattern::{Kind, Pattern, Row, Rows};
+use crate::execute::{self, Interrupt, memory_error};
+use crate::strided::{self, Region};
+use crate::view::Bound;
+use crate::{
+    ArrayError, ArrayLayout, AxisSelection, ChunkCache, Dims, Memory, ReadOptions, Selection, Strides,
+    Target, element_count, process, read::read_target,
+};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Mosaics may be made of mosaics, but not deeper than this: a circle would have no end.
+const DEEPEST: usize = 16;
+
+/// What opening the array of a piece costs, in bytes that could be moved instead.
+const PART_WORK: u64 = 64 << 10;
+
+/// A request to read a selection of a mosaic.
+pub(crate) struct Request<'a> {
+    pub(crate) layout: &'a ArrayLayout,
+    pub(crate) mosaic: &'a Mosaic,
+    pub(crate) selection: &'a Selection,
+    pub(crate) target: &'a Bound<*mut u8>,
+    /// The target already holds fill value.
+    pub(crate) filled: bool,
+    pub(crate) verify: Option<bool>,
+    pub(crate) cache: Option<&'a ChunkCache>,
+    /// How many mosaics this one is in.
+    pub(crate) depth: usize,
+}
+
+/// Refuses a mosaic that is in too many others.
+pub(crate) fn check_depth(layout: &ArrayLayout, depth: usize) -> Result<(), ArrayError> {
+    if depth < DEEPEST {
+        return Ok(());
+    }
+    let why =
+        format!("it is a part of arrays that are made of others, more than {DEEPEST} one within the other");
+    Err(ArrayError::Layout { array: layout.name().into(), why })
+}
+
+/// Whether pieces have all of a selection, each element once.
+pub(crate) fn covers(layout: &ArrayLayout, mosaic: &Mosaic, selection: &Selection) -> bool {
+    is_covered(mosaic, selection, &touched(layout, mosaic, selection))
+}
+
+fn is_covered(mosaic: &Mosaic, selection: &Selection, parts: &[Part<'_>]) -> bool {
+    let all = selection.axes().iter().map(|axis| axis.len).collect::<Dims>();
+    mosaic.disjoint && element_count(&all) == Some(parts.iter().map(Part::count).sum())
+}
+
+impl Request<'_> {
+    /// Reads all of `bytes` on up to `threads` threads.
+    pub(crate) fn read(
+        &self,
+        bytes: u64,
+        threads: Option<usize>,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        if self.selection.is_empty() {
+            return Ok(());
+        }
+        check_depth(self.layout, self.depth)?;
+        let parts = touched(self.layout, self.mosaic, self.selection);
+        let covered = is_covered(self.mosaic, self.selection, &parts);
+        if !covered && !self.filled {
+            let counts: Dims = self.selection.axes().iter().map(|axis| axis.len).collect();
+            // SAFETY: the target covers the selection.
+            unsafe { strided::fill(&counts, self.target.strides(), self.layout.fill().bytes(), self.base()) };
+        }
+        let limit = execute::limit(threads);
+        let work = bytes.saturating_add(PART_WORK.saturating_mul(parts.len() as u64));
+        let several = match self.mosaic.disjoint && parts.len() >= limit {
+            true => execute::worthwhile(work, execute::INLINE_WORK, parts.len(), limit),
+            false => 1,
+        };
+        let interrupted = || {
+            let error = || ArrayError::Interrupted { array: self.layout.name().into() };
+            interrupt.is_some_and(|ask| ask()).then(error)
+        };
+        if several > 1 {
+            let read = |number: usize| self.read_part(&parts[number], covered, Some(1), None);
+            return process::current().pool.run(parts.len(), several, &|| 0, &read, &interrupted);
+        }
+        parts.iter().try_for_each(|part| {
+            self.read_part(part, covered, threads, interrupt)?;
+            interrupted().map_or(Ok(()), Err)
+        })
+    }
+
+    fn base(&self) -> *mut u8 {
+        let first: Dims = self.selection.axes().iter().map(|_| 0).collect();
+        self.target.at(&first)
+    }
+
+    fn read_part(
+        &self,
+        part: &Part<'_>,
+        covered: bool,
+        threads: Option<usize>,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        let (layout, strides, base) = (self.layout, self.target.strides(), self.base());
+        let element = layout.dtype().size();
+        let Some(source) = open(layout, part)? else {
+            if covered {
+                part.for_each_hit(strides, &mut |hit| {
+                    let dst = base.wrapping_offset(hit.offset);
+                    // SAFETY: the target covers the selection, of which these are elements.
+                    unsafe { strided::fill(&hit.counts, &hit.strides, layout.fill().bytes(), dst) };
+                    Ok(())
+                })?;
+            }
+            return Ok(());
+        };
+        let pattern = within(layout, part, &source)?;
+        let how = part.how(&pattern, source.dtype() == layout.dtype());
+        let options =
+            ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
+        let read = |sub: SubRead, base: *mut u8| {
+            // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which they cover a part, or a buffer made for them.
+            let target =
+                unsafe { Target::from_raw(base.wrapping_offset(sub.offset), &sub.shape, &sub.strides) };
+            read_target(&source, &sub.selection, &target, options, self.depth + 1)
+        };
+        if let How::Direct = how {
+            return part.for_each_read(&how, &pattern, (strides, element), &mut |sub| read(sub, base));
+        }
+        let size = source.dtype().size();
+        let room = |count: u64| {
+            let none = || memory_error(layout, "the elements of a part", count.saturating_mul(size as u64));
+            let len =
+                usize::try_from(count).ok().and_then(|count| count.checked_mul(size)).ok_or_else(none)?;
+            Memory::dirty(len).ok_or_else(none)
+        };
+        let (mut gathered, range) = match (&how, &pattern.0) {
+            (How::Gather(range), _) => (room(range.end - range.start)?, range.clone()),
+            (How::Rows(rows) | How::Box(rows, _), Kind::Rows(all)) => {
+                let range = elements_of(all, rows.clone());
+                (room(range.end - range.start)?, range)
+            }
+            _ => return Ok(()),
+        };
+        match (&how, &pattern.0) {
+            (How::Box(rows, bounds), Kind::Rows(all)) => {
+                let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
+                let mut whole = room(element_count(&lens).unwrap_or(u64::MAX))?;
+                let at = whole.as_mut_slice().as_mut_ptr();
+                part.for_each_read(&how, &pattern, (strides, size), &mut |sub| read(sub, at))?;
+                take_rows(all.iter(rows.clone()), bounds, whole.as_slice(), gathered.as_mut_slice(), size);
+            }
+            _ => {
+                let at = gathered.as_mut_slice().as_mut_ptr();
+                part.for_each_read(&how, &pattern, (strides, size), &mut |sub| read(sub, at))?;
+            }
+        }
+        if source.dtype() != layout.dtype() {
+            let len = gathered.len() / size.max(1) * element;
+            let none = || memory_error(layout, "the elements of a part", len as u64);
+            let mut converted = Memory::dirty(len).ok_or_else(none)?;
+            convert::elements(source.dtype(), gathered.as_slice(), layout.dtype(), converted.as_mut_slice());
+            gathered = converted;
+        }
+        part.for_each_hit(strides, &mut |hit| {
+            let steps: Strides =
+                hit.steps.iter().map(|step| (*step as isize).wrapping_mul(element as isize)).collect();
+            let region = Region::new(&hit.counts, &hit.strides, &steps, element, 1);
+            let src = gathered.as_slice()[(hit.first - range.start) as usize * element..].as_ptr();
+            // SAFETY: the target covers the selection; all elements of the part are in the buffer, in the order of their numbers.
+            unsafe { strided::copy(&region, base.wrapping_offset(hit.offset), src) };
+            Ok(())
+        })
+    }
+}
+
+/// The numbers of the elements of some rows.
+fn elements_of(rows: &Rows, range: Range<usize>) -> Range<u64> {
+    let first = rows.iter(range.clone()).next().map_or(0, |row| row.before);
+    first..rows.iter(range).last().map_or(first, |row| row.before + row.len)
+}
+
+/// Copies rows from the box around them to where they stand one behind the other.
+fn take_rows<'r>(
+    rows: impl Iterator<Item = Row<'r>>,
+    bounds: &[(u64, u64)],
+    whole: &[u8],
+    gathered: &mut [u8],
+    size: usize,
+) {
+    let mut rest = gathered;
+    for row in rows {
+        let at = row
+            .start
+            .iter()
+            .zip(bounds)
+            .fold(0, |at, (index, (start, end))| at * (end - start) + index - start);
+        let len = row.len as usize * size;
+        let (dst, behind) = std::mem::take(&mut rest).split_at_mut(len);
+        dst.copy_from_slice(&whole[at as usize * size..][..len]);
+        rest = behind;
+    }
+}
+
+fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::LocateError) -> ArrayError {
+    ArrayError::Part { array: layout.name().into(), part: part.number, source }
+}
+
+/// The array of a part, if there is one. One whose elements cannot be converted is refused.
+fn open(layout: &ArrayLayout, part: &Part<'_>) -> Result<Option<Arc<ArrayLayout>>, ArrayError> {
+    let source = part.piece.array.open().map_err(|source| fail(layout, part, source))?;
+    if let Some(source) = &source
+        && !convert::is_possible(source.dtype(), layout.dtype())
+    {
+        let (name, from, to) = (source.name(), source.dtype(), layout.dtype());
+        let why = format!("the elements of '{name}' ({from}) cannot be converted to {to}");
+        return Err(fail(layout, part, why.into()));
+    }
+    Ok(source)
+}
+
+/// The source's pattern, where it lies within the source and has as many elements as the part.
+fn within<'p>(
+    layout: &ArrayLayout,
+    part: &Part<'p>,
+    source: &ArrayLayout,
+) -> Result<Cow<'p, Pattern>, ArrayError> {
+    let refuse = |why: String| fail(layout, part, format!("'{}': {why}", source.name()).into());
+    let pattern = part.piece.source.within(source.shape()).map_err(refuse)?;
+    let wanted = match part.piece.target.count() {
+        Some(count) => count,
+        None => element_count(layout.shape()).unwrap_or(u64::MAX),
+    };
+    match pattern.count() {
+        Some(found) if found == wanted => Ok(pattern),
+        found => Err(refuse(format!("{wanted} elements are wanted, the selection has {found:?}"))),
+    }
+}
+
+/// What [`explain`] is told of.
+pub(crate) enum Told<'a> {
+    /// A selection of another array; strides of the memory that it goes to, per axis of that array.
+    Read(&'a ArrayLayout, &'a Selection, &'a [isize]),
+    /// So many elements are filled.
+    Fill(u64),
+}
+
+/// Tells what is read for a selection. `strides`: of the output, per axis of the array.
+pub(crate) fn explain(
+    layout: &ArrayLayout,
+    mosaic: &Mosaic,
+    selection: &Selection,
+    strides: &[isize],
+    tell: &mut dyn FnMut(Told<'_>) -> Result<(), ArrayError>,
+) -> Result<(), ArrayError> {
+    if selection.is_empty() {
+        return Ok(());
+    }
+    let parts = touched(layout, mosaic, selection);
+    let all =
+        element_count(&selection.axes().iter().map(|axis| axis.len).collect::<Dims>()).unwrap_or(u64::MAX);
+    let mut filled = all.saturating_sub(parts.iter().map(Part::count).fold(0, u64::saturating_add));
+    for part in &parts {
+        let Some(source) = open(layout, part)? else {
+            filled = filled.saturating_add(part.count());
+            continue;
+        };
+        let pattern = within(layout, part, &source)?;
+        let how = part.how(&pattern, source.dtype() == layout.dtype());
+        let element = if let How::Direct = how { layout.dtype().size() } else { source.dtype().size() };
+        part.for_each_read(&how, &pattern, (strides, element), &mut |sub| {
+            let mut given = sub.strides.iter();
+            let stride =
+                |axis: &AxisSelection| if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
+            let along: Strides = sub.selection.axes().iter().map(stride).collect();
+            tell(Told::Read(&source, &sub.selection, &along))
+        })?;
+    }
+    if filled > 0 { tell(Told::Fill(filled)) } else { Ok(()) }
+}

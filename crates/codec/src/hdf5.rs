@@ -1,0 +1,205 @@
+//! The filters of HDF5, by the numbers that files have for them.
+//!
+//! * Specification: HDF5 file format, IV.A.2.l "The Data Storage - Filter Pipeline Message";
+//!   <https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md>
+//!
+//! A filter comes with client data: some numbers of 32 bits, which the library that wrote the file has put there. Most chunks
+//! say themselves how they were made; then the numbers are not looked at.
+//!
+//! A file of HDF5 is read, not written: filters decode; only those that are a few lines encode.
+
+mod aec;
+mod bits;
+mod bitshuffle;
+pub(crate) mod blosc2;
+mod bzip2;
+mod fletcher32;
+mod lz4;
+mod lzf;
+mod nbit;
+mod scale_offset;
+mod shuffle;
+mod szip;
+
+use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Scratch, Zlib, Zstd};
+use serde_json::Value;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Filters that are supported, and then the others that are registered: number and name.
+const SUPPORTED: &[(u16, &str)] = &[
+    (1, "deflate"),
+    (2, "shuffle"),
+    (3, "fletcher32"),
+    (4, "szip"),
+    (5, "nbit"),
+    (6, "scaleoffset"),
+    (307, "bzip2"),
+    (32000, "lzf"),
+    (32001, "blosc"),
+    (32004, "lz4"),
+    (32008, "bitshuffle"),
+    (32015, "zstd"),
+    (32022, "bitgroom"),
+    (32023, "granularbr"),
+    (32026, "blosc2"),
+];
+const OTHERS: &[(u16, &str)] = &[
+    (257, "hzip"),
+    (258, "fpzip"),
+    (305, "lzo"),
+    (32002, "mafisc"),
+    (32003, "snappy"),
+    (32005, "apax"),
+    (32006, "cbf"),
+    (32007, "jpeg-xr"),
+    (32009, "spdp"),
+    (32010, "lpc-rice"),
+    (32011, "ccsds-123"),
+    (32012, "jpeg-ls"),
+    (32013, "zfp"),
+    (32014, "fpzip"),
+    (32016, "b3d"),
+    (32017, "sz"),
+    (32018, "fcidecomp"),
+    (32019, "jpeg"),
+    (32020, "vbz"),
+    (32021, "fapec"),
+    (32024, "sz3"),
+    (32025, "delta-rice"),
+    (32027, "flac"),
+    (32028, "sperr"),
+    (32029, "terse"),
+    (32030, "ffmpeg"),
+];
+
+/// The name of a filter, whether it is supported or not; `None` if its number is not registered.
+pub fn name(id: u16) -> Option<&'static str> {
+    SUPPORTED.iter().chain(OTHERS).find(|(number, _)| *number == id).map(|(_, name)| *name)
+}
+
+/// The codec of a filter in the pipeline of chunks that have `chunk_bytes` bytes, and elements of `element_size`, before the first filter.
+///
+/// [`CodecError::Unknown`] names a filter that is not supported, [`CodecError::Config`] client data that are not valid.
+pub fn filter(
+    id: u16,
+    client_data: &[u32],
+    element_size: usize,
+    chunk_bytes: usize,
+) -> Result<Arc<dyn Codec>, CodecError> {
+    Ok(match id {
+        1 => Arc::new(Zlib { level: level(client_data, 0..=9, 6) }),
+        2 => Arc::new(shuffle::Shuffle::new(client_data)?),
+        3 => Arc::new(fletcher32::Fletcher32),
+        4 => Arc::new(szip::Szip::new(client_data)?),
+        5 => Arc::new(nbit::Nbit::new(client_data)?),
+        6 => Arc::new(scale_offset::ScaleOffset::new(client_data)?),
+        307 => Arc::new(bzip2::Bzip2::new(client_data)),
+        32000 => Arc::new(lzf::Lzf),
+        32001 => Arc::new(Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, element_size.max(1), 0)?),
+        32004 => Arc::new(lz4::Lz4::new(client_data)),
+        32008 => Arc::new(bitshuffle::Bitshuffle::new(client_data)?),
+        32015 => Arc::new(Zstd { level: level(client_data, -131_072..=22, 3), checksum: false }),
+        32022 => Arc::new(AsStored("bitgroom")),
+        32023 => Arc::new(AsStored("granularbr")),
+        32026 => Arc::new(blosc2::Blosc2::new(client_data, chunk_bytes)),
+        _ => {
+            let name = match name(id) {
+                Some(name) => format!("{name} (HDF5 filter {id})"),
+                None => format!("HDF5 filter {id}"),
+            };
+            let supported: Vec<&str> = SUPPORTED.iter().map(|(_, name)| *name).collect();
+            return Err(CodecError::Unknown { name, supported: supported.join(", ") });
+        }
+    })
+}
+
+/// A filter that changed values before they were stored, which nothing has to undo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AsStored(&'static str);
+
+impl Codec for AsStored {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let room = dst.len();
+        dst.get_mut(..src.len()).ok_or(CodecError::size(self.0, room, src.len()))?.copy_from_slice(src);
+        Ok(src.len())
+    }
+
+    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        read_only(self.0)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        decoded
+    }
+
+    fn unframe<'a>(&self, src: &'a [u8], _verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+        Some(Ok(src))
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// A level that matters to encoders only: where it is absent or out of range, the one that they take then.
+fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
+    client_data.first().map(|level| *level as i32).filter(|level| range.contains(level)).unwrap_or(default)
+}
+
+fn config(name: &str, why: impl Into<String>) -> CodecError {
+    CodecError::Config { name: name.into(), why: why.into() }
+}
+
+fn read_only(codec: &'static str) -> Result<(), CodecError> {
+    Err(CodecError::Encode { codec, why: "this HDF5 filter cannot be written".into() })
+}
+
+/// A number of the client data.
+fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32, CodecError> {
+    client_data.get(at).copied().ok_or_else(|| {
+        config(name, format!("{} parameters where more than {at} are expected", client_data.len()))
+    })
+}
+
+/// Reads the header of chunks that consist of blocks, the decoded size (8 bytes) and the size of a block (4 bytes), both big-endian. Gives the
+/// part of `dst` that the chunk decodes to, the size of a block, and what follows.
+fn sized_header<'d, 's>(
+    codec: &'static str,
+    src: &'s [u8],
+    dst: &'d mut [u8],
+) -> Result<(&'d mut [u8], usize, &'s [u8]), CodecError> {
+    let Some((&[s0, s1, s2, s3, s4, s5, s6, s7, b0, b1, b2, b3], rest)) = src.split_first_chunk() else {
+        let why = format!("truncated: {} bytes where the header alone takes 12", src.len());
+        return Err(CodecError::corrupt(codec, why));
+    };
+    let (size, room) = (u64::from_be_bytes([s0, s1, s2, s3, s4, s5, s6, s7]), dst.len());
+    let block_size = u32::from_be_bytes([b0, b1, b2, b3]) as usize;
+    match usize::try_from(size).ok().and_then(|size| dst.get_mut(..size)) {
+        Some(dst) => Ok((dst, block_size, rest)),
+        None => Err(CodecError::Size { codec, expected: room as u64, found: size }),
+    }
+}
+
+/// Takes a block from the front of `rest`, where it stands behind the number of its bytes (4 bytes, big-endian).
+fn framed_block<'a>(codec: &'static str, rest: &mut &'a [u8]) -> Result<&'a [u8], CodecError> {
+    let taken = rest
+        .split_first_chunk()
+        .and_then(|(len, rest)| rest.split_at_checked(u32::from_be_bytes(*len) as usize));
+    let Some((block, behind)) = taken else {
+        return Err(CodecError::corrupt(codec, format!("truncated in the last {} bytes", rest.len())));
+    };
+    *rest = behind;
+    Ok(block)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,219 @@
+//! Adaptive entropy coding of CCSDS 121.0-B-3 ("Lossless Data Compression"): what `szip` holds.
+//!
+//! Samples come in blocks, blocks in reference intervals (HDF5's scanlines), one after the other without alignment. A block is the number
+//! of its coding option, 3 bits for samples of up to 8 bits, 4 for up to 16, else 5; then:
+//!
+//! * all bits set: the samples as they are;
+//! * `k + 1` for `k` from 0: each sample's part above its lowest `k` bits in unary (that many zeros and a one), then the `k` bits of each;
+//! * 0 and a bit 1, "second extension": unary numbers, each of two samples;
+//! * 0 and a bit 0, "zero block": a unary number that says how many blocks have only zeros.
+//!
+//! If samples are predicted, by the one before, the first of an interval stands as it is behind the number of the option; the others
+//! are folded differences (4.2 there): small ones of alternating sign, then those that only one sign can have.
+
+use super::bits::Bits;
+use crate::ByteOrder;
+
+/// The most samples in a block.
+pub(super) const MAX_BLOCK: usize = 64;
+
+/// The largest unary number of a second extension: the sum of two samples is at most 12.
+const MAX_PAIR: u32 = 90;
+/// This many zero blocks mean: up to the end of the interval or of the 64 blocks that it is cut into.
+const REMAINDER_OF_SEGMENT: u32 = 5;
+const SEGMENT: usize = 64;
+
+/// How samples are coded, and how they lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Samples {
+    /// Bits of a sample, 1 to 24.
+    pub bits: u32,
+    /// Samples of a block, at most [`MAX_BLOCK`].
+    pub block: usize,
+    /// Samples of an interval, at least 1; its last block is padded.
+    pub scanline: usize,
+    pub predicted: bool,
+    pub order: ByteOrder,
+}
+
+/// One interval as it is decoded.
+struct Interval<'a, 'b> {
+    samples: &'a Samples,
+    out: &'b mut [u8],
+    /// The last sample, `None` before the first.
+    last: Option<u32>,
+    /// Samples so far, with those of the padding.
+    count: usize,
+}
+
+impl Samples {
+    /// Bytes that a sample takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        match self.bits {
+            ..=8 => 1,
+            9..=16 => 2,
+            _ => 4,
+        }
+    }
+
+    /// Decodes into all of `dst`, a whole number of samples. What follows the last block is not looked at.
+    pub(super) fn decode(&self, src: &[u8], dst: &mut [u8]) -> Result<(), String> {
+        let mut bits = Bits::new(src);
+        let intervals = self.scanline.saturating_mul(self.bytes());
+        for (index, out) in dst.chunks_mut(intervals).enumerate() {
+            let mut interval = Interval { samples: self, out, last: None, count: 0 };
+            interval.decode(&mut bits).map_err(|why| format!("scanline {index}: {why}"))?;
+        }
+        Ok(())
+    }
+}
+
+const TRUNCATED: &str = "truncated";
+
+impl Interval<'_, '_> {
+    fn decode(&mut self, bits: &mut Bits<'_>) -> Result<(), &'static str> {
+        let Samples { bits: width, block, .. } = *self.samples;
+        let option_bits = match width {
+            ..=8 => 3,
+            9..=16 => 4,
+            _ => 5,
+        };
+        let blocks = self.samples.scanline.div_ceil(block);
+        let wanted = self.out.len() / self.samples.bytes();
+        let mut values = [0u32; MAX_BLOCK];
+        let values = values.get_mut(..block).ok_or("block too large")?;
+        while self.count < wanted {
+            let option = bits.read(option_bits).ok_or(TRUNCATED)?;
+            if option == (1 << option_bits) - 1 {
+                for value in values.iter_mut() {
+                    *value = bits.read(width).ok_or(TRUNCATED)? as u32;
+                }
+                self.put(values);
+                continue;
+            }
+            let pairs = option == 0 && bits.read(1).ok_or(TRUNCATED)? == 1;
+            // The first sample of a predicted interval, which the block then has no other code for.
+            let first = usize::from(self.samples.predicted && self.count == 0);
+            if let Some(value) = values.get_mut(..first).and_then(|values| values.first_mut()) {
+                *value = bits.read(width).ok_or(TRUNCATED)? as u32;
+            }
+            let coded = values.get_mut(first..).unwrap_or_default();
+            if option > 0 {
+                split_samples(bits, option as u32 - 1, coded)?;
+            } else if pairs {
+                second_extension(bits, first, coded)?;
+            } else {
+                let count = zero_blocks(bits, self.count / block, blocks)?;
+                coded.fill(0);
+                self.put(values);
+                for _ in 1..count {
+                    // What was put there are samples now, no differences.
+                    values.fill(0);
+                    self.put(values);
+                }
+                continue;
+            }
+            self.put(values);
+        }
+        Ok(())
+    }
+
+    /// Undoes the prediction of a block's samples and writes those that belong to the interval.
+    fn put(&mut self, values: &mut [u32]) {
+        if self.samples.predicted {
+            let max = ((1u64 << self.samples.bits) - 1) as u32;
+            let (mut last, mut rest) = (self.last, values.iter_mut());
+            if last.is_none() {
+                last = rest.next().map(|value| *value);
+            }
+            let mut last = last.unwrap_or_default();
+            for value in rest {
+                last = unfold(*value, last, max);
+                *value = last;
+            }
+            self.last = Some(last);
+        }
+        let bytes = self.samples.bytes();
+        let out = self.out.get_mut(self.count * bytes..).unwrap_or_default();
+        match (bytes, self.samples.order) {
+            (1, _) => write(out, values, |value| [value as u8]),
+            (2, ByteOrder::Little) => write(out, values, |value| (value as u16).to_le_bytes()),
+            (2, ByteOrder::Big) => write(out, values, |value| (value as u16).to_be_bytes()),
+            (_, ByteOrder::Little) => write(out, values, u32::to_le_bytes),
+            (_, ByteOrder::Big) => write(out, values, u32::to_be_bytes),
+        }
+        self.count += values.len();
+    }
+}
+
+#[inline(always)]
+fn write<const N: usize>(out: &mut [u8], values: &[u32], bytes: impl Fn(u32) -> [u8; N]) {
+    for (out, value) in out.as_chunks_mut::<N>().0.iter_mut().zip(values) {
+        *out = bytes(*value);
+    }
+}
+
+/// The sample whose folded difference from `last` is given, where samples are 0 to `max`.
+#[inline]
+fn unfold(folded: u32, last: u32, max: u32) -> u32 {
+    // Differences of both signs are possible up to the nearer end of the range.
+    let near = if last > max / 2 { max - last } else { last };
+    let size = folded / 2 + folded % 2;
+    if size <= near {
+        if folded % 2 == 0 { last.wrapping_add(size) } else { last.wrapping_sub(size) }
+    } else if last > max / 2 {
+        max.wrapping_sub(folded) & max
+    } else {
+        folded & max
+    }
+}
+
+fn split_samples(bits: &mut Bits<'_>, low: u32, coded: &mut [u32]) -> Result<(), &'static str> {
+    // No sample is larger than 24 bits, so no unary number is valid beyond that; and none can go on for ever.
+    const MAX_HIGH: u32 = 1 << 24;
+    for value in coded.iter_mut() {
+        *value = bits.zeros(MAX_HIGH).ok_or("a unary number without end")?;
+    }
+    if low > 0 {
+        for value in coded.iter_mut() {
+            *value = (*value).wrapping_shl(low) | bits.read(low).ok_or(TRUNCATED)? as u32;
+        }
+    }
+    Ok(())
+}
+
+/// Pairs `(a, b)`, numbered by their sum and then by `b`. The first sample of a predicted interval is the `a` of the first pair: that
+/// pair gives only its `b`.
+fn second_extension(bits: &mut Bits<'_>, first: usize, coded: &mut [u32]) -> Result<(), &'static str> {
+    let mut at = 0;
+    while at < coded.len() {
+        let number = bits.zeros(MAX_PAIR).ok_or("a pair of samples beyond the largest")?;
+        // The largest sum with no more than `number` pairs before it.
+        let mut sum = 0;
+        while (sum + 1) * (sum + 2) / 2 <= number {
+            sum += 1;
+        }
+        let b = number - sum * (sum + 1) / 2;
+        let pair = [sum - b, b];
+        let pair = if at == 0 && first == 1 { &pair[1..] } else { &pair[..] };
+        for value in pair {
+            if let Some(out) = coded.get_mut(at) {
+                *out = *value;
+            }
+            at += 1;
+        }
+    }
+    Ok(())
+}
+
+/// How many blocks have only zeros, this one among them, where `before` blocks of `all` are decoded.
+fn zero_blocks(bits: &mut Bits<'_>, before: usize, all: usize) -> Result<usize, &'static str> {
+    let number = bits.zeros(SEGMENT as u32 + 1).ok_or("a number of zero blocks beyond the largest")? + 1;
+    let left = all.saturating_sub(before);
+    let count = match number {
+        REMAINDER_OF_SEGMENT => left.min(SEGMENT - before % SEGMENT),
+        ..REMAINDER_OF_SEGMENT => number as usize,
+        _ => number as usize - 1,
+    };
+    if count <= left { Ok(count) } else { Err("zero blocks behind the end") }
+}

@@ -1,0 +1,179 @@
+//! `bitshuffle`, filter 32008: bit 0 of all elements of a block, then bit 1, …; then each block compressed, or not.
+//!
+//! * Specification: <https://github.com/kiyo-masui/bitshuffle>, `src/bshuf_h5filter.c`; client data: version of the filter (two
+//!   numbers), bytes per element, elements per block (0: chosen by the encoder), compressor (0: none, 2: LZ4, 3: Zstandard), its level
+//!
+//! A compressed chunk is its decoded size (8 bytes), the bytes of a block (4 bytes), and the blocks, each behind the number of its
+//! bytes (4 bytes); all numbers are big-endian. The last block holds the multiple of eight elements that is left; fewer than eight
+//! elements, at the end, are stored as they are. Without a compressor there are only the bits.
+
+use super::{config, framed_block, parameter, read_only, sized_header};
+use crate::blosc::bitshuffle::bitunshuffle;
+use crate::blosc::header::Format;
+use crate::scratch::sized;
+use crate::{Codec, CodecError, Reach, Scratch, chain};
+use serde_json::Value;
+use std::ops::Range;
+
+/// The `bitshuffle` filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bitshuffle {
+    element_size: usize,
+    /// Elements; of no account where chunks say it themselves.
+    block: usize,
+    compressor: Option<Format>,
+}
+
+const NAME: &str = "bitshuffle";
+
+impl Bitshuffle {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+        let element_size = parameter(NAME, client_data, 2)? as usize;
+        if element_size == 0 {
+            return Err(config(NAME, "element size is 0"));
+        }
+        let block = match client_data.get(3) {
+            None | Some(0) => default_block(element_size),
+            Some(block) => *block as usize,
+        };
+        if !block.is_multiple_of(8) {
+            return Err(config(NAME, format!("{block} elements per block are no multiple of 8")));
+        }
+        let compressor = match client_data.get(4) {
+            None | Some(0) => None,
+            Some(2) => Some(Format::Lz4),
+            Some(3) => Some(Format::Zstd),
+            Some(other) => return Err(config(NAME, format!("unknown compressor {other}"))),
+        };
+        Ok(Bitshuffle { element_size, block, compressor })
+    }
+
+    /// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
+    fn run(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<usize, CodecError> {
+        let room = dst.len();
+        let (dst, block_size, mut rest) = match self.compressor {
+            Some(_) => sized_header(NAME, src, dst)?,
+            None => {
+                let dst = dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?;
+                (dst, self.block.saturating_mul(self.element_size), src)
+            }
+        };
+        let size = dst.len();
+        if !size.is_multiple_of(self.element_size) {
+            let why = format!("{size} bytes are no whole number of elements of {} bytes", self.element_size);
+            return Err(CodecError::corrupt(NAME, why));
+        }
+        let eight = 8usize.saturating_mul(self.element_size);
+        let block_size = match block_size {
+            0 => default_block(self.element_size).saturating_mul(self.element_size),
+            size => size,
+        };
+        if !block_size.is_multiple_of(eight) {
+            let why = format!(
+                "blocks of {block_size} bytes are no multiple of 8 elements of {} bytes",
+                self.element_size
+            );
+            return Err(CodecError::corrupt(NAME, why));
+        }
+        let (blocks, loose) = dst.split_at_mut(size - size % eight);
+        for (index, out) in blocks.chunks_mut(block_size).enumerate() {
+            let at = index * block_size;
+            let unwanted = at >= wanted.end || at + out.len() <= wanted.start;
+            let Some(format) = self.compressor else {
+                let bits = split_front(&mut rest, out.len())?;
+                if !unwanted {
+                    bitunshuffle(self.element_size, bits, out);
+                }
+                continue;
+            };
+            let block = framed_block(NAME, &mut rest)?;
+            if unwanted {
+                continue;
+            }
+            let bits = sized(&mut scratch.blosc.block, out.len());
+            let failed =
+                |why| CodecError::corrupt(NAME, format!("block {index}, {} bytes: {why}", block.len()));
+            scratch.blosc.decoders.decode(format, block, bits).map_err(failed)?;
+            bitunshuffle(self.element_size, bits, out);
+        }
+        loose.copy_from_slice(split_front(&mut rest, loose.len())?);
+        if !rest.is_empty() {
+            return Err(CodecError::corrupt(NAME, format!("{} bytes follow the last element", rest.len())));
+        }
+        Ok(size)
+    }
+}
+
+impl Codec for Bitshuffle {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        self.run(src, 0..dst.len(), dst, scratch)
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        if wanted.end > dst.len() {
+            return Err(CodecError::size(NAME, dst.len(), wanted.end));
+        }
+        match self.run(src, wanted, dst, scratch)? {
+            found if found == dst.len() => Ok(()),
+            found => Err(CodecError::size(NAME, dst.len(), found)),
+        }
+    }
+
+    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        read_only(NAME)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        if self.compressor.is_none() {
+            return decoded;
+        }
+        // What either compressor adds to a small block, and its size.
+        const PER_BLOCK: usize = 128;
+        let blocks = decoded / self.block.saturating_mul(self.element_size);
+        chain::generous_bound(decoded).saturating_add(blocks.saturating_mul(PER_BLOCK))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Blocks
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// The elements per block that bitshuffle chooses: 8 KiB, but no fewer than 128 elements.
+fn default_block(element_size: usize) -> usize {
+    (8192 / element_size / 8 * 8).max(128)
+}
+
+fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], CodecError> {
+    let Some((front, behind)) = rest.split_at_checked(len) else {
+        return Err(CodecError::corrupt(
+            NAME,
+            format!("truncated: {} bytes where {len} are expected", rest.len()),
+        ));
+    };
+    *rest = behind;
+    Ok(front)
+}

@@ -1,0 +1,174 @@
+//! N-dimensional arrays: blocks of a chunk are boxes of the array, in C order, as are the elements of each. Boxes at the ends of axes
+//! reach beyond the array; what lies there is padding.
+//!
+//! The metalayer `b2nd`: an array of MessagePack of a version (0), the number of axes, the shape of the array, of chunks and of blocks,
+//! and (since version 0) the format and text of a datatype, which say nothing that decoding needs.
+
+use super::chunk::{Buffers, Chunk};
+use super::corrupt;
+use super::frame::Reader;
+use crate::CodecError;
+use crate::blosc::inner::Decoders;
+use crate::scratch::sized;
+use std::ops::Range;
+
+/// Axes of an array, at most; those of the library are 8, of the plug-in 8, and HDF5 has at most 32.
+const MAX_RANK: usize = 16;
+
+/// The boxes of one chunk.
+#[derive(Debug)]
+pub(super) struct Boxes {
+    rank: usize,
+    /// Elements of the array along each axis.
+    shape: [usize; MAX_RANK],
+    /// Elements of a box along each axis.
+    side: [usize; MAX_RANK],
+    typesize: usize,
+    size: usize,
+    padded_size: usize,
+}
+
+impl Boxes {
+    pub(super) fn parse(metalayer: &[u8], typesize: usize) -> Result<Self, CodecError> {
+        let mut reader = Reader { bytes: metalayer, at: 0 };
+        reader.expect(0x97)?;
+        let (version, rank) = (reader.small()?, reader.small()?);
+        if version != 0 || !(1..=MAX_RANK).contains(&rank) || rank > 15 {
+            return Err(corrupt(format!("an array of version {version} with {rank} axes is not supported")));
+        }
+        let mut shapes = [[1; MAX_RANK]; 3];
+        for (shape, (kind, len)) in shapes.iter_mut().zip([(0xd3, 8), (0xd2, 4), (0xd2, 4)]) {
+            reader.expect(0x90 | rank as u8)?;
+            for side in shape.iter_mut().take(rank) {
+                *side = reader.number(kind, len)?;
+            }
+        }
+        let [shape, chunk, side] = shapes;
+        let fits = |((shape, chunk), side): ((&usize, &usize), &usize)| {
+            shape == chunk && *side >= 1 && side <= chunk
+        };
+        if !shape.iter().zip(&chunk).zip(&side).all(fits) {
+            return Err(corrupt(
+                "an array that is not one chunk, or has blocks larger than it, is not supported",
+            ));
+        }
+        let size = shape.iter().copied().try_fold(typesize, usize::checked_mul);
+        let padded = shape
+            .iter()
+            .zip(&side)
+            .map(|(shape, side)| shape.div_ceil(*side).saturating_mul(*side))
+            .try_fold(typesize, usize::checked_mul);
+        match (size, padded) {
+            (Some(size), Some(padded_size)) => Ok(Boxes { rank, shape, side, typesize, size, padded_size }),
+            _ => Err(corrupt("the array is too large")),
+        }
+    }
+
+    /// Bytes of the array.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Bytes of all boxes.
+    pub(super) fn padded_size(&self) -> usize {
+        self.padded_size
+    }
+
+    /// Decodes the boxes that hold bytes `wanted` of the array into their places in `dst`, which has its size.
+    pub(super) fn decode(
+        &self,
+        chunk: &Chunk<'_>,
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        decoders: &mut Decoders,
+        buffers: &mut Buffers,
+        block: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        let box_size = self.side.iter().product::<usize>() * self.typesize;
+        if chunk.blocksize != box_size {
+            return Err(corrupt(format!("blocks of {} bytes where a box has {box_size}", chunk.blocksize)));
+        }
+        let mut blocks = chunk.blocks(decoders, buffers)?;
+        for index in 0..self.padded_size / box_size {
+            let place = self.place(index);
+            let (first, last) = (self.offset(&place.start), self.offset(&place.last()));
+            if first >= wanted.end || last + self.typesize <= wanted.start {
+                continue;
+            }
+            if place.is_contiguous(self) {
+                // Rows of the box are rows of the array.
+                let out = dst.get_mut(first..first + box_size);
+                blocks.decode(index, out.ok_or_else(|| corrupt("a box beyond the array"))?)?;
+                continue;
+            }
+            let block = sized(block, box_size);
+            blocks.decode(index, block)?;
+            self.scatter(&place, block, dst);
+        }
+        Ok(())
+    }
+
+    /// Where box `index` lies.
+    fn place(&self, mut index: usize) -> Place {
+        let mut place = Place { start: [0; MAX_RANK], count: [1; MAX_RANK] };
+        for axis in (0..self.rank).rev() {
+            let (shape, side) = (self.shape[axis], self.side[axis]);
+            let boxes = shape.div_ceil(side);
+            place.start[axis] = index % boxes * side;
+            place.count[axis] = side.min(shape - place.start[axis]);
+            index /= boxes;
+        }
+        place
+    }
+
+    /// The byte at which an element starts.
+    fn offset(&self, element: &[usize; MAX_RANK]) -> usize {
+        element.iter().zip(&self.shape).fold(0, |offset, (at, shape)| offset * shape + at) * self.typesize
+    }
+
+    /// Copies the rows of a box that lie within the array to where they belong.
+    fn scatter(&self, place: &Place, block: &[u8], dst: &mut [u8]) {
+        let last = self.rank - 1;
+        let row = place.count[last] * self.typesize;
+        let rows: usize = place.count[..last].iter().product();
+        // The row's element within the box.
+        let mut at = [0; MAX_RANK];
+        for _ in 0..rows {
+            let within =
+                at.iter().zip(&self.side).fold(0, |offset, (at, side)| offset * side + at) * self.typesize;
+            let element = std::array::from_fn(|axis| place.start[axis] + at[axis]);
+            let target = self.offset(&element);
+            if let (Some(to), Some(from)) =
+                (dst.get_mut(target..target + row), block.get(within..within + row))
+            {
+                to.copy_from_slice(from);
+            }
+            for axis in (0..last).rev() {
+                at[axis] += 1;
+                if at[axis] < place.count[axis] {
+                    break;
+                }
+                at[axis] = 0;
+            }
+        }
+    }
+}
+
+/// The part of the array that a box covers.
+struct Place {
+    start: [usize; MAX_RANK],
+    count: [usize; MAX_RANK],
+}
+
+impl Place {
+    fn last(&self) -> [usize; MAX_RANK] {
+        std::array::from_fn(|axis| self.start[axis] + self.count[axis] - 1)
+    }
+
+    /// Whether the box lies within the array, and its bytes there without gaps: it is as wide as the array but along the first axis on
+    /// which it has more than one element.
+    fn is_contiguous(&self, boxes: &Boxes) -> bool {
+        let first = boxes.side.iter().position(|side| *side > 1).unwrap_or(0);
+        self.count == boxes.side && boxes.side[first + 1..] == boxes.shape[first + 1..]
+    }
+}

@@ -1,0 +1,341 @@
+//! A chunk: a header of 32 bytes, the offsets of the blocks (32 bits each), the blocks.
+//!
+//! A block is one stream, or one for each byte of an element. A stream is its length (32 bits, signed) and its bytes, which are stored as they
+//! are if they are as many as decoded. Length 0 stands for zeros; a negative one, with a token 1, for the repeated byte that it is the
+//! negative of. Up to six filters have been applied to each block before, in the order of their slots; decoding undoes them from the last.
+
+use super::corrupt;
+use crate::CodecError;
+use crate::blosc::bitshuffle::bitunshuffle;
+use crate::blosc::header::Format;
+use crate::blosc::inner::Decoders;
+use crate::blosc::shuffle::unshuffle;
+use crate::scratch::sized;
+use std::ops::Range;
+
+const HEADER: usize = 32;
+/// The version of the format since the first release of Blosc2.
+const VERSION: u8 = 5;
+
+const EXTENDED: u8 = 0x05;
+const COPIED: u8 = 0x02;
+const DONT_SPLIT: u8 = 0x10;
+/// In the second flags: bits for what is not supported (dictionary, big-endian, instrumented, lazy, reserved); the rest is [`Special`].
+const UNSUPPORTED: u8 = 0x8f;
+
+/// Filters by their codes.
+const SHUFFLE: u8 = 1;
+const BITSHUFFLE: u8 = 2;
+const DELTA: u8 = 3;
+const TRUNC_PREC: u8 = 4;
+
+/// A chunk without blocks: one value, again and again.
+pub(super) enum Special<'a> {
+    Zeros,
+    NaN,
+    Value(&'a [u8]),
+}
+
+/// Buffers of one thread.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    /// A block on its way through the filters.
+    stages: [Vec<u8>; 2],
+    /// The first block, where the delta filter needs it.
+    reference: Vec<u8>,
+}
+
+/// A chunk whose header is valid and fits the bytes behind it.
+pub(super) struct Chunk<'a> {
+    /// The chunk from its first byte; what follows it does not belong to it.
+    bytes: &'a [u8],
+    format: Format,
+    /// The bytes after the header are the decoded ones.
+    copied: bool,
+    special: Option<Special<'a>>,
+    split: bool,
+    filters: [u8; 6],
+    typesize: usize,
+    /// Decoded bytes.
+    pub nbytes: usize,
+    /// Decoded bytes per block, at least 1.
+    pub blocksize: usize,
+    /// Stored bytes.
+    pub cbytes: usize,
+}
+
+impl<'a> Special<'a> {
+    pub(super) fn from_code(code: u8, value: &'a [u8]) -> Result<Self, CodecError> {
+        match code {
+            1 => Ok(Special::Zeros),
+            2 => Ok(Special::NaN),
+            3 => Ok(Special::Value(value)),
+            4 => Err(corrupt("the values of the chunk were never initialised")),
+            other => Err(corrupt(format!("unknown special value {other}"))),
+        }
+    }
+
+    /// Fills `dst` with elements.
+    pub(super) fn fill(&self, typesize: usize, dst: &mut [u8]) -> Result<(), CodecError> {
+        let (single, double) = (f32::NAN.to_le_bytes(), f64::NAN.to_le_bytes());
+        let element: &[u8] = match (self, typesize) {
+            (Special::Zeros, _) => &[0],
+            (Special::NaN, 4) => &single,
+            (Special::NaN, 8) => &double,
+            (Special::NaN, _) => return Err(corrupt(format!("NaNs of {typesize} bytes"))),
+            (Special::Value(value), _) => value,
+        };
+        if element.is_empty() || !dst.len().is_multiple_of(element.len()) {
+            return Err(corrupt(format!("{} bytes of a value of {} bytes", dst.len(), element.len())));
+        }
+        match *element {
+            [byte] => dst.fill(byte),
+            _ => dst.chunks_exact_mut(element.len()).for_each(|out| out.copy_from_slice(element)),
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Chunk<'a> {
+    /// Reads the header of the chunk that `src` starts with.
+    pub(super) fn parse(src: &'a [u8]) -> Result<Self, CodecError> {
+        let Some(
+            &[version, _, flags, typesize, n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, ref more @ ..],
+        ) = src.first_chunk::<HEADER>()
+        else {
+            return Err(corrupt(format!("{} bytes are too few for the header of a chunk", src.len())));
+        };
+        let &[k0, k1, k2, k3, k4, k5, _codec, _codec_meta, m0, m1, m2, m3, m4, m5, reserved, flags2] = more;
+        let filters = [k0, k1, k2, k3, k4, k5];
+        let [nbytes, blocksize, cbytes] = [[n0, n1, n2, n3], [b0, b1, b2, b3], [c0, c1, c2, c3]]
+            .map(|word| u32::from_le_bytes(word) as usize);
+        if version != VERSION || flags & EXTENDED != EXTENDED {
+            return Err(corrupt(format!(
+                "a chunk of version {version}, flags {flags:#04x}, is not supported"
+            )));
+        }
+        if flags2 & UNSUPPORTED != 0 || reserved != 0 {
+            return Err(corrupt(format!(
+                "a chunk with flags {reserved:#04x}, {flags2:#04x} is not supported"
+            )));
+        }
+        for (code, meta) in filters.into_iter().zip([m0, m1, m2, m3, m4, m5]) {
+            if code > TRUNC_PREC || (meta != 0 && matches!(code, SHUFFLE | BITSHUFFLE)) {
+                return Err(corrupt(format!("filter {code} with parameter {meta} is not supported")));
+            }
+        }
+        let Some(bytes) = src.get(..cbytes).filter(|_| cbytes >= HEADER) else {
+            return Err(corrupt(format!("a chunk of {cbytes} bytes where there are {}", src.len())));
+        };
+        let (copied, special) = (flags & COPIED != 0, flags2 >> 4 & 7);
+        let special = match special {
+            0 => None,
+            code => Some(Special::from_code(code, bytes.get(HEADER..).unwrap_or_default())?),
+        };
+        if copied && special.is_none() && cbytes - HEADER != nbytes {
+            return Err(corrupt(format!("{} stored bytes where {nbytes} are expected", cbytes - HEADER)));
+        }
+        let format = match flags >> 5 {
+            // Snappy, and what is defined by the user, which is Blosc2's word for its plug-ins.
+            code @ (2 | 5..) => return Err(corrupt(format!("compressor {code} is not supported"))),
+            code => Format::from_code(code).ok_or_else(|| corrupt(format!("unknown compressor {code}")))?,
+        };
+        let typesize = usize::from(typesize);
+        if typesize == 0 || blocksize == 0 {
+            return Err(corrupt(format!("type size {typesize}, block size {blocksize}: neither may be 0")));
+        }
+        let chunk = Chunk {
+            bytes,
+            format,
+            copied,
+            special,
+            split: flags & DONT_SPLIT == 0,
+            filters,
+            typesize,
+            nbytes,
+            blocksize,
+            cbytes,
+        };
+        if chunk.has_blocks() && nbytes.div_ceil(blocksize) > (cbytes - HEADER) / 4 {
+            return Err(corrupt(format!("{cbytes} bytes for {} blocks", nbytes.div_ceil(blocksize))));
+        }
+        Ok(chunk)
+    }
+
+    fn has_blocks(&self) -> bool {
+        !self.copied && self.special.is_none()
+    }
+
+    /// Whether the first block is needed for all others.
+    fn has_reference(&self) -> bool {
+        self.has_blocks() && self.filters.contains(&DELTA)
+    }
+
+    /// Decodes the blocks that hold bytes `wanted` into their places in `dst`, which has `nbytes`.
+    pub(super) fn decode(
+        &self,
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        decoders: &mut Decoders,
+        buffers: &mut Buffers,
+    ) -> Result<(), CodecError> {
+        let mut blocks = self.blocks(decoders, buffers)?;
+        for (index, out) in dst.chunks_mut(self.blocksize).enumerate() {
+            let at = index * self.blocksize;
+            if at < wanted.end && at + out.len() > wanted.start {
+                blocks.decode(index, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes ready to decode blocks.
+    pub(super) fn blocks<'b>(
+        &'b self,
+        decoders: &'b mut Decoders,
+        buffers: &'b mut Buffers,
+    ) -> Result<Blocks<'b>, CodecError> {
+        // Blocks that share bytes could make a small chunk take forever: each byte is decoded once at most, but for those of the reference.
+        let unread = self.cbytes - HEADER;
+        let mut blocks = Blocks { chunk: self, unread, decoders, buffers };
+        if self.has_reference() {
+            let mut reference = std::mem::take(&mut blocks.buffers.reference);
+            let len = self.blocksize.min(self.nbytes);
+            let decoded = blocks.decode(0, sized(&mut reference, len));
+            blocks.buffers.reference = reference;
+            decoded?;
+            blocks.unread = unread;
+        }
+        Ok(blocks)
+    }
+}
+
+/// The blocks of a chunk, as they are decoded.
+pub(super) struct Blocks<'b> {
+    chunk: &'b Chunk<'b>,
+    unread: usize,
+    decoders: &'b mut Decoders,
+    buffers: &'b mut Buffers,
+}
+
+impl Blocks<'_> {
+    /// Decodes block `index` into all of `out`.
+    pub(super) fn decode(&mut self, index: usize, out: &mut [u8]) -> Result<(), CodecError> {
+        let chunk = self.chunk;
+        if let Some(special) = &chunk.special {
+            return special.fill(chunk.typesize, out);
+        }
+        if chunk.copied {
+            let stored =
+                chunk.bytes.get(HEADER + index * chunk.blocksize..).and_then(|rest| rest.get(..out.len()));
+            out.copy_from_slice(stored.ok_or_else(|| corrupt(format!("truncated before block {index}")))?);
+            return Ok(());
+        }
+        let start = chunk.bytes.get(HEADER + 4 * index..).and_then(|rest| rest.first_chunk());
+        let start = start.map_or(usize::MAX, |start| u32::from_le_bytes(*start) as usize);
+        let streams = chunk.bytes.get(start..).filter(|_| start >= HEADER);
+        let streams = streams
+            .ok_or_else(|| corrupt(format!("block {index} starts at {start}, outside of the chunk")))?;
+        // Those that do anything.
+        let mut filters =
+            chunk.filters.iter().rev().copied().filter(|code| matches!(code, SHUFFLE..=DELTA)).peekable();
+        let [from, to] = &mut self.buffers.stages;
+        let (from, to) = (sized(from, out.len()), sized(to, out.len()));
+        // Delta works in place; each shuffle goes from one buffer to another, the last one to `out`.
+        let shuffles = filters.clone().filter(|code| *code != DELTA).count();
+        if shuffles == 0 {
+            decode_streams(chunk, index, streams, &mut self.unread, out, self.decoders)?;
+        } else {
+            decode_streams(chunk, index, streams, &mut self.unread, from, self.decoders)?;
+        }
+        let (mut from, mut to, mut left) = (from, to, shuffles);
+        while let Some(code) = filters.next() {
+            if code == DELTA {
+                let data = if left == 0 { &mut *out } else { &mut *from };
+                undo_delta(chunk.typesize, index, &self.buffers.reference, data)?;
+                continue;
+            }
+            left -= 1;
+            let target = if left == 0 { &mut *out } else { &mut *to };
+            if code == SHUFFLE {
+                unshuffle(chunk.typesize, from, target);
+            } else {
+                unshuffle_bits(chunk.typesize, from, target);
+            }
+            std::mem::swap(&mut from, &mut to);
+        }
+        Ok(())
+    }
+}
+
+/// Only multiples of eight elements are bit-shuffled; the rest stays.
+fn unshuffle_bits(typesize: usize, src: &[u8], dst: &mut [u8]) {
+    let whole = src.len() - src.len() % (8 * typesize);
+    let ((bits, rest), (out, behind)) = (src.split_at(whole), dst.split_at_mut(whole));
+    bitunshuffle(typesize, bits, out);
+    behind.copy_from_slice(rest);
+}
+
+/// Undoes the exclusive-or of each element with the one at its place in the first block; in the first block, with the one before it.
+/// Elements count as bytes if they have another size than 1, 2, 4 or a multiple of 8; those are taken 8 bytes at a time.
+fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) -> Result<(), CodecError> {
+    let size = match typesize {
+        2 | 4 => typesize,
+        _ if typesize.is_multiple_of(8) => 8,
+        _ => 1,
+    };
+    if !data.len().is_multiple_of(size) {
+        return Err(corrupt(format!(
+            "a block of {} bytes cannot have differences of {size} bytes",
+            data.len()
+        )));
+    }
+    if index > 0 {
+        data.iter_mut().zip(reference).for_each(|(byte, reference)| *byte ^= reference);
+    } else {
+        for at in size..data.len() {
+            data[at] ^= data[at - size];
+        }
+    }
+    Ok(())
+}
+
+/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread` is how many bytes of the chunk
+/// no stream has claimed yet.
+fn decode_streams(
+    chunk: &Chunk<'_>,
+    index: usize,
+    mut src: &[u8],
+    unread: &mut usize,
+    out: &mut [u8],
+    decoders: &mut Decoders,
+) -> Result<(), CodecError> {
+    let splits = if chunk.split && out.len() == chunk.blocksize { chunk.typesize } else { 1 };
+    if !out.len().is_multiple_of(splits) || out.len() < splits {
+        return Err(corrupt(format!("blocks of {} bytes cannot be split into {splits} streams", out.len())));
+    }
+    let truncated = || corrupt(format!("block {index} is truncated"));
+    for out in out.chunks_exact_mut(out.len() / splits) {
+        let (len, rest) = src.split_first_chunk().ok_or_else(truncated)?;
+        let len = i32::from_le_bytes(*len);
+        // Of a stream that is a run, its token.
+        let stored = usize::try_from(len).unwrap_or(1);
+        let (stream, rest) = rest.split_at_checked(stored).ok_or_else(truncated)?;
+        *unread = unread
+            .checked_sub(4 + stored)
+            .ok_or_else(|| corrupt(format!("block {index} shares its bytes with another")))?;
+        match (len, stream) {
+            (0, _) => out.fill(0),
+            (-255..0, [1]) => out.fill(len.unsigned_abs() as u8),
+            (..0, _) => {
+                return Err(corrupt(format!("block {index}: unknown kind of stream {len}, {stream:?}")));
+            }
+            _ if stored == out.len() => out.copy_from_slice(stream),
+            _ => decoders.decode(chunk.format, stream, out).map_err(|why| {
+                corrupt(format!("block {index}: {why} ({stored} bytes for {} decoded)", out.len()))
+            })?,
+        }
+        src = rest;
+    }
+    Ok(())
+}

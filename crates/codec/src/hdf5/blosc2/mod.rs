@@ -1,0 +1,131 @@
+//! `blosc2`, filter 32026: a frame of Blosc2 with one chunk in it.
+//!
+//! * Specification: <https://github.com/Blosc/HDF5-Blosc2>, and the formats of <https://github.com/Blosc/c-blosc2>: `README_CFRAME_FORMAT.rst`
+//!   ([`frame`]), `README_CHUNK_FORMAT.rst` ([`chunk`]), `README_B2ND_METALAYER.rst` ([`b2nd`])
+//! * Client data tell only what the encoder was asked for
+//!
+//! Without the metalayer `b2nd` a chunk's blocks are the decoded bytes, one after the other. With it they are boxes of an N-dimensional
+//! array, which is padded to whole boxes.
+
+mod b2nd;
+mod chunk;
+mod frame;
+
+use super::read_only;
+use crate::{Codec, CodecError, Reach, Scratch, chain};
+use b2nd::Boxes;
+use chunk::Chunk;
+use frame::{Content, Frame};
+use serde_json::Value;
+use std::ops::Range;
+
+/// The `blosc2` filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blosc2 {
+    /// The most bytes that there can be with the padding.
+    padded: usize,
+}
+
+const NAME: &str = "blosc2";
+
+/// What a thread keeps between chunks.
+#[derive(Default)]
+pub(crate) struct Contexts {
+    chunk: chunk::Buffers,
+    /// One block, where it is a box of an array.
+    block: Vec<u8>,
+}
+
+impl Blosc2 {
+    /// Client data are the versions, the sizes of a block, of an element and of the chunk, level, shuffle, compressor; then perhaps the
+    /// number of axes and the elements of a chunk along each.
+    pub(super) fn new(client_data: &[u32], chunk_bytes: usize) -> Self {
+        // A box has no more elements along an axis than the array, which is padded to whole boxes.
+        let twice = |size: usize, side: &u32| size.saturating_mul((*side as usize).saturating_mul(2));
+        let shape = client_data.get(8..).unwrap_or_default();
+        let element = client_data.get(2).map_or(1, |size| *size as usize);
+        Blosc2 { padded: shape.iter().fold(element, twice).max(chunk_bytes) }
+    }
+}
+
+fn corrupt(why: impl Into<String>) -> CodecError {
+    CodecError::corrupt(NAME, why)
+}
+
+/// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
+fn run(src: &[u8], wanted: Range<usize>, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    let frame = Frame::parse(src)?;
+    let boxes = match frame.b2nd {
+        None => None,
+        Some(metalayer) => Some(Boxes::parse(metalayer, frame.typesize)?),
+    };
+    let (size, room) = (boxes.as_ref().map_or(frame.nbytes, Boxes::size), dst.len());
+    let dst = dst.get_mut(..size).ok_or(CodecError::size(NAME, room, size))?;
+    if boxes.as_ref().is_some_and(|boxes| boxes.padded_size() != frame.nbytes) {
+        let why = format!("{} bytes where the boxes of the array have another number", frame.nbytes);
+        return Err(corrupt(why));
+    }
+    let Scratch { blosc, blosc2, .. } = scratch;
+    let Contexts { chunk: buffers, block } = blosc2;
+    let chunk = match frame.content {
+        Content::Repeated(special) => {
+            special.fill(frame.typesize, dst)?;
+            return Ok(size);
+        }
+        Content::Chunk(bytes) => Chunk::parse(bytes)?,
+    };
+    if chunk.nbytes != frame.nbytes {
+        return Err(corrupt(format!("a chunk of {} bytes in a frame of {}", chunk.nbytes, frame.nbytes)));
+    }
+    match boxes {
+        None => chunk.decode(wanted, dst, &mut blosc.decoders, buffers)?,
+        Some(boxes) => boxes.decode(&chunk, wanted, dst, &mut blosc.decoders, buffers, block)?,
+    }
+    Ok(size)
+}
+
+impl Codec for Blosc2 {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        run(src, 0..dst.len(), dst, scratch)
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        if wanted.end > dst.len() {
+            return Err(CodecError::size(NAME, dst.len(), wanted.end));
+        }
+        match run(src, wanted, dst, scratch)? {
+            found if found == dst.len() => Ok(()),
+            found => Err(CodecError::size(NAME, dst.len(), found)),
+        }
+    }
+
+    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        read_only(NAME)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded.max(self.padded))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Blocks
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}

@@ -1,0 +1,102 @@
+//! `bzip2`, filter 307: one bzip2 stream.
+//!
+//! * Specification: <https://sourceware.org/bzip2/>; client data: the encoder's block size, which a stream says itself
+//! * v2 id: `bz2`; v3 name: `numcodecs.bz2`
+//!
+//! The library has no way to use its memory again, which is up to 4 MiB: it is allocated for each chunk.
+
+use super::read_only;
+use crate::{Codec, CodecError, Scratch, chain};
+use bzip2::{Decompress, Status};
+use serde_json::{Value, json};
+
+/// The `bzip2` filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bzip2 {
+    /// Hundreds of kilobytes per block, 1 to 9.
+    level: u32,
+}
+
+impl Bzip2 {
+    pub(super) fn new(client_data: &[u32]) -> Self {
+        Bzip2 { level: client_data.first().copied().filter(|level| (1..=9).contains(level)).unwrap_or(9) }
+    }
+}
+
+impl Codec for Bzip2 {
+    fn name(&self) -> &'static str {
+        "bzip2"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let mut stream = Decompress::new(false);
+        let mut status = run(&mut stream, src, dst)?;
+        let written = usize::try_from(stream.total_out()).unwrap_or(usize::MAX);
+        if status != Status::StreamEnd && written == dst.len() {
+            // Full: what is left may be the end of the stream, or more than there is room for.
+            let rest =
+                usize::try_from(stream.total_in()).ok().and_then(|read| src.get(read..)).unwrap_or_default();
+            status = run(&mut stream, rest, &mut [0])?;
+            if stream.total_out() > written as u64 {
+                return Err(chain::too_large("bzip2", dst.len()));
+            }
+        }
+        match (status, stream.total_in()) {
+            (Status::StreamEnd, read) if read == src.len() as u64 => Ok(written),
+            (Status::StreamEnd, read) => Err(CodecError::corrupt(
+                "bzip2",
+                format!("bytes follow the end of the stream at byte {read}"),
+            )),
+            _ => Err(CodecError::corrupt("bzip2", format!("truncated after {} bytes", src.len()))),
+        }
+    }
+
+    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        read_only("bzip2")
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        Some(json!({"name": "numcodecs.bz2", "configuration": {"level": self.level}}))
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        Some(json!({"id": "bz2", "level": self.level}))
+    }
+}
+
+fn run(stream: &mut Decompress, src: &[u8], dst: &mut [u8]) -> Result<Status, CodecError> {
+    stream.decompress(src, dst).map_err(|error| match error {
+        bzip2::Error::DataMagic => CodecError::corrupt("bzip2", "not a bzip2 stream"),
+        _ => CodecError::corrupt("bzip2", "the stream is corrupt"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::decode;
+
+    const BZIP2: Bzip2 = Bzip2 { level: 9 };
+
+    /// Python: bz2.compress(b"hyperslab " * 20)
+    const KNOWN: &str = "425a683931415926535959acff550000319180400032445820200054400c02954189ea764d13c26c9e93e261384c26118bb9229c28482cd67faa80";
+
+    #[test]
+    fn known_stream() {
+        let stored = crate::hdf5::tests::hex(KNOWN);
+        let data = b"hyperslab ".repeat(20);
+        assert_eq!(decode(&BZIP2, &stored, 200).unwrap(), data);
+        assert_eq!(decode(&BZIP2, &stored, 300).unwrap(), data);
+        for room in [0, 1, 199] {
+            assert!(matches!(decode(&BZIP2, &stored, room), Err(CodecError::Size { .. })), "{room}");
+        }
+        let longer = [&stored[..], b"x"].concat();
+        let message = decode(&BZIP2, &longer, 200).unwrap_err().to_string();
+        assert!(message.starts_with("bzip2: bytes follow the end"), "{message}");
+        crate::hdf5::tests::withstands_damage(&BZIP2, &stored, 200);
+    }
+}

@@ -1,0 +1,111 @@
+//! `lz4`, filter 32004: LZ4 blocks behind their sizes (neither the LZ4 frame format nor numcodecs' framing).
+//!
+//! * Specification: <https://github.com/HDFGroup/hdf5_plugins/blob/master/LZ4/LZ4_HDF5_format.md>; client data: the encoder's block
+//!   size, which a chunk says itself
+//!
+//! A chunk is its decoded size (8 bytes), the decoded size of a block (4 bytes), and the blocks, each behind the number of its bytes
+//! (4 bytes); all numbers are big-endian. The last block may decode to less. A block of as many bytes as it decodes to is stored as it is.
+
+use super::{framed_block, read_only, sized_header};
+use crate::blosc::header::Format;
+use crate::{Codec, CodecError, Reach, Scratch, chain};
+use serde_json::Value;
+use std::ops::Range;
+
+/// The `lz4` filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lz4 {
+    /// What the encoder was asked for.
+    block_size: usize,
+}
+
+/// The encoder's block size if it is not asked for one.
+const DEFAULT_BLOCK: usize = 1 << 30;
+
+impl Lz4 {
+    pub(super) fn new(client_data: &[u32]) -> Self {
+        match client_data.first() {
+            None | Some(0) => Lz4 { block_size: DEFAULT_BLOCK },
+            Some(size) => Lz4 { block_size: *size as usize },
+        }
+    }
+
+    /// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
+    fn run(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<usize, CodecError> {
+        let (dst, block_size, mut rest) = sized_header("lz4", src, dst)?;
+        if block_size == 0 && !dst.is_empty() {
+            return Err(CodecError::corrupt("lz4", "the block size is 0"));
+        }
+        for (index, out) in dst.chunks_mut(block_size.max(1)).enumerate() {
+            let block = framed_block("lz4", &mut rest)?;
+            let at = index * block_size;
+            if at >= wanted.end || at + out.len() <= wanted.start {
+                continue;
+            }
+            if block.len() == out.len() {
+                out.copy_from_slice(block);
+                continue;
+            }
+            let failed =
+                |why| CodecError::corrupt("lz4", format!("block {index}, {} bytes: {why}", block.len()));
+            scratch.blosc.decoders.decode(Format::Lz4, block, out).map_err(failed)?;
+        }
+        if !rest.is_empty() {
+            return Err(CodecError::corrupt("lz4", format!("{} bytes follow the last block", rest.len())));
+        }
+        Ok(dst.len())
+    }
+}
+
+impl Codec for Lz4 {
+    fn name(&self) -> &'static str {
+        "lz4"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        self.run(src, 0..dst.len(), dst, scratch)
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        if wanted.end > dst.len() {
+            return Err(CodecError::size("lz4", dst.len(), wanted.end));
+        }
+        match self.run(src, wanted, dst, scratch)? {
+            found if found == dst.len() => Ok(()),
+            found => Err(CodecError::size("lz4", dst.len(), found)),
+        }
+    }
+
+    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        read_only("lz4")
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        let sizes = decoded.div_ceil(self.block_size).saturating_mul(4);
+        chain::generous_bound(decoded).saturating_add(sizes)
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Blocks
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}

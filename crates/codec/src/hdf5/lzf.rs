@@ -1,0 +1,186 @@
+//! `lzf`, filter 32000: the LZ77 format of LibLZF, from h5py.
+//!
+//! * Specification: <https://docs.h5py.org/en/stable/high/dataset.html#lossless-compression-filters>,
+//!   <http://oldhome.schmorp.de/marc/liblzf.html>; client data (versions, chunk size) tell nothing that decoding needs
+//!
+//! A stream is a list of instructions `lllooooo`:
+//!
+//! * `l = 0`: copy `o + 1` literal bytes, which follow;
+//! * `l > 0`: copy `l + 2` bytes from `distance` back. For `l = 7` a byte follows that is added to the length. Then the low byte of
+//!   the distance follows: `distance = 256 o + low + 1`.
+
+use crate::blosc::blosclz::copy_match;
+use crate::{Codec, CodecError, Reach, Scratch, chain};
+use serde_json::Value;
+use std::ops::Range;
+
+/// The `lzf` filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lzf;
+
+const MAX_LITERALS: usize = 32;
+const MAX_DISTANCE: usize = 1 << 13;
+const MAX_MATCH: usize = 255 + 7 + 2;
+
+impl Codec for Lzf {
+    fn name(&self) -> &'static str {
+        "lzf"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        decode(src, dst, usize::MAX)
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        _scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        let room = dst.len();
+        if wanted.end > room {
+            return Err(CodecError::size("lzf", room, wanted.end));
+        }
+        let enough = if wanted.end == room { usize::MAX } else { wanted.end };
+        match decode(src, dst, enough)? {
+            written if written == room || written >= enough => Ok(()),
+            written => Err(CodecError::size("lzf", room, written)),
+        }
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        encode(src, dst);
+        Ok(())
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Prefix
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// Decodes into the front of `dst`, all of `src` or until there are `enough` bytes; returns how many there are.
+fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize, CodecError> {
+    let truncated = || CodecError::corrupt("lzf", format!("truncated after {} bytes", src.len()));
+    let (mut next, mut at) = (0, 0);
+    while at < enough
+        && let Some(&instruction) = src.get(next)
+    {
+        next += 1;
+        let (kind, low) = (usize::from(instruction) >> 5, usize::from(instruction) & 31);
+        if kind == 0 {
+            let len = low + 1;
+            if let (Some(from), Some(to)) = (
+                src.get(next..).and_then(|rest| rest.first_chunk::<MAX_LITERALS>()),
+                dst.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<MAX_LITERALS>()),
+            ) {
+                // A copy of constant length costs less than one of the right length.
+                *to = *from;
+            } else {
+                let from = src.get(next..next + len).ok_or_else(truncated)?;
+                let room = dst.len();
+                dst.get_mut(at..at + len).ok_or_else(|| chain::too_large("lzf", room))?.copy_from_slice(from);
+            }
+            next += len;
+            at += len;
+            continue;
+        }
+        let mut byte = || {
+            let byte = src.get(next).copied().map(usize::from).ok_or_else(truncated);
+            next += 1;
+            byte
+        };
+        let len = kind + 2 + if kind == 7 { byte()? } else { 0 };
+        let distance = (low << 8) + byte()? + 1;
+        if distance > at {
+            let why = format!("match {distance} bytes back where {at} are decoded");
+            return Err(CodecError::corrupt("lzf", why));
+        }
+        if len > dst.len() - at {
+            return Err(chain::too_large("lzf", dst.len()));
+        }
+        copy_match(dst, at, distance, len);
+        at += len;
+    }
+    Ok(at)
+}
+
+/// Greedy, with the last place of each hash of three bytes.
+fn encode(src: &[u8], dst: &mut Vec<u8>) {
+    const HASH_BITS: u32 = 13;
+    dst.clear();
+    let mut seen = [0u32; 1 << HASH_BITS];
+    let (mut at, mut literals) = (0, 0);
+    while let Some(&[a, b, c]) = src[at..].first_chunk() {
+        let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS);
+        // Places are counted from 1. What lies 4 GiB back is too far in any case.
+        let candidate = seen[hash as usize] as usize;
+        seen[hash as usize] = (at + 1) as u32;
+        let distance = (at + 1).wrapping_sub(candidate);
+        if candidate == 0 || distance > MAX_DISTANCE || src[at - distance..][..3] != [a, b, c] {
+            at += 1;
+            continue;
+        }
+        let limit = MAX_MATCH.min(src.len() - at);
+        let len = (3..limit).find(|i| src[at + i] != src[at + i - distance]).unwrap_or(limit);
+        put_literals(&src[literals..at], dst);
+        let high = ((distance - 1) >> 8) as u8;
+        match len - 2 {
+            short @ ..7 => dst.push((short as u8) << 5 | high),
+            long => dst.extend([7 << 5 | high, (long - 7) as u8]),
+        }
+        dst.push((distance - 1) as u8);
+        at += len;
+        literals = at;
+    }
+    put_literals(&src[literals..], dst);
+}
+
+fn put_literals(literals: &[u8], dst: &mut Vec<u8>) {
+    for run in literals.chunks(MAX_LITERALS) {
+        dst.push(run.len() as u8 - 1);
+        dst.extend_from_slice(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, decode, encode};
+
+    #[test]
+    fn stored_by_h5py() {
+        // np.frombuffer(b"hyperslab " * 20, "u1")
+        let known = b"\x0ahyperslab h\xe0\xb4\x09\x01b ";
+        assert_eq!(decode(&Lzf, known, 200).unwrap(), b"hyperslab ".repeat(20));
+    }
+
+    #[test]
+    fn round_trips_and_damage() {
+        testing::check(&Lzf);
+        testing::stops_early(&Lzf, 0.4);
+        assert!(encode(&Lzf, &[7; 10_000]).len() < 130);
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let message = |src: &[u8]| decode(&Lzf, src, 10).unwrap_err().to_string();
+        assert_eq!(message(b"\x02ab"), "lzf: truncated after 3 bytes");
+        assert_eq!(message(b"\0a\xe0\x01"), "lzf: truncated after 4 bytes");
+        assert_eq!(message(b"\0a\x20\x01"), "lzf: match 2 bytes back where 1 are decoded");
+        assert_eq!(message(b"\0a\xe0\x01\0"), "lzf: decodes to 11 bytes where 10 are expected");
+        assert_eq!(message(b"\x0ahyperslab h"), "lzf: decodes to 11 bytes where 10 are expected");
+    }
+}

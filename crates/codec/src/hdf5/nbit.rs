@@ -1,0 +1,247 @@
+//! `nbit`, filter 5: of each element only the bits that its datatype uses.
+//!
+//! * Specification: HDF5 file format, IV.A.2.l, filter 5; the stored form is that of the library's `H5Znbit.c`
+//! * Client data: how many numbers they are; whether elements are stored as they are (0, 1); elements per chunk; then the datatype:
+//!   * atomic: 1, bytes, byte order (0: little, 1: big), bits that are used, bits below them;
+//!   * array: 2, bytes, the datatype of its elements;
+//!   * compound: 3, bytes, number of members, and for each its offset and its datatype;
+//!   * anything else: 4, bytes; stored as it is.
+//!
+//! A chunk is the used bits of all values, the highest of each first. What is not stored (padding) is zero.
+
+use super::bits::Bits;
+use super::{config, parameter, read_only};
+use crate::{ByteOrder, Codec, CodecError, Scratch, chain};
+use serde_json::Value;
+
+const NAME: &str = "nbit";
+/// The deepest nesting of datatypes that is read.
+const MAX_DEPTH: usize = 32;
+
+/// The `nbit` filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Nbit {
+    /// `None`: elements are stored as they are.
+    packed: Option<Packed>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Packed {
+    elements: usize,
+    size: usize,
+    element: Type,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Type {
+    Atomic(Atomic),
+    Array {
+        /// Bytes of one of its elements.
+        size: usize,
+        element: Box<Type>,
+    },
+    Compound(Vec<Member>),
+    Opaque,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Atomic {
+    order: ByteOrder,
+    precision: u32,
+    offset: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Member {
+    offset: usize,
+    size: usize,
+    member: Type,
+}
+
+impl Nbit {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+        let mut parameters = Parameters { client_data, at: 0 };
+        if parameters.next()? as usize != client_data.len() {
+            let why = format!("{} parameters where {} are expected", client_data.len(), client_data[0]);
+            return Err(config(NAME, why));
+        }
+        match parameters.next()? {
+            0 => {}
+            1 => return Ok(Nbit { packed: None }),
+            other => return Err(config(NAME, format!("unknown choice {other} of packing"))),
+        }
+        let elements = parameters.next()? as usize;
+        let (size, element) = parameters.datatype(0)?;
+        match parameters.at {
+            at if at == client_data.len() => Ok(Nbit { packed: Some(Packed { elements, size, element }) }),
+            at => Err(config(NAME, format!("{} parameters where {at} are expected", client_data.len()))),
+        }
+    }
+}
+
+struct Parameters<'a> {
+    client_data: &'a [u32],
+    at: usize,
+}
+
+impl Parameters<'_> {
+    fn next(&mut self) -> Result<u32, CodecError> {
+        let value = parameter(NAME, self.client_data, self.at)?;
+        self.at += 1;
+        Ok(value)
+    }
+
+    /// A datatype and its size in bytes, which is not 0. Whatever it consists of lies within it.
+    fn datatype(&mut self, depth: usize) -> Result<(usize, Type), CodecError> {
+        if depth > MAX_DEPTH {
+            return Err(config(NAME, format!("datatypes nested more than {MAX_DEPTH} deep")));
+        }
+        let class = self.next()?;
+        let size = self.next()? as usize;
+        if size == 0 {
+            return Err(config(NAME, "a datatype of no bytes"));
+        }
+        let datatype = match class {
+            1 => {
+                let order = match self.next()? {
+                    0 => ByteOrder::Little,
+                    1 => ByteOrder::Big,
+                    other => return Err(config(NAME, format!("unknown byte order {other}"))),
+                };
+                let (precision, offset) = (self.next()?, self.next()?);
+                let used = u64::from(precision) + u64::from(offset);
+                if precision == 0 || used > 8 * size as u64 {
+                    let why = format!("{precision} bits above {offset} bits of a datatype of {size} bytes");
+                    return Err(config(NAME, why));
+                }
+                Type::Atomic(Atomic { order, precision, offset })
+            }
+            2 => {
+                let (element_size, element) = self.datatype(depth + 1)?;
+                if !size.is_multiple_of(element_size) {
+                    let why = format!("an array of {size} bytes with elements of {element_size} bytes");
+                    return Err(config(NAME, why));
+                }
+                Type::Array { size: element_size, element: Box::new(element) }
+            }
+            3 => {
+                // Each member takes three parameters at least, so there are no more members than parameters. Together they are no larger
+                // than the compound, which bounds the work.
+                let (count, mut used) = (self.next()?, 0usize);
+                let mut members = Vec::new();
+                for _ in 0..count {
+                    let offset = self.next()? as usize;
+                    let (member_size, member) = self.datatype(depth + 1)?;
+                    used = used.saturating_add(member_size);
+                    if used > size || offset.saturating_add(member_size) > size {
+                        let why =
+                            format!("a member of {member_size} bytes at {offset} of a compound of {size}");
+                        return Err(config(NAME, why));
+                    }
+                    members.push(Member { offset, size: member_size, member });
+                }
+                Type::Compound(members)
+            }
+            4 => Type::Opaque,
+            other => return Err(config(NAME, format!("unknown class {other}"))),
+        };
+        Ok((size, datatype))
+    }
+}
+
+impl Type {
+    /// Unpacks one value into all of `out`, which is zero; `None` if there are not enough bits.
+    fn unpack(&self, bits: &mut Bits<'_>, out: &mut [u8]) -> Option<()> {
+        match self {
+            Type::Atomic(atomic) => atomic.unpack(bits, out)?,
+            Type::Array { size, element } => {
+                for out in out.chunks_exact_mut(*size) {
+                    element.unpack(bits, out)?;
+                }
+            }
+            Type::Compound(members) => {
+                for Member { offset, size, member } in members {
+                    member.unpack(bits, out.get_mut(*offset..offset + size)?)?;
+                }
+            }
+            Type::Opaque => {
+                for byte in out {
+                    *byte = bits.read(8)? as u8;
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+impl Atomic {
+    #[inline]
+    fn unpack(&self, bits: &mut Bits<'_>, out: &mut [u8]) -> Option<()> {
+        let size = out.len();
+        if size <= 8 {
+            let value = bits.read_long(self.precision)? << self.offset;
+            match self.order {
+                ByteOrder::Little => out.copy_from_slice(value.to_le_bytes().get(..size)?),
+                ByteOrder::Big => out.copy_from_slice(value.to_be_bytes().get(8 - size..)?),
+            }
+            return Some(());
+        }
+        // Byte by byte, from the one with the highest used bit.
+        let (low, high) = (self.offset, self.offset + self.precision);
+        for byte in (low / 8..high.div_ceil(8)).rev() {
+            let (from, to) = (low.max(8 * byte), high.min(8 * byte + 8));
+            let value = bits.read(to - from)? << (from - 8 * byte);
+            let at = match self.order {
+                ByteOrder::Little => byte as usize,
+                ByteOrder::Big => size - 1 - byte as usize,
+            };
+            *out.get_mut(at)? = value as u8;
+        }
+        Some(())
+    }
+}
+
+impl Codec for Nbit {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let room = dst.len();
+        let Some(Packed { elements, size, element }) = &self.packed else {
+            dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?.copy_from_slice(src);
+            return Ok(src.len());
+        };
+        let decoded = elements.saturating_mul(*size);
+        let dst = dst.get_mut(..decoded).ok_or(CodecError::size(NAME, room, decoded))?;
+        let mut bits = Bits::new(src);
+        dst.fill(0);
+        let unpacked = match element {
+            // The common case, with the choice of the datatype out of the loop.
+            Type::Atomic(atomic) => {
+                dst.chunks_exact_mut(*size).try_for_each(|out| atomic.unpack(&mut bits, out))
+            }
+            _ => dst.chunks_exact_mut(*size).try_for_each(|out| element.unpack(&mut bits, out)),
+        };
+        match unpacked {
+            Some(()) => Ok(decoded),
+            None => Err(CodecError::corrupt(NAME, format!("truncated after {} bytes", src.len()))),
+        }
+    }
+
+    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        read_only(NAME)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}

@@ -1,0 +1,180 @@
+//! `scaleoffset`, filter 6: elements less the smallest of the chunk, each in as few bits as the largest needs; floats are scaled by
+//! a power of ten and rounded first.
+//!
+//! * Specification: HDF5 file format, IV.A.2.l, filter 6; the stored form is that of the library's `H5Zscaleoffset.c`
+//! * Client data, 20 numbers: method (0: floats by a power of ten, 1: floats by a power of two, which no library writes, 2: integers);
+//!   the power of ten, or bits per integer (0: as few as do); elements per chunk; class (0: integer, 1: float); bytes per element; sign
+//!   (0: none, 1: two's complement); byte order (0: little, 1: big); whether there is a fill value (0, 1); that value, low word first
+//!
+//! A chunk is the number of bits per element (4 bytes, little-endian), the size of the smallest element (1 byte, 8), that element (little-endian),
+//! padding up to byte 21, then the elements' bits, the highest first. Elements equal to the fill value have all bits set. Full width
+//! means that the elements are stored as they are; no bits, that all are the smallest. If the client data ask for full width there
+//! is not even the header.
+
+use super::bits::Bits;
+use super::{config, parameter, read_only};
+use crate::{ByteOrder, Codec, CodecError, Scratch, chain};
+use serde_json::Value;
+
+const NAME: &str = "scaleoffset";
+const HEADER: usize = 21;
+
+/// The `scaleoffset` filter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ScaleOffset {
+    kind: Kind,
+    elements: usize,
+    /// Bytes per element.
+    size: usize,
+    order: ByteOrder,
+    /// The bits of the fill value, as a number.
+    fill: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// Stored as they are.
+    AsTheyAre,
+    /// Of either sign: addition is the same.
+    Integer,
+    /// Of four bytes, divided by this.
+    Single(f32),
+    /// Of eight bytes.
+    Double(f64),
+}
+
+impl ScaleOffset {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+        let value = |at| parameter(NAME, client_data, at);
+        if client_data.len() != 20 {
+            return Err(config(NAME, format!("{} parameters where 20 are expected", client_data.len())));
+        }
+        let (method, scale, class) = (value(0)?, value(1)? as i32, value(3)?);
+        let size = value(4)? as usize;
+        let kind = match (method, class, size) {
+            (0, 1, 4) => Kind::Single(10f32.powf(scale as f32)),
+            (0, 1, 8) => Kind::Double(10f64.powf(f64::from(scale))),
+            (2, 0, 1 | 2 | 4 | 8) => match scale {
+                bits if bits == 8 * size as i32 => Kind::AsTheyAre,
+                bits if bits < 8 * size as i32 => Kind::Integer,
+                bits => return Err(config(NAME, format!("{bits} bits for elements of {size} bytes"))),
+            },
+            _ => {
+                let why = format!("no method {method} for elements of class {class}, {size} bytes");
+                return Err(config(NAME, why));
+            }
+        };
+        if class == 0 && value(5)? > 1 {
+            return Err(config(NAME, format!("unknown sign {}", value(5)?)));
+        }
+        let order = match value(6)? {
+            0 => ByteOrder::Little,
+            1 => ByteOrder::Big,
+            other => return Err(config(NAME, format!("unknown byte order {other}"))),
+        };
+        let fill = match value(7)? {
+            0 => None,
+            1 => Some(u64::from(value(9)?) << 32 | u64::from(value(8)?)),
+            other => return Err(config(NAME, format!("unknown availability {other} of a fill value"))),
+        };
+        Ok(ScaleOffset { kind, elements: value(2)? as usize, size, order, fill })
+    }
+
+    /// Unpacks elements of `N` bytes; `value` makes one of its bits, which `read` puts in order.
+    fn unpack<const N: usize>(&self, bits: u32, packed: &[u8], dst: &mut [u8], value: impl Fn(u64) -> u64) {
+        let mut packed = Bits::new(packed);
+        let filled = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+        for out in dst.as_chunks_mut::<N>().0 {
+            // `decode` made sure that there are as many bits as it takes.
+            let raw = packed.read_long(bits).unwrap_or_default();
+            let value = match self.fill {
+                Some(fill) if raw == filled => fill,
+                _ => value(raw),
+            };
+            let eight = match self.order {
+                ByteOrder::Little => value.to_le_bytes(),
+                ByteOrder::Big => (value << (64 - 8 * N)).to_be_bytes(),
+            };
+            out.copy_from_slice(&eight[..N]);
+        }
+    }
+}
+
+impl Codec for ScaleOffset {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let room = dst.len();
+        if self.kind == Kind::AsTheyAre {
+            dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?.copy_from_slice(src);
+            return Ok(src.len());
+        }
+        let decoded = self.elements.saturating_mul(self.size);
+        let dst = dst.get_mut(..decoded).ok_or(CodecError::size(NAME, room, decoded))?;
+        let truncated = |needed| {
+            CodecError::corrupt(NAME, format!("truncated: {} bytes where {needed} are needed", src.len()))
+        };
+        let Some((header, packed)) = src.split_first_chunk::<HEADER>() else { return Err(truncated(HEADER)) };
+        let &[b0, b1, b2, b3, minimum_size, m0, m1, m2, m3, m4, m5, m6, m7, ..] = header;
+        let bits = u32::from_le_bytes([b0, b1, b2, b3]);
+        if bits as usize > 8 * self.size {
+            return Err(CodecError::corrupt(
+                NAME,
+                format!("{bits} bits for elements of {} bytes", self.size),
+            ));
+        }
+        let needed = (self.elements as u64 * u64::from(bits)).div_ceil(8);
+        if (packed.len() as u64) < needed {
+            return Err(truncated(HEADER + needed as usize));
+        }
+        let mut minimum = u64::from_le_bytes([m0, m1, m2, m3, m4, m5, m6, m7]);
+        if minimum_size < 8 {
+            minimum &= (1 << (8 * minimum_size)) - 1;
+        }
+        if bits as usize == 8 * self.size {
+            // In the byte order of the writer's memory, which is not recorded; all of today are little-endian.
+            for (out, element) in dst.chunks_exact_mut(self.size).zip(packed.chunks_exact(self.size)) {
+                out.copy_from_slice(element);
+                if self.order == ByteOrder::Big {
+                    out.reverse();
+                }
+            }
+            return Ok(decoded);
+        }
+        let integer = |raw: u64| raw.wrapping_add(minimum);
+        match (self.kind, self.size) {
+            (Kind::Single(divisor), _) => {
+                let minimum = f32::from_bits(minimum as u32);
+                let value = |raw| u64::from((raw as i32 as f32 / divisor + minimum).to_bits());
+                self.unpack::<4>(bits, packed, dst, value);
+            }
+            (Kind::Double(divisor), _) => {
+                let minimum = f64::from_bits(minimum);
+                self.unpack::<8>(bits, packed, dst, |raw| (raw as i64 as f64 / divisor + minimum).to_bits());
+            }
+            (_, 1) => self.unpack::<1>(bits, packed, dst, integer),
+            (_, 2) => self.unpack::<2>(bits, packed, dst, integer),
+            (_, 4) => self.unpack::<4>(bits, packed, dst, integer),
+            (_, _) => self.unpack::<8>(bits, packed, dst, integer),
+        }
+        Ok(decoded)
+    }
+
+    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        read_only(NAME)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}

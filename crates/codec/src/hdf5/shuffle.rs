@@ -1,0 +1,90 @@
+//! `shuffle`, filter 2: the first bytes of all elements, then the second bytes, and so on. Bytes behind the last whole element stay.
+//!
+//! * Specification: HDF5 file format, IV.A.2.l, filter 2; client data: bytes per element
+//! * v2 id: `shuffle`; v3 name: `numcodecs.shuffle`
+//!
+//! The kernels are those of blosc, whose byte shuffle is the same.
+
+use super::parameter;
+use crate::blosc::shuffle::{shuffle, unshuffle};
+use crate::scratch::sized;
+use crate::{Codec, CodecError, Scratch};
+use serde_json::{Value, json};
+
+/// The `shuffle` filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shuffle {
+    element_size: usize,
+}
+
+impl Shuffle {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+        match parameter("shuffle", client_data, 0)? {
+            0 => Err(super::config("shuffle", "element size is 0")),
+            size => Ok(Shuffle { element_size: size as usize }),
+        }
+    }
+}
+
+impl Codec for Shuffle {
+    fn name(&self) -> &'static str {
+        "shuffle"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let room = dst.len();
+        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("shuffle", room, src.len()))?;
+        unshuffle(self.element_size, src, dst);
+        Ok(src.len())
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        dst.truncate(src.len());
+        shuffle(self.element_size, src, sized(dst, src.len()));
+        Ok(())
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        decoded
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        Some(json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": self.element_size}}))
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        Some(json!({"id": "shuffle", "elementsize": self.element_size}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{decode, encode, samples};
+
+    #[test]
+    fn known_bytes() {
+        let shuffle = Shuffle::new(&[4]).unwrap();
+        // Two elements, and three bytes that are none.
+        assert_eq!(encode(&shuffle, b"abcdABCDxyz"), b"aAbBcCdDxyz");
+        assert_eq!(decode(&shuffle, b"aAbBcCdDxyz", 11).unwrap(), b"abcdABCDxyz");
+        assert!(matches!(decode(&shuffle, b"aAbBcCdDxyz", 10), Err(CodecError::Size { .. })));
+    }
+
+    #[test]
+    fn round_trips() {
+        for element_size in [1, 2, 3, 4, 6, 8, 12, 16, 100, 1 << 20, u32::MAX] {
+            let shuffle = Shuffle::new(&[element_size]).unwrap();
+            for data in samples() {
+                assert!(decode(&shuffle, &encode(&shuffle, &data), data.len()).unwrap() == data);
+            }
+        }
+    }
+
+    #[test]
+    fn parameters() {
+        assert!(Shuffle::new(&[]).is_err());
+        assert!(Shuffle::new(&[0]).is_err());
+        assert_eq!(Shuffle::new(&[8]).unwrap().to_v2(), Some(json!({"id": "shuffle", "elementsize": 8})));
+    }
+}

@@ -1,0 +1,110 @@
+//! `szip`, filter 4: the extended Rice coding of CCSDS 121.0-B.
+//!
+//! * Specification: HDF5 file format, IV.A.2.l, filter 4; CCSDS 121.0-B-3; client data: options, pixels per block, bits per pixel, pixels
+//!   per scanline
+//!
+//! A chunk is its decoded size (4 bytes, little-endian) and the coded samples ([`aec`]). What a sample is depends on the bits per pixel:
+//!
+//! * up to 24: the pixel, which takes 1, 2 or (from 17 bits) 4 bytes;
+//! * 32 and 64: one byte. The bytes of all pixels are shuffled before.
+//!
+//! Each scanline is coded apart: its first sample is stored as it is if samples are predicted. Its end is padded to whole blocks.
+
+use super::aec::{self, Samples};
+use super::{config, parameter, read_only};
+use crate::blosc::shuffle::unshuffle;
+use crate::scratch::sized;
+use crate::{ByteOrder, Codec, CodecError, Scratch, chain};
+use serde_json::Value;
+
+const NAME: &str = "szip";
+
+/// Options, of which only two matter to a decoder: nearest neighbour, by which samples are predicted, and the byte order of pixels.
+const NEAREST_NEIGHBOUR: u32 = 32;
+const MOST_SIGNIFICANT_FIRST: u32 = 16;
+
+/// The `szip` filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Szip {
+    samples: Samples,
+    /// Bytes per pixel if those of all pixels are shuffled, else 1.
+    shuffled: usize,
+}
+
+impl Szip {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+        if client_data.len() != 4 {
+            return Err(config(NAME, format!("{} parameters where 4 are expected", client_data.len())));
+        }
+        let value = |at| parameter(NAME, client_data, at);
+        let (options, block, bits, scanline) = (value(0)?, value(1)?, value(2)?, value(3)?);
+        if !(2..=aec::MAX_BLOCK as u32).contains(&block) || block % 2 != 0 {
+            return Err(config(NAME, format!("{block} pixels per block")));
+        }
+        if scanline == 0 {
+            return Err(config(NAME, "0 pixels per scanline"));
+        }
+        let (bits, shuffled) = match bits {
+            1..=24 => (bits, 1),
+            32 | 64 => (8, bits as usize / 8),
+            other => return Err(config(NAME, format!("{other} bits per pixel"))),
+        };
+        let order = if options & MOST_SIGNIFICANT_FIRST == 0 { ByteOrder::Little } else { ByteOrder::Big };
+        let samples = Samples {
+            bits,
+            block: block as usize,
+            scanline: scanline as usize,
+            predicted: options & NEAREST_NEIGHBOUR != 0,
+            order,
+        };
+        Ok(Szip { samples, shuffled })
+    }
+}
+
+impl Codec for Szip {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let Some((size, coded)) = src.split_first_chunk() else {
+            let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
+            return Err(CodecError::corrupt(NAME, why));
+        };
+        let (size, room) = (u32::from_le_bytes(*size) as usize, dst.len());
+        let dst = dst.get_mut(..size).ok_or(CodecError::size(NAME, room, size))?;
+        if !size.is_multiple_of(self.samples.bytes()) {
+            let why = format!("{size} bytes are no whole number of pixels of {} bytes", self.samples.bytes());
+            return Err(CodecError::corrupt(NAME, why));
+        }
+        let corrupt = |why| CodecError::corrupt(NAME, why);
+        if self.shuffled == 1 {
+            self.samples.decode(coded, dst).map_err(corrupt)?;
+        } else {
+            let bytes = sized(&mut scratch.blosc.block, size);
+            self.samples.decode(coded, bytes).map_err(corrupt)?;
+            unshuffle(self.shuffled, bytes, dst);
+        }
+        Ok(size)
+    }
+
+    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        read_only(NAME)
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        // Padding takes no more than the samples that are there, as often as a scanline is shorter than a block.
+        let padded = self.samples.scanline.next_multiple_of(self.samples.block);
+        let scanlines = decoded.div_ceil(self.samples.scanline * self.samples.bytes());
+        let samples = scanlines.saturating_mul(padded).saturating_mul(self.samples.bytes());
+        chain::generous_bound(samples)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
+}

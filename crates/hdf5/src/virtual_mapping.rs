@@ -1,0 +1,202 @@
+//! What a virtual dataset is made of (specification III.F, "Global Heap Block for Virtual Datasets", versions 0 and 1).
+//!
+//! In version 1 an entry has flags; by them it may have the names of an earlier entry, or be of the file itself, without saying so in words.
+
+use crate::selection::Selection;
+use crate::text::lossless;
+use crate::{Cursor, ParseError};
+use std::sync::Arc;
+
+/// One mapping: the elements of a selection of the virtual dataset are, in their order, those of a selection of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    /// The file of the source; `.` is the one that has the virtual dataset.
+    pub(crate) file: Name,
+    /// The path of the source.
+    pub(crate) dataset: Name,
+    pub(crate) source: Selection,
+    pub(crate) target: Selection,
+}
+
+/// A name in which the number of a block may stand (`%b`); `%%` stands for `%`. Shared: a list may name a thousand times the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name(Arc<[String]>);
+
+impl Name {
+    /// Errors with what is wrong.
+    fn parse(text: &str) -> Result<Name, String> {
+        let mut parts = vec![String::new()];
+        let mut left = text.chars();
+        while let Some(next) = left.next() {
+            let plain = match (next, left.as_str().chars().next()) {
+                ('%', Some('b')) => None,
+                ('%', Some('%')) => Some('%'),
+                ('%', _) => return Err(format!("'%' without 'b' or '%' behind it in the name '{text}'")),
+                _ => Some(next),
+            };
+            if next == '%' {
+                left.next();
+            }
+            match (plain, parts.last_mut()) {
+                (Some(plain), Some(last)) => last.push(plain),
+                _ => parts.push(String::new()),
+            }
+        }
+        Ok(Name(parts.into()))
+    }
+
+    /// Whether block numbers stand in it.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The name for a block.
+    pub(crate) fn of_block(&self, block: u64) -> String {
+        self.0.join(&block.to_string())
+    }
+
+    /// Whether it means the file that the virtual dataset is in.
+    pub(crate) fn is_same_file(&self) -> bool {
+        matches!(&*self.0, [name] if name == ".")
+    }
+}
+
+/// The mappings of a virtual dataset.
+pub(crate) fn parse(cursor: &mut Cursor<'_>, verify: bool) -> Result<Vec<Mapping>, ParseError> {
+    const FILE_SHARED: u8 = 1;
+    const DATASET_SHARED: u8 = 2;
+    const SAME_FILE: u8 = 4;
+    let start = cursor.position();
+    let version = cursor.version("global heap block for virtual datasets", &[0, 1])?;
+    let count = cursor.length()?;
+    let mut mappings: Vec<Mapping> = Vec::new();
+    for _ in 0..count {
+        let flags = if version == 0 { 0 } else { cursor.u8()? };
+        if flags & !(FILE_SHARED | DATASET_SHARED | SAME_FILE) != 0 {
+            return Err(ParseError::Unsupported(format!(
+                "flags {flags:#04x} of a virtual dataset's mapping"
+            )));
+        }
+        let file = match flags {
+            flags if flags & SAME_FILE != 0 => Name([".".to_owned()].into()),
+            flags if flags & FILE_SHARED != 0 => earlier(cursor, &mappings)?.file.clone(),
+            _ => name(cursor)?,
+        };
+        let dataset = match flags & DATASET_SHARED {
+            0 => name(cursor)?,
+            _ => earlier(cursor, &mappings)?.dataset.clone(),
+        };
+        let (source, target) = (Selection::parse(cursor)?, Selection::parse(cursor)?);
+        mappings.push(Mapping { file, dataset, source, target });
+    }
+    cursor.checksum(start, verify)?;
+    Ok(mappings)
+}
+
+/// The earlier entry that has a name.
+fn earlier<'m>(cursor: &mut Cursor<'_>, mappings: &'m [Mapping]) -> Result<&'m Mapping, ParseError> {
+    let at = cursor.clone();
+    let number = cursor.length()?;
+    let found = usize::try_from(number).ok().and_then(|number| mappings.get(number));
+    found.ok_or_else(|| at.corrupt(format!("entry {} has a name of entry {number}", mappings.len())))
+}
+
+/// A name, and the NUL behind it.
+fn name(cursor: &mut Cursor<'_>) -> Result<Name, ParseError> {
+    let at = cursor.clone();
+    let end = cursor.clone().rest().iter().position(|byte| *byte == 0);
+    let bytes = cursor.take(end.ok_or_else(|| at.corrupt("a name without an end"))?)?;
+    cursor.skip(1)?;
+    Name::parse(&lossless(bytes)).map_err(|why| at.corrupt(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selection::Slab;
+    use crate::testing::{SIZES, summed};
+
+    const ALL: [u8; 16] = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    fn slab(start: u64, count: Option<u64>, block: u64) -> Slab {
+        Slab { start, stride: block.max(1), count, block: Some(block) }
+    }
+
+    /// A selection of one axis, in version 3.
+    fn encoded(start: u16, stride: u16, count: u16, block: u16) -> Vec<u8> {
+        let numbers = [start, stride, count, block].map(u16::to_le_bytes).concat();
+        [&[2, 0, 0, 0, 3, 0, 0, 0, 1, 2, 1, 0, 0, 0], &numbers[..]].concat()
+    }
+
+    fn whole(bytes: &[u8]) -> Result<Vec<Mapping>, ParseError> {
+        parse(&mut Cursor::whole(bytes, 0, SIZES), true)
+    }
+
+    fn version_0() -> Vec<u8> {
+        let count = 2u64.to_le_bytes();
+        let (source, target) = (encoded(0, 1, 1, 4), encoded(3, 4, 0xffff, 4));
+        summed([&[0][..], &count, b"f%b.h5\0d%%\xff\0", &source, &target, b".\0/x\0", &ALL, &ALL].concat())
+    }
+
+    fn version_1() -> Vec<u8> {
+        let (count, zero) = (3u64.to_le_bytes(), 0u64.to_le_bytes());
+        let first = [&[0][..], b"other.h5\0data\0", &ALL, &encoded(0, 1, 1, 5)].concat();
+        let second = [&[3][..], &zero, &zero, &ALL, &encoded(5, 1, 1, 5)].concat();
+        let third = [&[4][..], b"mine\0", &ALL, &encoded(10, 1, 1, 5)].concat();
+        summed([&[1][..], &count, &first, &second, &third].concat())
+    }
+
+    #[test]
+    fn both_versions() {
+        let found = whole(&version_0()).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].file.of_block(12), "f12.h5");
+        assert_eq!(found[0].dataset.of_block(12), r"d%\xff");
+        assert!(found[0].file.is_numbered() && !found[0].dataset.is_numbered());
+        assert_eq!(found[0].source, Selection::Regular(vec![Slab { stride: 1, ..slab(0, Some(1), 4) }]));
+        assert_eq!(found[0].target, Selection::Regular(vec![slab(3, None, 4)]));
+        assert!(found[1].file.is_same_file() && !found[0].file.is_same_file());
+        assert_eq!((&found[1].source, &found[1].target), (&Selection::All, &Selection::All));
+
+        let found = whole(&version_1()).unwrap();
+        let names: Vec<_> =
+            found.iter().map(|entry| (entry.file.of_block(0), entry.dataset.of_block(0))).collect();
+        let name = |file: &str, dataset: &str| (file.to_owned(), dataset.to_owned());
+        assert_eq!(names, [name("other.h5", "data"), name("other.h5", "data"), name(".", "mine")]);
+        assert!(found[2].file.is_same_file());
+        assert!(Arc::ptr_eq(&found[0].file.0, &found[1].file.0));
+    }
+
+    #[test]
+    fn what_cannot_be() {
+        let head = |version: u8, count: u64| [&[version][..], &count.to_le_bytes()].concat();
+        let refused = |bytes: Vec<u8>, said: &str| {
+            let error = whole(&bytes).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        };
+        refused(summed(head(2, 0)), "version 2 of the global heap block");
+        refused(summed([head(1, 1), vec![8]].concat()), "flags 0x08");
+        refused(summed([head(1, 1), vec![1], vec![0; 8]].concat()), "entry 0 has a name of entry 0");
+        refused(summed([head(0, u64::MAX), b"x".to_vec()].concat()), "a name without an end");
+        refused(summed([head(0, 1), b"a%c\0".to_vec()].concat()), "'%' without 'b'");
+        refused(summed([head(0, 1), b"a%\0".to_vec()].concat()), "'%' without 'b'");
+        let mut damaged = version_1();
+        damaged[10] ^= 1;
+        assert!(matches!(whole(&damaged), Err(ParseError::Checksum { .. })));
+        assert!(whole(&summed(head(0, 0))).unwrap().is_empty());
+    }
+
+    #[test]
+    fn damage_is_an_error_or_mappings() {
+        for bytes in [version_0(), version_1()] {
+            for at in 0..bytes.len() {
+                assert!(whole(&bytes[..at]).is_err());
+                for value in [0, 1, 2, 4, 0x7f, 0xff, bytes[at] ^ 1, bytes[at] ^ 0x80] {
+                    let mut damaged = bytes.clone();
+                    damaged[at] = value;
+                    let _ = parse(&mut Cursor::whole(&damaged, 0, SIZES), false);
+                }
+            }
+        }
+    }
+}
