@@ -1,7 +1,18 @@
-//! Chunk indexes: where the chunks of a dataset are. Whatever the file has, in memory it is one flat sorted table.
+//! Chunk indexes: where the chunks of a dataset are (specification VII). Whatever the file has, in memory it is one flat sorted table.
 
-use crate::data_layout::ChunkedLayout;
+mod btrees;
+mod elements;
+mod extensible_array;
+mod fixed_array;
+mod locate;
+mod records;
+
+pub use locate::Chunks;
+
+use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
 use crate::{Hdf5Error, Sizes, Source};
+use elements::Slots;
+use records::Records;
 
 /// A chunk that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +54,21 @@ pub struct IndexRequest<'a> {
 }
 
 impl ChunkIndex {
-    /// Reads the whole index.
+    /// Reads the whole index. Chunks outside of the current extent, which a file may keep after a dataset was made smaller, are left out.
     pub fn read(source: &Source, request: &IndexRequest<'_>) -> Result<ChunkIndex, Hdf5Error> {
-        let _ = (source, request);
-        Err(Hdf5Error::Unsupported { file: String::new(), object: None, what: "a chunk index".into() })
+        let mut records = Records::new(source, request)?;
+        let Some(address) = request.layout.address else { return records.finish(source) };
+        match &request.layout.index {
+            ChunkIndexKind::BTree1 => btrees::version1(source, request, address, &mut records)?,
+            ChunkIndexKind::BTree2 { .. } => btrees::version2(source, request, address, &mut records)?,
+            ChunkIndexKind::Single { filtered } => single(source, request, address, *filtered, &mut records)?,
+            ChunkIndexKind::Implicit => implicit(source, request, address, &mut records)?,
+            ChunkIndexKind::FixedArray { .. } => fixed_array::read(source, request, address, &mut records)?,
+            ChunkIndexKind::ExtensibleArray { .. } => {
+                extensible_array::read(source, request, address, &mut records)?;
+            }
+        }
+        records.finish(source)
     }
 
     /// The record of a chunk; `None`: it is not stored.
@@ -63,32 +85,53 @@ impl ChunkIndex {
     }
 }
 
-/// The chunks of a dataset.
-#[derive(Debug)]
-pub struct Chunks;
-impl Chunks {
-    /// Read when they are first asked for.
-    pub fn new(
-        _file: crate::File,
-        _layout: ChunkedLayout,
-        _shape: Vec<u64>,
-        _max_shape: Vec<Option<u64>>,
-        _filters: u32,
-        _shift: u32,
-    ) -> Self {
-        Chunks
-    }
-    /// The index.
-    pub fn index(&self) -> Result<std::sync::Arc<ChunkIndex>, Hdf5Error> {
-        Err(Hdf5Error::Unsupported { file: String::new(), object: None, what: "a chunk index".into() })
+/// The one chunk.
+fn single(
+    source: &Source,
+    request: &IndexRequest<'_>,
+    address: u64,
+    filtered: Option<(u64, u32)>,
+    records: &mut Records,
+) -> Result<(), Hdf5Error> {
+    let (size, skipped) = match filtered {
+        Some(filtered) => filtered,
+        None if request.filtered => {
+            return Err(source.invalid("the size of a single chunk with filters is not stored"));
+        }
+        None => (records.chunk_bytes, 0),
+    };
+    match records.grid.total {
+        0 => Ok(()),
+        1 => {
+            let added = records.add(address, 0, address, size, skipped);
+            added.map_err(|why| source.wrong("single chunk", address, why))
+        }
+        total => Err(source.invalid(format!("the layout is one of a single chunk, the shape takes {total}"))),
     }
 }
-impl hyperslab_array::ChunkLocator for Chunks {
-    fn locate(
-        &self,
-        _: &[u64],
-        _: &mut String,
-    ) -> Result<hyperslab_array::Location, hyperslab_array::LocateError> {
-        Ok(hyperslab_array::Location::Absent)
+
+/// All chunks, one behind the other.
+fn implicit(
+    source: &Source,
+    request: &IndexRequest<'_>,
+    address: u64,
+    records: &mut Records,
+) -> Result<(), Hdf5Error> {
+    if request.filtered {
+        return Err(source.invalid("chunks that are not indexed have one size, but filters make many"));
     }
+    let slots = Slots::new(source, request, &records.grid, None)?;
+    let len = slots.total.and_then(|slots| slots.checked_mul(records.chunk_bytes));
+    if len.and_then(|len| len.checked_add(address)).is_none_or(|end| end > source.end()) {
+        let end = source.end();
+        return Err(source.invalid(format!("chunks from address {address} do not fit into {end} bytes")));
+    }
+    for slot in 0..slots.total.unwrap_or_default() {
+        if let Some(number) = slots.number(slot) {
+            let at = address.saturating_add(slot.saturating_mul(records.chunk_bytes));
+            let added = records.add(at, number, at, records.chunk_bytes, 0);
+            added.map_err(|why| source.wrong("chunk", at, why))?;
+        }
+    }
+    Ok(())
 }
