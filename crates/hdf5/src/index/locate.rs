@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 #[derive(Debug)]
 pub struct Chunks {
     file: File,
+    /// Address of the dataset.
+    dataset: u64,
     layout: ChunkedLayout,
     shape: Vec<u64>,
     max_shape: Vec<Option<u64>>,
@@ -22,9 +24,10 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The chunks of a dataset with `filters` filters, before which chunks go through `shift` other codecs.
+    /// The chunks of the dataset whose object header is at `dataset`, with `filters` filters, before which chunks go through `shift` other codecs.
     pub fn new(
         file: File,
+        dataset: u64,
         layout: ChunkedLayout,
         shape: Vec<u64>,
         max_shape: Vec<Option<u64>>,
@@ -32,10 +35,10 @@ impl Chunks {
         shift: u32,
     ) -> Self {
         let (index, reading) = (OnceLock::new(), Mutex::new(()));
-        Chunks { file, layout, shape, max_shape, filters, shift, index, reading }
+        Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
     }
 
-    /// Where all chunks are. Read once; where that fails, the next call tries again.
+    /// Where all chunks are. Read once for the open file; where that fails, the next call tries again.
     pub fn index(&self) -> Result<Arc<ChunkIndex>, Hdf5Error> {
         self.ready().cloned()
     }
@@ -56,7 +59,8 @@ impl Chunks {
             sizes: self.file.sizes(),
             verify: self.file.verify(),
         };
-        let index = Arc::new(ChunkIndex::read(self.file.source(), &request)?);
+        let read = || ChunkIndex::read(self.file.source(), &request);
+        let index = self.file.chunk_index(self.dataset, read)?;
         Ok(self.index.get_or_init(|| index))
     }
 
@@ -144,7 +148,7 @@ mod tests {
             address: Some(60),
             edges_unfiltered,
         };
-        Chunks::new(file(&body), layout, vec![4, 7], vec![Some(4), Some(7)], filters, shift)
+        Chunks::new(file(&body), 9, layout, vec![4, 7], vec![Some(4), Some(7)], filters, shift)
     }
 
     fn located(chunks: &Chunks, chunk: [u64; 2]) -> (u64, u64, u32) {
@@ -187,9 +191,9 @@ mod tests {
             address,
             edges_unfiltered: false,
         };
-        let empty = Chunks::new(file(&[0; 9]), layout(None), vec![4], vec![None], 0, 0);
+        let empty = Chunks::new(file(&[0; 9]), 9, layout(None), vec![4], vec![None], 0, 0);
         assert_eq!(empty.locate(&[1], &mut String::new()).unwrap(), Location::Absent);
-        let broken = Chunks::new(file(&[0; 9]), layout(Some(48)), vec![4], vec![None], 0, 0);
+        let broken = Chunks::new(file(&[0; 9]), 9, layout(Some(48)), vec![4], vec![None], 0, 0);
         for _ in 0..2 {
             let error = broken.locate(&[1], &mut String::new()).unwrap_err().to_string();
             assert!(error.contains("version 1 B-tree node at address 48"), "{error}");
