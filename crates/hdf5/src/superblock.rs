@@ -57,8 +57,8 @@ impl Superblock {
         cursor.offset()?;
         let end = cursor.offset()?;
         let driver = cursor.offset()?;
-        // The root group's symbol table entry: its name is empty.
-        cursor.offset()?;
+        // The root group's symbol table entry: its name is empty. (Where that is in a heap is a length, not an address.)
+        cursor.length()?;
         let root = cursor.defined("the root group")?;
         Ok(Superblock { sizes, base, end, root, extension: None, driver, writing: false, swmr: false })
     }
@@ -153,9 +153,10 @@ mod tests {
     fn old_versions_and_sizes() {
         let mut one = SIGNATURE.to_vec();
         one.extend([1, 0, 0, 0, 0, 4, 2, 0, 4, 0, 16, 0, 0, 0, 0, 0, 32, 0, 0, 0]);
-        for address in [512_u32, u32::MAX, 4096, 96, 0, 800] {
+        for address in [512_u32, u32::MAX, 4096, 96] {
             one.extend(address.to_le_bytes());
         }
+        one.extend([0, 0, 32, 3, 0, 0]);
         let expected = Superblock {
             sizes: Sizes { offset: 4, length: 2 },
             base: 512,

@@ -1,7 +1,20 @@
-//! Chunk indexes: where the chunks of a dataset are. Whatever the file has, in memory it is one flat sorted table.
+//! Chunk indexes: where the chunks of a dataset are (specification VII). Whatever the file has, in memory it is one flat sorted table.
 
-use crate::data_layout::ChunkedLayout;
+mod btrees;
+mod elements;
+mod extensible_array;
+mod fixed_array;
+mod locate;
+mod records;
+#[cfg(test)]
+mod testing;
+
+pub use locate::Chunks;
+
+use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
 use crate::{Hdf5Error, Sizes, Source};
+use elements::Slots;
+use records::Records;
 
 /// A chunk that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +56,21 @@ pub struct IndexRequest<'a> {
 }
 
 impl ChunkIndex {
-    /// Reads the whole index.
+    /// Reads the whole index. Chunks outside of the current extent, which a file may keep after a dataset was made smaller, are left out.
     pub fn read(source: &Source, request: &IndexRequest<'_>) -> Result<ChunkIndex, Hdf5Error> {
-        let _ = (source, request);
-        Err(Hdf5Error::Unsupported { file: String::new(), object: None, what: "a chunk index".into() })
+        let mut records = Records::new(source, request)?;
+        let Some(address) = request.layout.address else { return records.finish(source) };
+        match &request.layout.index {
+            ChunkIndexKind::BTree1 => btrees::version1(source, request, address, &mut records)?,
+            ChunkIndexKind::BTree2 { .. } => btrees::version2(source, request, address, &mut records)?,
+            ChunkIndexKind::Single { filtered } => single(source, request, address, *filtered, &mut records)?,
+            ChunkIndexKind::Implicit => implicit(source, request, address, &mut records)?,
+            ChunkIndexKind::FixedArray { .. } => fixed_array::read(source, request, address, &mut records)?,
+            ChunkIndexKind::ExtensibleArray { .. } => {
+                extensible_array::read(source, request, address, &mut records)?;
+            }
+        }
+        records.finish(source)
     }
 
     /// The record of a chunk; `None`: it is not stored.
@@ -63,32 +87,133 @@ impl ChunkIndex {
     }
 }
 
-/// The chunks of a dataset.
-#[derive(Debug)]
-pub struct Chunks;
-impl Chunks {
-    /// Read when they are first asked for.
-    pub fn new(
-        _file: crate::File,
-        _layout: ChunkedLayout,
-        _shape: Vec<u64>,
-        _max_shape: Vec<Option<u64>>,
-        _filters: u32,
-        _shift: u32,
-    ) -> Self {
-        Chunks
-    }
-    /// The index.
-    pub fn index(&self) -> Result<std::sync::Arc<ChunkIndex>, Hdf5Error> {
-        Err(Hdf5Error::Unsupported { file: String::new(), object: None, what: "a chunk index".into() })
+/// The one chunk.
+fn single(
+    source: &Source,
+    request: &IndexRequest<'_>,
+    address: u64,
+    filtered: Option<(u64, u32)>,
+    records: &mut Records,
+) -> Result<(), Hdf5Error> {
+    let (size, skipped) = match filtered {
+        Some(filtered) => filtered,
+        None if request.filtered => {
+            return Err(source.invalid("the size of a single chunk with filters is not stored"));
+        }
+        None => (records.chunk_bytes, 0),
+    };
+    match records.grid.total {
+        0 => Ok(()),
+        1 => {
+            let added = records.add(address, 0, address, size, skipped);
+            added.map_err(|why| source.wrong("single chunk", address, why))
+        }
+        total => Err(source.invalid(format!("the layout is one of a single chunk, the shape takes {total}"))),
     }
 }
-impl hyperslab_array::ChunkLocator for Chunks {
-    fn locate(
-        &self,
-        _: &[u64],
-        _: &mut String,
-    ) -> Result<hyperslab_array::Location, hyperslab_array::LocateError> {
-        Ok(hyperslab_array::Location::Absent)
+
+/// All chunks, one behind the other.
+fn implicit(
+    source: &Source,
+    request: &IndexRequest<'_>,
+    address: u64,
+    records: &mut Records,
+) -> Result<(), Hdf5Error> {
+    if request.filtered {
+        return Err(source.invalid("chunks that are not indexed have one size, but filters make many"));
+    }
+    let slots = Slots::new(source, request, &records.grid, None)?;
+    let len = slots.total.and_then(|slots| slots.checked_mul(records.chunk_bytes));
+    if len.and_then(|len| len.checked_add(address)).is_none_or(|end| end > source.end()) {
+        let end = source.end();
+        return Err(source.invalid(format!("chunks from address {address} do not fit into {end} bytes")));
+    }
+    for slot in 0..slots.total.unwrap_or_default() {
+        if let Some(number) = slots.number(slot) {
+            let at = address.saturating_add(slot.saturating_mul(records.chunk_bytes));
+            let added = records.add(at, number, at, records.chunk_bytes, 0);
+            added.map_err(|why| source.wrong("chunk", at, why))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Dataset;
+    use super::*;
+    use crate::testing::{mutations, source};
+
+    #[test]
+    fn one_chunk() {
+        let source = source(&[0; 100]);
+        let single = |filtered| ChunkIndexKind::Single { filtered };
+        let mut dataset = Dataset::new(single(None), &[2, 1], &[Some(2), Some(1)], false);
+        dataset.layout.address = Some(80);
+        let record = ChunkRecord { number: 0, address: 80, size: 16, skipped: 0 };
+        let index = dataset.read(&source).unwrap();
+        assert_eq!((index.counts, index.records), (vec![1, 1], vec![record]));
+        dataset.layout.index = single(Some((7, 2)));
+        assert_eq!(dataset.read(&source).unwrap().records, [ChunkRecord { size: 7, skipped: 2, ..record }]);
+        for (size, why) in [(0, "has 0 bytes"), (21, "has 21 bytes at address 80; the file ends at 100")] {
+            dataset.layout.index = single(Some((size, 0)));
+            let error = dataset.read(&source).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        dataset.shape = vec![3, 1];
+        assert!(dataset.read(&source).unwrap_err().to_string().contains("the shape takes 2"));
+        dataset.shape = vec![0, 1];
+        assert!(dataset.read(&source).unwrap().records.is_empty());
+        dataset.layout.address = None;
+        assert!(dataset.read(&source).unwrap().records.is_empty());
+    }
+
+    #[test]
+    fn chunks_in_a_row() {
+        let mut dataset = Dataset::new(ChunkIndexKind::Implicit, &[3, 5], &[Some(3), Some(9)], false);
+        dataset.layout.address = Some(8);
+        let index = dataset.read(&source(&[0; 168])).unwrap();
+        let found: Vec<_> = index.records.iter().map(|record| (record.number, record.address)).collect();
+        assert_eq!(found, [(0, 8), (1, 24), (2, 40), (3, 88), (4, 104), (5, 120)]);
+        assert!(index.records.iter().all(|record| record.size == 16 && record.skipped == 0));
+        let error = dataset.read(&source(&[0; 167])).unwrap_err().to_string();
+        assert!(error.contains("do not fit into 167 bytes"), "{error}");
+        dataset.max_shape[0] = Some(u64::MAX);
+        assert!(dataset.read(&source(&[0; 168])).is_err());
+        dataset.max_shape[0] = None;
+        assert!(dataset.read(&source(&[0; 168])).is_err());
+        mutations(&[0; 168], |source| drop(dataset.read(source)));
+    }
+
+    #[test]
+    fn shapes_that_cannot_be() {
+        let refused = |change: &dyn Fn(&mut Dataset)| {
+            let mut dataset = Dataset::new(ChunkIndexKind::BTree1, &[4, 4], &[None, None], false);
+            change(&mut dataset);
+            dataset.read(&source(&[0; 8])).unwrap_err().to_string()
+        };
+        for error in [
+            refused(&|dataset| dataset.layout.chunk[0] = 0),
+            refused(&|dataset| dataset.layout.chunk.truncate(1)),
+            refused(&|dataset| dataset.max_shape.truncate(1)),
+            refused(&|dataset| dataset.layout.element_size = 0),
+            refused(&|dataset| dataset.layout.chunk = vec![u64::MAX; 2]),
+            refused(&|dataset| dataset.shape = vec![u64::MAX; 2]),
+        ] {
+            assert!(error.contains("elements in a shape of"), "{error}");
+        }
+    }
+
+    #[test]
+    fn lookup() {
+        let record = |number| ChunkRecord { number, address: 100 + number, size: 1, skipped: 0 };
+        let dense = ChunkIndex { counts: vec![9], records: (0..9).map(record).collect() };
+        let sparse = ChunkIndex { counts: vec![9], records: [1, 2, 5, 8].map(record).into() };
+        for number in 0..10 {
+            let expected = (number < 9).then(|| record(number));
+            assert_eq!(dense.get(number).copied(), expected);
+            let expected = expected.filter(|record| [1, 2, 5, 8].contains(&record.number));
+            assert_eq!(sparse.get(number).copied(), expected);
+        }
     }
 }

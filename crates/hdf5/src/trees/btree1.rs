@@ -53,7 +53,7 @@ impl Tree {
         Ok(Node { level, entries, last: cursor.take(self.key)? })
     }
 
-    /// Calls `leaf` with the entries of each node of level 0, in order. It must have no effect where it fails.
+    /// Calls `leaf` with the entries of each node of level 0, in order.
     pub(crate) fn walk(
         self,
         source: &Source,

@@ -124,11 +124,12 @@ fn node<'h>(
     cursor.version(STRUCTURE, &[1])?;
     cursor.skip(1)?;
     let count = cursor.u16()?;
-    let len = 2 * usize::from(cursor.sizes().offset) + 24;
+    // Where the name is in the heap is a length, whatever the specification says.
+    let len = usize::from(cursor.sizes().length) + usize::from(cursor.sizes().offset) + 24;
     let mut entries = cursor.part(len.saturating_mul(count.into()))?;
     while !entries.is_empty() {
         let mut entry = entries.part(len)?;
-        let name = heap.bytes(entry.defined("a name")?)?;
+        let name = heap.bytes(entry.length()?)?;
         if !each(name, &mut entry)? {
             break;
         }

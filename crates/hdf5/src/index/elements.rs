@@ -1,0 +1,177 @@
+//! What fixed and extensible arrays have in common: chunks have slots, and the elements of an array say what is in them (specification VII.C, VII.D).
+
+use super::IndexRequest;
+use super::btrees::sized;
+use super::records::{Grid, Records, strides};
+use crate::cursor::address as address_of;
+use crate::{Cursor, Hdf5Error, ParseError, Source};
+
+/// The numbers of chunks in arrays: C order in the largest extent that the dataset may have, with the axis that has no limit in front of the others. So chunks keep their slots
+/// when the dataset grows.
+#[derive(Debug)]
+pub(super) struct Slots {
+    /// In the order of the slots: how many slots are between neighbours along the axis, how many chunks the current extent has there, and how much
+    /// further their number is.
+    axes: Vec<(u64, u64, u64)>,
+    /// Whether slots are numbers.
+    same: bool,
+    /// Chunks of the current extent.
+    chunks: u64,
+    /// How many slots there are; `None`: no limit.
+    pub total: Option<u64>,
+}
+
+impl Slots {
+    /// `first`: the axis without a limit.
+    pub fn new(
+        source: &Source,
+        request: &IndexRequest<'_>,
+        grid: &Grid,
+        first: Option<usize>,
+    ) -> Result<Slots, Hdf5Error> {
+        let limits = request.max_shape.iter().zip(&request.layout.chunk);
+        let limits: Vec<_> = limits.map(|(max, chunk)| max.map(|max| max.div_ceil(*chunk))).collect();
+        let mut order: Vec<usize> = (0..limits.len()).filter(|axis| Some(*axis) != first).collect();
+        order.splice(0..0, first);
+        // Of the axis in front, the limit does not count.
+        let limit = |axis: &usize| match limits.get(*axis) {
+            _ if first == Some(*axis) => Some(1),
+            limit => limit.copied().flatten(),
+        };
+        let limits: Option<Vec<u64>> = order.iter().map(limit).collect();
+        let Some((between, total)) = limits.and_then(|limits| strides(&limits)) else {
+            let max = request.max_shape;
+            return Err(source.invalid(format!("the maximum shape {max:?} does not fit to the chunk index")));
+        };
+        let axes = order.iter().zip(&between).filter_map(|(axis, between)| {
+            Some(((*between).max(1), *grid.counts.get(*axis)?, *grid.strides.get(*axis)?))
+        });
+        let axes: Vec<_> = axes.collect();
+        let same = order.is_sorted() && axes.iter().all(|(between, _, stride)| between == stride);
+        Ok(Slots { axes, same, chunks: grid.total, total: first.is_none().then_some(total) })
+    }
+
+    /// The number of the chunk in a slot; `None`: the slot is outside of the current extent.
+    #[inline]
+    pub fn number(&self, slot: u64) -> Option<u64> {
+        if self.same {
+            return (slot < self.chunks).then_some(slot);
+        }
+        let (mut rest, mut number) = (slot, 0);
+        for (between, count, stride) in &self.axes {
+            let place = rest / between;
+            rest %= between;
+            if place >= *count {
+                return None;
+            }
+            number += place * stride;
+        }
+        Some(number)
+    }
+}
+
+/// How to take elements apart: what is in an array, and where it goes.
+#[derive(Debug)]
+pub(super) struct Elements<'a> {
+    pub slots: Slots,
+    pub records: &'a mut Records,
+    /// Bytes of an element.
+    pub width: usize,
+    filtered: bool,
+    /// Bytes of an address.
+    offset_len: usize,
+}
+
+impl<'a> Elements<'a> {
+    /// With `client` what the array says that it holds, and with `width` how many bytes each has.
+    pub fn new(
+        request: &IndexRequest<'_>,
+        slots: Slots,
+        records: &'a mut Records,
+        (client, width): (u8, u8),
+    ) -> Result<Self, String> {
+        let (filtered, offset_len) = (request.filtered, usize::from(request.sizes.offset));
+        if client != u8::from(filtered) {
+            return Err(format!("elements of class {client}, in a dataset with filters: {filtered}"));
+        }
+        let width = usize::from(width);
+        let fits = match filtered {
+            // A size has 1 to 8 bytes, the filter mask 4.
+            true => (offset_len + 5..=offset_len + 12).contains(&width),
+            false => width == offset_len,
+        };
+        if !fits {
+            return Err(format!("elements of {width} bytes, addresses of {offset_len}, filters: {filtered}"));
+        }
+        Ok(Elements { slots, records, width, filtered, offset_len })
+    }
+
+    /// How many bytes so many elements have.
+    pub fn len(&self, count: u64) -> u64 {
+        count.saturating_mul(self.width as u64)
+    }
+
+    /// Takes elements apart, of which the first is that of slot `first`.
+    pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Result<(), ParseError> {
+        let mut at = elements.address();
+        for (bytes, slot) in elements.rest().chunks_exact(self.width).zip(first..) {
+            let corrupt =
+                || ParseError::Corrupt { at, why: "the element of a chunk is too large a number".into() };
+            let (child, filtered) = bytes.split_at_checked(self.offset_len).unwrap_or_default();
+            if let Some(child) = address_of(child).ok_or_else(corrupt)?
+                && let Some(number) = self.slots.number(slot)
+            {
+                let (size, skipped) = match self.filtered {
+                    true => sized(filtered).ok_or_else(corrupt)?,
+                    false => (self.records.chunk_bytes, 0),
+                };
+                self.records.add(at, number, child, size, skipped)?;
+            }
+            at = at.saturating_add(self.width as u64);
+        }
+        Ok(())
+    }
+
+    /// Reads pages: elements, and their checksum.
+    pub fn read_pages(
+        &mut self,
+        source: &Source,
+        request: &IndexRequest<'_>,
+        structure: &'static str,
+        pages: &[Page],
+    ) -> Result<(), Hdf5Error> {
+        let places: Vec<(u64, u64)> =
+            pages.iter().map(|page| (page.address, self.len(page.count).saturating_add(4))).collect();
+        source.parse_many(structure, &places, request.sizes, |number, cursor| {
+            let Some(page) = pages.get(number) else { return Ok(()) };
+            let start = cursor.position();
+            let elements = take(cursor, self.len(page.count))?;
+            cursor.checksum(start, request.verify)?;
+            self.decode(elements, page.first)
+        })
+    }
+}
+
+/// A page of a data block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page {
+    pub address: u64,
+    /// The slot of its first element.
+    pub first: u64,
+    /// Its number of elements.
+    pub count: u64,
+}
+
+/// The next `len` bytes, for a length from the file.
+pub(super) fn take<'a>(cursor: &mut Cursor<'a>, len: u64) -> Result<Cursor<'a>, ParseError> {
+    match usize::try_from(len) {
+        Ok(len) => cursor.part(len),
+        Err(_) => Err(cursor.corrupt(format!("{len} bytes of elements"))),
+    }
+}
+
+/// Whether a page was ever written: one bit for each, from the most significant of the first byte.
+pub(super) fn is_written(bitmap: &[u8], page: u64) -> bool {
+    let byte = usize::try_from(page / 8).ok().and_then(|byte| bitmap.get(byte));
+    byte.is_some_and(|byte| byte << (page % 8) & 0x80 != 0)
+}

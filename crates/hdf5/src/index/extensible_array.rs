@@ -1,0 +1,430 @@
+//! Chunks by an extensible array: one axis grows without a limit (specification VII.D).
+//!
+//! Elements are in blocks that double: *super block* u stands for 2^(u/2) data blocks of 2^((u+1)/2) × the smallest number of elements.
+//!
+//! 1. The header has the numbers that this depends on, and the address of the index block.
+//! 2. The index block has the first elements itself, then the addresses of the data blocks of the first super blocks, then those of *secondary blocks*,
+//!    one for each later super block.
+//! 3. A secondary block has the addresses of its data blocks. Where these are large they have pages, and the secondary block has the bitmap that says
+//!    which of all those pages were written.
+//! 4. A data block has elements, or is followed by pages of elements.
+
+use super::IndexRequest;
+use super::elements::{Elements, Page, Slots, is_written, take};
+use super::records::Records;
+use crate::trees::Visited;
+use crate::{Cursor, Hdf5Error, ParseError, Source};
+
+/// What the parts are called in messages.
+const HEADER: &str = "extensible array header";
+const INDEX: &str = "extensible array index block";
+const SECONDARY: &str = "extensible array secondary block";
+const BLOCK: &str = "extensible array data block";
+const PAGE: &str = "extensible array data block page";
+
+/// What the header says.
+struct Header {
+    address: u64,
+    /// What elements are, and bytes of each.
+    element: (u8, u8),
+    /// Bits to count elements with.
+    max_bits: u8,
+    /// Elements in the index block.
+    inside: u8,
+    /// Elements in the smallest data block: a power of two.
+    smallest: u8,
+    /// Data blocks of the first super block that has a secondary block: a power of two.
+    pointers: u8,
+    page_bits: u8,
+    index: Option<u64>,
+}
+
+/// A super block.
+struct SuperBlock {
+    /// The slot of its first element.
+    first: u64,
+    /// Its data blocks.
+    blocks: u64,
+    /// Elements of each.
+    elements: u64,
+    /// Pages of each; 0: they have none.
+    pages: u64,
+}
+
+/// A data block that is to be read; with 0 elements the head of one that has pages.
+struct Block {
+    first: u64,
+    count: u64,
+}
+
+impl Header {
+    fn parse(cursor: &mut Cursor<'_>, address: u64, verify: bool) -> Result<Header, ParseError> {
+        let start = cursor.position();
+        cursor.signature(b"EAHD")?;
+        cursor.version(HEADER, &[0])?;
+        let element = (cursor.u8()?, cursor.u8()?);
+        let at = cursor.clone();
+        let (max_bits, inside, smallest) = (cursor.u8()?, cursor.u8()?, cursor.u8()?);
+        let (pointers, page_bits) = (cursor.u8()?, cursor.u8()?);
+        // How much there is of what.
+        (0..6).try_for_each(|_| cursor.length().map(|_| ()))?;
+        let index = cursor.offset()?;
+        cursor.checksum(start, verify)?;
+        let powers = smallest.is_power_of_two() && pointers.is_power_of_two();
+        if !powers || max_bits > 64 || u32::from(max_bits) < smallest.ilog2() {
+            return Err(at.corrupt(format!(
+                "elements counted with {max_bits} bits, blocks of {smallest}, {pointers} pointers"
+            )));
+        }
+        Ok(Header { address, element, max_bits, inside, smallest, pointers, page_bits, index })
+    }
+
+    /// All super blocks; and how many of them have their data blocks in the index block.
+    fn super_blocks(&self) -> (Vec<SuperBlock>, usize) {
+        let page = 1u64.checked_shl(self.page_bits.into()).unwrap_or(u64::MAX);
+        let mut first = u64::from(self.inside);
+        let all = (0..=u32::from(self.max_bits) - self.smallest.ilog2()).map(|number| {
+            let blocks = 1u64 << (number / 2);
+            let elements = u64::from(self.smallest).saturating_mul(1 << number.div_ceil(2));
+            let pages = if elements > page { elements / page } else { 0 };
+            let block = SuperBlock { first, blocks, elements, pages };
+            // Beyond 64 bits there are no chunks.
+            first = first.saturating_add(blocks.saturating_mul(elements));
+            block
+        });
+        (all.collect(), 2 * usize::try_from(self.pointers.ilog2()).unwrap_or_default())
+    }
+
+    /// Bytes of the offset that a block begins with.
+    fn offset_len(&self) -> usize {
+        usize::from(self.max_bits).div_ceil(8)
+    }
+
+    /// What each block begins with.
+    fn check_head(
+        &self,
+        cursor: &mut Cursor<'_>,
+        signature: &[u8; 4],
+        structure: &str,
+    ) -> Result<(), ParseError> {
+        cursor.signature(signature)?;
+        cursor.version(structure, &[0])?;
+        let at = cursor.clone();
+        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
+        match (client, owner) == (self.element.0, self.address) {
+            true => Ok(()),
+            false => Err(at.corrupt(format!("a block of the array at {owner}, of class {client}"))),
+        }
+    }
+}
+
+/// What is to be read of an array, found so far.
+struct Found {
+    blocks: Vec<Block>,
+    /// Address and length of each.
+    places: Vec<(u64, u64)>,
+    pages: Vec<Page>,
+    /// Blocks do not overlap: there are no more than the file has room for.
+    visited: Visited,
+}
+
+/// Reads the array.
+pub(super) fn read(
+    source: &Source,
+    request: &IndexRequest<'_>,
+    address: u64,
+    records: &mut Records,
+) -> Result<(), Hdf5Error> {
+    let (sizes, verify) = (request.sizes, request.verify);
+    let header = source.parse(HEADER, address, 96, sizes, |cursor| Header::parse(cursor, address, verify))?;
+    let corrupt = |why: String| source.wrong(HEADER, address, ParseError::Corrupt { at: address, why });
+    let unlimited = request.max_shape.iter().position(Option::is_none);
+    let unlimited = unlimited.ok_or_else(|| corrupt("no axis of the dataset is without a limit".into()))?;
+    let slots = Slots::new(source, request, &records.grid, Some(unlimited))?;
+    let mut elements = Elements::new(request, slots, records, header.element).map_err(corrupt)?;
+    let Some(index) = header.index else { return Ok(()) };
+
+    let (all, direct) = header.super_blocks();
+    let (direct, later) = all.split_at(direct.min(all.len()));
+    let head_len = 6 + u64::from(sizes.offset) + header.offset_len() as u64;
+    let mut found =
+        Found { blocks: Vec::new(), places: Vec::new(), pages: Vec::new(), visited: Visited::new(source) };
+    let mut secondary = Vec::new();
+    source.parse(INDEX, index, 1024, sizes, |cursor| {
+        let start = cursor.position();
+        header.check_head(cursor, b"EAIB", INDEX)?;
+        let inside = take(cursor, elements.len(header.inside.into()))?;
+        let count = direct.iter().map(|block| block.blocks).sum::<u64>();
+        let mut blocks = take(cursor, count.saturating_mul(sizes.offset.into()))?;
+        let mut pointers = take(cursor, (later.len() as u64).saturating_mul(sizes.offset.into()))?;
+        cursor.checksum(start, verify)?;
+        elements.decode(inside, 0)?;
+        for block in direct {
+            if block.pages > 0 {
+                return Err(blocks.corrupt("the smallest data blocks have pages"));
+            }
+            found.add(block, &mut blocks, &[], &elements, head_len)?;
+        }
+        for block in later {
+            if let Some(at) = pointers.offset()? {
+                let bitmap = block.blocks.saturating_mul(block.pages.div_ceil(8));
+                let pointers = block.blocks.saturating_mul(sizes.offset.into());
+                let len = head_len.saturating_add(bitmap).saturating_add(pointers).saturating_add(4);
+                secondary.push((block, bitmap, pointers, (at, len)));
+            }
+        }
+        Ok(())
+    })?;
+
+    let places: Vec<(u64, u64)> = secondary.iter().map(|(.., place)| *place).collect();
+    source.parse_many(SECONDARY, &places, sizes, |number, cursor| {
+        let Some((block, bitmap, pointers, (at, len))) = secondary.get(number) else { return Ok(()) };
+        let start = cursor.position();
+        header.check_head(cursor, b"EASB", SECONDARY)?;
+        let here = cursor.clone();
+        let expected = block.first.saturating_sub(header.inside.into());
+        let offset = cursor.uint(header.offset_len())?;
+        if offset != expected {
+            return Err(here.corrupt(format!("a block from element {expected} is expected, found {offset}")));
+        }
+        let bitmap = cursor.take_u64(*bitmap)?;
+        let mut pointers = take(cursor, *pointers)?;
+        cursor.checksum(start, verify)?;
+        found.visited.meet(*at, *len)?;
+        found.add(block, &mut pointers, bitmap, &elements, head_len)
+    })?;
+
+    let Found { blocks, places, pages, .. } = found;
+    source.parse_many(BLOCK, &places, sizes, |number, cursor| {
+        let Some(block) = blocks.get(number) else { return Ok(()) };
+        let start = cursor.position();
+        header.check_head(cursor, b"EADB", BLOCK)?;
+        // Where it begins in the array: the HDF5 library writes other numbers than it means to, and reads none.
+        cursor.skip(header.offset_len())?;
+        let inside = take(cursor, elements.len(block.count))?;
+        cursor.checksum(start, verify)?;
+        elements.decode(inside, block.first)
+    })?;
+    elements.read_pages(source, request, PAGE, &pages)
+}
+
+impl Found {
+    /// The data blocks of a super block, whose addresses are in `pointers`.
+    fn add(
+        &mut self,
+        block: &SuperBlock,
+        pointers: &mut Cursor<'_>,
+        bitmap: &[u8],
+        elements: &Elements<'_>,
+        head_len: u64,
+    ) -> Result<(), ParseError> {
+        for number in 0..block.blocks {
+            let Some(address) = pointers.offset()? else { continue };
+            let before = number.saturating_mul(block.elements);
+            let first = block.first.saturating_add(before);
+            let count = if block.pages > 0 { 0 } else { block.elements };
+            let len = head_len.saturating_add(elements.len(count)).saturating_add(4);
+            self.visited.meet(address, len)?;
+            self.blocks.push(Block { first, count });
+            self.places.push((address, len));
+            let page_count = block.elements.checked_div(block.pages).unwrap_or_default();
+            let page_len = elements.len(page_count).saturating_add(4);
+            for page in 0..block.pages {
+                if is_written(bitmap, number.saturating_mul(block.pages).saturating_add(page)) {
+                    let at = address.saturating_add(len).saturating_add(page.saturating_mul(page_len));
+                    self.visited.meet(at, page_len)?;
+                    let first = first.saturating_add(page.saturating_mul(page_count));
+                    self.pages.push(Page { address: at, first, count: page_count });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_layout::ChunkIndexKind;
+    use crate::index::testing::{Dataset, head};
+    use crate::testing::{mutations, source, summed};
+
+    const NONE: [u8; 8] = [0xff; 8];
+
+    /// An array of up to 2^10 elements: 3 in the index block, at least 2 in a data block, 2 pointers in the smallest secondary block, 8 elements in a page.
+    /// Blocks and pages without a chunk are left out.
+    fn array(dataset: &Dataset, len: u64) -> Vec<u8> {
+        let mut elements = dataset.elements(len);
+        let nothing = {
+            let mut nothing = vec![0; elements[0].len()];
+            nothing[..8].fill(0xff);
+            nothing
+        };
+        let class = dataset.class();
+        let header_len = 12 + 6 * 8 + 8 + 4;
+        let mut header = b"EAHD\0".to_vec();
+        header.extend(class);
+        header.extend([10, 3, 2, 2, 3]);
+        header.extend([0; 48]);
+        header.extend((header_len as u64).to_le_bytes());
+        let mut bytes = summed(header);
+        assert_eq!(bytes.len(), header_len);
+
+        // Super blocks 0 and 1 are in the index block: of 1 block of 2, and 1 of 4.
+        let plan = Header::parse(&mut Cursor::whole(&bytes, 0, crate::testing::SIZES), 0, true).unwrap();
+        let (all, direct) = plan.super_blocks();
+        let total = all.last().map(|block| block.first + block.blocks * block.elements).unwrap();
+        assert!(elements.len() as u64 <= total);
+        elements.resize(total as usize, nothing.clone());
+        let is_empty = |elements: &[Vec<u8>]| elements.iter().all(|element| *element == nothing);
+
+        let mut index = head(b"EAIB", class[0]);
+        index.extend(elements[..3].concat());
+        let index_len = index.len() + 8 * (direct + all.len() - direct) + 4;
+        let mut at = (header_len + index_len) as u64;
+        let mut later: Vec<u8> = Vec::new();
+        let mut append = |part: Vec<u8>| {
+            later.extend_from_slice(&part);
+            at += part.len() as u64;
+            at - part.len() as u64
+        };
+        for (number, block) in all.iter().enumerate() {
+            let within =
+                &elements[block.first as usize..(block.first + block.blocks * block.elements) as usize];
+            let (mut pointers, mut bitmap) =
+                (Vec::new(), vec![0u8; (block.blocks * block.pages.div_ceil(8)) as usize]);
+            for (number, elements) in within.chunks(block.elements as usize).enumerate() {
+                if is_empty(elements) {
+                    pointers.extend(NONE);
+                    continue;
+                }
+                let mut data = head(b"EADB", class[0]);
+                data.extend([9, 9]);
+                if block.pages == 0 {
+                    data.extend(elements.concat());
+                }
+                let mut data = summed(data);
+                if block.pages > 0 {
+                    for (page, elements) in elements.chunks(8).enumerate() {
+                        let bit = number * block.pages as usize + page;
+                        let written = !is_empty(elements);
+                        bitmap[bit / 8] |= u8::from(written) << (7 - bit % 8);
+                        let page = elements.concat();
+                        data.extend(if written { summed(page) } else { vec![0x77; page.len() + 4] });
+                    }
+                }
+                pointers.extend(append(data).to_le_bytes());
+            }
+            if number < direct {
+                index.extend(pointers);
+            } else if is_empty(within) {
+                index.extend(NONE);
+            } else {
+                let mut secondary = head(b"EASB", class[0]);
+                secondary.extend(&(block.first - 3).to_le_bytes()[..2]);
+                secondary.extend(bitmap);
+                secondary.extend(pointers);
+                index.extend(append(summed(secondary)).to_le_bytes());
+            }
+        }
+        let index = summed(index);
+        assert_eq!(index.len(), index_len);
+        bytes.extend(index);
+        bytes.extend(later);
+        bytes
+    }
+
+    fn dataset(shape: &[u64], max_shape: &[Option<u64>], filtered: bool) -> Dataset {
+        let kind = ChunkIndexKind::ExtensibleArray {
+            max_bits: 0,
+            index_elements: 0,
+            min_pointers: 0,
+            min_elements: 0,
+            page_bits: 0,
+        };
+        Dataset::new(kind, shape, max_shape, filtered)
+    }
+
+    #[test]
+    fn every_chunk() {
+        for filtered in [false, true] {
+            for (shape, max, len) in [
+                (&[3][..], &[None][..], 2),
+                (&[40], &[None], 20),
+                (&[1500], &[None], 760),
+                (&[40, 20], &[None, Some(20)], 25),
+                (&[40, 10], &[None, Some(20)], 25),
+                (&[10, 40], &[Some(10), None], 30),
+                (&[10, 40], &[Some(16), None], 30),
+                (&[3, 30, 5], &[Some(6), None, Some(5)], 20),
+                (&[3, 4, 30], &[Some(6), Some(4), None], 20),
+                (&[0, 4], &[None, Some(4)], 3),
+            ] {
+                let dataset = dataset(shape, max, filtered);
+                let index = dataset.read(&source(&array(&dataset, len))).unwrap();
+                assert_eq!(index.records, dataset.expected(), "{shape:?} {max:?}");
+            }
+        }
+    }
+
+    /// Super blocks of the arrays that the HDF5 library makes: 4 elements inside, 16 in the smallest block, 4 pointers, pages of 1024.
+    #[test]
+    fn super_blocks_of_the_library() {
+        let header = Header {
+            address: 0,
+            element: (0, 8),
+            max_bits: 32,
+            inside: 4,
+            smallest: 16,
+            pointers: 4,
+            page_bits: 10,
+            index: None,
+        };
+        let (all, direct) = header.super_blocks();
+        assert_eq!((all.len(), direct), (29, 4));
+        let facts = |block: &SuperBlock| (block.first, block.blocks, block.elements, block.pages);
+        assert_eq!(
+            all[..4].iter().map(facts).collect::<Vec<_>>(),
+            [(4, 1, 16, 0), (20, 1, 32, 0), (52, 2, 32, 0), (116, 2, 64, 0)]
+        );
+        assert_eq!(facts(&all[13]), (131_060, 64, 2048, 2));
+        let widest = Header { max_bits: 64, smallest: 128, pointers: 1, ..header };
+        assert_eq!(widest.super_blocks().0.len(), 58);
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let wrong = |change: &dyn Fn(&mut Vec<u8>), verify| {
+            let mut dataset = dataset(&[1500], &[None], false);
+            dataset.verify = verify;
+            let mut bytes = array(&dataset, 760);
+            change(&mut bytes);
+            dataset.read(&source(&bytes)).unwrap_err()
+        };
+        for at in (0..5000).step_by(9).filter(|at| *at > 4) {
+            let error = wrong(&|bytes| bytes[at] ^= 0x40, true).to_string();
+            assert!(error.contains("extensible array"), "{at}: {error}");
+        }
+        let pointers = wrong(&|bytes| bytes[10] = 3, false).to_string();
+        assert!(pointers.contains("3 pointers"), "{pointers}");
+        // The second data block is the first again.
+        let at = 72 + 14 + 24;
+        let twice = wrong(&|bytes| bytes.copy_within(at..at + 8, at + 8), false).to_string();
+        assert!(twice.contains("met before"), "{twice}");
+        let paged = wrong(&|bytes| bytes[11] = 0, false).to_string();
+        assert!(paged.contains("the smallest data blocks have pages"), "{paged}");
+        let mut fixed = dataset(&[40], &[Some(40)], false);
+        fixed.verify = false;
+        let error = fixed.read(&source(&array(&dataset(&[40], &[None], false), 20))).unwrap_err().to_string();
+        assert!(error.contains("no axis of the dataset is without a limit"), "{error}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        for (filtered, verify) in [(false, false), (true, false), (true, true)] {
+            let mut dataset = dataset(&[10, 24], &[Some(16), None], filtered);
+            dataset.verify = verify;
+            mutations(&array(&dataset, 12), |source| drop(dataset.read(source)));
+        }
+    }
+}

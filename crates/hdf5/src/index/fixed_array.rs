@@ -1,0 +1,199 @@
+//! Chunks by a fixed array: no axis grows without a limit (specification VII.C).
+//!
+//! 1. The header says how many elements there are, and where the data block is.
+//! 2. A small data block has the elements; a large one has a bitmap of pages, and behind itself those pages. Pages that were never written hold anything.
+
+use super::IndexRequest;
+use super::elements::{Elements, Page, Slots, is_written, take};
+use super::records::Records;
+use crate::{Cursor, Hdf5Error, ParseError, Source};
+
+/// What the parts are called in messages.
+const HEADER: &str = "fixed array header";
+const BLOCK: &str = "fixed array data block";
+const PAGE: &str = "fixed array data block page";
+
+/// What the header says.
+struct Header {
+    /// What elements are, and bytes of each.
+    element: (u8, u8),
+    page_bits: u8,
+    count: u64,
+    block: Option<u64>,
+}
+
+impl Header {
+    fn parse(cursor: &mut Cursor<'_>, verify: bool) -> Result<Header, ParseError> {
+        let start = cursor.position();
+        cursor.signature(b"FAHD")?;
+        cursor.version(HEADER, &[0])?;
+        let element = (cursor.u8()?, cursor.u8()?);
+        let header =
+            Header { element, page_bits: cursor.u8()?, count: cursor.length()?, block: cursor.offset()? };
+        cursor.checksum(start, verify)?;
+        Ok(header)
+    }
+}
+
+/// Reads the array.
+pub(super) fn read(
+    source: &Source,
+    request: &IndexRequest<'_>,
+    address: u64,
+    records: &mut Records,
+) -> Result<(), Hdf5Error> {
+    let (sizes, verify) = (request.sizes, request.verify);
+    let header = source.parse(HEADER, address, 64, sizes, |cursor| Header::parse(cursor, verify))?;
+    let corrupt = |why: String| source.wrong(HEADER, address, ParseError::Corrupt { at: address, why });
+    let slots = Slots::new(source, request, &records.grid, None)?;
+    if slots.total != Some(header.count) {
+        let slots = slots.total.unwrap_or_default();
+        return Err(corrupt(format!("{} elements, the maximum shape takes {slots}", header.count)));
+    }
+    let mut elements = Elements::new(request, slots, records, header.element).map_err(corrupt)?;
+    let Some(block) = header.block else { return Ok(()) };
+
+    let page = 1u64.checked_shl(header.page_bits.into()).unwrap_or(u64::MAX);
+    let count = header.count;
+    let pages = if count > page { count.div_ceil(page) } else { 0 };
+    let head = 6 + u64::from(sizes.offset) + pages.div_ceil(8) + 4;
+    let inside = if pages > 0 { 0 } else { count };
+    let guess = usize::try_from(head.saturating_add(elements.len(inside))).unwrap_or(usize::MAX);
+    let bitmap = source.parse(BLOCK, block, guess, sizes, |cursor| {
+        let start = cursor.position();
+        cursor.signature(b"FADB")?;
+        cursor.version(BLOCK, &[0])?;
+        let at = cursor.clone();
+        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
+        if (client, owner) != (header.element.0, address) {
+            return Err(at.corrupt(format!("a block of the array at {owner}, of class {client}")));
+        }
+        let bitmap = cursor.take_u64(pages.div_ceil(8))?.to_vec();
+        let inside = take(cursor, elements.len(inside))?;
+        cursor.checksum(start, verify)?;
+        elements.decode(inside, 0)?;
+        Ok(bitmap)
+    })?;
+    let mut written = Vec::new();
+    for number in (0..pages).filter(|page| is_written(&bitmap, *page)) {
+        let first = number.saturating_mul(page);
+        let before = number.saturating_mul(elements.len(page).saturating_add(4));
+        let address = block.saturating_add(head).saturating_add(before);
+        // Those behind the end of the file, of which there may be very many, are not collected.
+        if address >= source.end() {
+            return Err(corrupt(format!("page {number} of {pages} is behind the end of the file")));
+        }
+        written.push(Page { address, first, count: page.min(count - first) });
+    }
+    elements.read_pages(source, request, PAGE, &written)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::data_layout::ChunkIndexKind;
+    use crate::index::testing::{Dataset, head};
+    use crate::testing::{mutations, source, summed};
+
+    /// An array with pages of 2^`page_bits` elements; pages without a chunk are left out, and hold rubbish.
+    fn array(dataset: &Dataset, page_bits: u8) -> Vec<u8> {
+        let elements = dataset.elements(0);
+        let mut bytes = b"FAHD\0".to_vec();
+        bytes.extend(dataset.class());
+        bytes.push(page_bits);
+        bytes.extend((elements.len() as u64).to_le_bytes());
+        bytes.extend(28u64.to_le_bytes());
+        let mut bytes = summed(bytes);
+        let mut block = head(b"FADB", dataset.class()[0]);
+        let page = 1 << page_bits;
+        if elements.len() <= page {
+            block.extend(elements.concat());
+            bytes.extend(summed(block));
+            return bytes;
+        }
+        let pages: Vec<_> = elements.chunks(page).collect();
+        let is_empty = |page: &&[Vec<u8>]| page.iter().all(|element| element[..8] == [0xff; 8]);
+        let mut bitmap = vec![0; pages.len().div_ceil(8)];
+        let mut data = Vec::new();
+        for (number, page) in pages.iter().enumerate() {
+            let written = !is_empty(page);
+            bitmap[number / 8] |= u8::from(written) << (7 - number % 8);
+            let concat = page.concat();
+            data.extend(if written { summed(concat) } else { vec![0x77; concat.len() + 4] });
+        }
+        assert!(pages.iter().any(is_empty));
+        block.extend(bitmap);
+        bytes.extend(summed(block));
+        bytes.extend(data);
+        bytes
+    }
+
+    fn dataset(shape: &[u64], max_shape: &[u64], filtered: bool) -> Dataset {
+        let max_shape: Vec<_> = max_shape.iter().map(|max| Some(*max)).collect();
+        Dataset::new(ChunkIndexKind::FixedArray { page_bits: 0 }, shape, &max_shape, filtered)
+    }
+
+    #[test]
+    fn every_chunk() {
+        for filtered in [false, true] {
+            for (shape, max) in [
+                (&[40][..], &[40][..]),
+                (&[40], &[55]),
+                (&[9, 14], &[9, 14]),
+                (&[9, 14], &[12, 20]),
+                (&[3, 4, 5], &[3, 8, 7]),
+                (&[0, 4], &[3, 8]),
+            ] {
+                let dataset = dataset(shape, max, filtered);
+                let index = dataset.read(&source(&array(&dataset, 10))).unwrap();
+                assert_eq!(index.records, dataset.expected(), "{shape:?} {max:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pages() {
+        for filtered in [false, true] {
+            for (shape, max) in [(&[400][..], &[400][..]), (&[30, 14], &[44, 20])] {
+                let dataset = dataset(shape, max, filtered);
+                let index = dataset.read(&source(&array(&dataset, 0))).unwrap();
+                assert_eq!(index.records, dataset.expected(), "{shape:?} {max:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let wrong = |page_bits, at: usize, with: u8, verify| {
+            let mut dataset = dataset(&[9, 14], &[9, 14], false);
+            dataset.verify = verify;
+            let mut bytes = array(&dataset, page_bits);
+            bytes[at] ^= with;
+            dataset.read(&source(&bytes)).unwrap_err()
+        };
+        let pages = 28 + 14 + 5 + 4;
+        for at in [9, 28 + 15, pages + 3, pages + 12 + 8] {
+            assert!(wrong(0, at, 1, true).is_checksum(), "{at}");
+        }
+        let count = wrong(10, 8, 1, false).to_string();
+        assert!(count.contains("34 elements, the maximum shape takes 35"), "{count}");
+        let class = wrong(10, 5, 1, false).to_string();
+        assert!(class.contains("class 1, in a dataset with filters: false"), "{class}");
+        let width = wrong(10, 6, 1, false).to_string();
+        assert!(width.contains("elements of 9 bytes"), "{width}");
+        let owner = wrong(10, 28 + 6, 9, false).to_string();
+        assert!(owner.contains("a block of the array at 9"), "{owner}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        for filtered in [false, true] {
+            for page_bits in [0, 10] {
+                for verify in [false, true] {
+                    let mut dataset = dataset(&[9, 14], &[9, 14], filtered);
+                    dataset.verify = verify;
+                    mutations(&array(&dataset, page_bits), |source| drop(dataset.read(source)));
+                }
+            }
+        }
+    }
+}

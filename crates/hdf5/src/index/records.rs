@@ -1,0 +1,104 @@
+//! The table of chunks while it is being made.
+
+use super::{ChunkIndex, ChunkRecord, IndexRequest};
+use crate::{Hdf5Error, ParseError, Source};
+
+/// Chunks of the current extent, numbered in C order.
+#[derive(Debug)]
+pub(super) struct Grid {
+    /// Chunks per axis.
+    pub counts: Vec<u64>,
+    /// How much further the number is for the next chunk along each axis.
+    pub strides: Vec<u64>,
+    /// How many there are.
+    pub total: u64,
+}
+
+impl Grid {
+    /// `None`: there are more than 2⁶⁴.
+    fn new(shape: &[u64], chunk: &[u64]) -> Option<Grid> {
+        let counts: Vec<u64> = shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
+        let (strides, total) = match counts.contains(&0) {
+            true => (vec![0; counts.len()], 0),
+            false => strides(&counts)?,
+        };
+        Some(Grid { counts, strides, total })
+    }
+}
+
+/// The product of the counts behind each axis, and of all.
+pub(super) fn strides(counts: &[u64]) -> Option<(Vec<u64>, u64)> {
+    let mut product = 1u64;
+    let mut strides = vec![0; counts.len()];
+    for (stride, count) in strides.iter_mut().zip(counts).rev() {
+        *stride = product;
+        product = product.checked_mul(*count)?;
+    }
+    Some((strides, product))
+}
+
+/// The records so far.
+#[derive(Debug)]
+pub(super) struct Records {
+    pub grid: Grid,
+    /// Bytes of a chunk without filters.
+    pub chunk_bytes: u64,
+    /// Where the file ends.
+    end: u64,
+    records: Vec<ChunkRecord>,
+    /// Whether each number is greater than the one before: nothing has to be sorted.
+    ascending: bool,
+}
+
+impl Records {
+    pub fn new(source: &Source, request: &IndexRequest<'_>) -> Result<Records, Hdf5Error> {
+        let (chunk, shape) = (&request.layout.chunk, request.shape);
+        let invalid = || source.invalid(format!("chunks of {chunk:?} elements in a shape of {shape:?}"));
+        if chunk.len() != shape.len() || request.max_shape.len() != shape.len() || chunk.contains(&0) {
+            return Err(invalid());
+        }
+        let bytes = chunk.iter().try_fold(request.layout.element_size, |bytes, n| bytes.checked_mul(*n));
+        let grid = Grid::new(shape, chunk);
+        let (Some(grid), Some(chunk_bytes)) = (grid, bytes.filter(|bytes| *bytes > 0)) else {
+            return Err(invalid());
+        };
+        Ok(Records { grid, chunk_bytes, end: source.end(), records: Vec::new(), ascending: true })
+    }
+
+    /// One more chunk, which the bytes at `at` are about.
+    #[inline]
+    pub fn add(
+        &mut self,
+        at: u64,
+        number: u64,
+        address: u64,
+        size: u64,
+        skipped: u32,
+    ) -> Result<(), ParseError> {
+        if size == 0 || address.checked_add(size).is_none_or(|end| end > self.end) {
+            let end = self.end;
+            let why = format!("chunk {number} has {size} bytes at address {address}; the file ends at {end}");
+            return Err(ParseError::Corrupt { at, why });
+        }
+        self.ascending &= self.records.last().is_none_or(|last| last.number < number);
+        self.records.push(ChunkRecord { number, address, size, skipped });
+        Ok(())
+    }
+
+    /// The index; no chunk may be there twice.
+    pub fn finish(self, source: &Source) -> Result<ChunkIndex, Hdf5Error> {
+        let Records { grid, mut records, ascending, .. } = self;
+        if !ascending {
+            // Runs that are sorted are merged.
+            records.sort_by_key(|record| record.number);
+            let mut pairs = records.iter().zip(records.iter().skip(1));
+            if let Some((first, second)) = pairs.find(|(a, b)| a.number == b.number) {
+                let (number, one, other) = (first.number, first.address, second.address);
+                let why = format!("chunk {number} is stored twice, at addresses {one} and {other}");
+                return Err(source.invalid(why));
+            }
+        }
+        records.shrink_to_fit();
+        Ok(ChunkIndex { counts: grid.counts, records })
+    }
+}

@@ -1,0 +1,229 @@
+//! Files that other projects wrote: all of them open, list and read, or are refused for a reason that is known; and what is made of them by changing bytes is
+//! never a panic.
+//!
+//! The files lie beside the project's folder; where they are not there, these tests say so and pass. Values are compared with h5py's by the Python tests.
+
+use hyperslab_array::{ReadOptions, Selection, read};
+use hyperslab_hdf5::dataspace::Dataspace;
+use hyperslab_hdf5::{File, FileOptions, FoundFile, Hdf5Error, Node, OtherFiles};
+use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};
+use proptest::prelude::*;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Larger datasets are not read as a whole.
+const LARGE: u64 = 64 << 20;
+
+/// Which files are not read in full, and what is said about them.
+const REFUSED: &[(&str, &str)] = &[
+    // NetCDF-3, which is another format.
+    ("netcdf-c/ref_nccopy3_subset.nc", "not an HDF5 file"),
+    ("netcdf-c/ref_null_byte_padding_test.nc", "not an HDF5 file"),
+    ("netcdf-c/ref_test_360_day_1900.nc", "not an HDF5 file"),
+    ("netcdf-c/ref_test_365_day_1900.nc", "not an HDF5 file"),
+    ("netcdf-c/ref_test_366_day_1900.nc", "not an HDF5 file"),
+    // Its writer did not close it; h5py refuses it too.
+    ("jhdf/test_byteshuffle_compressed_datasets_latest.hdf5", "open for writing"),
+    // Links that lead nowhere, on purpose.
+    ("jhdf/test_file.hdf5", "there is no file 'missing_file.hdf5'"),
+    ("jhdf/test_file.hdf5", "has no link 'missing_dataset'"),
+    ("jhdf/test_file2.hdf5", "there is no file 'missing_file.hdf5'"),
+    ("jhdf/test_file2.hdf5", "has no link 'missing_dataset'"),
+    // Filters.
+    ("plugins/h5ex_d_jpeg.h5", "the filter jpeg"),
+    ("plugins/h5ex_d_mafisc.h5", "the filter mafisc"),
+    ("plugins/h5ex_d_npzfp.h5", "the filter zfp"),
+    ("plugins/h5ex_d_sz.h5", "the filter sz"),
+    ("plugins/h5ex_d_zfp.h5", "the filter zfp"),
+    ("plugins/test_zfp_030040.h5", "the filter zfp"),
+    ("plugins/test_zfp_030235.h5", "the filter zfp"),
+    ("plugins/test_zfp_050.h5", "the filter zfp"),
+    ("plugins/test_zfp_052.h5", "the filter zfp"),
+    ("plugins/test_zfp_054.h5", "the filter zfp"),
+    ("plugins/test_zfp_110050.h5", "the filter zfp"),
+    ("plugins/test_zfp_110xxx.h5", "the filter zfp"),
+    ("plugins/test_zfp_be.h5", "the filter zfp"),
+    ("plugins/test_zfp_le.h5", "the filter zfp"),
+];
+
+/// The folders of files; none where they are not there.
+fn folders() -> Vec<PathBuf> {
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/hdf5");
+    let Ok(entries) = std::fs::read_dir(&corpora) else {
+        eprintln!("skipped: there is no {}", corpora.display());
+        return Vec::new();
+    };
+    entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
+}
+
+/// The files of a folder.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let mut names: Vec<String> = entries
+        .filter(|entry| entry.file_type().unwrap().is_file())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Files of the same store.
+#[derive(Debug)]
+struct Beside(Arc<dyn Store>);
+
+impl OtherFiles for Beside {
+    fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        Ok(self.0.size(Key::new(name)?)?.map(|_| (self.0.clone(), name.to_owned())))
+    }
+}
+
+fn open(store: &Arc<dyn Store>, name: &str) -> Result<File, Hdf5Error> {
+    let others: Arc<dyn OtherFiles> = Arc::new(Beside(store.clone()));
+    File::open(store.clone(), name, FileOptions { verify: true, others: Some(others) })
+}
+
+/// Reads everything, each object once; returns what failed.
+fn walk(file: &File) -> Vec<String> {
+    let mut failed = Vec::new();
+    let mut seen = HashSet::new();
+    let mut waiting: Vec<Result<Node, Hdf5Error>> = vec![file.root().map(Node::Group)];
+    while let Some(node) = waiting.pop() {
+        let attributes = match node {
+            Err(error) => {
+                failed.push(error.to_string());
+                continue;
+            }
+            Ok(Node::Group(group)) => {
+                if !seen.insert((group.file().source().name(), group.address())) {
+                    continue;
+                }
+                match group.links() {
+                    Err(error) => failed.push(error.to_string()),
+                    Ok(links) => {
+                        for link in links {
+                            match group.link(&link.name) {
+                                Ok(Some(found)) if found == link => {}
+                                Ok(found) => {
+                                    failed.push(format!("{link:?} is not found by name, but {found:?}"))
+                                }
+                                Err(error) => failed.push(error.to_string()),
+                            }
+                            waiting.push(group.child(&link.name));
+                        }
+                    }
+                }
+                group.attributes()
+            }
+            Ok(Node::Datatype(datatype)) => Ok(datatype.attributes),
+            Ok(Node::Dataset(dataset)) => {
+                let bytes = dataset.dataspace().count().unwrap_or(u64::MAX);
+                let bytes = bytes.saturating_mul(dataset.element().size as u64);
+                let result = dataset.layout().map_err(|error| error.to_string());
+                if let (Ok(layout), true) = (&result, bytes <= LARGE)
+                    && let Err(error) = read(layout, &Selection::all(layout.shape()), ReadOptions::default())
+                {
+                    failed.push(chain(&error));
+                }
+                if let Err(error) = result
+                    && *dataset.dataspace() != Dataspace::Null
+                {
+                    failed.push(error);
+                }
+                if let Err(error) = dataset.chunk_index() {
+                    failed.push(error.to_string());
+                }
+                dataset.attributes()
+            }
+        };
+        match attributes {
+            Err(error) => failed.push(error.to_string()),
+            Ok(attributes) => failed.extend(
+                attributes
+                    .iter()
+                    .filter_map(|attribute| attribute.value().err().map(|error| error.to_string())),
+            ),
+        }
+    }
+    failed
+}
+
+/// An error and its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[test]
+fn every_file_reads_or_is_refused_for_a_known_reason() {
+    let mut wrong = Vec::new();
+    for folder in folders() {
+        let store: Arc<dyn Store> = Arc::new(LocalStore::open(&folder, LocalOptions::default()).unwrap());
+        for name in files(&folder) {
+            let failed = match open(&store, &name) {
+                Ok(file) => walk(&file),
+                Err(error) => vec![error.to_string()],
+            };
+            let path = format!("{}/{name}", folder.file_name().unwrap().to_string_lossy());
+            let reasons: Vec<&str> =
+                REFUSED.iter().filter(|(file, _)| *file == path).map(|(_, reason)| *reason).collect();
+            let expected = |why: &&String| !reasons.iter().any(|reason| why.contains(reason));
+            wrong.extend(failed.iter().filter(expected).map(|why| format!("{path}: {why}")));
+            let missed = |reason: &&&str| !failed.iter().any(|why| why.contains(**reason));
+            wrong.extend(
+                reasons.iter().filter(missed).map(|reason| format!("{path}: nothing says '{reason}'")),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Files of at most so many bytes are changed.
+const SMALL: u64 = 12 << 10;
+
+/// The small files.
+fn small() -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for folder in folders() {
+        for name in files(&folder) {
+            let path = folder.join(&name);
+            if std::fs::metadata(&path).unwrap().len() <= SMALL {
+                found.push((name, std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// Reads all of a file in memory, with checksums and without: what is wrong behind a checksum is found then.
+fn walk_bytes(bytes: &[u8]) {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
+    for verify in [true, false] {
+        if let Ok(file) = File::open(store.clone(), "f", FileOptions { verify, others: None }) {
+            walk(&file);
+        }
+    }
+}
+
+#[test]
+fn changed_files_are_errors_or_values() {
+    let files = small();
+    if files.is_empty() {
+        return;
+    }
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6);
+    let config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(which in any::<prop::sample::Index>(), changes in changes, cut in 0_u8..20, len in any::<prop::sample::Index>())| {
+        let (_, bytes) = which.get(&files);
+        let mut bytes = bytes.clone();
+        for (at, value) in changes {
+            *at.get_mut(&mut bytes) = value;
+        }
+        if cut == 0 {
+            bytes.truncate(len.index(bytes.len()));
+        }
+        walk_bytes(&bytes);
+    });
+}
