@@ -1,6 +1,7 @@
 //! What a request would do: the plan, made visible.
 
 use crate::cache::Wanted;
+use crate::mosaic::Nesting;
 use crate::read::{reach, read_region};
 use crate::shard::{self, ShardPlan};
 use crate::strategy::{Rows, choose_read, choose_write};
@@ -118,7 +119,7 @@ fn explain(
         tasks: Vec::new(),
     };
     let mut seen = Seen { list, write, cache, left: Explain::MOST_CHUNKS, ..Seen::default() };
-    seen.visit(layout, selection, &ascending(layout, selection), 0, &mut explain)?;
+    seen.visit(layout, selection, &ascending(layout, selection), None, &mut explain)?;
     let limit = if write { execute::write_limit(layout, None) } else { execute::limit(None) };
     let work = execute::work(layout, explain.chunks, bytes);
     explain.threads = execute::worthwhile(work, execute::INLINE_WORK, explain.chunks, limit);
@@ -156,17 +157,17 @@ impl Seen<'_> {
         }
     }
 
-    /// Looks at the chunks of a selection. `strides`: of the memory that it goes to or comes from, per axis; `depth`: how many mosaics the array is in.
+    /// Looks at the chunks of a selection. `strides`: of the memory that it goes to or comes from, per axis; `nesting`: what the array is a part of.
     fn visit(
         &mut self,
         layout: &ArrayLayout,
         selection: &Selection,
         strides: &[isize],
-        depth: usize,
+        nesting: Option<&Nesting<'_>>,
         explain: &mut Explain,
     ) -> Result<(), ArrayError> {
         if let Some(mosaic) = layout.mosaic() {
-            return self.visit_mosaic(layout, mosaic, selection, strides, depth, explain);
+            return self.visit_mosaic(layout, mosaic, selection, strides, nesting, explain);
         }
         let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
         explain.chunks = explain.chunks.saturating_add(plan.len());
@@ -209,18 +210,22 @@ impl Seen<'_> {
         mosaic: &Mosaic,
         selection: &Selection,
         strides: &[isize],
-        depth: usize,
+        nesting: Option<&Nesting<'_>>,
         explain: &mut Explain,
     ) -> Result<(), ArrayError> {
         if self.write {
             layout.check_writable()?;
         }
-        mosaic::check_depth(layout, depth)?;
+        let left = Nesting::left();
+        let nesting = match nesting {
+            Some(nesting) => nesting.deeper(layout, mosaic.pieces().len(), 0)?,
+            None => Nesting::new(&left),
+        };
         mosaic::explain(layout, mosaic, selection, strides, &mut |told| match told {
+            _ if self.left == 0 => Ok(()),
             mosaic::Told::Read(source, selection, strides) => {
-                self.visit(source, selection, strides, depth + 1, explain)
+                self.visit(source, selection, strides, Some(&nesting), explain)
             }
-            mosaic::Told::Fill(_) if self.left == 0 => Ok(()),
             mosaic::Told::Fill(elements) => {
                 let told = ExplainTask {
                     chunk: Vec::new(),

@@ -57,7 +57,7 @@ pub fn read(
     }
     let bound = Bound::target(layout, &target, selection)?;
     let absent = Absent { filled: zeroed, present: present.as_ref() };
-    execute_all(layout, selection, &bound, absent, len as u64, options, 0)?;
+    execute_all(layout, selection, &bound, absent, len as u64, options, None)?;
     Ok(memory)
 }
 
@@ -69,21 +69,21 @@ pub fn read_into(
     target: &mut Target<'_>,
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
-    read_target(layout, selection, target, options, 0)
+    read_target(layout, selection, target, options, None)
 }
 
-/// As [`read_into`], for an array that is a part of others, `depth` of them one within the other.
+/// As [`read_into`]; `nesting`: what the array is a part of, if it is.
 pub(crate) fn read_target(
     layout: &ArrayLayout,
     selection: &Selection,
     target: &Target<'_>,
     options: ReadOptions<'_>,
-    depth: usize,
+    nesting: Option<&mosaic::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
     let bound = Bound::target(layout, target, selection)?;
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    execute_all(layout, selection, &bound, Absent::default(), bytes, options, depth)
+    execute_all(layout, selection, &bound, Absent::default(), bytes, options, nesting)
 }
 
 /// What is known of objects that do not exist.
@@ -161,12 +161,12 @@ fn execute_all(
     absent: Absent<'_>,
     bytes: u64,
     options: ReadOptions<'_>,
-    depth: usize,
+    nesting: Option<&mosaic::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
     if let Some(mosaic) = layout.mosaic() {
         let ReadOptions { verify, cache, .. } = options;
         let filled = absent.filled;
-        let request = mosaic::Request { layout, mosaic, selection, target, filled, verify, cache, depth };
+        let request = mosaic::Request { layout, mosaic, selection, target, filled, verify, cache, nesting };
         return request.read(bytes, options.threads, options.interrupt);
     }
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;

@@ -360,6 +360,20 @@ fn mosaics_of_mosaics() {
 }
 
 #[test]
+fn levels_that_multiply_have_an_end() {
+    let dice = &mut Dice(5);
+    let mut layout = source(dice, &[2], 0, false);
+    for _ in 0..14 {
+        let again = (0..20).map(|_| Piece::new(Pattern::all(), Pattern::all(), given(&layout)).unwrap());
+        layout = Arc::new(mosaic(&[2], 0, again.collect()));
+    }
+    let all = Selection::all(&[2]);
+    let error = read(&layout, &all, ReadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("parts are wanted"), "{error}");
+    assert!(matches!(explain_read(&layout, &all, 0), Err(ArrayError::Layout { .. })));
+}
+
+#[test]
 fn refusals() {
     let dice = &mut Dice(4);
     let four = source(dice, &[4], 0, false);
