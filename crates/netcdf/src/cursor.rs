@@ -1,0 +1,79 @@
+//! Reading numbers from the bytes of a header, each step checked. All numbers are big-endian.
+
+use crate::HeaderError;
+
+/// A place in the first bytes of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Whether counts have eight bytes instead of four (`CDF\x05`).
+    pub(crate) wide: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Cursor { bytes, at: 0, wide: false }
+    }
+
+    /// Bytes read so far: the place in the file of the next one.
+    pub(crate) fn position(&self) -> u64 {
+        self.at as u64
+    }
+
+    /// An error about the next byte.
+    pub(crate) fn corrupt(&self, why: impl Into<String>) -> HeaderError {
+        HeaderError::Corrupt { at: self.position(), why: why.into() }
+    }
+
+    /// The next `len` bytes.
+    pub(crate) fn take(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
+        let end = self.position().checked_add(len).ok_or_else(|| self.corrupt(format!("{len} bytes")))?;
+        let found = usize::try_from(end).ok().and_then(|end| Some((end, self.bytes.get(self.at..end)?)));
+        let Some((end, bytes)) = found else { return Err(HeaderError::Need(end)) };
+        self.at = end;
+        Ok(bytes)
+    }
+
+    /// The next `len` bytes, and those that fill the last four. What those hold does not matter: not every writer clears them.
+    pub(crate) fn padded(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
+        let bytes = self.take(len)?;
+        self.take(len.next_multiple_of(4) - len)?;
+        Ok(bytes)
+    }
+
+    /// A number of four bytes.
+    pub(crate) fn u32(&mut self) -> Result<u32, HeaderError> {
+        Ok(u32::try_from(self.uint(4)?).unwrap_or_default())
+    }
+
+    /// A number of `len` bytes, at most eight.
+    pub(crate) fn uint(&mut self, len: u64) -> Result<u64, HeaderError> {
+        Ok(self.take(len)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    /// A number as wide as this format's counts.
+    pub(crate) fn count(&mut self) -> Result<u64, HeaderError> {
+        self.uint(if self.wide { 8 } else { 4 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_padding_and_needs() {
+        let bytes = [0, 0, 1, 2, 7, 8, 9, 1, 0, 0, 0, 0, 0, 0, 0, 5];
+        let mut cursor = Cursor::new(&bytes);
+        assert_eq!(cursor.count(), Ok(0x102));
+        assert_eq!(cursor.padded(3), Ok(&[7, 8, 9][..]));
+        cursor.wide = true;
+        assert_eq!(cursor.count(), Ok(5));
+        assert_eq!(cursor.take(0), Ok(&[][..]));
+        assert_eq!(cursor.u32(), Err(HeaderError::Need(20)));
+        assert_eq!(cursor.take(1 << 40), Err(HeaderError::Need((1 << 40) + 16)));
+        assert!(matches!(cursor.take(u64::MAX), Err(HeaderError::Corrupt { at: 16, .. })));
+        assert!(matches!(Cursor::new(&bytes).padded(u64::MAX), Err(HeaderError::Need(u64::MAX))));
+    }
+}

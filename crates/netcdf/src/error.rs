@@ -1,0 +1,59 @@
+//! What can go wrong between a classic file and its meaning.
+
+use hyperslab_array::ArrayError;
+use hyperslab_store::StoreError;
+use thiserror::Error;
+
+/// What the parser of a header says where it cannot return one. It does not know the file: [`File::open`](crate::File::open) adds that.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HeaderError {
+    /// So many bytes are needed, counted from the start of the file. Not an error as long as the file has them.
+    #[error("it ends in the middle: {0} bytes are needed")]
+    Need(u64),
+    /// The bytes cannot be right.
+    #[error("byte {at} of the header: {why}")]
+    Corrupt {
+        /// Where in the file.
+        at: u64,
+        /// What was expected and what was found.
+        why: String,
+    },
+}
+
+/// An error about a classic file. Messages name the file, and where it is about one, the variable.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NetcdfError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no classic NetCDF file.
+    #[error("{file} is not a classic NetCDF file: {why}")]
+    NotNetcdf {
+        /// The file.
+        file: String,
+        /// What was looked for.
+        why: String,
+    },
+    /// The header cannot be right.
+    #[error("{file}: {why}")]
+    Header {
+        /// The file.
+        file: String,
+        /// Where and why.
+        why: HeaderError,
+    },
+    /// A variable is impossible, or not where it should be: the header's parts are right one by one.
+    #[error("{file}, variable '{variable}': {why}")]
+    Variable {
+        /// The file.
+        file: String,
+        /// The variable.
+        variable: String,
+        /// The contradiction.
+        why: String,
+    },
+    /// The engine refused the description of a variable.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+}

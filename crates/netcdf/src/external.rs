@@ -1,0 +1,109 @@
+//! The external types: what the elements of attributes and variables are (`nc_type` of the specification).
+
+use hyperslab_codec::{ByteOrder, DataType, Kind};
+
+/// A type of elements. Numbers are big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum External {
+    /// `NC_BYTE`: a signed integer of 1 byte.
+    Byte,
+    /// `NC_CHAR`: a byte of text.
+    Char,
+    /// `NC_SHORT`: a signed integer of 2 bytes.
+    Short,
+    /// `NC_INT`: a signed integer of 4 bytes.
+    Int,
+    /// `NC_FLOAT`: IEEE 754 of 4 bytes.
+    Float,
+    /// `NC_DOUBLE`: IEEE 754 of 8 bytes.
+    Double,
+    /// `NC_UBYTE`, as all that follow only in `CDF\x05`: an unsigned integer of 1 byte.
+    UByte,
+    /// `NC_USHORT`: an unsigned integer of 2 bytes.
+    UShort,
+    /// `NC_UINT`: an unsigned integer of 4 bytes.
+    UInt,
+    /// `NC_INT64`: a signed integer of 8 bytes.
+    Int64,
+    /// `NC_UINT64`: an unsigned integer of 8 bytes.
+    UInt64,
+}
+
+impl External {
+    /// The type of this number. `wide`: whether those of `CDF\x05` count.
+    pub(crate) fn of(number: u32, wide: bool) -> Option<External> {
+        use External::*;
+        Some(match number {
+            1 => Byte,
+            2 => Char,
+            3 => Short,
+            4 => Int,
+            5 => Float,
+            6 => Double,
+            7 if wide => UByte,
+            8 if wide => UShort,
+            9 if wide => UInt,
+            10 if wide => Int64,
+            11 if wide => UInt64,
+            _ => return None,
+        })
+    }
+
+    /// What an element is in memory: the bytes as they are stored.
+    pub fn dtype(self) -> DataType {
+        use External::*;
+        let (kind, size) = match self {
+            Byte => (Kind::Int, 1),
+            Char => (Kind::Bytes, 1),
+            Short => (Kind::Int, 2),
+            Int => (Kind::Int, 4),
+            Float => (Kind::Float, 4),
+            Double => (Kind::Float, 8),
+            UByte => (Kind::UInt, 1),
+            UShort => (Kind::UInt, 2),
+            UInt => (Kind::UInt, 4),
+            Int64 => (Kind::Int, 8),
+            UInt64 => (Kind::UInt, 8),
+        };
+        #[allow(clippy::unwrap_used)] // All of these are types; the test below makes every one.
+        DataType::new(kind, size, ByteOrder::Big).unwrap()
+    }
+
+    /// The fill value of variables without an attribute `_FillValue` (`NC_FILL_INT` and so on of netcdf.h), stored.
+    pub fn default_fill(self) -> Vec<u8> {
+        use External::*;
+        match self {
+            Byte => (-127i8).to_be_bytes().to_vec(),
+            Char => vec![0],
+            Short => (-32767i16).to_be_bytes().to_vec(),
+            Int => (-2_147_483_647i32).to_be_bytes().to_vec(),
+            Float => 9.969_21e36_f32.to_be_bytes().to_vec(),
+            Double => 9.969_209_968_386_869e36_f64.to_be_bytes().to_vec(),
+            UByte => vec![u8::MAX],
+            UShort => (u16::MAX).to_be_bytes().to_vec(),
+            UInt => u32::MAX.to_be_bytes().to_vec(),
+            Int64 => (-9_223_372_036_854_775_806i64).to_be_bytes().to_vec(),
+            UInt64 => (u64::MAX - 1).to_be_bytes().to_vec(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_fill_values() {
+        let names: Vec<_> =
+            (0..=12).filter_map(|number| External::of(number, true)).map(|t| t.dtype().to_string()).collect();
+        assert_eq!(names, ["|i1", "|S1", ">i2", ">i4", ">f4", ">f8", "|u1", ">u2", ">u4", ">i8", ">u8"]);
+        for number in 1..=11 {
+            let external = External::of(number, true).unwrap();
+            assert_eq!(External::of(number, false).is_some(), number <= 6);
+            assert_eq!(external.default_fill().len(), external.dtype().size());
+        }
+        // The bits of netcdf.h's 9.9692099683868690e+36f.
+        assert_eq!(External::Float.default_fill(), 0x7cf0_0000_u32.to_be_bytes());
+        assert_eq!(External::Double.default_fill(), 0x479e_0000_0000_0000_u64.to_be_bytes());
+    }
+}

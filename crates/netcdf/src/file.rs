@@ -1,0 +1,176 @@
+//! Classic files: opening one, and where its variables are.
+//!
+//! Variables without the unlimited dimension lie one behind the other; those with it (record variables) lie after them, the first record of each, then the second of
+//! each. So record `i` of a variable is at `begin + i × recsize`, where `recsize` is the sum of what every record variable takes per record, each rounded up to four bytes. Only a single
+//! record variable is not rounded up.
+
+use crate::header::{Declared, Header, Version};
+use crate::variable::{Facts, Variable};
+use crate::{Attribute, Dimension, HeaderError, NetcdfError};
+use hyperslab_array::element_count;
+use hyperslab_store::{Key, RangeRead, Store};
+use std::sync::Arc;
+
+/// So many bytes are read first: few headers are longer.
+const FIRST_READ: u64 = 64 << 10;
+
+/// No header is larger than this.
+const LARGEST: u64 = 256 << 20;
+
+/// An open classic file. Cheap to clone; may be used by many threads at once.
+#[derive(Clone, Debug)]
+pub struct File {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) key: String,
+    /// Bytes of the file.
+    pub(crate) size: u64,
+    version: Version,
+    pub(crate) dimensions: Vec<Dimension>,
+    attributes: Vec<Attribute>,
+    variables: Vec<Arc<Facts>>,
+}
+
+impl File {
+    /// Opens the object `key` of a store. Errors with [`NetcdfError::NotNetcdf`] where there is none, or it begins otherwise.
+    pub fn open(store: Arc<dyn Store>, key: &str) -> Result<File, NetcdfError> {
+        let name = format!("'{key}' in {}", store.url());
+        let not = |why: &str| NetcdfError::NotNetcdf { file: name.clone(), why: why.into() };
+        let size = store.size(Key::new(key)?)?.ok_or_else(|| not("it does not exist"))?;
+        let mut wanted = FIRST_READ.min(size);
+        let header = loop {
+            let mut bytes = vec![0; usize::try_from(wanted).unwrap_or_default()];
+            let range = RangeRead { offset: 0, buf: &mut bytes };
+            if !store.read_ranges(Key::new(key)?, None, &mut [range])? {
+                return Err(not("it does not exist"));
+            }
+            if Version::of(&bytes).is_none() {
+                return Err(not("it does not begin with 'CDF' and the version 1, 2 or 5"));
+            }
+            match Header::parse(&bytes) {
+                Ok(header) => break header,
+                Err(HeaderError::Need(needed)) if needed <= size.min(LARGEST) => {
+                    wanted = needed.max(wanted.saturating_mul(2)).min(size).min(LARGEST);
+                }
+                Err(why) => return Err(NetcdfError::Header { file: name, why }),
+            }
+        };
+        let Header { version, records, mut dimensions, attributes, variables } = header;
+        let variables = placed(variables, &mut dimensions, records, size)
+            .map_err(|(variable, why)| NetcdfError::Variable { file: name, variable, why })?;
+        let inner = Inner { store, key: key.into(), size, version, dimensions, attributes, variables };
+        Ok(File { inner: Arc::new(inner) })
+    }
+
+    /// Whether an object begins as a classic file does.
+    pub fn is_netcdf3(store: &dyn Store, key: &str) -> Result<bool, NetcdfError> {
+        let key = Key::new(key)?;
+        if store.size(key)?.is_none_or(|size| size < 4) {
+            return Ok(false);
+        }
+        let mut magic = [0; 4];
+        let found = store.read_ranges(key, None, &mut [RangeRead { offset: 0, buf: &mut magic }])?;
+        Ok(found && Version::of(&magic).is_some())
+    }
+
+    /// Which of the three formats it is.
+    pub fn version(&self) -> Version {
+        self.inner.version
+    }
+
+    /// Its dimensions, in the order of the file.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.inner.dimensions
+    }
+
+    /// Its own attributes, in the order of the file.
+    pub fn attributes(&self) -> &[Attribute] {
+        &self.inner.attributes
+    }
+
+    /// Its variables, in the order of the file.
+    pub fn variables(&self) -> impl Iterator<Item = Variable> + '_ {
+        self.inner.variables.iter().map(|facts| Variable { file: self.clone(), facts: facts.clone() })
+    }
+
+    /// The variable of this name.
+    pub fn variable(&self, name: &str) -> Option<Variable> {
+        self.variables().find(|variable| variable.name() == name)
+    }
+
+    /// The file's name in messages.
+    pub(crate) fn name(&self) -> String {
+        format!("'{}' in {}", self.inner.key, self.inner.store.url())
+    }
+}
+
+/// Where all variables are; the unlimited dimension gets the number of records for its length. Errors name the variable at fault.
+fn placed(
+    declared: Vec<Declared>,
+    dimensions: &mut [Dimension],
+    records: Option<u64>,
+    size: u64,
+) -> Result<Vec<Arc<Facts>>, (String, String)> {
+    // Bytes of all elements of each variable; of a record variable, of one record.
+    let mut slabs = Vec::new();
+    let mut record_slabs = Vec::new();
+    for variable in &declared {
+        let lens: Vec<u64> = variable.lens(dimensions).collect();
+        let is_record = variable.is_record(dimensions);
+        let rest = lens.get(usize::from(is_record)..).unwrap_or_default();
+        let bytes = element_count(rest)
+            .and_then(|count| count.checked_mul(variable.external.dtype().size() as u64))
+            .filter(|bytes| *bytes <= i64::MAX as u64)
+            .ok_or_else(|| (variable.name.clone(), format!("shape {lens:?} has more than 2⁶³ bytes")))?;
+        slabs.push(bytes);
+        if is_record {
+            record_slabs.push((variable, bytes));
+        }
+    }
+    let record = match &record_slabs[..] {
+        [(_, bytes)] => *bytes,
+        many => many.iter().try_fold(0u64, |sum, (variable, bytes)| {
+            sum.checked_add(bytes.next_multiple_of(4))
+                .ok_or_else(|| (variable.name.clone(), "a record has more than 2⁶⁴ bytes".to_owned()))
+        })?,
+    };
+    let records = records.unwrap_or_else(|| {
+        let fitting = record_slabs.iter().filter(|(_, bytes)| *bytes > 0).map(|(variable, bytes)| {
+            let last = size.checked_sub(*bytes).and_then(|last| last.checked_sub(variable.begin));
+            last.and_then(|last| last.checked_div(record)).map_or(0, |before| before + 1)
+        });
+        fitting.min().unwrap_or(0)
+    });
+    for dimension in dimensions.iter_mut().filter(|dimension| dimension.unlimited) {
+        dimension.len = records;
+    }
+    let alternate = record_slabs.len() > 1;
+    let facts = declared.into_iter().zip(slabs).map(|(variable, slab)| {
+        let shape: Vec<u64> = variable.lens(dimensions).collect();
+        let is_record = variable.is_record(dimensions);
+        // Records of a single variable lie back to back.
+        let together = if is_record && !alternate { records } else { 1 };
+        let step = if is_record && alternate { record } else { 0 };
+        match slab.checked_mul(together).filter(|bytes| *bytes <= i64::MAX as u64) {
+            Some(slab) => Ok(Arc::new(Facts { declared: variable, shape, slab, step })),
+            None => Err((variable.name, format!("shape {shape:?} has more than 2⁶³ bytes"))),
+        }
+    });
+    facts.collect()
+}
+
+impl Declared {
+    fn lens<'a>(&'a self, dimensions: &'a [Dimension]) -> impl Iterator<Item = u64> + 'a {
+        self.dimensions.iter().filter_map(|id| dimensions.get(*id)).map(|dimension| dimension.len)
+    }
+
+    /// Whether its first dimension is the unlimited one (no other can be).
+    fn is_record(&self, dimensions: &[Dimension]) -> bool {
+        let first = self.dimensions.first().and_then(|id| dimensions.get(*id));
+        first.is_some_and(|dimension| dimension.unlimited)
+    }
+}

@@ -1,0 +1,403 @@
+//! What NetCDF-4 files mean beyond HDF5: dimensions ("NetCDF-4 Format" of the NetCDF User's Guide, and "HDF5 Dimension Scale Specification").
+//!
+//! A dimension is a dataset that says `CLASS = DIMENSION_SCALE`: a dimension scale. Its name is the dataset's, its length that of the dataset's first axis. Where there is a coordinate variable of
+//! that name, the dataset is both; else its attribute `NAME` begins with [`WITHOUT_VARIABLE`]. `_Netcdf4Dimid` numbers the dimensions of a file.
+//!
+//! Which dimensions the axes of a dataset have, is found in this order:
+//!
+//! 1. of a scale with one axis: itself;
+//! 2. `DIMENSION_LIST`: for each axis references to scales, of which the last counts, as in netCDF-C;
+//! 3. where not every axis has one, `_Netcdf4Coordinates`: the numbers of the dimensions. A coordinate variable of several axes has only these, for a scale has no scales.
+//!    (Others have them too, but whoever has the numbers must look for the scales.)
+//! 4. `DIMENSION_LABELS`: for each axis a text. That is HDF5, not NetCDF.
+//!
+//! A variable that has the name of a dimension but is not its coordinate variable is stored as [`NON_COORDINATE`] and its name.
+
+use hyperslab_hdf5::dataspace::Dataspace;
+use hyperslab_hdf5::element::ElementKind;
+use hyperslab_hdf5::value::Value;
+use hyperslab_hdf5::{Attribute, Dataset, File, Group, Hdf5Error, LinkTarget, Node, vlen};
+use std::collections::{HashMap, HashSet};
+
+/// How `NAME` of a dimension begins that has no coordinate variable. The dimension's length follows.
+pub const WITHOUT_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
+
+/// How the name of a variable's dataset begins where the dimension of that name has another dataset.
+pub const NON_COORDINATE: &str = "_nc4_non_coord_";
+
+/// A dimension of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dimension {
+    /// Its name.
+    pub name: String,
+    /// Its length: of an unlimited one, the most that any variable has along it.
+    pub len: u64,
+    /// Whether it may grow.
+    pub unlimited: bool,
+    /// Whether the dataset of this name holds no coordinates, but is there for the dimension only.
+    pub without_variable: bool,
+    /// Address of that dataset.
+    pub address: u64,
+}
+
+/// Whether an attribute belongs to the format, so that no user has written it.
+pub fn is_reserved(attribute: &str) -> bool {
+    matches!(
+        attribute,
+        "CLASS"
+            | "NAME"
+            | "DIMENSION_LIST"
+            | "REFERENCE_LIST"
+            | "_Netcdf4Dimid"
+            | "_Netcdf4Coordinates"
+            | "_nc3_strict"
+            | "_NCProperties"
+    )
+}
+
+/// Whether the netCDF library wrote a file: its root group says so, or (older versions) a dimension in it is numbered.
+pub fn is_netcdf4(file: &File) -> Result<bool, Hdf5Error> {
+    let root = file.root()?;
+    let says = |attribute: &Attribute| matches!(&*attribute.name, "_NCProperties" | "_nc3_strict");
+    if root.attributes()?.iter().any(says) {
+        return Ok(true);
+    }
+    for dataset in datasets(&root)? {
+        if Scale::of(&dataset.attributes()?)?.is_some_and(|scale| scale.id.is_some()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The dimensions that a group defines, in the order of their numbers; those without follow in the order of links. Groups below it inherit them.
+pub fn dimensions(group: &Group) -> Result<Vec<Dimension>, Hdf5Error> {
+    let mut found = Vec::new();
+    for dataset in datasets(group)? {
+        if let Some(scale) = Scale::of(&dataset.attributes()?)? {
+            found.push((scale.id, scale.dimension(&dataset)));
+        }
+    }
+    found.sort_by_key(|(id, _)| id.unwrap_or(i128::MAX));
+    if found.iter().any(|(_, dimension)| dimension.unlimited) {
+        let mut longest: HashMap<u64, u64> = HashMap::new();
+        let by_id: HashMap<_, _> =
+            found.iter().filter_map(|(id, dimension)| Some(((*id)?, dimension.address))).collect();
+        for below in groups(group)? {
+            for dataset in datasets(&below)? {
+                let axes = Axes::of(&dataset)?.scales(|id| by_id.get(&id).copied());
+                for (scale, len) in axes.into_iter().zip(dataset.dataspace().shape()) {
+                    let longest = scale.map(|scale| longest.entry(scale).or_default());
+                    longest.into_iter().for_each(|longest| *longest = (*longest).max(*len));
+                }
+            }
+        }
+        for (_, dimension) in found.iter_mut().filter(|(_, dimension)| dimension.unlimited) {
+            // The scale of an unlimited dimension need not be as long as the variables.
+            let own = if dimension.without_variable { 0 } else { dimension.len };
+            dimension.len = longest.get(&dimension.address).copied().unwrap_or(0).max(own);
+        }
+    }
+    Ok(found.into_iter().map(|(_, dimension)| dimension).collect())
+}
+
+/// The names of a dataset's axes. `None`: it has no axes, or none of them has a scale.
+pub fn dimension_names(dataset: &Dataset) -> Result<Option<Vec<Option<String>>>, Hdf5Error> {
+    let axes = Axes::of(dataset)?;
+    if let Axes::Itself { .. } = axes {
+        return Ok(Some(vec![Some(last(dataset.path()).to_owned())]));
+    }
+    let mut by_id: HashMap<i128, u64> = HashMap::new();
+    if let Axes::Numbers { .. } = axes {
+        // The innermost group comes first: its dimension hides one of the same number above.
+        for group in above(dataset)? {
+            for dataset in datasets(&group)? {
+                if let Some(id) = Scale::of(&dataset.attributes()?)?.and_then(|scale| scale.id) {
+                    by_id.entry(id).or_insert(dataset.address());
+                }
+            }
+        }
+    }
+    let mut names = Vec::new();
+    for (scale, label) in axes.scales(|id| by_id.get(&id).copied()).into_iter().zip(labels(dataset)?) {
+        let path = scale.map(|scale| dataset.file().path_of(scale)).transpose()?.flatten();
+        names.push(path.map(|path| last(&path).to_owned()).or(label));
+    }
+    Ok(names.iter().any(Option::is_some).then_some(names))
+}
+
+/// What a dimension scale says of itself.
+pub(crate) struct Scale {
+    /// Its number in the file (`_Netcdf4Dimid`).
+    pub(crate) id: Option<i128>,
+    without_variable: bool,
+}
+
+impl Scale {
+    /// `None`: these are not the attributes of a scale.
+    pub(crate) fn of(attributes: &[Attribute]) -> Result<Option<Scale>, Hdf5Error> {
+        let (mut is_scale, mut scale) = (false, Scale { id: None, without_variable: false });
+        for attribute in attributes {
+            match &*attribute.name {
+                "CLASS" => is_scale = text(attribute)?.is_some_and(|class| class == "DIMENSION_SCALE"),
+                "NAME" => {
+                    let name = text(attribute)?;
+                    scale.without_variable = name.is_some_and(|name| name.starts_with(WITHOUT_VARIABLE));
+                }
+                "_Netcdf4Dimid" => scale.id = numbers(attribute)?.and_then(|ids| ids.first().copied()),
+                _ => {}
+            }
+        }
+        Ok(is_scale.then_some(scale))
+    }
+
+    fn dimension(&self, dataset: &Dataset) -> Dimension {
+        let (len, unlimited) = match dataset.dataspace() {
+            Dataspace::Simple { shape, max_shape } => {
+                (shape.first().copied().unwrap_or(0), matches!(max_shape.first(), Some(None)))
+            }
+            _ => (0, false),
+        };
+        Dimension {
+            name: last(dataset.path()).to_owned(),
+            len,
+            unlimited,
+            without_variable: self.without_variable,
+            address: dataset.address(),
+        }
+    }
+}
+
+/// What a dataset says of the dimensions of its axes.
+pub(crate) enum Axes {
+    /// It is the scale of its one axis.
+    Itself { address: u64 },
+    /// Their numbers.
+    Numbers { ids: Vec<i128> },
+    /// Their scales.
+    Scales { addresses: Vec<Option<u64>> },
+}
+
+impl Axes {
+    pub(crate) fn of(dataset: &Dataset) -> Result<Axes, Hdf5Error> {
+        let attributes = dataset.attributes()?;
+        let rank = dataset.dataspace().shape().len();
+        if rank == 1 && Scale::of(&attributes)?.is_some() {
+            return Ok(Axes::Itself { address: dataset.address() });
+        }
+        let find = |name: &str| attributes.iter().find(|attribute| attribute.name == name);
+        // A list of another length is about no axes of this dataset.
+        let addresses = find("DIMENSION_LIST").map(references).transpose()?.filter(|list| list.len() == rank);
+        let addresses = addresses.unwrap_or_else(|| vec![None; rank]);
+        if addresses.contains(&None) {
+            let ids = find("_Netcdf4Coordinates").map(numbers).transpose()?.flatten();
+            if let Some(ids) = ids.filter(|ids| ids.len() == rank) {
+                return Ok(Axes::Numbers { ids });
+            }
+        }
+        Ok(Axes::Scales { addresses })
+    }
+
+    /// Whether the first axis has a dimension.
+    pub(crate) fn first_is_known(&self) -> bool {
+        match self {
+            Axes::Scales { addresses } => addresses.first().is_some_and(Option::is_some),
+            _ => true,
+        }
+    }
+
+    /// The address of the scale of each axis; `by_id`: that of a number.
+    fn scales(self, by_id: impl Fn(i128) -> Option<u64>) -> Vec<Option<u64>> {
+        match self {
+            Axes::Itself { address } => vec![Some(address)],
+            Axes::Numbers { ids } => ids.into_iter().map(by_id).collect(),
+            Axes::Scales { addresses } => addresses,
+        }
+    }
+}
+
+/// For each element of an attribute, a list of object references: the last of it. Empty where the attribute is something else.
+fn references(attribute: &Attribute) -> Result<Vec<Option<u64>>, Hdf5Error> {
+    let element = attribute.element()?;
+    let is_list = match &element.kind {
+        ElementKind::Vlen { element, .. } => element.kind == ElementKind::ObjectReference,
+        _ => false,
+    };
+    if !is_list || element.size == 0 {
+        return Ok(Vec::new());
+    }
+    let memory = attribute.values()?;
+    let count = memory.len() / element.size;
+    let ragged = vlen::resolve(&attribute.file, &element, &memory, 0, element.size, count)?;
+    let last = |ends: &[u64]| {
+        let [start, end] = ends else { return None };
+        let (start, end) = (usize::try_from(*start).ok()?, usize::try_from(*end).ok()?);
+        let size = ragged.element.size;
+        let bytes = ragged.values.get(start.checked_mul(size)?..end.checked_mul(size)?)?;
+        // A reference is an address in little-endian bytes; all bits set: to nothing.
+        let bytes = bytes.rchunks_exact(size.max(1)).next()?;
+        let address = bytes.iter().rev().fold(0u64, |address, byte| address << 8 | u64::from(*byte));
+        bytes.iter().any(|byte| *byte != 0xff).then_some(address)
+    };
+    Ok(ragged.offsets.windows(2).map(last).collect())
+}
+
+/// For each axis its label, if it has one.
+fn labels(dataset: &Dataset) -> Result<Vec<Option<String>>, Hdf5Error> {
+    let mut labels = Vec::new();
+    let attributes = dataset.attributes()?;
+    if let Some(found) = attributes.iter().find(|attribute| attribute.name == "DIMENSION_LABELS")
+        && let Value::List(values) = found.value()?
+    {
+        labels.extend(values.into_iter().map(|value| match value {
+            Value::Text(text) => Some(text).filter(|text| !text.is_empty()),
+            _ => None,
+        }));
+    }
+    labels.resize(dataset.dataspace().shape().len(), None);
+    Ok(labels)
+}
+
+fn text(attribute: &Attribute) -> Result<Option<String>, Hdf5Error> {
+    Ok(match attribute.value()? {
+        Value::Text(text) => Some(text),
+        _ => None,
+    })
+}
+
+fn numbers(attribute: &Attribute) -> Result<Option<Vec<i128>>, Hdf5Error> {
+    let number = |value: Value| if let Value::Int(number) = value { Some(number) } else { None };
+    Ok(match attribute.value()? {
+        Value::List(values) => values.into_iter().map(number).collect(),
+        value => number(value).map(|number| vec![number]),
+    })
+}
+
+/// The datasets that a group links to, as hard links: each once for every name. What is not supported is no dimension, and has none.
+pub(crate) fn datasets(group: &Group) -> Result<Vec<Dataset>, Hdf5Error> {
+    let mut datasets = Vec::new();
+    for link in group.links()? {
+        if let LinkTarget::Hard(_) = link.target {
+            match group.child(&link.name) {
+                Ok(Node::Dataset(dataset)) => datasets.push(dataset),
+                Ok(_) | Err(Hdf5Error::Unsupported { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(datasets)
+}
+
+/// A group and all below it, each once, whatever circles links make.
+fn groups(group: &Group) -> Result<Vec<Group>, Hdf5Error> {
+    let mut seen = HashSet::from([group.address()]);
+    let mut found = vec![group.clone()];
+    let mut next = 0;
+    while let Some(group) = found.get(next).cloned() {
+        next += 1;
+        for link in group.links()? {
+            if let LinkTarget::Hard(address) = link.target
+                && !seen.contains(&address)
+                && let Node::Group(below) = group.child(&link.name)?
+            {
+                seen.insert(address);
+                found.push(below);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The group of a dataset and those above it by its path, the innermost first.
+fn above(dataset: &Dataset) -> Result<Vec<Group>, Hdf5Error> {
+    let root = dataset.file().root()?;
+    let mut found = vec![root.clone()];
+    let mut path = dataset.path();
+    let mut inner = Vec::new();
+    while let Some((group, _)) = path.rsplit_once('/') {
+        if let Node::Group(group) = root.child(group)? {
+            inner.push(group);
+        }
+        path = group;
+    }
+    inner.append(&mut found);
+    Ok(inner)
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_hdf5::FileOptions;
+    use hyperslab_store::{LocalOptions, LocalStore};
+    use std::sync::Arc;
+
+    /// A file of another project; `None`: they are not here.
+    fn open(path: &str) -> Option<File> {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpora/hdf5");
+        if !std::path::Path::new(root).exists() {
+            eprintln!("skipped: there is no {root}");
+            return None;
+        }
+        let store = LocalStore::open(root, LocalOptions::default()).unwrap();
+        Some(File::open(Arc::new(store), path, FileOptions::default()).unwrap())
+    }
+
+    fn names(file: &File, path: &str) -> Option<String> {
+        let Node::Dataset(dataset) = file.node(path).unwrap() else { panic!("'{path}' is no dataset") };
+        let names = dimension_names(&dataset).unwrap()?;
+        Some(names.iter().map(|name| name.as_deref().unwrap_or("?")).collect::<Vec<_>>().join(" "))
+    }
+
+    fn defined(group: &Group) -> String {
+        let shown = |dimension: &Dimension| {
+            let kind = if dimension.unlimited { "..." } else { "" };
+            format!("{} {}{kind}", dimension.name, dimension.len)
+        };
+        dimensions(group).unwrap().iter().map(shown).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn dimensions_and_their_inheritance() {
+        let Some(file) = open("pyfive/h5netcdf_test.hdf5") else { return };
+        assert!(is_netcdf4(&file).unwrap());
+        let root = file.root().unwrap();
+        let expected = "x 4, y 5, z 6, empty 0..., unlimited 0..., string3 3, mismatched_dim 1";
+        assert_eq!(defined(&root), expected);
+        let found = dimensions(&root).unwrap();
+        let without: Vec<_> = found.iter().filter(|d| d.without_variable).map(|d| &*d.name).collect();
+        assert_eq!(without, ["x", "empty", "unlimited", "string3", "mismatched_dim"]);
+        let Node::Group(group) = file.node("subgroup").unwrap() else { panic!("a group") };
+        assert_eq!(defined(&group), "y 10");
+        for (path, expected) in [
+            ("foo", Some("x y")),
+            ("foo_unlimited", Some("x unlimited")),
+            ("z", Some("z string3")),
+            ("y", Some("y")),
+            ("scalar", None),
+            ("subgroup/subvar", Some("x")),
+            ("subgroup/y_var", Some("y")),
+            ("_nc4_non_coord_mismatched_dim", None),
+        ] {
+            assert_eq!(names(&file, path).as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn scales_of_other_software() {
+        let Some(file) = open("pyfive/dim_scales.hdf5") else { return };
+        assert!(!is_netcdf4(&file).unwrap());
+        assert_eq!(defined(&file.root().unwrap()), "x1 2, x2 2, y1 3, z1 4");
+        assert_eq!(names(&file, "dset1").unwrap(), "z1 y1 x2");
+        assert_eq!(names(&file, "dset2"), None);
+    }
+
+    #[test]
+    fn attributes_of_the_format() {
+        assert!(is_reserved("CLASS") && is_reserved("_Netcdf4Dimid"));
+        assert!(!is_reserved("_FillValue") && !is_reserved("class"));
+    }
+}

@@ -1,0 +1,54 @@
+"""Whether what hyperslab read is what h5py read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+from support import assert_same
+
+
+def is_reference(value: Any) -> bool:
+    return isinstance(value, h5py.Reference | h5py.RegionReference)
+
+
+def same_values(ours: Any, theirs: Any, what: str = "") -> None:
+    """Same type, shape and bits; of objects, element by element."""
+    if isinstance(theirs, h5py.Empty):
+        assert ours is None or isinstance(ours, type(theirs)), f"{what}: {ours!r}"
+        return
+    if isinstance(theirs, np.ndarray | np.generic) and theirs.dtype.hasobject:
+        ours = np.asarray(ours, theirs.dtype) if not isinstance(ours, np.ndarray) else ours
+        assert ours.shape == theirs.shape, f"{what}: shape {ours.shape}, expected {theirs.shape}"
+        if theirs.dtype.names:
+            assert ours.dtype.names == theirs.dtype.names, what
+            for name in theirs.dtype.names:
+                same_values(ours[name], theirs[name], f"{what}, member {name}")
+            return
+        for found, expected in zip(ours.reshape(-1), np.asarray(theirs).reshape(-1)):
+            same_object(found, expected, what)
+        return
+    if isinstance(theirs, np.ndarray | np.generic) and theirs.dtype.names:
+        # Member by member: the bytes between them are nothing.
+        assert ours.dtype == theirs.dtype, f"{what}: {ours.dtype}, expected {theirs.dtype}"
+        for name in theirs.dtype.names:
+            same_values(ours[name], theirs[name], f"{what}, member {name}")
+        return
+    if isinstance(theirs, bytes | str):
+        same_object(ours, theirs, what)
+        return
+    assert_same(ours, theirs, what)
+
+
+def same_object(found: Any, expected: Any, what: str) -> None:
+    if is_reference(expected):
+        return  # what references lead to is compared where they are followed
+    if isinstance(expected, np.ndarray):
+        if expected.dtype.newbyteorder() == np.asarray(found).dtype:
+            # h5py 3.16 takes the bytes of big-endian rows for native ones.
+            expected = expected.view(expected.dtype.newbyteorder())
+        same_values(found, expected, what)
+        return
+    assert type(found) is type(expected), f"{what}: {found!r}, expected {expected!r}"
+    assert found == expected, f"{what}: {found!r}, expected {expected!r}"
