@@ -10,13 +10,13 @@
 //! So the way down to an offset is arithmetic. Each block that is met is checked once and kept.
 
 use crate::checksum::lookup3;
-use crate::filter::Filter;
+use crate::filter::{self, Filter};
 use crate::heaps::doubling_table::Table;
 use crate::trees::btree2;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
-use hyperslab_codec::{Codec, CodecError, Scratch, decode_bounded};
+use hyperslab_codec::{Scratch, decode_bounded, hdf5};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// What the parts are called in messages.
 const HEADER: &str = "fractal heap header";
@@ -102,7 +102,7 @@ impl FractalHeap {
         let (mut filters, mut root_filtered) = (None, None);
         if filters_len > 0 {
             root_filtered = Some((cursor.length()?, cursor.u32()?));
-            filters = Some(pipeline(&mut cursor.part(filters_len.into())?)?);
+            filters = Some(filter::parse(&mut cursor.part(filters_len.into())?)?);
         }
         cursor.checksum(start, verify)?;
 
@@ -372,18 +372,6 @@ fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     id.take(len + 1)
 }
 
-/// The filters of a heap, as its header has them.
-fn pipeline(cursor: &mut Cursor<'_>) -> Result<Vec<Filter>, ParseError> {
-    let _ = cursor;
-    Err(ParseError::Unsupported("a fractal heap with filters".into()))
-}
-
-/// What undoes a filter on `size` bytes.
-fn codec(filter: &Filter, size: usize) -> Result<Arc<dyn Codec>, CodecError> {
-    let _ = (filter, size);
-    Err(CodecError::Unknown { name: "a filter of a fractal heap".into(), supported: String::new() })
-}
-
 /// Bytes that went through filters, of which some were left out, as the `size` bytes that they were.
 fn decode(
     source: &Source,
@@ -395,7 +383,8 @@ fn decode(
     let invalid = |why: String| source.invalid(format!("{size} bytes of a fractal heap: {why}"));
     let room = usize::try_from(size.min(LARGEST)).unwrap_or(usize::MAX);
     let ran = filters.iter().zip(0..32).filter(|(_, number)| skipped >> number & 1 == 0);
-    let codecs = ran.map(|(filter, _)| codec(filter, room)).collect::<Result<Vec<_>, _>>();
+    let codecs = ran.map(|(filter, _)| hdf5::filter(filter.id, &filter.client_data, 1, room));
+    let codecs = codecs.collect::<Result<Vec<_>, _>>();
     let mut decoded = Vec::new();
     codecs
         .and_then(|codecs| decode_bounded(&codecs, stored, room, &mut decoded, &mut Scratch::default(), true))
@@ -554,6 +543,45 @@ mod tests {
         assert_eq!(&*heap.get(&by_number, &[0x10, 77, 0, 0]).unwrap(), b"object");
         let error = heap.get(&by_number, &[0x10, 78, 0, 0]).unwrap_err().to_string();
         assert!(error.contains("no huge object 78"), "{error}");
+    }
+
+    /// A direct root block and a huge object that went through deflate; of another huge object the filter was left out.
+    #[test]
+    fn filters() {
+        let deflate = hdf5::filter(1, &[4], 1, 64).unwrap();
+        let encoded = |bytes: &[u8]| {
+            let mut encoded = Vec::new();
+            deflate.encode(bytes, &mut encoded, &mut Scratch::default()).unwrap();
+            encoded
+        };
+        let (block, huge) = (encoded(&direct(0, 64, b"only")), encoded(b"a huge object"));
+        let mut bytes = header(33, 0, 300, 0);
+        bytes.truncate(bytes.len() - 4);
+        bytes[7] = 12;
+        bytes.extend((block.len() as u64).to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend([2, 1, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0]);
+        let bytes = summed(bytes);
+        let parts = [(HEAP, bytes), (300, block), (400, huge.clone()), (500, b"as it is".to_vec())];
+        let source = source(&file(&parts));
+        let heap = FractalHeap::read(&source, HEAP, SIZES, true).unwrap();
+        let id = |head: &[u8]| [head, &vec![0; 33 - head.len()]].concat();
+        // Offsets have two bytes here, lengths one.
+        assert_eq!(&*heap.get(&source, &id(&[0, 20, 0, 4])).unwrap(), b"only");
+        let place = |address: u64, stored: usize, skipped: u32, size: u64| {
+            let mut place = vec![0x10];
+            place.extend(address.to_le_bytes());
+            place.extend((stored as u64).to_le_bytes());
+            place.extend(skipped.to_le_bytes());
+            place.extend(size.to_le_bytes());
+            id(&place)
+        };
+        assert_eq!(&*heap.get(&source, &place(400, huge.len(), 0, 13)).unwrap(), b"a huge object");
+        assert_eq!(&*heap.get(&source, &place(500, 8, 1, 8)).unwrap(), b"as it is");
+        for size in [12, 14, u64::MAX] {
+            let error = heap.get(&source, &place(400, huge.len(), 0, size)).unwrap_err().to_string();
+            assert!(error.contains(&format!("{size} bytes of a fractal heap")), "{error}");
+        }
     }
 
     #[test]
