@@ -6,8 +6,8 @@ use crate::shard::{self, ShardPlan};
 use crate::strategy::{Rows, choose_read, choose_write};
 use crate::write::write_region;
 use crate::{
-    ArrayError, ArrayLayout, ChunkCache, Location, Plan, Selection, Strategy, Strides, Task, c_strides,
-    execute, execute::memory_error, settings,
+    ArrayError, ArrayLayout, ChunkCache, Location, Plan, Selection, Strategy, Task, c_strides, execute,
+    execute::memory_error, pieces, settings, view::along,
 };
 use hyperslab_codec::Reach;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,8 @@ fn explain(
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let shape = selection.shape();
     let bytes = crate::element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    let strides = ascending(layout, selection);
+    // The sign that a negative step brings is kept: it decides whether a chunk is one run.
+    let (_, strides) = along(selection, &shape, &c_strides(&shape, layout.dtype().size()));
     let limit = if write { execute::write_limit(layout, None) } else { execute::limit(None) };
     let mut strategies: BTreeMap<String, (Strategy, usize)> = BTreeMap::new();
     let mut objects = BTreeSet::new();
@@ -140,8 +141,7 @@ fn explain(
     };
     let (mut task, mut key) = (Task::default(), String::new());
     if let Some(sharding) = layout.sharding() {
-        let shards = ShardPlan::new(layout, sharding, &plan, selection)
-            .ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+        let shards = ShardPlan::new(layout, sharding, &plan);
         let mut left = plan.len().min(Explain::MOST_CHUNKS);
         for shard in 0..shards.len() {
             for (number, range) in
@@ -153,7 +153,7 @@ fn explain(
                     len,
                     skipped: 0,
                 });
-                tell(explain_task(layout, &task, &strides, cache, write, (&key, location))?);
+                tell(explain_task(layout, &plan, &task, &strides, cache, write, (&key, location))?);
                 left -= 1;
             }
             if left == 0 {
@@ -164,7 +164,7 @@ fn explain(
         for number in 0..plan.len().min(Explain::MOST_CHUNKS) {
             plan.task(layout, number, &mut task);
             let location = layout.locate(&task.chunk, &mut key)?;
-            tell(explain_task(layout, &task, &strides, cache, write, (&key, location))?);
+            tell(explain_task(layout, &plan, &task, &strides, cache, write, (&key, location))?);
         }
     }
     explain.objects = objects.len();
@@ -172,19 +172,9 @@ fn explain(
     Ok(explain)
 }
 
-/// Strides of dense memory of the selection's shape along the ascending selection. (The sign that a negative step brings is
-/// kept: it decides whether a chunk is one run.)
-fn ascending(layout: &ArrayLayout, selection: &Selection) -> Strides {
-    let mut dense = c_strides(&selection.shape(), layout.dtype().size()).into_iter();
-    let mut stride = |axis: &crate::AxisSelection| match axis.dropped {
-        true => 0,
-        false => dense.next().unwrap_or(0) * axis.step.signum() as isize,
-    };
-    selection.axes().iter().map(&mut stride).collect()
-}
-
 fn explain_task(
     layout: &ArrayLayout,
+    plan: &Plan,
     task: &Task,
     strides: &[isize],
     cache: Option<&ChunkCache>,
@@ -210,7 +200,7 @@ fn explain_task(
         _ if write => choose_write(encoding, task, &write_region(layout, task, strides).0),
         None => Strategy::Fill,
         Some(_) if cached => Strategy::Cached,
-        Some(_) => match choose_read(encoding, &read_region(layout, task, strides).0, reach(layout, task)) {
+        Some(_) => match choose_read(encoding, task, &read_region(layout, task, strides).0, reach(layout, task)) {
             // What is to be kept is decoded as a whole.
             Strategy::DecodePart if cache.is_some() => Strategy::DecodeScatter,
             strategy => strategy,
@@ -222,7 +212,7 @@ fn explain_task(
             let (region, offset) = read_region(layout, task, strides);
             vec![(start + offset as u64, region.contiguous().unwrap_or(0) as u64)]
         }
-        Strategy::ReadRows => read_row_ranges(layout, task, strides, start),
+        Strategy::ReadRows => read_row_ranges(layout, plan, task, strides, start),
         Strategy::DecodeInto | Strategy::DecodePart | Strategy::DecodeScatter | Strategy::Modify => whole,
         _ => Vec::new(),
     };
@@ -237,16 +227,26 @@ fn explain_task(
         chunk: task.chunk.to_vec(),
         key: key.into(),
         strategy,
-        elements: task.count.iter().product(),
+        elements: task.elements(),
         bytes_read: ranges.iter().map(|(_, len)| len).sum(),
         bytes_decoded: bytes_decoded as u64,
         ranges,
     })
 }
 
-fn read_row_ranges(layout: &ArrayLayout, task: &Task, strides: &[isize], start: u64) -> Vec<(u64, u64)> {
+fn read_row_ranges(
+    layout: &ArrayLayout,
+    plan: &Plan,
+    task: &Task,
+    strides: &[isize],
+    start: u64,
+) -> Vec<(u64, u64)> {
     let (region, offset) = read_region(layout, task, strides);
     let mut ranges: Vec<(u64, u64)> = match region.direct_row() {
+        _ if !task.picks.is_empty() => {
+            let ranges = pieces::ranges(region, &plan.places(task, strides), offset);
+            ranges.into_iter().map(|(offset, len)| (start + offset, len)).collect()
+        }
         Some(row) => {
             let mut ranges = Vec::new();
             region.for_each_row(&mut |_, src| {

@@ -1,6 +1,8 @@
 //! The caller's memory, seen as a strided array of the selection's shape.
 
-use crate::{ArrayError, ArrayLayout, Dims, Selection, Strides, c_strides, element_count};
+use crate::selection::Part;
+use crate::strided::{self, Region};
+use crate::{ArrayError, ArrayLayout, Dims, Memory, Selection, Strides, c_strides, element_count};
 use std::marker::PhantomData;
 
 /// Memory that a read fills.
@@ -54,6 +56,23 @@ impl<'a> Target<'a> {
         self.strides = c_strides(&reversed, element).into_iter().rev().collect();
     }
 
+    /// Refuses what [`Bound::target`] refuses.
+    pub(crate) fn check(&self, layout: &ArrayLayout, selection: &Selection) -> Result<(), ArrayError> {
+        check(layout, &self.shape, &self.strides, self.element, selection)
+    }
+
+    /// Whether points have no even stride here: see [`is_uneven`].
+    pub(crate) fn is_uneven(&self, selection: &Selection) -> bool {
+        is_uneven(&self.shape, &self.strides, selection)
+    }
+
+    /// Copies all elements from dense memory in C order. This view was checked, and `memory` has as many elements.
+    pub(crate) fn copy_dense(&mut self, memory: &[u8], element: usize) {
+        let region = Region::new(&self.shape, &self.strides, &c_strides(&self.shape, element), element, 1);
+        // SAFETY: the view covers its shape; `memory` holds as many elements.
+        unsafe { strided::copy(&region, self.base, memory.as_ptr()) };
+    }
+
     /// Any strided memory.
     ///
     /// # Safety
@@ -80,6 +99,26 @@ impl<'a> Source<'a> {
         Source { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
 
+    /// Refuses what [`Bound::source`] refuses.
+    pub(crate) fn check(&self, layout: &ArrayLayout, selection: &Selection) -> Result<(), ArrayError> {
+        check(layout, &self.shape, &self.strides, self.element, selection)
+    }
+
+    /// Whether points have no even stride here: see [`is_uneven`].
+    pub(crate) fn is_uneven(&self, selection: &Selection) -> bool {
+        is_uneven(&self.shape, &self.strides, selection)
+    }
+
+    /// All elements, dense in C order. `None` where memory cannot hold them. This view was checked.
+    pub(crate) fn dense_copy(&self, element: usize) -> Option<Memory> {
+        let bytes = element_count(&self.shape)?.checked_mul(element as u64)?;
+        let mut memory = Memory::dirty(usize::try_from(bytes).ok()?)?;
+        let region = Region::new(&self.shape, &c_strides(&self.shape, element), &self.strides, element, 1);
+        // SAFETY: the view covers its shape; `memory` has room for as many elements.
+        unsafe { strided::copy(&region, memory.as_mut_slice().as_mut_ptr(), self.base) };
+        Some(memory)
+    }
+
     /// One element for all of `shape`.
     pub fn repeat(element: &'a [u8], shape: &[u64]) -> Self {
         Source {
@@ -92,23 +131,21 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A view bound to a selection: base and strides per axis of the array, walked upwards.
+/// A view bound to a selection: base and strides per axis of the array, walked upwards. Views that are uneven ([`is_uneven`]) are not bound.
 pub(crate) struct Bound<P> {
     base: P,
     strides: Strides,
 }
 
-/// Per axis of the array: the stride along the ascending selection, and the bytes from the given base to its first element.
-///
 /// Refuses a selection that was made for another shape (it would name chunks outside the array), memory of another shape, and
 /// memory of smaller or larger elements (the copy would leave it).
-fn bind(
+fn check(
     layout: &ArrayLayout,
     shape: &[u64],
     strides: &[isize],
     element: Option<usize>,
     selection: &Selection,
-) -> Result<(isize, Strides), ArrayError> {
+) -> Result<(), ArrayError> {
     selection.check(layout.name(), layout.shape())?;
     let array = || layout.name().to_owned();
     let wanted = selection.shape();
@@ -123,19 +160,76 @@ fn bind(
         );
         return Err(ArrayError::Layout { array: array(), why });
     }
-    let mut given = strides.iter();
+    Ok(())
+}
+
+/// Whether points that have several axes in the result lie there in no row with equal steps. Such memory is not bound but copied.
+fn is_uneven(shape: &[u64], strides: &[isize], selection: &Selection) -> bool {
+    let (mut at, mut uneven) = (0, false);
+    selection.for_each_part(|part| match part {
+        Part::Axis(_) => at += 1,
+        Part::Points(n) => {
+            let end = at + selection.points()[n].shape.len();
+            uneven |= even(&shape[at..end], &strides[at..end]).is_none();
+            at = end;
+        }
+    });
+    uneven
+}
+
+/// The bytes from each element of a part of the result to the next in C order, where they are always the same.
+fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
+    let mut found: Option<(isize, isize)> = None;
+    for (len, stride) in shape.iter().zip(strides).rev().filter(|(len, _)| **len != 1) {
+        let (step, next) = found.unwrap_or((*stride, *stride));
+        if *stride != next {
+            return None;
+        }
+        found = Some((step, next.wrapping_mul(*len as isize)));
+    }
+    Some(found.map_or(0, |(step, _)| step))
+}
+
+/// Per axis of the array: the stride along the ascending selection, and the bytes from the given base to its first element. Axes that points are on all have the stride from one
+/// point to the next. The memory has the selection's shape.
+pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> (isize, Strides) {
     let mut offset = 0isize;
-    let mut bound = Strides::with_capacity(selection.axes().len());
-    for axis in selection.axes() {
-        let stride = if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
+    let mut push = |bound: &mut Strides, axis: &crate::AxisSelection, stride: isize| {
         if axis.step < 0 {
             offset = offset.wrapping_add(stride.wrapping_mul(axis.len.saturating_sub(1) as isize));
             bound.push(stride.wrapping_neg());
         } else {
             bound.push(stride);
         }
+    };
+    let mut bound = Strides::with_capacity(selection.axes().len());
+    if selection.points().is_empty() {
+        let mut given = strides.iter();
+        for axis in selection.axes() {
+            let stride = if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
+            push(&mut bound, axis, stride);
+        }
+        return (offset, bound);
     }
-    Ok((offset, bound))
+    let mut given = Strides::from_elem(0, selection.axes().len());
+    let mut at = 0;
+    selection.for_each_part(|part| match part {
+        Part::Axis(k) => {
+            given[k] = strides[at];
+            at += 1;
+        }
+        Part::Points(n) => {
+            let points = &selection.points()[n];
+            let end = at + points.shape.len();
+            let step = even(&shape[at..end], &strides[at..end]).unwrap_or(0);
+            points.axes.iter().for_each(|axis| given[*axis] = step);
+            at = end;
+        }
+    });
+    for (axis, stride) in selection.axes().iter().zip(given) {
+        push(&mut bound, axis, stride);
+    }
+    (offset, bound)
 }
 
 impl Bound<*mut u8> {
@@ -144,7 +238,8 @@ impl Bound<*mut u8> {
         view: &Target<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        let (offset, strides) = bind(layout, &view.shape, &view.strides, view.element, selection)?;
+        view.check(layout, selection)?;
+        let (offset, strides) = along(selection, &view.shape, &view.strides);
         Ok(Bound { base: view.base.wrapping_offset(offset), strides })
     }
 
@@ -160,7 +255,8 @@ impl Bound<*const u8> {
         view: &Source<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        let (offset, strides) = bind(layout, &view.shape, &view.strides, view.element, selection)?;
+        view.check(layout, selection)?;
+        let (offset, strides) = along(selection, &view.shape, &view.strides);
         Ok(Bound { base: view.base.wrapping_offset(offset), strides })
     }
 

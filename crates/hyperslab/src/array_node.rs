@@ -109,7 +109,7 @@ impl Array {
     }
 
     /// What indices select. Missing ones at the end mean everything along their axes.
-    pub fn select(&self, indices: &[Index]) -> Result<Selection, Error> {
+    pub fn select(&self, indices: &[Index<'_>]) -> Result<Selection, Error> {
         Ok(Selection::new(self.layout().name(), self.shape(), indices)?)
     }
 
@@ -199,7 +199,7 @@ impl Array {
     /// Reads numbers, in C order, in the machine's byte order.
     ///
     /// Errors with [`Error::ElementType`] if the array's elements are of another type.
-    pub fn read_vec<T: Element>(&self, indices: &[Index]) -> Result<Vec<T>, Error> {
+    pub fn read_vec<T: Element>(&self, indices: &[Index<'_>]) -> Result<Vec<T>, Error> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
         let shape = selection.shape();
@@ -226,7 +226,7 @@ impl Array {
     ///
     /// Errors with [`Error::ElementType`] if the array's elements are of another type, and with [`ArrayError::Shape`] if there are more or fewer numbers
     /// than selected.
-    pub fn write_slice<T: Element>(&self, indices: &[Index], elements: &[T]) -> Result<(), Error> {
+    pub fn write_slice<T: Element>(&self, indices: &[Index<'_>], elements: &[T]) -> Result<(), Error> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
         let bytes = self.in_array_order(elements);

@@ -39,7 +39,7 @@ pub(crate) fn selection(key: &Bound<'_, PyAny>, layout: &ArrayLayout) -> PyResul
     Selection::new(layout.name(), layout.shape(), indices).map_err(|error| errors::array(key.py(), &error))
 }
 
-fn index(item: &Bound<'_, PyAny>) -> PyResult<Index> {
+fn index(item: &Bound<'_, PyAny>) -> PyResult<Index<'static>> {
     if let Ok(slice) = item.cast::<PySlice>() {
         return unpack(slice);
     }
@@ -62,7 +62,7 @@ fn index(item: &Bound<'_, PyAny>) -> PyResult<Index> {
 }
 
 /// One element. No axis is so long that a number beyond 64 bits would be on it.
-fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index> {
+fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index<'static>> {
     match number.extract::<i64>() {
         Ok(at) => Ok(Index::At(at)),
         Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => Err(errors::exception(
@@ -75,7 +75,7 @@ fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index> {
 }
 
 /// `start:stop:step`, with Python's own clamping of huge bounds. Absent bounds become the largest and smallest numbers, which mean the same.
-fn unpack(slice: &Bound<'_, PySlice>) -> PyResult<Index> {
+fn unpack(slice: &Bound<'_, PySlice>) -> PyResult<Index<'static>> {
     let (mut start, mut stop, mut step) = (0, 0, 0);
     // SAFETY: `slice` is a live slice object, the pointers are to locals, and the GIL is held.
     if unsafe { ffi::PySlice_Unpack(slice.as_ptr(), &mut start, &mut stop, &mut step) } < 0 {

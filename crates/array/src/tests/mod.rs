@@ -5,6 +5,7 @@ mod counts;
 mod failures;
 mod generated;
 pub(crate) mod model;
+mod points;
 mod shards;
 mod sharing;
 mod streams;
