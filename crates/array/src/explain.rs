@@ -105,7 +105,7 @@ fn explain(
     let shape = selection.shape();
     let bytes = crate::element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     // The sign that a negative step brings is kept: it decides whether a chunk is one run.
-    let (_, strides) = along(selection, &shape, &c_strides(&shape, layout.dtype().size()));
+    let strides = along(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
     let limit = if write { execute::write_limit(layout, None) } else { execute::limit(None) };
     let mut strategies: BTreeMap<String, (Strategy, usize)> = BTreeMap::new();
     let mut objects = BTreeSet::new();
@@ -200,11 +200,13 @@ fn explain_task(
         _ if write => choose_write(encoding, task, &write_region(layout, task, strides).0),
         None => Strategy::Fill,
         Some(_) if cached => Strategy::Cached,
-        Some(_) => match choose_read(encoding, task, &read_region(layout, task, strides).0, reach(layout, task)) {
-            // What is to be kept is decoded as a whole.
-            Strategy::DecodePart if cache.is_some() => Strategy::DecodeScatter,
-            strategy => strategy,
-        },
+        Some(_) => {
+            match choose_read(encoding, task, &read_region(layout, task, strides).0, reach(layout, task)) {
+                // What is to be kept is decoded as a whole.
+                Strategy::DecodePart if cache.is_some() => Strategy::DecodeScatter,
+                strategy => strategy,
+            }
+        }
     };
     let whole: Vec<(u64, u64)> = size.map(|len| (start, len)).into_iter().collect();
     let ranges = match strategy {

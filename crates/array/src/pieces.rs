@@ -69,14 +69,18 @@ struct Pieces<'p> {
 impl<'p> Pieces<'p> {
     fn new(mut region: Region, places: &'p [Places<'p>]) -> Self {
         let mut factors: SmallVec<[Factor<'p>; 8]> = places.iter().map(Factor::Places).collect();
-        let reach_of =
-            |region: &Region| region.axes.iter().map(|axis| (axis.len - 1) * axis.src as usize).sum::<usize>() + region.unit;
+        let reach_of = |region: &Region| {
+            region.axes.iter().map(|axis| (axis.len - 1) * axis.src as usize).sum::<usize>() + region.unit
+        };
         let mut direct = false;
         loop {
             direct |= region.contiguous().is_some() && region.direct_row().is_some();
             let longest = (0..region.axes.len()).max_by_key(|k| region.axes[*k].src);
             match longest {
-                Some(k) if !direct && (region.axes[k].src > RANGE_COST as isize || reach_of(&region) > WINDOW) => {
+                Some(k)
+                    if !direct
+                        && (region.axes[k].src > RANGE_COST as isize || reach_of(&region) > WINDOW) =>
+                {
                     factors.push(Factor::Axis(region.axes.remove(k)));
                 }
                 _ => break,
@@ -128,7 +132,7 @@ impl<'p> Pieces<'p> {
     fn windows<E>(
         &self,
         offset: usize,
-        full: &mut dyn FnMut(&mut Vec<Piece>, bool) -> Result<(), E>,
+        full: &mut impl FnMut(&mut [Piece], bool) -> Result<(), E>,
     ) -> Result<(), E> {
         let (mut window, mut bytes): (Vec<Piece>, usize) = (Vec::new(), 0);
         let start = Piece { chunk: offset as isize, memory: 0, count: 1 };
@@ -187,7 +191,7 @@ impl Reader<'_> {
         region: &Region,
         offset: usize,
     ) -> Result<bool, ArrayError> {
-        let pieces = Pieces::new(region.clone(), &self.places);
+        let pieces = Pieces::new(region.clone(), self.places);
         let mut opened: Option<Parts<'_>> = None;
         let mut found = true;
         pieces.windows(offset, &mut |window, more| {

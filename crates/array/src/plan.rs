@@ -44,6 +44,7 @@ impl AxisPlan {
     }
 
     /// `len` elements from `lowest` on, `step` apart; the last of them is within 64 bits.
+    #[inline]
     fn cut(lowest: u64, step: u64, len: u64, chunk: u64) -> Self {
         let reach = (len - 1) * step;
         // Steps up to a chunk's length miss no chunk between the first and the last; longer ones meet another chunk each time.
@@ -124,23 +125,22 @@ impl Task {
 impl Plan {
     /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks than can be counted, or where there is no memory for the table of points.
     pub fn new(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
+        let mut plan = Plan { axes: SmallVec::new(), points: Vec::new(), count: 0 };
         if selection.is_empty() {
-            return Some(Plan { axes: SmallVec::new(), points: Vec::new(), count: 0 });
+            return Some(plan);
         }
-        let mut axes = SmallVec::with_capacity(selection.axes().len());
-        let mut count = 1usize;
+        plan.count = 1;
         for (axis, chunk) in selection.axes().iter().zip(layout.grid().chunk_shape()) {
             let axis = AxisPlan::new(axis, *chunk)?;
-            count = count.checked_mul(usize::try_from(axis.spans).ok()?)?;
-            axes.push(axis);
+            plan.count = plan.count.checked_mul(usize::try_from(axis.spans).ok()?)?;
+            plan.axes.push(axis);
         }
-        let mut points = Vec::new();
-        for picked in selection.points() {
-            let plan = PointPlan::new(layout, picked)?;
-            count = count.checked_mul(plan.len())?;
-            points.push(plan);
+        for points in selection.points() {
+            let points = PointPlan::new(layout, points)?;
+            plan.count = plan.count.checked_mul(points.len())?;
+            plan.points.push(points);
         }
-        Some(Plan { axes, points, count })
+        Some(plan)
     }
 
     /// The same cut along the grid of objects; and for each set of points, the first of its spans here in each of its spans there.
@@ -162,7 +162,11 @@ impl Plan {
 
     /// Where the points of a task are, in memory of these strides per axis of the array.
     pub(crate) fn places(&self, task: &Task, strides: &[isize]) -> AllPlaces<'_> {
-        task.picks.iter().filter_map(|pick| pick.places(&self.points, strides)).collect()
+        let mut places = AllPlaces::new();
+        for pick in &task.picks {
+            places.extend(pick.places(&self.points, strides));
+        }
+        places
     }
 
     /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of their own, along the axis that is stored slowest:
@@ -220,7 +224,9 @@ impl Plan {
         for vector in [&mut task.chunk, &mut task.first, &mut task.step, &mut task.count, &mut task.out] {
             vector.resize(rank, 0);
         }
-        task.picks.clear();
+        if !task.picks.is_empty() {
+            task.picks.clear();
+        }
         task.whole = true;
         let mut rest = number as u64;
         for (k, axis) in self.axes.iter().enumerate().rev() {
@@ -243,8 +249,7 @@ impl Plan {
     fn put_points(&self, layout: &ArrayLayout, grid: &ChunkGrid, rest: usize, task: &mut Task) {
         let inside = |axis: usize, index: u64| grid.inside(axis, index, layout.shape()[axis]);
         let picked = |axis: usize| self.points.iter().any(|points| points.axes().contains(&axis));
-        let mut whole = (0..self.axes.len())
-            .all(|k| picked(k) || task.count[k] == inside(k, task.chunk[k]));
+        let mut whole = (0..self.axes.len()).all(|k| picked(k) || task.count[k] == inside(k, task.chunk[k]));
         for (number, span) in self.point_spans(rest).into_iter().enumerate() {
             whole &= self.points[number].task(number, span, &inside, layout.encoding().strides(), task);
         }
@@ -291,8 +296,12 @@ impl Plan {
     pub(crate) fn number(&self, along: &[u64]) -> usize {
         // Below the number of tasks, which was counted.
         let (axes, spans) = along.split_at(self.axes.len());
-        let number = self.points.iter().zip(spans).fold(0, |number, (points, n)| number * points.len() + *n as usize);
-        self.axes.iter().zip(axes).fold(number, |number, (axis, n)| number * axis.spans as usize + *n as usize)
+        let number =
+            self.points.iter().zip(spans).fold(0, |number, (points, n)| number * points.len() + *n as usize);
+        self.axes
+            .iter()
+            .zip(axes)
+            .fold(number, |number, (axis, n)| number * axis.spans as usize + *n as usize)
     }
 }
 

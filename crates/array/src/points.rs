@@ -108,9 +108,8 @@ impl Points {
                 // Both lie on an axis, whose length is at most i64::MAX.
                 let step = second.at as i64 - first.at as i64;
                 let even = |pair: &[Run]| pair[1].at as i64 - pair[0].at as i64 == step;
-                let regular = step != 0
-                    && self.runs.iter().all(|run| run.len == 1)
-                    && self.runs.windows(2).all(even);
+                let regular =
+                    step != 0 && self.runs.iter().all(|run| run.len == 1) && self.runs.windows(2).all(even);
                 if regular { range(first.at, step, self.runs.len() as u64) } else { None }
             }
         }
@@ -218,13 +217,8 @@ mod tests {
         assert!(list(0, &[0]).is_err());
         assert!(list(0, &[]).unwrap().runs.is_empty());
         let huge = Dims::from_slice(&[1 << 40, 1 << 40]);
-        let none = Points::of_lists(
-            &refuse,
-            Axes::from_slice(&[0, 1]),
-            huge,
-            Dims::from_slice(&[1]),
-            &[&[0], &[0]],
-        );
+        let none =
+            Points::of_lists(&refuse, Axes::from_slice(&[0, 1]), huge, Dims::from_slice(&[1]), &[&[0], &[0]]);
         assert!(none.unwrap_err().to_string().contains("more elements"));
     }
 

@@ -3,7 +3,7 @@
 use crate::cache::Wanted;
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
 use crate::gather::Direction;
-use crate::point_plan::AllPlaces;
+use crate::point_plan::Places;
 use crate::scratch::{Scratch, sized, with_ranges};
 use crate::strategy::{Rows, choose_read};
 use crate::strided::{self, Region};
@@ -57,12 +57,12 @@ pub fn read(
     let mut target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
     if options.fortran {
         target.reverse_axes();
-        if target.is_uneven(selection) {
-            read_into(layout, selection, &mut target, options)?;
-            return Ok(memory);
-        }
     }
     let bound = Bound::target(layout, &target, selection)?;
+    if bound.is_uneven() {
+        read_into(layout, selection, &mut target, options)?;
+        return Ok(memory);
+    }
     let absent = Absent { filled: zeroed, present: present.as_ref() };
     execute_all(layout, plan, selection, &bound, absent, len as u64, options)?;
     Ok(memory)
@@ -76,13 +76,12 @@ pub fn read_into(
     target: &mut Target<'_>,
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
-    target.check(layout, selection)?;
-    if target.is_uneven(selection) {
+    let bound = Bound::target(layout, target, selection)?;
+    if bound.is_uneven() {
         let memory = read(layout, selection, ReadOptions { fortran: false, ..options })?;
         target.copy_dense(memory.as_slice(), layout.dtype().size());
         return Ok(());
     }
-    let bound = Bound::target(layout, target, selection)?;
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
@@ -171,19 +170,19 @@ fn execute_all(
     let limit = execute::limit(options.threads);
     let waiting = execute::waiting_limit(layout, options.threads);
     if let Some(sharding) = layout.sharding() {
-        let request =
-            shard::Request { layout, sharding, plan: &plan, target, absent, verify, cache, keep };
+        let request = shard::Request { layout, sharding, plan: &plan, target, absent, verify, cache, keep };
         return request.read(bytes, (limit, waiting), options.interrupt);
     }
     let plan = plan.cut(layout, selection, limit);
     let parts = open_parts(layout, &plan)?;
     execute::run(layout, &plan, bytes, limit, waiting, options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
+        let places = plan.places(&scratch.task, target.strides());
         let reader = Reader {
             layout,
             dst,
             strides: target.strides(),
-            places: plan.places(&scratch.task, target.strides()),
+            places: &places,
             present: absent.present,
             parts: parts.as_ref(),
             verify,
@@ -236,7 +235,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) dst: *mut u8,
     pub(crate) strides: &'a [isize],
     /// The points of the task, if there are any: the region is copied at each of them.
-    pub(crate) places: AllPlaces<'a>,
+    pub(crate) places: &'a [Places<'a>],
     pub(crate) present: Option<&'a HashSet<String>>,
     /// The object, if it is open.
     pub(crate) parts: Option<&'a Parts<'a>>,
@@ -454,7 +453,7 @@ impl Reader<'_> {
         debug_assert_eq!(chunk.len(), self.layout.encoding().decoded_size());
         // SAFETY: the target covers the task's elements; `chunk` is a whole decoded chunk, and the region lies within it.
         unsafe {
-            gather::copy(&self.places, Direction::Read, region, self.dst, chunk.as_ptr().wrapping_add(offset))
+            gather::copy(self.places, Direction::Read, region, self.dst, chunk.as_ptr().wrapping_add(offset))
         };
     }
 
@@ -464,9 +463,7 @@ impl Reader<'_> {
     /// The target must cover `task`, of which this reader was made.
     pub(crate) unsafe fn fill(&self, task: &Task) {
         // SAFETY: as promised by the caller.
-        unsafe {
-            gather::fill(&self.places, &task.count, self.strides, self.layout.fill().bytes(), self.dst)
-        };
+        unsafe { gather::fill(self.places, &task.count, self.strides, self.layout.fill().bytes(), self.dst) };
     }
 }
 

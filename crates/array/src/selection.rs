@@ -63,7 +63,9 @@ const PICKED: AxisSelection = AxisSelection { first: 0, step: 1, len: 1, dropped
 impl Selection {
     /// Everything of an array of `shape`.
     pub fn all(shape: &[u64]) -> Self {
-        Selection { axes: shape.iter().map(|len| whole(*len)).collect(), points: Vec::new() }
+        let mut axes = SmallVec::new();
+        all(&mut axes, shape, shape.len());
+        Selection { axes, points: Vec::new() }
     }
 
     /// NumPy's basic indexing on an array of `shape`; missing items at the end mean `:`. Lists and masks pick along their own axis each (orthogonal indexing, NumPy's `a[np.ix_(…)]`).
@@ -73,12 +75,12 @@ impl Selection {
     pub fn new(array: &str, shape: &[u64], indices: &[Index<'_>]) -> Result<Self, ArrayError> {
         let refuse = |why: String| ArrayError::Index { array: array.to_owned(), why };
         let left = unnamed(&refuse, shape.len(), indices)?;
-        let mut axes: SmallVec<[AxisSelection; 8]> = SmallVec::new();
-        let mut points = Vec::new();
+        let mut selection = Selection { axes: SmallVec::new(), points: Vec::new() };
+        let axes = &mut selection.axes;
         for index in indices {
             let axis = axes.len();
             match *index {
-                Index::Ellipsis => axes.extend(shape[axis..axis + left].iter().map(|len| whole(*len))),
+                Index::Ellipsis => all(axes, shape, axis + left),
                 Index::At(at) => axes.push(one(&refuse, axis, shape[axis], at)?),
                 Index::Slice { start, stop, step } => {
                     axes.push(range(&refuse, shape[axis], start, stop, step)?);
@@ -86,9 +88,8 @@ impl Selection {
                 Index::List(list) => {
                     let count = Dims::from_slice(&[list.len() as u64]);
                     let extent = Dims::from_slice(&[shape[axis]]);
-                    let found =
-                        Points::of_lists(&refuse, Axes::from_slice(&[axis]), extent, count, &[list])?;
-                    pick(&mut axes, &mut points, found);
+                    let found = Points::of_lists(&refuse, Axes::from_slice(&[axis]), extent, count, &[list])?;
+                    pick(axes, &mut selection.points, found);
                 }
                 Index::Mask(mask) => {
                     let len = shape[axis];
@@ -99,12 +100,12 @@ impl Selection {
                         )));
                     }
                     let (on, extent) = (Axes::from_slice(&[axis]), Dims::from_slice(&[len]));
-                    pick(&mut axes, &mut points, Points::of_mask(&refuse, on, extent, mask)?);
+                    pick(axes, &mut selection.points, Points::of_mask(&refuse, on, extent, mask)?);
                 }
             }
         }
-        axes.extend(shape[axes.len()..].iter().map(|len| whole(*len)));
-        Ok(Selection { axes, points })
+        all(axes, shape, shape.len());
+        Ok(selection)
     }
 
     /// NumPy's advanced indexing: all lists together are the coordinates of points, which have `dims` in the result, in C order. Each list is as long as `dims` has elements (broadcast them
@@ -132,7 +133,7 @@ impl Selection {
                 before = Some(if ended { 0 } else { before.unwrap_or(here) });
             }
             match *index {
-                Index::Ellipsis => axes.extend(shape[axis..axis + left].iter().map(|len| whole(*len))),
+                Index::Ellipsis => all(&mut axes, shape, axis + left),
                 Index::At(at) => axes.push(one(&refuse, axis, shape[axis], at)?),
                 Index::Slice { start, stop, step } => {
                     axes.push(range(&refuse, shape[axis], start, stop, step)?);
@@ -146,7 +147,7 @@ impl Selection {
                 Index::Mask(_) => return Err(refuse("a mask is not a list of coordinates".into())),
             }
         }
-        axes.extend(shape[axes.len()..].iter().map(|len| whole(*len)));
+        all(&mut axes, shape, shape.len());
         if lists.is_empty() {
             return Err(refuse("there is no list of coordinates".into()));
         }
@@ -160,6 +161,9 @@ impl Selection {
     /// Errors with [`ArrayError::Index`] where it has another number of elements.
     pub fn mask(array: &str, shape: &[u64], mask: &[bool]) -> Result<Self, ArrayError> {
         let refuse = |why: String| ArrayError::Index { array: array.to_owned(), why };
+        if shape.is_empty() {
+            return Err(refuse("a mask needs an axis to be on".into()));
+        }
         let points = Points::of_mask(&refuse, (0..shape.len()).collect(), shape.into(), mask)?;
         if let Some(range) = points.as_range() {
             return Ok(Selection { axes: SmallVec::from_slice(&[range]), points: Vec::new() });
@@ -223,11 +227,9 @@ impl Selection {
         };
         let inside =
             |(axis, len): (&AxisSelection, &u64)| axis.len == 0 || last(axis).is_some_and(|last| last < *len);
-        let picked = |axis: usize| self.points.iter().any(|points| points.axes.contains(&axis));
-        if self.axes.len() == shape.len()
-            && self.axes.iter().zip(shape).enumerate().all(|(k, axis)| inside(axis) || picked(k))
-            && self.points.iter().all(|points| points.fits(shape))
-        {
+        let fits =
+            self.axes.iter().zip(shape).all(inside) && self.points.iter().all(|points| points.fits(shape));
+        if self.axes.len() == shape.len() && (fits || self.is_empty()) {
             return Ok(());
         }
         Err(ArrayError::Index {
@@ -250,8 +252,11 @@ pub(crate) enum Part {
     Points(usize),
 }
 
-fn whole(len: u64) -> AxisSelection {
-    AxisSelection { first: 0, step: 1, len, dropped: false }
+/// Selects everything along the axes up to `end` that are not selected yet.
+fn all(axes: &mut SmallVec<[AxisSelection; 8]>, shape: &[u64], end: usize) {
+    for len in &shape[axes.len()..end] {
+        axes.push(AxisSelection { first: 0, step: 1, len: *len, dropped: false });
+    }
 }
 
 /// How many axes an ellipsis stands for. Refuses two of them, and more items than axes.
@@ -269,6 +274,7 @@ fn unnamed(
         .ok_or_else(|| refuse(format!("too many indices: the array has {rank} axes, {named} were indexed")))
 }
 
+#[inline]
 fn one(
     refuse: &dyn Fn(String) -> ArrayError,
     axis: usize,
@@ -282,6 +288,7 @@ fn one(
     Ok(AxisSelection { first, step: 1, len: 1, dropped: true })
 }
 
+#[inline]
 fn range(
     refuse: &dyn Fn(String) -> ArrayError,
     len: u64,

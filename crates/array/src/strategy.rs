@@ -113,7 +113,10 @@ fn is_worth_a_part(encoding: &ChunkEncoding, wanted: Range<usize>) -> bool {
 pub(crate) fn choose_write(encoding: &ChunkEncoding, task: &Task, region: &Region) -> Strategy {
     if !task.whole {
         Strategy::Modify
-    } else if !task.picks.is_empty() || region.contiguous() != Some(encoding.decoded_size()) || encoding.swap() != 1 {
+    } else if !task.picks.is_empty()
+        || region.contiguous() != Some(encoding.decoded_size())
+        || encoding.swap() != 1
+    {
         // Chunks that reach past the array's end come here too: they need padding.
         Strategy::Gather
     } else if encoding.chain().is_identity() {

@@ -56,17 +56,7 @@ impl<'a> Target<'a> {
         self.strides = c_strides(&reversed, element).into_iter().rev().collect();
     }
 
-    /// Refuses what [`Bound::target`] refuses.
-    pub(crate) fn check(&self, layout: &ArrayLayout, selection: &Selection) -> Result<(), ArrayError> {
-        check(layout, &self.shape, &self.strides, self.element, selection)
-    }
-
-    /// Whether points have no even stride here: see [`is_uneven`].
-    pub(crate) fn is_uneven(&self, selection: &Selection) -> bool {
-        is_uneven(&self.shape, &self.strides, selection)
-    }
-
-    /// Copies all elements from dense memory in C order. This view was checked, and `memory` has as many elements.
+    /// Copies all elements from dense memory in C order. The view was checked, and `memory` has as many elements.
     pub(crate) fn copy_dense(&mut self, memory: &[u8], element: usize) {
         let region = Region::new(&self.shape, &self.strides, &c_strides(&self.shape, element), element, 1);
         // SAFETY: the view covers its shape; `memory` holds as many elements.
@@ -99,17 +89,7 @@ impl<'a> Source<'a> {
         Source { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
 
-    /// Refuses what [`Bound::source`] refuses.
-    pub(crate) fn check(&self, layout: &ArrayLayout, selection: &Selection) -> Result<(), ArrayError> {
-        check(layout, &self.shape, &self.strides, self.element, selection)
-    }
-
-    /// Whether points have no even stride here: see [`is_uneven`].
-    pub(crate) fn is_uneven(&self, selection: &Selection) -> bool {
-        is_uneven(&self.shape, &self.strides, selection)
-    }
-
-    /// All elements, dense in C order. `None` where memory cannot hold them. This view was checked.
+    /// All elements, dense in C order. `None` where memory cannot hold them. The view was checked.
     pub(crate) fn dense_copy(&self, element: usize) -> Option<Memory> {
         let bytes = element_count(&self.shape)?.checked_mul(element as u64)?;
         let mut memory = Memory::dirty(usize::try_from(bytes).ok()?)?;
@@ -131,21 +111,22 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A view bound to a selection: base and strides per axis of the array, walked upwards. Views that are uneven ([`is_uneven`]) are not bound.
+/// A view bound to a selection: base and strides per axis of the array, walked upwards. Where it is [uneven](Bound::is_uneven), elements go by way of dense memory.
 pub(crate) struct Bound<P> {
     base: P,
     strides: Strides,
+    uneven: bool,
 }
 
 /// Refuses a selection that was made for another shape (it would name chunks outside the array), memory of another shape, and
 /// memory of smaller or larger elements (the copy would leave it).
-fn check(
+fn bind(
     layout: &ArrayLayout,
     shape: &[u64],
     strides: &[isize],
     element: Option<usize>,
     selection: &Selection,
-) -> Result<(), ArrayError> {
+) -> Result<Along, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
     let array = || layout.name().to_owned();
     let wanted = selection.shape();
@@ -160,21 +141,7 @@ fn check(
         );
         return Err(ArrayError::Layout { array: array(), why });
     }
-    Ok(())
-}
-
-/// Whether points that have several axes in the result lie there in no row with equal steps. Such memory is not bound but copied.
-fn is_uneven(shape: &[u64], strides: &[isize], selection: &Selection) -> bool {
-    let (mut at, mut uneven) = (0, false);
-    selection.for_each_part(|part| match part {
-        Part::Axis(_) => at += 1,
-        Part::Points(n) => {
-            let end = at + selection.points()[n].shape.len();
-            uneven |= even(&shape[at..end], &strides[at..end]).is_none();
-            at = end;
-        }
-    });
-    uneven
+    Ok(along(selection, shape, strides))
 }
 
 /// The bytes from each element of a part of the result to the next in C order, where they are always the same.
@@ -191,45 +158,59 @@ fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
 }
 
 /// Per axis of the array: the stride along the ascending selection, and the bytes from the given base to its first element. Axes that points are on all have the stride from one
-/// point to the next. The memory has the selection's shape.
-pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> (isize, Strides) {
+/// point to the next.
+#[derive(Default)]
+pub(crate) struct Along {
+    pub(crate) strides: Strides,
+    offset: isize,
+    /// Points have several axes in the result, and there is no such stride: nothing can be bound to this.
+    uneven: bool,
+}
+
+/// The memory has the selection's shape.
+pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
+    if !selection.points().is_empty() {
+        return along_points(selection, shape, strides);
+    }
+    let mut given = strides.iter();
     let mut offset = 0isize;
-    let mut push = |bound: &mut Strides, axis: &crate::AxisSelection, stride: isize| {
+    let mut bound = Strides::with_capacity(selection.axes().len());
+    for axis in selection.axes() {
+        let stride = if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
         if axis.step < 0 {
             offset = offset.wrapping_add(stride.wrapping_mul(axis.len.saturating_sub(1) as isize));
             bound.push(stride.wrapping_neg());
         } else {
             bound.push(stride);
         }
-    };
-    let mut bound = Strides::with_capacity(selection.axes().len());
-    if selection.points().is_empty() {
-        let mut given = strides.iter();
-        for axis in selection.axes() {
-            let stride = if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
-            push(&mut bound, axis, stride);
-        }
-        return (offset, bound);
     }
-    let mut given = Strides::from_elem(0, selection.axes().len());
-    let mut at = 0;
+    Along { strides: bound, offset, uneven: false }
+}
+
+/// [`along`] for a selection with points, whose axes lie between the others.
+#[cold]
+fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
+    let (mut at, mut offset, mut uneven) = (0, 0isize, false);
+    let mut bound = Strides::from_elem(0, selection.axes().len());
     selection.for_each_part(|part| match part {
         Part::Axis(k) => {
-            given[k] = strides[at];
+            let (axis, stride) = (selection.axes()[k], strides[at]);
+            if axis.step < 0 {
+                offset = offset.wrapping_add(stride.wrapping_mul(axis.len.saturating_sub(1) as isize));
+            }
+            bound[k] = if axis.step < 0 { stride.wrapping_neg() } else { stride };
             at += 1;
         }
         Part::Points(n) => {
             let points = &selection.points()[n];
             let end = at + points.shape.len();
-            let step = even(&shape[at..end], &strides[at..end]).unwrap_or(0);
-            points.axes.iter().for_each(|axis| given[*axis] = step);
+            let step = even(&shape[at..end], &strides[at..end]);
+            uneven |= step.is_none();
+            points.axes.iter().for_each(|axis| bound[*axis] = step.unwrap_or(0));
             at = end;
         }
     });
-    for (axis, stride) in selection.axes().iter().zip(given) {
-        push(&mut bound, axis, stride);
-    }
-    (offset, bound)
+    Along { strides: bound, offset, uneven }
 }
 
 impl Bound<*mut u8> {
@@ -238,9 +219,9 @@ impl Bound<*mut u8> {
         view: &Target<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        view.check(layout, selection)?;
-        let (offset, strides) = along(selection, &view.shape, &view.strides);
-        Ok(Bound { base: view.base.wrapping_offset(offset), strides })
+        let Along { strides, offset, uneven } =
+            bind(layout, &view.shape, &view.strides, view.element, selection)?;
+        Ok(Bound { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Where the element at `out` (along the ascending selection) lies.
@@ -255,9 +236,9 @@ impl Bound<*const u8> {
         view: &Source<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        view.check(layout, selection)?;
-        let (offset, strides) = along(selection, &view.shape, &view.strides);
-        Ok(Bound { base: view.base.wrapping_offset(offset), strides })
+        let Along { strides, offset, uneven } =
+            bind(layout, &view.shape, &view.strides, view.element, selection)?;
+        Ok(Bound { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Where the element at `out` (along the ascending selection) lies.
@@ -272,6 +253,11 @@ impl<P> Bound<P> {
             .iter()
             .zip(out)
             .fold(0isize, |sum, (stride, n)| sum.wrapping_add(stride.wrapping_mul(*n as isize)))
+    }
+
+    /// Whether points have several axes in the result, and in this memory not always the same number of bytes from one to the next. It can then not be used as it is.
+    pub(crate) fn is_uneven(&self) -> bool {
+        self.uneven
     }
 
     /// Bytes from one selected element to the next, per axis of the array.

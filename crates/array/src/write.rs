@@ -3,7 +3,7 @@
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
 use crate::gather::{self, Direction};
 use crate::locks::ChunkLocks;
-use crate::point_plan::AllPlaces;
+use crate::point_plan::Places;
 use crate::read::{fetch, within_chunk};
 use crate::scratch::{Scratch, sized};
 use crate::strategy::choose_write;
@@ -37,15 +37,14 @@ pub fn write(
     source: &Source<'_>,
     options: WriteOptions<'_>,
 ) -> Result<(), ArrayError> {
-    source.check(layout, selection)?;
-    if source.is_uneven(selection) {
+    let bound = Bound::source(layout, source, selection)?;
+    if bound.is_uneven() {
         let (shape, element) = (selection.shape(), layout.dtype().size());
         let none = || memory_error(layout, "the elements to be written", u64::MAX);
         let dense = source.dense_copy(element).ok_or_else(none)?;
         let source = Source::dense(dense.as_slice(), &shape, element).ok_or_else(none)?;
         return write(layout, selection, &source, options);
     }
-    let bound = Bound::source(layout, source, selection)?;
     let mut plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     plan.in_order_of_result();
     let bytes =
@@ -56,20 +55,14 @@ pub fn write(
     let limit = execute::write_limit(layout, options.threads);
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
-        let request = shard::WriteRequest {
-            layout,
-            sharding,
-            plan,
-            source: &bound,
-            fill: &fill,
-            keep_empty,
-        };
+        let request = shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty };
         return request.write(bytes, limit, options.interrupt);
     }
     execute::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch| {
         let src = bound.at(&scratch.task.out);
         let places = plan.places(&scratch.task, bound.strides());
-        Writer { layout, src, strides: bound.strides(), places, fill: &fill, keep_empty }.write(scratch, locks)
+        Writer { layout, src, strides: bound.strides(), places: &places, fill: &fill, keep_empty }
+            .write(scratch, locks)
     })
 }
 
@@ -116,7 +109,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) src: *const u8,
     pub(crate) strides: &'a [isize],
     /// The points of the task, if there are any: the region is copied at each of them.
-    pub(crate) places: AllPlaces<'a>,
+    pub(crate) places: &'a [Places<'a>],
     /// See [`stored_fill`].
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
@@ -214,7 +207,10 @@ impl Writer<'_> {
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
         unsafe { self.overlay(region, chunk, offset) };
         // What one row of the caller's memory tells by itself is told before: only points are looked at here.
-        if !self.places.is_empty() && !self.keep_empty && self.is_blank(&scratch.task, scratch.decoded.as_ref()) {
+        if !self.places.is_empty()
+            && !self.keep_empty
+            && self.is_blank(&scratch.task, scratch.decoded.as_ref())
+        {
             return Ok(Produced::Nothing);
         }
         self.finish(scratch)
@@ -228,7 +224,7 @@ impl Writer<'_> {
         // SAFETY: as promised by the caller.
         unsafe {
             gather::copy(
-                &self.places,
+                self.places,
                 Direction::Write,
                 region,
                 chunk.as_mut_ptr().wrapping_add(offset),

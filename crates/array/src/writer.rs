@@ -144,11 +144,11 @@ impl Writer {
             let Shared { threads, write_empty_chunks, .. } = **shared;
             write(layout, selection, source, WriteOptions { threads, write_empty_chunks, interrupt })
         };
+        let bound = Bound::source(layout, source, selection)?;
         if !selection.points().is_empty() {
             self.flush(interrupt)?;
             return direct();
         }
-        let bound = Bound::source(layout, source, selection)?;
         // A forked child has no part in its parent's queue, and its lock may be held for ever.
         if self.process != std::process::id() {
             return direct();

@@ -10,6 +10,7 @@ use super::find::{Blobs, Chunk, Finder, Run, runs};
 use super::plan::ShardPlan;
 use crate::cache::Wanted;
 use crate::execute::{self, Interrupt, memory_error, store_error};
+use crate::point_plan::Places;
 use crate::read::{Absent, Parts, Reader, read_region};
 use crate::scratch::{Scratch, with_ranges};
 use crate::view::Bound;
@@ -188,7 +189,8 @@ impl Request<'_> {
             match cache.get_under(&wanted, stamp).filter(|_| chunk.blob == 0) {
                 Some(memory) => {
                     let (region, offset) = read_region(self.layout, task, self.target.strides());
-                    self.reader(task, None).scatter(memory.as_slice(), &region, offset);
+                    let places = self.plan.places(task, self.target.strides());
+                    self.reader(task, &places, None).scatter(memory.as_slice(), &region, offset);
                 }
                 None => left.push(chunk),
             }
@@ -197,12 +199,17 @@ impl Request<'_> {
         Ok(())
     }
 
-    fn reader<'r>(&'r self, task: &Task, parts: Option<&'r Parts<'r>>) -> Reader<'r> {
+    fn reader<'r>(
+        &'r self,
+        task: &Task,
+        places: &'r [Places<'r>],
+        parts: Option<&'r Parts<'r>>,
+    ) -> Reader<'r> {
         Reader {
             layout: self.layout,
             dst: self.target.at(&task.out),
             strides: self.target.strides(),
-            places: self.plan.places(task, self.target.strides()),
+            places,
             present: None,
             parts,
             verify: self.verify,
@@ -255,7 +262,8 @@ impl Request<'_> {
             let start = (chunk.offset - run.offset) as usize;
             let bytes = encoded.get(start..start + chunk.len as usize).unwrap_or_default();
             let (region, offset) = read_region(layout, &scratch.task, self.target.strides());
-            let reader = self.reader(&scratch.task, None);
+            let places = self.plan.places(&scratch.task, self.target.strides());
+            let reader = self.reader(&scratch.task, &places, None);
             reader.place(scratch, bytes, location(chunk), vouched, &region, offset)?;
         }
         Ok(())
@@ -305,7 +313,8 @@ impl Request<'_> {
         for chunk in others {
             self.plan.task(layout, chunk.number, &mut scratch.task);
             let (region, offset) = read_region(layout, &scratch.task, strides);
-            let reader = self.reader(&scratch.task, Some(blob));
+            let places = self.plan.places(&scratch.task, strides);
+            let reader = self.reader(&scratch.task, &places, Some(blob));
             match region.contiguous().filter(|_| reader.places.is_empty()) {
                 Some(_) => reader.read_into(scratch, location(&chunk), &region, offset)?,
                 None => reader.read_rows(scratch, location(&chunk), &region, offset)?,

@@ -224,11 +224,12 @@ impl WriteRequest<'_> {
                     }
                     _ => None,
                 };
+                let places = self.plan.places(&scratch.task, self.source.strides());
                 let writer = Writer {
                     layout: self.layout,
                     src: self.source.at(&scratch.task.out),
                     strides: self.source.strides(),
-                    places: self.plan.places(&scratch.task, self.source.strides()),
+                    places: &places,
                     fill: self.fill,
                     keep_empty: self.keep_empty,
                 };

@@ -145,7 +145,11 @@ impl Model {
 
     /// The elements of these numbers, in C order.
     pub(super) fn read_at(&self, places: &[u64]) -> Vec<u8> {
-        places.iter().flat_map(|at| &self.bytes[*at as usize * self.element..][..self.element]).copied().collect()
+        places
+            .iter()
+            .flat_map(|at| &self.bytes[*at as usize * self.element..][..self.element])
+            .copied()
+            .collect()
     }
 
     /// Writes elements one after another.

@@ -148,8 +148,9 @@ fn pointwise(shape: Vec<u64>) -> impl Gen<Value = Chosen> {
             let (mut factors, mut fixed, mut lens) = (Vec::new(), Vec::new(), Vec::new());
             let mut points: Factor = vec![Vec::new(); dims.iter().product::<u64>() as usize];
             // Where the points go: NumPy's rule, from its description.
-            let advanced: Vec<usize> =
-                (0..items.len()).filter(|k| items[*k].is_at() || matches!(items[*k], Item::List(_))).collect();
+            let advanced: Vec<usize> = (0..items.len())
+                .filter(|k| items[*k].is_at() || matches!(items[*k], Item::List(_)))
+                .collect();
             let together = advanced.windows(2).all(|pair| pair[0] + 1 == pair[1]);
             for (axis, item) in items.iter().enumerate() {
                 let all = item.resolved(shape[axis]);
@@ -158,7 +159,9 @@ fn pointwise(shape: Vec<u64>) -> impl Gen<Value = Chosen> {
                     factors.push(Factor::new());
                 }
                 match item {
-                    Item::List(_) => all.iter().zip(&mut points).for_each(|(at, point)| point.push((axis, *at))),
+                    Item::List(_) => {
+                        all.iter().zip(&mut points).for_each(|(at, point)| point.push((axis, *at)))
+                    }
                     item if item.is_at() => fixed.push((axis, all[0])),
                     _ => {
                         lens.push(all.len() as u64);
@@ -212,13 +215,21 @@ fn odd(shape: &[u64], element: usize) -> (Strides, usize) {
 fn offsets(shape: &[u64], strides: &[isize]) -> Vec<usize> {
     let mut offsets = vec![0usize];
     for (len, stride) in shape.iter().zip(strides) {
-        offsets =
-            offsets.iter().flat_map(|head| (0..*len as usize).map(move |n| head + n * *stride as usize)).collect();
+        offsets = offsets
+            .iter()
+            .flat_map(|head| (0..*len as usize).map(move |n| head + n * *stride as usize))
+            .collect();
     }
     offsets
 }
 
-fn check_writes(layout: &ArrayLayout, model: &mut Model, fill: &[u8], writes: &[(Chosen, bool, u8)], threads: usize) {
+fn check_writes(
+    layout: &ArrayLayout,
+    model: &mut Model,
+    fill: &[u8],
+    writes: &[(Chosen, bool, u8)],
+    threads: usize,
+) {
     let element = layout.dtype().size();
     let options = WriteOptions { threads: Some(threads), ..WriteOptions::default() };
     for (chosen, other, seed) in writes {
@@ -319,7 +330,8 @@ fn numbered(layout: &ArrayLayout) -> Vec<u8> {
     let count = layout.shape().iter().product::<u64>();
     let values: Vec<u8> = (0..count as u32).flat_map(|n| (n + 1).to_ne_bytes()).collect();
     let all = Selection::all(layout.shape());
-    write(layout, &all, &Source::dense(&values, layout.shape(), 4).unwrap(), WriteOptions::default()).unwrap();
+    write(layout, &all, &Source::dense(&values, layout.shape(), 4).unwrap(), WriteOptions::default())
+        .unwrap();
     values
 }
 
@@ -372,7 +384,8 @@ fn large_plain_chunks() {
         let layout = spec.layout(&MemoryStore::new());
         let values = numbered(&layout);
         let model = Model { shape: spec.shape.clone(), element: 4, bytes: values };
-        let lists: [&[i64]; 3] = [&[0, 3, 2, 3], &[1, 50, 39, 40, 2, 2], &[7, 1099, 1100, 0, 1, 2, 1499, 900]];
+        let lists: [&[i64]; 3] =
+            [&[0, 3, 2, 3], &[1, 50, 39, 40, 2, 2], &[7, 1099, 1100, 0, 1, 2, 1499, 900]];
         for which in 1..8 {
             let items = [0, 1, 2].map(|k| match which >> k & 1 {
                 1 => Item::List(lists[k].to_vec()),
@@ -423,7 +436,12 @@ fn whole_chunks_are_known() {
     let layout = spec.layout(&memory);
     let told = |indices: &[Index<'_>]| {
         let selection = Selection::new("a", &spec.shape, indices).unwrap();
-        explain_write(&layout, &selection, 9).unwrap().tasks.iter().map(|task| task.strategy).collect::<Vec<_>>()
+        explain_write(&layout, &selection, 9)
+            .unwrap()
+            .tasks
+            .iter()
+            .map(|task| task.strategy)
+            .collect::<Vec<_>>()
     };
     use Strategy::{Gather, Modify};
     assert_eq!(told(&[Index::List(&[2, 0, 1, 3])]), [Gather]);
@@ -433,7 +451,12 @@ fn whole_chunks_are_known() {
     let mut mask = vec![true; 48];
     let chosen = |mask: &[bool]| {
         let selection = Selection::mask("a", &spec.shape, mask).unwrap();
-        explain_write(&layout, &selection, 9).unwrap().tasks.iter().map(|task| task.strategy).collect::<Vec<_>>()
+        explain_write(&layout, &selection, 9)
+            .unwrap()
+            .tasks
+            .iter()
+            .map(|task| task.strategy)
+            .collect::<Vec<_>>()
     };
     assert_eq!(chosen(&mask), [Strategy::EncodeFrom, Strategy::EncodeFrom]);
     mask[3] = false;
@@ -449,7 +472,8 @@ fn what_is_written_last_stays() {
     let values: Vec<u8> = (1u32..8).flat_map(u32::to_ne_bytes).collect();
     write(&layout, &selection, &Source::dense(&values, &[7], 4).unwrap(), WriteOptions::default()).unwrap();
     let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
-    let found: Vec<u32> = found.as_slice().as_chunks::<4>().0.iter().map(|e| u32::from_ne_bytes(*e)).collect();
+    let found: Vec<u32> =
+        found.as_slice().as_chunks::<4>().0.iter().map(|e| u32::from_ne_bytes(*e)).collect();
     assert_eq!(found, [0, 0, 0, 0, 0, 6, 3, 4, 0, 7]);
 }
 
@@ -494,6 +518,7 @@ fn a_writer_takes_points_in_their_turn() {
     writer.write(&part, &Source::repeat(&value(3), &[54]), None).unwrap();
     writer.flush(None).unwrap();
     let found = read(&layout, &all, ReadOptions::default()).unwrap();
-    let found: Vec<u32> = found.as_slice().as_chunks::<4>().0.iter().map(|e| u32::from_ne_bytes(*e)).collect();
+    let found: Vec<u32> =
+        found.as_slice().as_chunks::<4>().0.iter().map(|e| u32::from_ne_bytes(*e)).collect();
     assert_eq!((found[4], found[5], found[6], found[50], found[60]), (1, 2, 3, 3, 1));
 }

@@ -346,8 +346,10 @@ fn one_open_and_one_read_for_each_run() {
 fn of_plain_chunks_only_the_wanted_bytes_are_read() {
     let spec = Spec::plain(&[4, 4096], &[2, 4096], "<f8");
     let memory = MemoryStore::new();
-    let bytes =
-        fill(&layout(&spec, &[Level::simple(&[2, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)), &spec.shape);
+    let bytes = fill(
+        &layout(&spec, &[Level::simple(&[2, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)),
+        &spec.shape,
+    );
     let counting = Arc::new(Counting::new(&memory, true));
     let layout = layout(&spec, &[Level::simple(&[2, 1])], &(counting.clone() as Arc<dyn Store>));
     let selection = Selection::new("a", &spec.shape, &[Index::At(3), Index::range(100, 120)]).unwrap();
