@@ -226,19 +226,22 @@ fn pattern(selection: &Selection, along: Along) -> Result<Pattern, String> {
     }
 }
 
-/// The shape of the parts that a dataset is made of: the shortest along each axis. It is what is read at a time where there is a choice.
+/// The shape of the parts that a dataset is made of: the shortest along each axis, and a few MiB at most. It is what is read at a time where there is a choice.
 fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
+    const MOST: u64 = 4 << 20;
     let mut part: Dims = shape.iter().map(|len| (*len).max(1)).collect();
     for bounds in pieces.iter().filter_map(Piece::bounds) {
         for (len, (start, end)) in part.iter_mut().zip(bounds) {
             *len = (*len).min(end.saturating_sub(start)).max(1);
         }
     }
-    let bytes = element_count(&part).and_then(|count| count.checked_mul(element as u64));
-    match bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
-        true => part,
-        false => Dims::from_elem(1, part.len()),
+    for axis in 0..part.len() {
+        let bytes = element_count(&part).and_then(|count| count.checked_mul(element as u64));
+        if let Some(len) = part.get_mut(axis) {
+            *len = len.div_ceil(bytes.unwrap_or(u64::MAX).div_ceil(MOST).max(1));
+        }
     }
+    part
 }
 
 /// A mosaic has no chunks.
@@ -531,6 +534,14 @@ mod tests {
             };
             assert!(error.contains(said) && error.contains(&format!("/{name}'")), "{name}: {error}");
         }
+    }
+
+    #[test]
+    fn parts_are_a_few_mib() {
+        assert_eq!(usual_part(&[10, 0, 7], &[], 8).as_slice(), [10, 1, 7]);
+        assert_eq!(usual_part(&[100, 1000, 1000], &[], 4).as_slice(), [1, 1000, 1000]);
+        assert_eq!(usual_part(&[100, 4000, 1000], &[], 4).as_slice(), [1, 1000, 1000]);
+        assert_eq!(usual_part(&[END, END, END], &[], 1 << 30).as_slice(), [1, 1, 1]);
     }
 
     #[test]
