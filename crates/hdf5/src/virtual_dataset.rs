@@ -238,7 +238,7 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
     for axis in 0..part.len() {
         let bytes = element_count(&part).and_then(|count| count.checked_mul(element as u64));
         if let Some(len) = part.get_mut(axis) {
-            *len = len.div_ceil(bytes.unwrap_or(u64::MAX).div_ceil(MOST).max(1));
+            *len = (*len / bytes.unwrap_or(u64::MAX).div_ceil(MOST).max(1)).max(1);
         }
     }
     part
