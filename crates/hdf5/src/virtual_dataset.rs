@@ -13,7 +13,7 @@ use crate::virtual_source::{Budget, Chain, Sources};
 use crate::{Cursor, Dataset, File, Hdf5Error};
 use hyperslab_array::{
     ArrayLayout, Blocks, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
-    Mosaic, MosaicSource, Pattern, Piece, element_count,
+    Mosaic, MosaicSource, Pattern, Piece,
 };
 use hyperslab_codec::DataType;
 use std::sync::Arc;
@@ -236,10 +236,10 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
         }
     }
     for axis in 0..part.len() {
-        let bytes = element_count(&part).and_then(|count| count.checked_mul(element as u64));
-        if let Some(len) = part.get_mut(axis) {
-            *len = (*len / bytes.unwrap_or(u64::MAX).div_ceil(MOST).max(1)).max(1);
-        }
+        let bytes = part.iter().fold(element as u64, |bytes, len| bytes.saturating_mul(*len));
+        let Some(len) = part.get_mut(axis) else { break };
+        // What cannot be counted is far too much.
+        *len = if bytes == u64::MAX { 1 } else { (*len / bytes.div_ceil(MOST).max(1)).max(1) };
     }
     part
 }
@@ -260,7 +260,7 @@ mod tests {
     use crate::Node;
     use crate::testing::{Builder, dataset, hard, link_info, summed};
     use crate::{FileOptions, FoundFile, OtherFiles};
-    use hyperslab_array::{ArrayError, ReadOptions, explain_read, read};
+    use hyperslab_array::{ArrayError, ReadOptions, element_count, explain_read, read};
     use hyperslab_store::{Key, MemoryStore, Store};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
