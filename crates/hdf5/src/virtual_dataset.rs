@@ -13,7 +13,7 @@ use crate::virtual_source::{Budget, Chain, Sources};
 use crate::{Cursor, Dataset, File, Hdf5Error};
 use hyperslab_array::{
     ArrayLayout, Blocks, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
-    Mosaic, MosaicSource, Pattern, Piece, element_count,
+    Mosaic, MosaicSource, Pattern, Piece,
 };
 use hyperslab_codec::DataType;
 use std::sync::Arc;
@@ -226,19 +226,22 @@ fn pattern(selection: &Selection, along: Along) -> Result<Pattern, String> {
     }
 }
 
-/// The shape of the parts that a dataset is made of: the shortest along each axis. It is what is read at a time where there is a choice.
+/// The shape of the parts that a dataset is made of: the shortest along each axis, and a few MiB at most. It is what is read at a time where there is a choice.
 fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
+    const MOST: u64 = 4 << 20;
     let mut part: Dims = shape.iter().map(|len| (*len).max(1)).collect();
     for bounds in pieces.iter().filter_map(Piece::bounds) {
         for (len, (start, end)) in part.iter_mut().zip(bounds) {
             *len = (*len).min(end.saturating_sub(start)).max(1);
         }
     }
-    let bytes = element_count(&part).and_then(|count| count.checked_mul(element as u64));
-    match bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
-        true => part,
-        false => Dims::from_elem(1, part.len()),
+    for axis in 0..part.len() {
+        let bytes = part.iter().fold(element as u64, |bytes, len| bytes.saturating_mul(*len));
+        let Some(len) = part.get_mut(axis) else { break };
+        // What cannot be counted is far too much.
+        *len = if bytes == u64::MAX { 1 } else { (*len / bytes.div_ceil(MOST).max(1)).max(1) };
     }
+    part
 }
 
 /// A mosaic has no chunks.
@@ -257,7 +260,7 @@ mod tests {
     use crate::Node;
     use crate::testing::{Builder, dataset, hard, link_info, summed};
     use crate::{FileOptions, FoundFile, OtherFiles};
-    use hyperslab_array::{ArrayError, ReadOptions, explain_read, read};
+    use hyperslab_array::{ArrayError, ReadOptions, element_count, explain_read, read};
     use hyperslab_store::{Key, MemoryStore, Store};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -531,6 +534,14 @@ mod tests {
             };
             assert!(error.contains(said) && error.contains(&format!("/{name}'")), "{name}: {error}");
         }
+    }
+
+    #[test]
+    fn parts_are_a_few_mib() {
+        assert_eq!(usual_part(&[10, 0, 7], &[], 8).as_slice(), [10, 1, 7]);
+        assert_eq!(usual_part(&[100, 1000, 1000], &[], 4).as_slice(), [1, 1000, 1000]);
+        assert_eq!(usual_part(&[100, 4000, 1000], &[], 4).as_slice(), [1, 1000, 1000]);
+        assert_eq!(usual_part(&[END, END, END], &[], 1 << 30).as_slice(), [1, 1, 1]);
     }
 
     #[test]

@@ -128,7 +128,7 @@ mod tests {
         File::open(store(bytes), "f.nc").unwrap()
     }
 
-    fn selected(variable: &Variable, indices: &[Index]) -> Result<Vec<u8>, String> {
+    fn selected(variable: &Variable, indices: &[Index<'_>]) -> Result<Vec<u8>, String> {
         let layout = variable.layout().map_err(|error| error.to_string())?;
         let selection = Selection::new("v", layout.shape(), indices).map_err(|error| error.to_string())?;
         let memory = read(&layout, &selection, ReadOptions::default()).map_err(|error| error.to_string())?;

@@ -7,9 +7,11 @@ mod convert;
 mod nesting;
 mod part;
 mod pattern;
+mod points;
 mod read;
 
 pub(crate) use nesting::Nesting;
+pub(crate) use points::{for_each_box, read_points};
 pub(crate) use read::{Request, Told, covers, explain};
 
 pub use pattern::{Blocks, Pattern};

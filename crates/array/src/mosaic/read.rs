@@ -125,9 +125,9 @@ impl Request<'_> {
             ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
         let read = |sub: SubRead, base: *mut u8| {
             // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which they cover a part, or a buffer made for them.
-            let target =
+            let mut target =
                 unsafe { Target::from_raw(base.wrapping_offset(sub.offset), &sub.shape, &sub.strides) };
-            read_target(&source, &sub.selection, &target, options, Some(nesting))
+            read_target(&source, &sub.selection, &mut target, options, Some(nesting))
         };
         if let How::Direct = how {
             return part.for_each_read(&how, &pattern, (strides, element), &mut |sub| read(sub, base));
