@@ -496,6 +496,34 @@ class FileArray(Array):
         """The array, of which only some members of its structures are read."""
         return _Fields(self, names)
 
+    def chunk_index(self) -> npt.NDArray[Any]:
+        """Where the stored chunks are.
+
+        Returns
+        -------
+        numpy.ndarray
+            One record for each, in C order of the chunks: ``number`` (`numpy.unravel_index` over
+            ``cdata_shape`` gives its place in the grid), ``offset`` in the file, ``size`` in bytes, and
+            ``filter_mask`` (bit i: the i-th filter was left out).
+
+        Examples
+        --------
+        >>> import h5py, hyperslab as hs, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.h5")
+        >>> with h5py.File(path, "w") as file:
+        ...     file["a"] = file.create_dataset("b", data=[1, 2, 3], chunks=(2,), dtype="i4")
+        >>> hs.open(path)["b"].chunk_index()["size"]
+        array([8, 8], dtype=uint64)
+        """
+        columns = self._chunk_columns()
+        if columns is None:
+            raise TypeError("Chunked dataset required")
+        fields = [("number", "u8"), ("offset", "u8"), ("size", "u8"), ("filter_mask", "u4")]
+        index: npt.NDArray[Any] = np.empty(len(columns[0]), fields)
+        for (name, _), column in zip(fields, columns, strict=True):
+            index[name] = column
+        return index
+
     def iter_chunks(self) -> Iterator[tuple[slice, ...]]:
         """The selections that its chunks are."""
         if self.chunks is None:

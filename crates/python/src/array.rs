@@ -344,6 +344,11 @@ impl ArrayBase {
         }
     }
 
+    /// Where the chunks of a dataset are: number, offset, bytes, filters left out.
+    fn _chunk_columns<'py>(&self, py: Python<'py>) -> PyResult<Option<file::ChunkColumns<'py>>> {
+        file::chunk_columns(py, &*self.array(py)?)
+    }
+
     /// What a dataset or variable of a file says of itself.
     fn _file_facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         file::facts(py, &*self.array(py)?)

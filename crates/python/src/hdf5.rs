@@ -457,6 +457,29 @@ impl From<LinkTarget> for Link {
     }
 }
 
+/// Columns of a chunk index: number, offset in the file, bytes, filters left out.
+pub(crate) type ChunkColumns<'py> = (
+    Bound<'py, PyArray1<u64>>,
+    Bound<'py, PyArray1<u64>>,
+    Bound<'py, PyArray1<u64>>,
+    Bound<'py, PyArray1<u32>>,
+);
+
+/// Where the chunks of a dataset are. `None`: it has no chunks.
+pub(crate) fn chunk_columns<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<ChunkColumns<'py>>> {
+    let Some(dataset) = array.as_hdf5() else { return Ok(None) };
+    let index = py.detach(|| dataset.chunk_index()).map_err(|error| errors::hdf5(py, &error))?;
+    let Some(index) = index else { return Ok(None) };
+    let base = dataset.file().source().base();
+    let records = || index.records.iter();
+    Ok(Some((
+        PyArray1::from_iter(py, records().map(|record| record.number)),
+        PyArray1::from_iter(py, records().map(|record| record.address.saturating_add(base))),
+        PyArray1::from_iter(py, records().map(|record| record.size)),
+        PyArray1::from_iter(py, records().map(|record| record.skipped)),
+    )))
+}
+
 /// What the object header of a dataset says, apart from shape and type.
 pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyDict>> {
     let facts = PyDict::new(py);
