@@ -28,8 +28,8 @@ from hyperslab._convenience import array, create, empty, full, load, ones, save,
 from hyperslab._copy import CopyReport, copy
 from hyperslab._explain import Explain, ExplainTask
 from hyperslab._group import Group
-from hyperslab._hdf5 import Datatype, Hdf5Array, Hdf5Group
-from hyperslab._hdf5_attrs import Hdf5Attributes
+from hyperslab._hdf5 import Datatype, FileArray, FileGroup
+from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5_types import Empty
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
@@ -48,12 +48,12 @@ __all__ = [
     "Explain",
     "ExplainTask",
     "ExternalLink",
+    "FileArray",
+    "FileAttributes",
+    "FileGroup",
     "FileStore",
     "Group",
     "HardLink",
-    "Hdf5Array",
-    "Hdf5Attributes",
-    "Hdf5Group",
     "HyperslabError",
     "LocalStore",
     "MemoryStore",

@@ -68,7 +68,7 @@ def _place(
         raise InvalidArgumentError(f"Invalid mode: {mode}, expected one of {_MODES}")
     found, base = resolve_store(store, storage_options)
     if isinstance(found, FileStore) and mode not in (None, "r"):
-        raise UnsupportedError(f"{found.url}: HDF5 files are read only so far; mode is {mode!r} instead of 'r'")
+        raise UnsupportedError(f"{found.url}: {found._native.file_format} files are read only so far; mode is {mode!r} instead of 'r'")
     if found.read_only:
         if mode not in (None, "r"):
             raise ReadOnlyError(
@@ -123,11 +123,11 @@ def open(
     ----------
     store : str, os.PathLike, LocalStore or MemoryStore, optional
         A path, a ``file://`` URL or a store. ``None``: a new `MemoryStore`. A path may lead to a directory of
-        Zarr, to an HDF5 file, or to a node in either (``"ocean.h5/forcing/wind"``).
+        Zarr, to a file of HDF5 or NetCDF, or to a node in either (``"ocean.h5/forcing/wind"``).
     mode : {"r", "r+", "a", "w", "w-"}, optional
         ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
         deleting what is there; ``w-``: create, must not exist. Default: ``a``, or ``r`` where the store is
-        read-only. HDF5 files are read only so far: ``r``.
+        read-only. Files of HDF5 and NetCDF are read only so far: ``r``.
     zarr_format : {2, 3}, optional
         Only this format; by default the one that is stored.
     path : str, optional

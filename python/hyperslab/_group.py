@@ -31,11 +31,11 @@ def node_of(
 ) -> Array | Group:
     """The node that a handle is for."""
     if store._native.is_file:
-        from hyperslab._hdf5 import Hdf5Array, Hdf5Group
+        from hyperslab._hdf5 import FileArray, FileGroup
 
         if isinstance(handle, _native.ArrayHandle):
-            return Hdf5Array(handle, store, None, cache)
-        return Hdf5Group(handle, store, cache)
+            return FileArray(handle, store, None, cache)
+        return FileGroup(handle, store, cache)
     if isinstance(handle, _native.ArrayHandle):
         return Array(handle, store, write_empty_chunks, cache)
     return Group(handle, store, cache)

@@ -1,4 +1,4 @@
-"""Arrays and groups of HDF5 files, with h5py's habits beside those of `Array` and `Group`."""
+"""Arrays and groups of HDF5 and NetCDF files, with h5py's habits beside those of `Array` and `Group`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hyperslab import _native
 from hyperslab._array import Array, Metadata
 from hyperslab._cache import Cache
 from hyperslab._group import Group
-from hyperslab._hdf5_attrs import Hdf5Attributes
+from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_dims import Dimensions
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink, UserLink, link_of
 from hyperslab._hdf5_regions import read_region
@@ -25,7 +25,7 @@ from hyperslab._native import Reference, RegionReference
 from hyperslab._store import FileStore, Store
 from hyperslab.errors import ExternalFileError, NodeNotFoundError, ReadOnlyError, UnsupportedError
 
-__all__ = ["Datatype", "Hdf5Array", "Hdf5Group"]
+__all__ = ["Datatype", "FileArray", "FileGroup"]
 
 _NAMES = {1: "gzip", 4: "szip", 32000: "lzf"}
 # Those, shuffle, fletcher32 and scale-offset.
@@ -33,7 +33,7 @@ _FILTERS = frozenset({*_NAMES, 2, 3, 6})
 
 
 def _refuse() -> NoReturn:
-    raise ReadOnlyError("HDF5 files are read only so far")
+    raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
 
 
 def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -65,9 +65,9 @@ class Datatype:
         return f"/{self._handle.path}"
 
     @cached_property
-    def attrs(self) -> Hdf5Attributes:
+    def attrs(self) -> FileAttributes:
         """Its attributes."""
-        return Hdf5Attributes(self._handle)
+        return FileAttributes(self._handle)
 
     def __repr__(self) -> str:
         return f"<Datatype {self.name} {self.dtype}>"
@@ -76,7 +76,7 @@ class Datatype:
 class _View:
     """An array, read in another way."""
 
-    def __init__(self, array: Hdf5Array, dtype: np.dtype[Any]) -> None:
+    def __init__(self, array: FileArray, dtype: np.dtype[Any]) -> None:
         self._array, self.dtype = array, dtype
 
     @property
@@ -115,7 +115,7 @@ class _Converted(_View):
 
 
 class _Fields(_View):
-    def __init__(self, array: Hdf5Array, names: str | Sequence[str]) -> None:
+    def __init__(self, array: FileArray, names: str | Sequence[str]) -> None:
         self._names = names if isinstance(names, str) else list(names)
         known = array.dtype.names or ()
         for name in [self._names] if isinstance(self._names, str) else self._names:
@@ -129,7 +129,7 @@ class _Fields(_View):
 
 
 class _Text(_View):
-    def __init__(self, array: Hdf5Array, encoding: str, errors: str) -> None:
+    def __init__(self, array: FileArray, encoding: str, errors: str) -> None:
         super().__init__(array, np.dtype(object))
         self._encoding, self._errors = encoding, errors
 
@@ -137,8 +137,8 @@ class _Text(_View):
         return self._array._decoded(selection, self._encoding, self._errors)
 
 
-class Hdf5Array(Array):
-    """A dataset of an HDF5 file. Made by `hyperslab.open` and groups.
+class FileArray(Array):
+    """An array of an HDF5 or NetCDF file: a dataset or variable. Made by `hyperslab.open` and groups.
 
     It is read as any `Array`. What HDF5 has and Zarr has not is as in h5py: text of variable length is read as
     `bytes` (`asstr` decodes), sequences of variable length as arrays in an array of objects, references as
@@ -172,7 +172,7 @@ class Hdf5Array(Array):
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        return self._hdf5_facts()
+        return self._file_facts()
 
     # ---- what it is
 
@@ -324,15 +324,15 @@ class Hdf5Array(Array):
         return Dimensions(self)
 
     @property
-    def attrs(self) -> Hdf5Attributes:  # type: ignore[override]
+    def attrs(self) -> FileAttributes:  # type: ignore[override]
         """The attributes."""
         found = self.__dict__.get("_read_attributes")
         if found is None:
-            found = self.__dict__["_read_attributes"] = Hdf5Attributes(self)
+            found = self.__dict__["_read_attributes"] = FileAttributes(self)
         return found
 
     @property
-    def file(self) -> Hdf5Group:
+    def file(self) -> FileGroup:
         """The root group of the file."""
         return root_of(self._store)
 
@@ -349,8 +349,8 @@ class Hdf5Array(Array):
 
     @property
     def zarr_format(self) -> Any:
-        """Not there: it is of HDF5."""
-        raise AttributeError(f"array '{self.name}' is of HDF5, and has no Zarr format")
+        """Not there: it is in a file."""
+        raise AttributeError(f"array '{self.name}' is in a file, and has no Zarr format")
 
     @property
     def order(self) -> Any:
@@ -375,7 +375,7 @@ class Hdf5Array(Array):
         names = [name or f"filter {number}" for number, name, _ in self._facts["filters"]]
         facts = {
             "Type": "Array",
-            "Format": "HDF5",
+            "Format": self._store._native.file_format,
             "Data type": self.dtype,
             "Fill value": self.fill_value,
             "Shape": self.shape,
@@ -524,7 +524,7 @@ class Hdf5Array(Array):
     # ---- what Python asks
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Hdf5Array):
+        if not isinstance(other, FileArray):
             return NotImplemented
         return self._store == other._store and self._facts["address"] == other._facts["address"]
 
@@ -542,7 +542,7 @@ class Hdf5Array(Array):
         """The same array with settings of its own; see `Array.with_config`."""
         from hyperslab._array import parse_cache
 
-        return Hdf5Array(self._handle, self._store, None, parse_cache(config, self._cache))
+        return FileArray(self._handle, self._store, None, parse_cache(config, self._cache))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen_array, (self._store, self.path, self._cache)
@@ -557,28 +557,28 @@ class Hdf5Array(Array):
         return array_html(title, self._array_facts(), self.shape or (), self.chunks or self.shape or ())
 
 
-def root_of(store: Store) -> Hdf5Group:
+def root_of(store: Store) -> FileGroup:
     """The root group of a file."""
     handle = _native.open_node(store._native, "")
     assert isinstance(handle, _native.GroupHandle)
-    return Hdf5Group(handle, store)
+    return FileGroup(handle, store)
 
 
-def _reopen_array(store: Store, path: str, cache: Cache | None) -> Hdf5Array:
+def _reopen_array(store: Store, path: str, cache: Cache | None) -> FileArray:
     """An unpickled array."""
-    return Hdf5Array(_native.ArrayHandle.deferred(store._native, path, None), store, None, cache)
+    return FileArray(_native.ArrayHandle.deferred(store._native, path, None), store, None, cache)
 
 
-def _reopen_group(store: Store, path: str, cache: Cache | None) -> Hdf5Group:
+def _reopen_group(store: Store, path: str, cache: Cache | None) -> FileGroup:
     """An unpickled group."""
-    return Hdf5Group(_native.GroupHandle.deferred(store._native, path, None), store, cache)
+    return FileGroup(_native.GroupHandle.deferred(store._native, path, None), store, cache)
 
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
 
 
-class Hdf5Group(Group):
-    """A group of an HDF5 file. Made by `hyperslab.open` and groups.
+class FileGroup(Group):
+    """A group of an HDF5 or NetCDF file. Made by `hyperslab.open` and groups.
 
     A mapping from names to arrays, groups and committed datatypes, which follows links: ``group["ocean/sst"]``.
     Names of links that lead nowhere are in it too; getting them raises `KeyError`.
@@ -606,21 +606,21 @@ class Hdf5Group(Group):
         if not store._native.is_file_of(handle):
             store = FileStore._of(handle.file)
         if isinstance(handle, _native.ArrayHandle):
-            return Hdf5Array(handle, store, None, self._cache)
-        return Hdf5Group(handle, store, self._cache)
+            return FileArray(handle, store, None, self._cache)
+        return FileGroup(handle, store, self._cache)
 
     # ---- what it is
 
     @property
-    def attrs(self) -> Hdf5Attributes:  # type: ignore[override]
+    def attrs(self) -> FileAttributes:  # type: ignore[override]
         """The attributes."""
         found = self.__dict__.get("_read_attributes")
         if found is None:
-            found = self.__dict__["_read_attributes"] = Hdf5Attributes(self)
+            found = self.__dict__["_read_attributes"] = FileAttributes(self)
         return found
 
     @property
-    def file(self) -> Hdf5Group:
+    def file(self) -> FileGroup:
         """The root group of the file."""
         return root_of(self._store)
 
@@ -631,8 +631,8 @@ class Hdf5Group(Group):
 
     @property
     def zarr_format(self) -> Any:
-        """Not there: it is of HDF5."""
-        raise AttributeError(f"group '{self.name}' is of HDF5, and has no Zarr format")
+        """Not there: it is in a file."""
+        raise AttributeError(f"group '{self.name}' is in a file, and has no Zarr format")
 
     @property
     def metadata(self) -> Metadata:
@@ -646,7 +646,7 @@ class Hdf5Group(Group):
             {
                 "Name": self.name,
                 "Type": "Group",
-                "Format": "HDF5",
+                "Format": self._store._native.file_format,
                 "Read-only": True,
                 "Store type": type(self._store).__name__,
             }
@@ -675,7 +675,7 @@ class Hdf5Group(Group):
             A name or path.
         default : optional
         getclass : bool, default False
-            Whether to get the class instead: `Hdf5Array`, `Hdf5Group`, `Datatype`.
+            Whether to get the class instead: `FileArray`, `FileGroup`, `Datatype`.
         getlink : bool, default False
             Whether to get the link instead: `HardLink`, `SoftLink` (with ``path``), `ExternalLink` (with
             ``filename`` and ``path``); with ``getclass``, its class.
@@ -697,22 +697,22 @@ class Hdf5Group(Group):
         group = self
         if above or name.startswith("/"):
             found = self.get(above or "/")
-            if not isinstance(found, Hdf5Group):
+            if not isinstance(found, FileGroup):
                 return None
             group = found
-        link = group._hdf5_link(last) if last else None
+        link = group._file_link(last) if last else None
         if link is None:
             return HardLink() if not last else None
         return link_of(link)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([name for name, _ in self._hdf5_links()])
+        return iter([name for name, _ in self._file_links()])
 
     def __reversed__(self) -> Iterator[str]:
-        return reversed([name for name, _ in self._hdf5_links()])
+        return reversed([name for name, _ in self._file_links()])
 
     def __len__(self) -> int:
-        return len(self._hdf5_links())
+        return len(self._file_links())
 
     def __contains__(self, path: object) -> bool:
         if isinstance(path, Reference):
@@ -727,9 +727,9 @@ class Hdf5Group(Group):
     def _linked(self) -> Iterator[tuple[str, Any]]:
         """Names and what they lead to, as far as they lead anywhere."""
         base = f"{self.path}/" if self.path else ""
-        for name, (kind, address, _, _) in self._hdf5_links():
+        for name, (kind, address, _, _) in self._file_links():
             if kind == "hard":
-                yield name, self._node(self._hdf5_object(address, base + name))
+                yield name, self._node(self._file_object(address, base + name))
             else:
                 found = self.get(name)
                 if found is not None:
@@ -772,15 +772,15 @@ class Hdf5Group(Group):
         return self._visit("", seen, function)
 
     def _visit(self, base: str, seen: set[int | None], function: Callable[[str, Any], Any]) -> Any:
-        for name, (kind, address, _, _) in self._hdf5_links():
+        for name, (kind, address, _, _) in self._file_links():
             if kind != "hard" or address in seen:
                 continue
             seen.add(address)
             path = f"{base}{name}"
             full = f"{self.path}/{name}" if self.path else name
-            node = self._node(self._hdf5_object(address, full))
+            node = self._node(self._file_object(address, full))
             answer = function(path, node)
-            if answer is None and isinstance(node, Hdf5Group):
+            if answer is None and isinstance(node, FileGroup):
                 answer = node._visit(f"{path}/", seen, function)
             if answer is not None:
                 return answer
@@ -817,7 +817,7 @@ class Hdf5Group(Group):
         return self
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Hdf5Group):
+        if not isinstance(other, FileGroup):
             return NotImplemented
         return self._store == other._store and self._hdf5_address() == other._hdf5_address()
 

@@ -9,15 +9,15 @@ from hyperslab import _native
 from hyperslab._hdf5_values import attribute_value
 from hyperslab.errors import ReadOnlyError
 
-__all__ = ["Hdf5Attributes"]
+__all__ = ["FileAttributes"]
 
 
 class _Node(Protocol):
-    def _hdf5_attributes(self) -> list[_native.AttributeHandle]: ...
+    def _file_attributes(self) -> list[_native.AttributeHandle]: ...
 
 
-class Hdf5Attributes(Mapping[str, Any]):
-    """The attributes of an HDF5 group, dataset or committed datatype.
+class FileAttributes(Mapping[str, Any]):
+    """The attributes of a group, array or committed datatype of an HDF5 or NetCDF file.
 
     Values are as in h5py: NumPy scalars and arrays, `str` for text, arrays of `str` for arrays of text of
     variable length, `Empty` for what has no value.
@@ -29,7 +29,7 @@ class Hdf5Attributes(Mapping[str, Any]):
 
     def _all(self) -> dict[str, _native.AttributeHandle]:
         if self._found is None:
-            self._found = {attribute.name: attribute for attribute in self._node._hdf5_attributes()}
+            self._found = {attribute.name: attribute for attribute in self._node._file_attributes()}
         return self._found
 
     def __getitem__(self, name: str) -> Any:
@@ -45,7 +45,7 @@ class Hdf5Attributes(Mapping[str, Any]):
         return name in self._all()
 
     def __setitem__(self, name: str, value: Any) -> None:
-        raise ReadOnlyError(f"attribute {name!r}: HDF5 files are read only so far")
+        raise ReadOnlyError(f"attribute {name!r}: files of HDF5 and NetCDF are read only so far")
 
     __delitem__ = put = update = __setitem__
 
@@ -54,4 +54,4 @@ class Hdf5Attributes(Mapping[str, Any]):
         return dict(self)
 
     def __repr__(self) -> str:
-        return f"Hdf5Attributes({list(self._all())!r})"
+        return f"FileAttributes({list(self._all())!r})"

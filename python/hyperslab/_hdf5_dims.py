@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hyperslab._hdf5 import Hdf5Array
+    from hyperslab._hdf5 import FileArray
 
 __all__ = ["Dimension", "Dimensions"]
 
@@ -18,7 +18,7 @@ def _text(value: Any) -> str:
 class Dimension:
     """One axis: a mapping from names to the dimension scales that describe it."""
 
-    def __init__(self, array: Hdf5Array, axis: int) -> None:
+    def __init__(self, array: FileArray, axis: int) -> None:
         self._array, self._axis = array, axis
 
     @property
@@ -64,7 +64,7 @@ class Dimension:
 class Dimensions:
     """All axes of an array."""
 
-    def __init__(self, array: Hdf5Array) -> None:
+    def __init__(self, array: FileArray) -> None:
         self._array = array
 
     def __getitem__(self, axis: int) -> Dimension:

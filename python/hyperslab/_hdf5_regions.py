@@ -10,12 +10,12 @@ from hyperslab._hdf5_types import Empty
 from hyperslab._native import RegionReference
 
 if TYPE_CHECKING:
-    from hyperslab._hdf5 import Hdf5Array
+    from hyperslab._hdf5 import FileArray
 
 __all__ = ["read_region"]
 
 
-def read_region(array: Hdf5Array, region: RegionReference) -> Any:
+def read_region(array: FileArray, region: RegionReference) -> Any:
     """The elements of a region: of a regular one in its shape, else one behind the other."""
     if array.file[region] != array:
         raise ValueError("Region reference must point to this dataset")
@@ -31,7 +31,7 @@ def read_region(array: Hdf5Array, region: RegionReference) -> Any:
     return _collected(array, _blocks(array, rest[0]))
 
 
-def _slabs(array: Hdf5Array, slabs: list[tuple[int, int, int | None, int | None]]) -> Any:
+def _slabs(array: FileArray, slabs: list[tuple[int, int, int | None, int | None]]) -> Any:
     """The box around them is read, and of it what they select."""
     box, wanted = [], []
     for (start, stride, count, block), n in zip(slabs, array.shape, strict=True):
@@ -50,7 +50,7 @@ def _slabs(array: Hdf5Array, slabs: list[tuple[int, int, int | None, int | None]
     return np.asarray(array[tuple(box)])[np.ix_(*wanted)]
 
 
-def _blocks(array: Hdf5Array, blocks: list[tuple[list[int], list[int]]]) -> list[Any]:
+def _blocks(array: FileArray, blocks: list[tuple[list[int], list[int]]]) -> list[Any]:
     """The elements of any of the blocks, each once, in C order."""
     places: dict[tuple[int, ...], Any] = {}
     for first, last in blocks:
@@ -61,7 +61,7 @@ def _blocks(array: Hdf5Array, blocks: list[tuple[list[int], list[int]]]) -> list
     return [places[place] for place in sorted(places)]
 
 
-def _collected(array: Hdf5Array, elements: list[Any]) -> Any:
+def _collected(array: FileArray, elements: list[Any]) -> Any:
     made = np.empty(len(elements), array.dtype)
     for index, element in enumerate(elements):
         made[index] = element

@@ -88,8 +88,14 @@ def decoded(found: Any, encoding: str, errors: str) -> Any:
 
 
 def attribute_value(attribute: _native.AttributeHandle) -> Any:
-    """As in h5py: a NumPy scalar or array; text of variable length is `str`; nothing is `Empty`."""
+    """As in h5py: a NumPy scalar or array; text of variable length is `str`; nothing is `Empty`. Of NetCDF-3:
+    `str`, a number, or an array.
+    """
     element, shape = attribute.element, attribute.shape
+    if element is None:
+        text = attribute.text
+        numbers = attribute.data().view(attribute.dtype).reshape(shape or ())
+        return text if text is not None else numbers[()]
     dtype = element.dtype
     if shape is None:
         return Empty(dtype)

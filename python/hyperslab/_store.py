@@ -161,7 +161,7 @@ class MemoryStore(Store):
 
 
 class FileStore(Store):
-    """One HDF5 file, held open and read only: the store of the arrays and groups in it.
+    """One file of HDF5 or NetCDF, held open and read only: the store of the arrays and groups in it.
 
     Parameters
     ----------
@@ -171,13 +171,13 @@ class FileStore(Store):
     Raises
     ------
     NodeNotFoundError
-        Where there is no HDF5 file.
+        Where there is no such file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         found = _native.StoreHandle.of_file_at(os.fspath(path))
         if found is None or found[1]:
-            raise NodeNotFoundError(f"there is no HDF5 file '{os.fspath(path)}'")
+            raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{os.fspath(path)}'")
         self._native, self._read_only = found[0], True
 
     @classmethod
@@ -194,7 +194,7 @@ class FileStore(Store):
     def with_read_only(self, read_only: bool = True) -> Store:
         """Itself: it is read only."""
         if not read_only:
-            raise UnsupportedError("HDF5 files are read only so far")
+            raise UnsupportedError("files of HDF5 and NetCDF are read only so far")
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

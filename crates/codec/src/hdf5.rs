@@ -13,6 +13,8 @@ mod bits;
 mod bitshuffle;
 pub(crate) mod blosc2;
 mod bzip2;
+#[cfg(test)]
+mod fixtures;
 mod fletcher32;
 mod lz4;
 mod lzf;

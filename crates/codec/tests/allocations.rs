@@ -1,6 +1,6 @@
 //! In the steady state, encoding and decoding a chunk allocates nothing.
 
-use hyperslab_codec::{CodecChain, Scratch, registry};
+use hyperslab_codec::{Codec, CodecChain, Lz4, Scratch, hdf5, registry};
 use serde_json::{Value, json};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -101,5 +101,47 @@ fn nothing_is_allocated_after_the_first_chunk() {
         }
         assert_eq!(ALLOCATIONS.get() - before, 0, "{}", Value::from(configs.clone()));
         assert!(out == data);
+    }
+}
+
+#[test]
+fn nothing_is_allocated_for_filters_of_hdf5() {
+    let data: Vec<u8> = (0..SIZE / 4).flat_map(|i| (i as u32 * 3 / 2).to_le_bytes()).collect();
+    let mut scratch = Scratch::default();
+    let (mut stored, mut out) = (Vec::new(), vec![0; SIZE]);
+    let filter = |id, client_data: &[u32]| hdf5::filter(id, client_data, 4, SIZE).unwrap();
+    let written = [
+        vec![filter(2, &[4]), filter(1, &[4])],
+        vec![filter(2, &[4]), filter(1, &[4]), filter(3, &[])],
+        vec![filter(3, &[]), filter(2, &[4]), filter(1, &[4])],
+        vec![filter(2, &[4]), filter(32000, &[])],
+        vec![filter(32015, &[])],
+        vec![filter(32001, &[])],
+    ];
+    let mut cases = Vec::new();
+    for codecs in written {
+        let chain = CodecChain::new(codecs, SIZE);
+        chain.encode(&data, &mut stored, &mut scratch).unwrap();
+        cases.push((chain, stored.clone()));
+    }
+    // One block of LZ4, which also is a block of bits in some order.
+    Lz4 { acceleration: 1 }.encode(&data, &mut stored, &mut scratch).unwrap();
+    let block = &stored[4..];
+    let sizes =
+        [&(SIZE as u64).to_be_bytes()[..], &(SIZE as u32).to_be_bytes(), &(block.len() as u32).to_be_bytes()];
+    let framed = [&sizes.concat(), block].concat();
+    cases.push((CodecChain::new(vec![filter(32004, &[])], SIZE), framed.clone()));
+    cases.push((CodecChain::new(vec![filter(32008, &[0, 4, 4, 0, 2])], SIZE), framed));
+    for (chain, stored) in &cases {
+        // Twice: the two buffers between codecs change places.
+        for _ in 0..2 {
+            chain.decode(stored, &mut out, &mut scratch, true).unwrap();
+        }
+        let before = ALLOCATIONS.get();
+        for _ in 0..10 {
+            chain.decode_part(stored, 99..SIZE / 8, &mut out, &mut scratch, true).unwrap();
+            chain.decode(stored, &mut out, &mut scratch, true).unwrap();
+        }
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{:?}", chain.codecs());
     }
 }

@@ -28,6 +28,33 @@ impl ChunkLocator for SingleChunk {
     }
 }
 
+/// A run of bytes whose elements are to be converted is cut into chunks of so many: a part of it does not take all of it, and threads share the work.
+const ROWS: u64 = 1 << 20;
+
+/// Finds the chunks that a run of bytes is cut into.
+#[derive(Debug)]
+struct Rows {
+    /// Bytes from one chunk to the next, per axis.
+    strides: Dims,
+    /// Bytes of a chunk.
+    len: u64,
+}
+
+impl Rows {
+    const KEY: &str = "rows";
+}
+
+impl ChunkLocator for Rows {
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
+        key.push_str(Self::KEY);
+        let offset = chunk
+            .iter()
+            .zip(&self.strides)
+            .fold(0_u64, |offset, (index, stride)| offset.saturating_add(index.saturating_mul(*stride)));
+        Ok(Location::Range { offset, len: self.len, skipped: 0 })
+    }
+}
+
 /// Makes the description of a dataset.
 pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
     let source = dataset.file().source();
@@ -128,7 +155,7 @@ fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout, Hdf5Error
     single(dataset, dtype, key, location, store)
 }
 
-/// A dataset that is one chunk.
+/// A dataset that is one run of bytes.
 fn single(
     dataset: &Dataset,
     dtype: DataType,
@@ -137,10 +164,39 @@ fn single(
     store: Arc<dyn Store>,
 ) -> Result<ArrayLayout, Hdf5Error> {
     let shape = dataset.dataspace().shape();
-    // No chunk is without elements; of an array without any none is read.
-    let chunk = if shape.contains(&0) { Dims::from_elem(1, shape.len()) } else { shape.into() };
-    let locator = Arc::new(SingleChunk { key: key.into(), location });
-    assemble(dataset, dtype, chunk, conversion(dataset), locator, store)
+    let codecs = conversion(dataset);
+    match location {
+        Location::Range { offset, len, .. } if !codecs.is_empty() && len > ROWS => {
+            let (chunk, rows) = rows(shape, dataset.datatype().size.into());
+            // The last chunk may reach past the end; what is read there is not used.
+            let padded = Segment { store, key: key.into(), offset, len: len.saturating_add(rows.len) };
+            let store = Arc::new(SegmentStore::new(Rows::KEY, vec![padded], true));
+            assemble(dataset, dtype, chunk, codecs, Arc::new(rows), store)
+        }
+        location => {
+            // No chunk is without elements; of an array without any none is read.
+            let chunk = if shape.contains(&0) { Dims::from_elem(1, shape.len()) } else { shape.into() };
+            let locator = Arc::new(SingleChunk { key: key.into(), location });
+            assemble(dataset, dtype, chunk, codecs, locator, store)
+        }
+    }
+}
+
+/// Cuts a run of bytes into chunks of about [`ROWS`] bytes: whole rows of as many axes as fit, and a part of the axis before.
+fn rows(shape: &[u64], size: u64) -> (Dims, Rows) {
+    let mut chunk = Dims::from_elem(1, shape.len());
+    let mut strides = Dims::from_elem(0, shape.len());
+    let mut len = size.max(1);
+    let mut stride = len;
+    for ((chunk, step), n) in chunk.iter_mut().zip(strides.iter_mut()).zip(shape).rev() {
+        *chunk = (ROWS / len).clamp(1, (*n).max(1));
+        // Once an axis is cut, those before it are cut to single elements.
+        len = if *chunk < *n { ROWS.max(len.saturating_mul(*chunk)) } else { len.saturating_mul(*chunk) };
+        *step = stride.saturating_mul(*chunk);
+        stride = stride.saturating_mul(*n);
+    }
+    let len = chunk.iter().fold(size, |len, n| len.saturating_mul(*n));
+    (chunk, Rows { strides, len })
 }
 
 fn conversion(dataset: &Dataset) -> Vec<Arc<dyn Codec>> {
@@ -180,6 +236,7 @@ fn unsupported(dataset: &Dataset, what: String) -> Hdf5Error {
 
 #[cfg(test)]
 mod tests {
+    use super::rows;
     use crate::testing::{Builder, dataset, hard, link_info, open};
     use crate::{Hdf5Error, Node, messages};
     use hyperslab_array::{ReadOptions, Selection, read};
@@ -230,6 +287,23 @@ mod tests {
         assert!(values(&[u64::MAX / 2], contiguous(0, u64::MAX), &[], put).is_err());
         let short = values(&[2], vec![3, 0, 3, 0, 1, 2, 3], &[], |_, _| ()).unwrap_err().to_string();
         assert!(short.contains("4 bytes, 3 are stored"), "{short}");
+    }
+
+    #[test]
+    fn runs_are_cut_into_rows() {
+        let cut = |shape: &[u64], size| {
+            let (chunk, rows) = rows(shape, size);
+            (chunk.to_vec(), rows.strides.to_vec(), rows.len)
+        };
+        const M: u64 = 1 << 20;
+        assert_eq!(cut(&[3 * M], 4), (vec![M / 4], vec![M], M));
+        assert_eq!(cut(&[5, 7, M], 2), (vec![1, 1, M / 2], vec![14 * M, 2 * M, M], M));
+        assert_eq!(cut(&[100, 1000, 8], 4), (vec![32, 1000, 8], vec![32 * 32_000, 32_000, 32], 1_024_000));
+        assert_eq!(
+            cut(&[9, 1000, 1000], 3),
+            (vec![1, 349, 1000], vec![3_000_000, 1_047_000, 3000], 1_047_000)
+        );
+        assert_eq!(cut(&[9, 2], 3 * M), (vec![1, 1], vec![6 * M, 3 * M], 3 * M));
     }
 
     #[test]

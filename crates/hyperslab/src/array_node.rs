@@ -2,14 +2,15 @@
 
 use crate::element::swap_bytes;
 use crate::hdf5_array::{Hdf5Array, filter_name};
-use crate::location::file_url;
-use crate::{Dims, Element, Error, Format, Info, Json, Key, store_at};
+use crate::netcdf_array::{self, NetcdfArray};
+use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, store_at};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
     Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5 as hdf5;
+use hyperslab_netcdf::{self as netcdf, netcdf4};
 use hyperslab_store::Store;
 use hyperslab_zarr::{self as zarr, ArraySpec, ZarrError};
 use std::borrow::Cow;
@@ -24,11 +25,21 @@ pub struct Array(Inner);
 enum Inner {
     Zarr(zarr::Array),
     Hdf5(Hdf5Array),
+    NetCdf3(NetcdfArray),
 }
 
 impl From<zarr::Array> for Array {
     fn from(array: zarr::Array) -> Self {
         Array(Inner::Zarr(array))
+    }
+}
+
+impl TryFrom<netcdf::Variable> for Array {
+    type Error = Error;
+
+    /// Errors where the variable is larger than any file.
+    fn try_from(variable: netcdf::Variable) -> Result<Self, Error> {
+        Ok(Array(Inner::NetCdf3(NetcdfArray::new(variable)?)))
     }
 }
 
@@ -82,6 +93,7 @@ impl Array {
         match &self.0 {
             Inner::Zarr(array) => array.layout(),
             Inner::Hdf5(array) => array.layout(),
+            Inner::NetCdf3(array) => array.layout(),
         }
     }
 
@@ -90,14 +102,21 @@ impl Array {
         match &self.0 {
             Inner::Zarr(array) => array.store(),
             Inner::Hdf5(array) => array.dataset().file().source().store(),
+            Inner::NetCdf3(array) => array.variable().file().store(),
         }
     }
 
     /// Where the store is, or the file.
     pub fn url(&self) -> String {
+        self.file().map_or_else(|| self.store().url(), |file| file.url())
+    }
+
+    /// The file that it is in; `None`: it is of Zarr.
+    pub fn file(&self) -> Option<DataFile> {
         match &self.0 {
-            Inner::Zarr(array) => array.store().url(),
-            Inner::Hdf5(array) => file_url(array.dataset().file()),
+            Inner::Zarr(_) => None,
+            Inner::Hdf5(array) => Some(array.dataset().file().clone().into()),
+            Inner::NetCdf3(array) => Some(array.variable().file().clone().into()),
         }
     }
 
@@ -106,6 +125,7 @@ impl Array {
         match &self.0 {
             Inner::Zarr(array) => array.path(),
             Inner::Hdf5(array) => array.dataset().path(),
+            Inner::NetCdf3(array) => array.variable().name(),
         }
     }
 
@@ -119,6 +139,7 @@ impl Array {
         match &self.0 {
             Inner::Zarr(array) => array.format().into(),
             Inner::Hdf5(_) => Format::Hdf5,
+            Inner::NetCdf3(_) => Format::NetCdf3,
         }
     }
 
@@ -127,6 +148,7 @@ impl Array {
         match &self.0 {
             Inner::Zarr(array) => Ok(Cow::Borrowed(array.attributes())),
             Inner::Hdf5(array) => array.attributes().map(Cow::Owned),
+            Inner::NetCdf3(array) => Ok(Cow::Owned(netcdf_array::attributes(array.variable().attributes()))),
         }
     }
 
@@ -139,14 +161,19 @@ impl Array {
     pub fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
         match &self.0 {
             Inner::Zarr(array) => Ok(array.dimension_names().map(<[_]>::to_vec)),
-            Inner::Hdf5(array) => crate::hdf5_dimensions::names(array.dataset()),
+            Inner::Hdf5(array) => Ok(netcdf4::dimension_names(array.dataset())?),
+            Inner::NetCdf3(array) => Ok(array.dimension_names()),
         }
     }
 
     /// Whether it is cut into chunks. Otherwise (contiguous and compact HDF5 datasets, virtual ones) the engine sees one chunk, which is never read
     /// as a whole unless it is wanted.
     pub fn has_chunks(&self) -> bool {
-        self.as_hdf5().is_none_or(|dataset| dataset.chunk_shape().is_some())
+        match &self.0 {
+            Inner::Zarr(_) => true,
+            Inner::Hdf5(array) => array.dataset().chunk_shape().is_some(),
+            Inner::NetCdf3(array) => array.variable().chunk_shape().is_some(),
+        }
     }
 
     /// The names of the compressors, checksums and filters that chunks go through when they are written.
@@ -157,6 +184,7 @@ impl Array {
                 codecs.iter().map(|codec| codec.name().to_owned()).collect()
             }
             Inner::Hdf5(array) => array.dataset().filters().iter().map(filter_name).collect(),
+            Inner::NetCdf3(_) => Vec::new(),
         }
     }
 
@@ -165,6 +193,7 @@ impl Array {
         match &self.0 {
             Inner::Zarr(array) => Ok(array.chunks_stored()?),
             Inner::Hdf5(array) => array.chunks_stored(),
+            Inner::NetCdf3(array) => Ok(array.chunks_stored()),
         }
     }
 
@@ -172,6 +201,7 @@ impl Array {
     pub(crate) fn stored_objects(&self) -> Result<Option<Vec<Dims>>, Error> {
         match &self.0 {
             Inner::Hdf5(array) => array.stored_chunks(),
+            Inner::NetCdf3(_) => Ok(None),
             Inner::Zarr(array) => {
                 let (rank, encoding, path) = (self.shape().len(), array.key_encoding(), array.path());
                 let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
@@ -187,7 +217,7 @@ impl Array {
     pub fn as_zarr(&self) -> Option<&zarr::Array> {
         match &self.0 {
             Inner::Zarr(array) => Some(array),
-            Inner::Hdf5(_) => None,
+            _ => None,
         }
     }
 
@@ -196,6 +226,7 @@ impl Array {
         match &mut self.0 {
             Inner::Zarr(array) => Ok(array),
             Inner::Hdf5(_) => Err(Error::OnlyRead { format: Format::Hdf5 }),
+            Inner::NetCdf3(_) => Err(Error::OnlyRead { format: Format::NetCdf3 }),
         }
     }
 
@@ -206,8 +237,25 @@ impl Array {
 
     pub(crate) fn hdf5(&self) -> Option<&Hdf5Array> {
         match &self.0 {
-            Inner::Zarr(_) => None,
             Inner::Hdf5(array) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// The array as NetCDF-3 sees it; `None`: it is of another format.
+    pub fn as_netcdf3(&self) -> Option<&netcdf::Variable> {
+        match &self.0 {
+            Inner::NetCdf3(array) => Some(array.variable()),
+            _ => None,
+        }
+    }
+
+    /// Where the elements are, in a few words; `None`: each chunk (or shard) is an object.
+    pub(crate) fn storage(&self) -> Option<&'static str> {
+        match &self.0 {
+            Inner::Zarr(_) => None,
+            Inner::Hdf5(array) => Some(array.storage()),
+            Inner::NetCdf3(array) => Some(array.storage()),
         }
     }
 
@@ -357,7 +405,7 @@ impl Array {
                 ZarrError::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
                 error => error.into(),
             }),
-            Inner::Hdf5(_) => Ok(0),
+            _ => Ok(0),
         }
     }
 
@@ -397,7 +445,7 @@ impl Array {
     fn check_writable(&self) -> Result<(), Error> {
         match &self.0 {
             Inner::Zarr(_) => Ok(()),
-            Inner::Hdf5(_) => Err(Error::OnlyRead { format: Format::Hdf5 }),
+            _ => Err(Error::OnlyRead { format: self.format() }),
         }
     }
 

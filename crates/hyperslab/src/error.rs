@@ -4,6 +4,7 @@ use crate::Format;
 use hyperslab_array::ArrayError;
 use hyperslab_codec::DataType;
 use hyperslab_hdf5::Hdf5Error;
+use hyperslab_netcdf::NetcdfError;
 use hyperslab_store::StoreError;
 use hyperslab_zarr::{JsonError, ZarrError};
 use std::io;
@@ -26,6 +27,17 @@ pub enum Error {
     /// An HDF5 file is damaged, asks for what is not supported, or has no such object.
     #[error(transparent)]
     Hdf5(#[from] Hdf5Error),
+    /// A NetCDF-3 file is damaged.
+    #[error(transparent)]
+    Netcdf(#[from] NetcdfError),
+    /// A NetCDF-3 file has no such variable.
+    #[error("{file}: there is no variable '{name}'")]
+    NoVariable {
+        /// The file.
+        file: String,
+        /// The variable.
+        name: String,
+    },
     /// A change to what can only be read.
     #[error("{format} files are read only so far: they cannot be created or changed")]
     OnlyRead {

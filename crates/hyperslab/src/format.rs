@@ -12,8 +12,10 @@ pub enum Format {
     ZarrV2,
     /// Zarr v3.
     ZarrV3,
-    /// HDF5, which is read only so far.
+    /// HDF5 (also NetCDF-4), which is read only so far.
     Hdf5,
+    /// NetCDF-3, which is read only so far.
+    NetCdf3,
 }
 
 impl Format {
@@ -33,6 +35,7 @@ impl fmt::Display for Format {
             Format::ZarrV2 => "Zarr v2",
             Format::ZarrV3 => "Zarr v3",
             Format::Hdf5 => "HDF5",
+            Format::NetCdf3 => "NetCDF-3",
         })
     }
 }

@@ -1,8 +1,11 @@
 //! Groups: nodes that hold arrays and other groups.
 
-use crate::location::file_url;
-use crate::{Array, Error, Format, GroupInfo, Json, Node, NodeKind, hdf5_group, hdf5_json, store_at};
+use crate::{
+    Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, hdf5_group, hdf5_json, netcdf_array,
+    store_at,
+};
 use hyperslab_hdf5 as hdf5;
+use hyperslab_netcdf as netcdf;
 use hyperslab_store::Store;
 use hyperslab_zarr::{self as zarr, ArraySpec};
 use std::borrow::Cow;
@@ -17,6 +20,8 @@ pub struct Group(Inner);
 enum Inner {
     Zarr(zarr::Group),
     Hdf5(hdf5::Group),
+    /// All of a NetCDF-3 file, which has no other groups.
+    NetCdf3(netcdf::File),
 }
 
 impl From<zarr::Group> for Group {
@@ -28,6 +33,12 @@ impl From<zarr::Group> for Group {
 impl From<hdf5::Group> for Group {
     fn from(group: hdf5::Group) -> Self {
         Group(Inner::Hdf5(group))
+    }
+}
+
+impl From<netcdf::File> for Group {
+    fn from(file: netcdf::File) -> Self {
+        Group(Inner::NetCdf3(file))
     }
 }
 
@@ -48,14 +59,21 @@ impl Group {
         match &self.0 {
             Inner::Zarr(group) => group.store(),
             Inner::Hdf5(group) => group.file().source().store(),
+            Inner::NetCdf3(file) => file.store(),
         }
     }
 
     /// Where the store is, or the file.
     pub fn url(&self) -> String {
+        self.file().map_or_else(|| self.store().url(), |file| file.url())
+    }
+
+    /// The file that it is in; `None`: it is of Zarr.
+    pub fn file(&self) -> Option<DataFile> {
         match &self.0 {
-            Inner::Zarr(group) => group.store().url(),
-            Inner::Hdf5(group) => file_url(group.file()),
+            Inner::Zarr(_) => None,
+            Inner::Hdf5(group) => Some(group.file().clone().into()),
+            Inner::NetCdf3(file) => Some(file.clone().into()),
         }
     }
 
@@ -64,6 +82,7 @@ impl Group {
         match &self.0 {
             Inner::Zarr(group) => group.path(),
             Inner::Hdf5(group) => group.path(),
+            Inner::NetCdf3(_) => "",
         }
     }
 
@@ -77,6 +96,7 @@ impl Group {
         match &self.0 {
             Inner::Zarr(group) => group.format().into(),
             Inner::Hdf5(_) => Format::Hdf5,
+            Inner::NetCdf3(_) => Format::NetCdf3,
         }
     }
 
@@ -85,6 +105,7 @@ impl Group {
         match &self.0 {
             Inner::Zarr(group) => Ok(Cow::Borrowed(group.attributes())),
             Inner::Hdf5(group) => Ok(Cow::Owned(hdf5_json::attributes(&group.attributes()?)?)),
+            Inner::NetCdf3(file) => Ok(Cow::Owned(netcdf_array::attributes(file.attributes()))),
         }
     }
 
@@ -108,6 +129,10 @@ impl Group {
                 Ok(nodes.into_iter().map(|(path, kind)| (path, kind.into())).collect())
             }
             Inner::Hdf5(group) => hdf5_group::walk(group, max_depth),
+            Inner::NetCdf3(_) if max_depth == Some(0) => Ok(Vec::new()),
+            Inner::NetCdf3(file) => {
+                Ok(netcdf_array::names(file).into_iter().map(|name| (name, NodeKind::Array)).collect())
+            }
         }
     }
 
@@ -116,6 +141,10 @@ impl Group {
         match &self.0 {
             Inner::Zarr(group) => Ok(group.child(name)?.into()),
             Inner::Hdf5(group) => hdf5_group::node(group.file(), group.child(name)?),
+            Inner::NetCdf3(file) => match file.variable(name.trim_start_matches('/')) {
+                Some(variable) => Ok(Node::Array(variable.try_into()?)),
+                None => Err(Error::NoVariable { file: self.url(), name: name.to_owned() }),
+            },
         }
     }
 
@@ -151,7 +180,7 @@ impl Group {
     pub fn as_zarr(&self) -> Option<&zarr::Group> {
         match &self.0 {
             Inner::Zarr(group) => Some(group),
-            Inner::Hdf5(_) => None,
+            _ => None,
         }
     }
 
@@ -160,14 +189,23 @@ impl Group {
         match &mut self.0 {
             Inner::Zarr(group) => Ok(group),
             Inner::Hdf5(_) => Err(Error::OnlyRead { format: Format::Hdf5 }),
+            Inner::NetCdf3(_) => Err(Error::OnlyRead { format: Format::NetCdf3 }),
         }
     }
 
     /// The group as HDF5 sees it; `None`: it is of another format.
     pub fn as_hdf5(&self) -> Option<&hdf5::Group> {
         match &self.0 {
-            Inner::Zarr(_) => None,
             Inner::Hdf5(group) => Some(group),
+            _ => None,
+        }
+    }
+
+    /// The file of NetCDF-3 that the group is; `None`: it is of another format.
+    pub fn as_netcdf3(&self) -> Option<&netcdf::File> {
+        match &self.0 {
+            Inner::NetCdf3(file) => Some(file),
+            _ => None,
         }
     }
 

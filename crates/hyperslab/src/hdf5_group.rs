@@ -64,7 +64,7 @@ pub(crate) fn node(file: &hdf5::File, node: hdf5::Node) -> Result<Node, Error> {
         hdf5::Node::Dataset(dataset) => Ok(Node::Array(Array::of_hdf5(Hdf5Array::new(dataset)?))),
         hdf5::Node::Datatype(datatype) => Err(Error::NodeKind {
             name: format!("/{}", datatype.path),
-            url: crate::location::file_url(file),
+            url: crate::DataFile::from(file.clone()).url(),
             found: "a committed datatype",
             wanted: "an array or group",
         }),

@@ -143,7 +143,7 @@ impl Info {
             chunks_total: element_count(&grid).unwrap_or(u64::MAX),
             grid: grid.to_vec(),
             order: layout.encoding().order().iter().map(|axis| u64::from(*axis)).collect(),
-            storage: array.hdf5().map(|array| array.storage()),
+            storage: array.storage(),
             codecs: match (array.as_zarr(), array.hdf5()) {
                 (Some(zarr), _) => zarr.chunk_codecs(),
                 (None, hdf5) => hdf5.map(|array| array.filters()).unwrap_or_default(),
@@ -222,7 +222,7 @@ fn fill_value(array: &Array) -> Result<Json, Error> {
             let Some(fill) = dataset.fill_value() else { return Ok(Json::Null) };
             Ok(hdf5_json::value(Value::of(dataset.file(), dataset.element(), fill)?))
         }
-        (None, None) => Ok(Json::Null),
+        (None, None) => Ok(array.attributes()?.get("_FillValue").cloned().unwrap_or(Json::Null)),
     }
 }
 

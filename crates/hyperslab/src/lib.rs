@@ -1,4 +1,4 @@
-//! Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3, HDF5.
+//! Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3, HDF5, NetCDF.
 //!
 //! [`open`] finds what is stored at a path or `file://` URL, an [`Array`] or a [`Group`]. Formats are recognised from what is stored. A *hyperslab* is
 //! an N-dimensional block of an array; [`Index`] says which one, with NumPy's meaning.
@@ -28,23 +28,25 @@
 //! ```
 //!
 //! [`copy`] converts whole hierarchies: other chunks, other codecs, the other format. The layers below are re-exported for what is
-//! not wrapped here: [`mod@array`] (the engine), [`codec`], [`store`], [`zarr`], [`hdf5`].
+//! not wrapped here: [`mod@array`] (the engine), [`codec`], [`store`], [`zarr`], [`hdf5`],
+//! [`netcdf`].
 
 #![forbid(unsafe_code)]
 
 mod array_node;
 pub mod copy;
+mod data_file;
 mod element;
 mod error;
 mod format;
 mod group;
 mod hdf5_array;
-mod hdf5_dimensions;
 mod hdf5_group;
 mod hdf5_json;
 mod info;
 mod local_files;
 mod location;
+mod netcdf_array;
 mod node;
 pub mod references;
 pub mod settings;
@@ -52,18 +54,20 @@ pub mod settings;
 pub use hyperslab_array as array;
 pub use hyperslab_codec as codec;
 pub use hyperslab_hdf5 as hdf5;
+pub use hyperslab_netcdf as netcdf;
 pub use hyperslab_store as store;
 pub use hyperslab_zarr as zarr;
 
 pub use array_node::Array;
+pub use data_file::DataFile;
 pub use element::Element;
 pub use error::Error;
 pub use format::Format;
 pub use group::Group;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
 pub use local_files::reopened;
-pub use location::{file_url, local_path, store_at};
-pub use node::{Node, NodeKind, file_at, open, open_in_file, open_node};
+pub use location::{local_path, store_at};
+pub use node::{Node, NodeKind, file_at, open, open_node};
 
 pub use hyperslab_array::{
     ChunkCache, Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Row, Selection, Source, Strategy,

@@ -1,6 +1,6 @@
-//! HDF5 files on local disk: finding the one that a location means, and those that it refers to.
+//! Files on local disk: finding the one that a location means, and those that it refers to.
 //!
-//! A file that refers to others (external links, external raw data, sources of virtual datasets) names them by paths, which come from outside. They
+//! An HDF5 file that refers to others (external links, external raw data, sources of virtual datasets) names them by paths, which come from outside. They
 //! are found in these steps:
 //!
 //! 1. A relative path is looked for in the directory of the file that has it. An absolute one that leads to nothing is looked for there by its last
@@ -9,14 +9,15 @@
 //!    opened, or below. A file cannot lead out of there, nor to what is no regular file.
 
 use crate::settings::{self, ExternalFiles};
-use crate::{Error, FileStore, local_path};
+use crate::{DataFile, Error, FileStore, local_path};
 use hyperslab_hdf5::{File, FileOptions, FoundFile, Hdf5Error, OtherFiles};
+use hyperslab_netcdf as netcdf;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The HDF5 file that a path leads to or into, and the path in it. `None`: something else is there.
-pub(crate) fn find(path: &Path) -> Result<Option<(File, String)>, Error> {
+/// The file that a path leads to or into, and the path in it. `None`: something else is there.
+pub(crate) fn find(path: &Path) -> Result<Option<(DataFile, String)>, Error> {
     for above in path.ancestors() {
         match fs::metadata(above) {
             Ok(found) if found.is_file() => {
@@ -31,27 +32,32 @@ pub(crate) fn find(path: &Path) -> Result<Option<(File, String)>, Error> {
     Ok(None)
 }
 
-/// Opens a regular file. `None`: there is none, or it is no HDF5 file.
-pub(crate) fn open_file(path: &Path) -> Result<Option<File>, Error> {
+/// Opens a regular file. `None`: there is none, or it is neither HDF5 nor NetCDF.
+fn open_file(path: &Path) -> Result<Option<DataFile>, Error> {
     let Some(store) = FileStore::open(path)? else { return Ok(None) };
-    if !File::is_hdf5(&store, store.key())? {
+    let key = store.key().to_owned();
+    if netcdf::File::is_netcdf3(&store, &key)? {
+        return Ok(Some(netcdf::File::open(Arc::new(store), &key)?.into()));
+    }
+    if !File::is_hdf5(&store, &key)? {
         return Ok(None);
     }
-    let key = store.key().to_owned();
-    let others = LocalFiles::around(path);
-    let options = FileOptions { verify: settings::verify_checksums(), others };
-    Ok(Some(File::open(Arc::new(store), &key, options)?))
+    let options = FileOptions { verify: settings::verify_checksums(), others: LocalFiles::around(path) };
+    Ok(Some(File::open(Arc::new(store), &key, options)?.into()))
 }
 
 /// The same file as it is now: opened anew, with nothing kept of what was read.
-pub fn reopened(file: &File) -> Result<File, Error> {
-    let source = file.source();
-    if let Ok(directory) = local_path(&source.store().url())
-        && let Some(file) = open_file(&directory.join(source.key()))?
+pub fn reopened(file: &DataFile) -> Result<DataFile, Error> {
+    if let Ok(directory) = local_path(&file.store().url())
+        && let Some(file) = open_file(&directory.join(file.key()))?
     {
         return Ok(file);
     }
-    Ok(File::open(source.store().clone(), source.key(), file.options().clone())?)
+    let (store, key) = (file.store().clone(), file.key());
+    Ok(match file {
+        DataFile::Hdf5(file) => File::open(store, key, file.options().clone())?.into(),
+        DataFile::NetCdf3(_) => netcdf::File::open(store, key)?.into(),
+    })
 }
 
 /// The files around one.

@@ -12,12 +12,6 @@ pub fn store_at(location: &str) -> Result<Arc<dyn Store>, Error> {
     Ok(Arc::new(LocalStore::open(local_path(location)?, LocalOptions::default())?))
 }
 
-/// The URL of a file, of which the store has that of the directory.
-pub fn file_url(file: &hyperslab_hdf5::File) -> String {
-    let source = file.source();
-    format!("{}/{}", source.store().url().trim_end_matches('/'), source.key())
-}
-
 /// The path that a location means: itself, or that of a `file://` URL with its percent-escapes decoded.
 ///
 /// Errors with [`Error::Location`] for other schemes, other hosts and broken escapes.

@@ -1,7 +1,6 @@
 //! What is stored at a place.
 
-use crate::{Array, Error, Format, Group, Json, hdf5_group, local_files, local_path, store_at};
-use hyperslab_hdf5 as hdf5;
+use crate::{Array, DataFile, Error, Format, Group, Json, local_files, local_path, store_at};
 use hyperslab_store::Store;
 use hyperslab_zarr as zarr;
 use std::borrow::Cow;
@@ -53,26 +52,17 @@ pub enum Node {
 
 /// Opens what is stored at a path or `file://` URL, which may also lead to a node inside a hierarchy: `ocean.zarr/sst`, `ocean.h5/forcing/wind`.
 ///
-/// A regular file is looked at: it may be HDF5. It stays open as long as any node of it lives.
+/// A regular file is looked at: it may be HDF5 or NetCDF. It stays open as long as any node of it lives.
 pub fn open(location: &str) -> Result<Node, Error> {
-    match local_files::find(&local_path(location)?)? {
-        Some((file, path)) => open_in_file(&file, &path),
+    match file_at(location)? {
+        Some((file, path)) => file.open(&path),
         None => open_node(&store_at(location)?, "", None),
     }
 }
 
-/// The HDF5 file that a path or `file://` URL leads to or into, and the path in it. `None`: something else is there, or nothing.
-pub fn file_at(location: &str) -> Result<Option<(hdf5::File, String)>, Error> {
+/// The HDF5 or NetCDF file that a path or `file://` URL leads to or into, and the path in it. `None`: something else is there, or nothing.
+pub fn file_at(location: &str) -> Result<Option<(DataFile, String)>, Error> {
     local_files::find(&local_path(location)?)
-}
-
-/// Opens what is at a path (`""`: the root) in an HDF5 file. Links are followed.
-pub fn open_in_file(file: &hdf5::File, path: &str) -> Result<Node, Error> {
-    let path = path.trim_matches('/');
-    if path.is_empty() {
-        return Ok(Node::Group(file.root()?.into()));
-    }
-    hdf5_group::node(file, file.node(path)?)
 }
 
 /// Opens the Zarr node that is stored at `path` (`""`: the root) in a store. Without a `format`, it is recognised from what is stored.

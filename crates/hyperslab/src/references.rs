@@ -6,7 +6,6 @@
 
 use crate::copy::{CopyOptions, hdf5 as source};
 use crate::hdf5_array::{filter_name, place};
-use crate::location::file_url;
 use crate::{Array, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
 use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::filter::Filter;
@@ -42,7 +41,8 @@ type Chunk = (Dims, u64, u64, u32);
 pub fn references(node: &Node, options: &ReferenceOptions) -> Result<References, Error> {
     let mut refs = vec![(".zgroup".to_owned(), r#"{"zarr_format": 2}"#.into())];
     let mut skipped = Vec::new();
-    let mut add = |path: &str, array: &Array| match dataset_references(path, array, options) {
+    let is_netcdf = source::is_netcdf(node)?;
+    let mut add = |path: &str, array: &Array| match dataset_references(path, array, options, is_netcdf) {
         Err(error @ Error::Copy { .. }) if options.skip_unsupported => {
             skipped.push((format!("/{path}"), error.to_string()));
             Ok(Vec::new())
@@ -55,14 +55,30 @@ pub fn references(node: &Node, options: &ReferenceOptions) -> Result<References,
             refs.extend(add("", array)?);
         }
         Node::Group(group) => {
-            refs.push((".zattrs".into(), text(&*group.attributes()?)));
+            refs.push((
+                ".zattrs".into(),
+                text(&source::group_attributes(
+                    group,
+                    "/",
+                    &CopyOptions::default(),
+                    is_netcdf,
+                    &mut Default::default(),
+                )?),
+            ));
             for (path, kind) in group.walk(None)? {
                 match kind {
                     NodeKind::Array => refs.extend(add(&path, &group.array(&path)?)?),
                     NodeKind::Group => {
                         refs.push((format!("{path}/.zgroup"), r#"{"zarr_format": 2}"#.into()));
-                        let attributes = text(&*group.group(&path)?.attributes()?);
-                        refs.push((format!("{path}/.zattrs"), attributes));
+                        let group = group.group(&path)?;
+                        let attributes = source::group_attributes(
+                            &group,
+                            &path,
+                            &CopyOptions::default(),
+                            is_netcdf,
+                            &mut Default::default(),
+                        )?;
+                        refs.push((format!("{path}/.zattrs"), text(&attributes)));
                     }
                     _ => {}
                 }
@@ -81,12 +97,13 @@ fn dataset_references(
     path: &str,
     array: &Array,
     options: &ReferenceOptions,
+    is_netcdf: bool,
 ) -> Result<Vec<(String, Json)>, Error> {
     let name = format!("/{path}");
     let refuse = |why: String| Error::Copy { array: name.clone(), why };
     let Some(hdf5) = array.hdf5() else { return Err(not_hdf5()) };
     let dataset = hdf5.dataset();
-    let mut facts = source::facts(hdf5, &name, &CopyOptions::default(), &mut Default::default())?;
+    let mut facts = source::facts(hdf5, &name, &CopyOptions::default(), is_netcdf, &mut Default::default())?;
     if dataset.element().conversion(dataset.datatype()).is_some() {
         return Err(refuse("its elements are stored as numbers that NumPy has not".into()));
     }
@@ -115,7 +132,7 @@ fn dataset_references(
         (format!("{base}.zarray"), text(&document)),
         (format!("{base}.zattrs"), text(made.attributes())),
     ];
-    let url = options.url.clone().unwrap_or_else(|| file_url(dataset.file()));
+    let url = options.url.clone().unwrap_or_else(|| array.url());
     for (place, offset, len, skipped) in chunks {
         if skipped != 0 {
             return Err(refuse(format!(

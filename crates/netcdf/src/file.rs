@@ -77,6 +77,21 @@ impl File {
         Ok(found && Version::of(&magic).is_some())
     }
 
+    /// The store that it is in.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Its key there.
+    pub fn key(&self) -> &str {
+        &self.inner.key
+    }
+
+    /// Whether both are one open file.
+    pub fn is(&self, other: &File) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Which of the three formats it is.
     pub fn version(&self) -> Version {
         self.inner.version

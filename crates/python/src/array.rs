@@ -25,7 +25,7 @@ impl Stored for Array {
     fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error> {
         match origin {
             Origin::Store(store) => Ok(zarr::Array::open(store, path, format)?.into()),
-            Origin::Hdf5(file) => hyperslab::open_in_file(file, path)?.into_array(),
+            Origin::File(file) => file.open(path)?.into_array(),
         }
     }
 }
@@ -38,9 +38,9 @@ pub(crate) struct ArrayHandle {
 
 impl ArrayHandle {
     pub(crate) fn new(array: Array) -> Self {
-        let origin = match array.as_hdf5() {
+        let origin = match array.file() {
             None => Origin::Store(array.store().clone()),
-            Some(dataset) => Origin::Hdf5(dataset.file().clone()),
+            Some(file) => Origin::File(file),
         };
         let format = array.as_zarr().map(zarr::Array::format);
         ArrayHandle { slot: Slot::open(origin, array.path().to_owned(), format, array) }
@@ -133,7 +133,7 @@ impl ArrayBase {
                 None => format!(
                     "array '/{path}': store was opened in read-only mode and does not support writing"
                 ),
-                Some(_) => format!("array '/{path}': HDF5 files are read only so far"),
+                Some(file) => format!("array '/{path}': {} files are read only so far", file.format()),
             };
             return Err(errors::exception(py, "ReadOnlyError", message));
         }
@@ -249,6 +249,7 @@ impl ArrayBase {
             None => array.as_zarr().and_then(zarr::Array::fill),
             Some(dataset) => dataset.fill_value(),
         };
+        let fill = fill.or(array.as_netcdf3().map(|_| array.layout().fill().bytes()));
         Ok(fill.map(|bytes| PyBytes::new(py, bytes)))
     }
 
@@ -331,15 +332,19 @@ impl ArrayBase {
         }
     }
 
-    /// The attributes of an HDF5 dataset.
-    fn _hdf5_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
+    /// The attributes, where they are in a file.
+    fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         let array = self.array(py)?;
-        let Some(dataset) = array.as_hdf5() else { return Ok(Vec::new()) };
-        file::attributes(py, || dataset.attributes())
+        match array.as_netcdf3() {
+            Some(variable) => Ok(file::netcdf_attributes(variable.attributes())),
+            None => file::attributes(py, || {
+                array.as_hdf5().map_or(Ok(Vec::new()), |dataset| dataset.attributes())
+            }),
+        }
     }
 
-    /// What an HDF5 dataset says of itself.
-    fn _hdf5_facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// What a dataset or variable of a file says of itself.
+    fn _file_facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         file::facts(py, &*self.array(py)?)
     }
 
@@ -368,11 +373,10 @@ impl ArrayBase {
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |array| match array.as_hdf5() {
+        self.slot.change(py, |array| match array.file() {
             None => Ok(array.as_zarr_mut()?.refresh()?),
-            Some(dataset) => {
-                let file = hyperslab::reopened(dataset.file())?;
-                *array = hyperslab::open_in_file(&file, dataset.path())?.into_array()?;
+            Some(file) => {
+                *array = hyperslab::reopened(&file)?.open(array.path())?.into_array()?;
                 Ok(())
             }
         })

@@ -62,9 +62,13 @@ pub(crate) fn open_node(
             .detach(|| open_with(&store, path, format, consolidation))
             .map(NodeHandle::from)
             .map_err(|error| errors::zarr(py, &error)),
-        Origin::Hdf5(file) if format.is_none() => NodeHandle::in_file(py, &file, path),
-        Origin::Hdf5(_) => {
-            let message = format!("there is no Zarr array or group in {}: it is an HDF5 file", store.url());
+        Origin::File(file) if format.is_none() => NodeHandle::in_file(py, &file, path),
+        Origin::File(file) => {
+            let message = format!(
+                "there is no Zarr array or group in {}: it is a file of {}",
+                file.url(),
+                file.format()
+            );
             Err(errors::exception(py, "NodeNotFoundError", message))
         }
     }

@@ -3,6 +3,7 @@
 use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
 use hyperslab::hdf5::{Hdf5Error, ParseError};
+use hyperslab::netcdf::NetcdfError;
 use hyperslab::store::StoreError;
 use hyperslab::zarr::ZarrError;
 use pyo3::exceptions::PyRuntimeError;
@@ -136,6 +137,10 @@ pub(crate) fn any(py: Python<'_>, error: &hyperslab::Error) -> PyErr {
         Error::Array(error) => return array(py, error),
         Error::Zarr(error) => return zarr(py, error),
         Error::Hdf5(error) => return hdf5(py, error),
+        Error::Netcdf(NetcdfError::Store(error)) => return store(py, error),
+        Error::Netcdf(NetcdfError::Array(error)) => return array(py, error),
+        Error::Netcdf(_) => "MetadataValidationError",
+        Error::NoVariable { .. } => "NodeNotFoundError",
         Error::Io { source, .. } => return system(py, source, message),
         Error::OnlyRead { .. } => "ReadOnlyError",
         Error::NodeKind { wanted: "a group", .. } => "ContainsArrayError",

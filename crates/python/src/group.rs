@@ -7,7 +7,7 @@ use crate::hdf5::{self as file, AttributeHandle, DatatypeHandle, Link};
 use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
 use hyperslab::zarr::{self, Consolidation, Format};
-use hyperslab::{Array, Error, Group, hdf5};
+use hyperslab::{Array, DataFile, Error, Group, Node, hdf5};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Stored for Group {
     fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error> {
         match origin {
             Origin::Store(store) => Ok(zarr::Group::open(store, path, format, Consolidation::Auto)?.into()),
-            Origin::Hdf5(file) => hyperslab::open_in_file(file, path)?.into_group(),
+            Origin::File(file) => file.open(path)?.into_group(),
         }
     }
 }
@@ -29,9 +29,9 @@ pub(crate) struct GroupHandle {
 
 impl GroupHandle {
     pub(crate) fn new(group: Group) -> Self {
-        let origin = match group.as_hdf5() {
+        let origin = match group.file() {
             None => Origin::Store(group.store().clone()),
-            Some(group) => Origin::Hdf5(group.file().clone()),
+            Some(file) => Origin::File(file),
         };
         let format = group.as_zarr().map(zarr::Group::format);
         GroupHandle { slot: Slot::open(origin, group.path().to_owned(), format, group) }
@@ -73,11 +73,17 @@ impl From<zarr::Node> for NodeHandle {
 
 impl NodeHandle {
     /// What is at a path in a file.
-    pub(crate) fn in_file(py: Python<'_>, file: &hdf5::File, path: &str) -> PyResult<Self> {
-        Self::found(py, file, || match path.trim_matches('/') {
-            "" => file.root().map(hdf5::Node::Group),
-            path => file.node(path),
-        })
+    pub(crate) fn in_file(py: Python<'_>, file: &DataFile, path: &str) -> PyResult<Self> {
+        match file {
+            DataFile::Hdf5(file) => Self::found(py, file, || match path.trim_matches('/') {
+                "" => file.root().map(hdf5::Node::Group),
+                path => file.node(path),
+            }),
+            file => match py.detach(|| file.open(path)).map_err(|error| errors::any(py, &error))? {
+                Node::Array(array) => Ok(NodeHandle::Array(ArrayHandle::new(array))),
+                Node::Group(group) => Ok(NodeHandle::Group(GroupHandle::new(group))),
+            },
+        }
     }
 
     /// What a search in a file finds.
@@ -114,7 +120,7 @@ impl GroupBase {
                 None => format!(
                     "group '/{path}': store was opened in read-only mode and does not support writing"
                 ),
-                Some(_) => format!("group '/{path}': HDF5 files are read only so far"),
+                Some(file) => format!("group '/{path}': {} files are read only so far", file.format()),
             };
             return Err(errors::exception(py, "ReadOnlyError", message));
         }
@@ -226,7 +232,10 @@ impl GroupBase {
                 .map(NodeHandle::from)
                 .map_err(|error| errors::zarr(py, &error)),
             (None, Some(group)) => NodeHandle::found(py, group.file(), || group.child(path)),
-            (None, None) => Err(errors::exception(py, "NodeNotFoundError", path)),
+            (None, None) => match group.file() {
+                Some(file) => NodeHandle::in_file(py, &file, path),
+                None => Err(errors::exception(py, "NodeNotFoundError", path)),
+            },
         }
     }
 
@@ -250,47 +259,56 @@ impl GroupBase {
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |group| match group.as_hdf5() {
+        self.slot.change(py, |group| match group.file() {
             None => Ok(group.as_zarr_mut()?.refresh()?),
-            Some(found) => {
-                let file = hyperslab::reopened(found.file())?;
-                *group = hyperslab::open_in_file(&file, found.path())?.into_group()?;
+            Some(file) => {
+                *group = hyperslab::reopened(&file)?.open(group.path())?.into_group()?;
                 Ok(())
             }
         })
     }
 
-    /// The attributes of an HDF5 group.
-    fn _hdf5_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
+    /// The attributes, where they are in a file.
+    fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         let group = self.slot.get(py)?;
-        let Some(group) = group.as_hdf5() else { return Ok(Vec::new()) };
-        file::attributes(py, || group.attributes())
+        match group.as_netcdf3() {
+            Some(file) => Ok(file::netcdf_attributes(file.attributes())),
+            None => {
+                file::attributes(py, || group.as_hdf5().map_or(Ok(Vec::new()), |group| group.attributes()))
+            }
+        }
     }
 
-    /// The links of an HDF5 group: names, and where they lead.
-    fn _hdf5_links(&self, py: Python<'_>) -> PyResult<Vec<(String, Link)>> {
-        let links = self.ask(py, |group| match group.as_hdf5() {
-            Some(group) => Ok(group.links()?),
-            None => Ok(Vec::new()),
-        })?;
-        Ok(links.into_iter().map(|link| (link.name, Link::from(link.target))).collect())
+    /// The links of a group of a file: names, and where they lead.
+    fn _file_links(&self, py: Python<'_>) -> PyResult<Vec<(String, Link)>> {
+        self.ask(py, |group| {
+            if let Some(file) = group.as_netcdf3() {
+                let names = file.variables().map(|variable| variable.name().to_owned());
+                return Ok(names.zip(0..).map(|(name, number)| (name, Link::hard(number))).collect());
+            }
+            let links = group.as_hdf5().map(hdf5::Group::links).transpose()?.unwrap_or_default();
+            Ok(links.into_iter().map(|link| (link.name, Link::from(link.target))).collect())
+        })
     }
 
-    /// The link of this name in an HDF5 group.
-    fn _hdf5_link(&self, py: Python<'_>, name: &str) -> PyResult<Option<Link>> {
-        let link = self.ask(py, |group| match group.as_hdf5() {
-            Some(group) => Ok(group.link(name)?),
-            None => Ok(None),
-        })?;
-        Ok(link.map(|link| Link::from(link.target)))
+    /// The link of this name in a group of a file.
+    fn _file_link(&self, py: Python<'_>, name: &str) -> PyResult<Option<Link>> {
+        self.ask(py, |group| {
+            if let Some(file) = group.as_netcdf3() {
+                let number = file.variables().position(|variable| variable.name() == name);
+                return Ok(number.map(|number| Link::hard(number as u64)));
+            }
+            let link = group.as_hdf5().map(|group| group.link(name)).transpose()?.flatten();
+            Ok(link.map(|link| Link::from(link.target)))
+        })
     }
 
-    /// What lies at an address of the file, which a hard link of this name in the group leads to.
-    fn _hdf5_object(&self, py: Python<'_>, address: u64, path: &str) -> PyResult<NodeHandle> {
+    /// What a hard link leads to: an address of the file, and what it is called.
+    fn _file_object(&self, py: Python<'_>, address: u64, path: &str) -> PyResult<NodeHandle> {
         let group = self.slot.get(py)?;
         match group.as_hdf5() {
             Some(group) => NodeHandle::found(py, group.file(), || group.file().object_at(address, path)),
-            None => Err(errors::exception(py, "NodeNotFoundError", path)),
+            None => self._child(py, path),
         }
     }
 

@@ -12,7 +12,7 @@ use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::hdf5::reference::{self, Part, Reference as Target};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, vlen};
-use hyperslab::{Array, Kind};
+use hyperslab::{Array, DataFile, Kind, netcdf};
 use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -74,7 +74,7 @@ impl ElementHandle {
     /// The file that it is in.
     #[getter]
     fn file(&self) -> StoreHandle {
-        StoreHandle::of_file(self.file.clone())
+        StoreHandle::of_file(DataFile::Hdf5(self.file.clone()))
     }
 
     /// NumPy's description of values.
@@ -212,9 +212,19 @@ fn described<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyA
     Ok(types.call_method1(intern!(py, "dtype_of"), (element.to_json(),))?.cast_into::<PyArrayDescr>()?)
 }
 
-/// An attribute.
+/// An attribute of a file.
 #[pyclass(frozen, module = "hyperslab._native")]
-pub(crate) struct AttributeHandle(Attribute);
+pub(crate) struct AttributeHandle(Stored);
+
+enum Stored {
+    Hdf5(Attribute),
+    NetCdf3(netcdf::Attribute),
+}
+
+/// The attributes of a NetCDF-3 file or variable.
+pub(crate) fn netcdf_attributes(attributes: &[netcdf::Attribute]) -> Vec<AttributeHandle> {
+    attributes.iter().map(|attribute| AttributeHandle(Stored::NetCdf3(attribute.clone()))).collect()
+}
 
 /// The attributes that `read` reads.
 pub(crate) fn attributes(
@@ -222,34 +232,66 @@ pub(crate) fn attributes(
     read: impl FnOnce() -> Result<Vec<Attribute>, Hdf5Error> + Send,
 ) -> PyResult<Vec<AttributeHandle>> {
     let found = py.detach(read).map_err(|error| errors::hdf5(py, &error))?;
-    Ok(found.into_iter().map(AttributeHandle).collect())
+    Ok(found.into_iter().map(Stored::Hdf5).map(AttributeHandle).collect())
 }
 
 #[pymethods]
 impl AttributeHandle {
     #[getter]
     fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// Elements per axis; ``None``: it has no value.
-    #[getter]
-    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        match &self.0.dataspace {
-            Dataspace::Null => Ok(None),
-            dataspace => PyTuple::new(py, dataspace.shape()).map(Some),
+        match &self.0 {
+            Stored::Hdf5(attribute) => &attribute.name,
+            Stored::NetCdf3(attribute) => &attribute.name,
         }
     }
 
+    /// Elements per axis; ``None``: it has no value. In NetCDF-3 one number has no axis.
     #[getter]
-    fn element(&self, py: Python<'_>) -> PyResult<ElementHandle> {
-        let element = self.0.element().map_err(|error| errors::hdf5(py, &error))?;
-        Ok(ElementHandle { file: self.0.file.clone(), element })
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        match &self.0 {
+            Stored::Hdf5(attribute) => match &attribute.dataspace {
+                Dataspace::Null => Ok(None),
+                dataspace => PyTuple::new(py, dataspace.shape()).map(Some),
+            },
+            Stored::NetCdf3(attribute) => {
+                let count = attribute.bytes.len() / attribute.external.dtype().size().max(1);
+                PyTuple::new(py, (count != 1).then_some(count)).map(Some)
+            }
+        }
+    }
+
+    /// The text that it is, in NetCDF-3.
+    #[getter]
+    fn text(&self) -> Option<String> {
+        match &self.0 {
+            Stored::Hdf5(_) => None,
+            Stored::NetCdf3(attribute) => Some(attribute.text()?.trim_end_matches('\0').to_owned()),
+        }
+    }
+
+    /// The type of elements in HDF5.
+    #[getter]
+    fn element(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
+        let Stored::Hdf5(attribute) = &self.0 else { return Ok(None) };
+        let element = attribute.element().map_err(|error| errors::hdf5(py, &error))?;
+        Ok(Some(ElementHandle { file: attribute.file.clone(), element }))
+    }
+
+    /// The type of elements in NetCDF-3.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArrayDescr>>> {
+        match &self.0 {
+            Stored::Hdf5(_) => Ok(None),
+            Stored::NetCdf3(attribute) => PyArrayDescr::new(py, attribute.external.dtype().numpy()).map(Some),
+        }
     }
 
     /// Its elements in memory.
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
-        let values = self.0.values().map_err(|error| errors::hdf5(py, &error))?;
+        let values = match &self.0 {
+            Stored::Hdf5(attribute) => attribute.values().map_err(|error| errors::hdf5(py, &error))?,
+            Stored::NetCdf3(attribute) => attribute.bytes.clone(),
+        };
         Ok(PyArray1::from_vec(py, values))
     }
 }
@@ -270,7 +312,7 @@ impl DatatypeHandle {
 
     #[getter]
     fn file(&self) -> StoreHandle {
-        StoreHandle::of_file(self.file.clone())
+        StoreHandle::of_file(DataFile::Hdf5(self.file.clone()))
     }
 
     #[getter]
@@ -283,7 +325,7 @@ impl DatatypeHandle {
         Ok(ElementHandle { file: self.file.clone(), element })
     }
 
-    fn _hdf5_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
+    fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         attributes(py, || Ok(self.datatype.attributes.clone()))
     }
 }
@@ -398,10 +440,16 @@ impl RegionReference {
 #[derive(IntoPyObject)]
 pub(crate) struct Link(&'static str, u64, String, String);
 
+impl Link {
+    pub(crate) fn hard(address: u64) -> Self {
+        Link("hard", address, String::new(), String::new())
+    }
+}
+
 impl From<LinkTarget> for Link {
     fn from(target: LinkTarget) -> Self {
         match target {
-            LinkTarget::Hard(address) => Link("hard", address, String::new(), String::new()),
+            LinkTarget::Hard(address) => Link::hard(address),
             LinkTarget::Soft(path) => Link("soft", 0, path, String::new()),
             LinkTarget::External { file, path } => Link("external", 0, path, file),
             LinkTarget::UserDefined(kind) => Link("user-defined", kind.into(), String::new(), String::new()),
@@ -412,14 +460,23 @@ impl From<LinkTarget> for Link {
 /// What the object header of a dataset says, apart from shape and type.
 pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyDict>> {
     let facts = PyDict::new(py);
+    if let Some(variable) = array.as_netcdf3() {
+        let dimensions = variable.dimensions();
+        let most = dimensions.map(|dimension| (!dimension.unlimited).then_some(dimension.len)).collect();
+        facts.set_item("null", false)?;
+        set_shapes(&facts, most, variable.chunk_shape())?;
+        facts.set_item("filters", PyTuple::empty(py))?;
+        facts.set_item("external", PyTuple::empty(py))?;
+        facts.set_item("virtual", false)?;
+        facts.set_item("address", variable.name())?;
+    }
     let Some(dataset) = array.as_hdf5() else { return Ok(facts) };
     facts.set_item("null", matches!(dataset.dataspace(), Dataspace::Null))?;
-    let max_shape: Vec<Option<u64>> = match dataset.dataspace() {
+    let max_shape = match dataset.dataspace() {
         Dataspace::Simple { max_shape, .. } => max_shape.clone(),
         _ => Vec::new(),
     };
-    facts.set_item("maxshape", PyTuple::new(py, max_shape)?)?;
-    facts.set_item("chunks", dataset.chunk_shape().map(|chunk| PyTuple::new(py, chunk)).transpose()?)?;
+    set_shapes(&facts, max_shape, dataset.chunk_shape().map(<[u64]>::to_vec))?;
     let filters = dataset.filters().iter();
     let filters = filters.map(|filter| (filter.id, filter.name.clone(), filter.client_data.clone()));
     facts.set_item("filters", filters.collect::<Vec<_>>())?;
@@ -427,4 +484,10 @@ pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, 
     facts.set_item("virtual", matches!(dataset.data_layout(), DataLayout::Virtual { .. }))?;
     facts.set_item("address", dataset.address())?;
     Ok(facts)
+}
+
+fn set_shapes(facts: &Bound<'_, PyDict>, most: Vec<Option<u64>>, chunk: Option<Vec<u64>>) -> PyResult<()> {
+    let py = facts.py();
+    facts.set_item("maxshape", PyTuple::new(py, most)?)?;
+    facts.set_item("chunks", chunk.map(|chunk| PyTuple::new(py, chunk)).transpose()?)
 }

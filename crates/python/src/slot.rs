@@ -3,7 +3,7 @@
 use crate::errors;
 use hyperslab::store::Store;
 use hyperslab::zarr::Format;
-use hyperslab::{Error, hdf5};
+use hyperslab::{DataFile, Error};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -13,7 +13,7 @@ pub(crate) enum Origin {
     /// A hierarchy of Zarr.
     Store(Arc<dyn Store>),
     /// An open file.
-    Hdf5(hdf5::File),
+    File(DataFile),
 }
 
 /// Something that is stored at a path.
@@ -48,10 +48,10 @@ impl<T: Stored> Slot<T> {
     }
 
     /// The open file that it is in; `None`: it is of Zarr.
-    pub(crate) fn file(&self) -> Option<&hdf5::File> {
+    pub(crate) fn file(&self) -> Option<&DataFile> {
         match &self.origin {
             Origin::Store(_) => None,
-            Origin::Hdf5(file) => Some(file),
+            Origin::File(file) => Some(file),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::copy::Source as Node;
 use crate::errors;
 use crate::slot::Origin;
-use hyperslab::hdf5;
+use hyperslab::DataFile;
 use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -19,7 +19,7 @@ pub(crate) struct StoreHandle {
     pub(crate) store: Arc<dyn Store>,
     root: Option<PathBuf>,
     /// The file, if that is all the store has.
-    file: Option<hdf5::File>,
+    file: Option<DataFile>,
 }
 
 impl StoreHandle {
@@ -27,15 +27,15 @@ impl StoreHandle {
         StoreHandle { root: Some(store.root().to_owned()), store: Arc::new(store), file: None }
     }
 
-    pub(crate) fn of_file(file: hdf5::File) -> Self {
-        StoreHandle { root: None, store: file.source().store().clone(), file: Some(file) }
+    pub(crate) fn of_file(file: DataFile) -> Self {
+        StoreHandle { root: None, store: file.store().clone(), file: Some(file) }
     }
 
     /// Where nodes are opened from.
     pub(crate) fn origin(&self) -> Origin {
         match &self.file {
             None => Origin::Store(self.store.clone()),
-            Some(file) => Origin::Hdf5(file.clone()),
+            Some(file) => Origin::File(file.clone()),
         }
     }
 
@@ -72,7 +72,7 @@ impl StoreHandle {
         StoreHandle { store: Arc::new(MemoryStore::new()), root: None, file: None }
     }
 
-    /// The HDF5 file at a path or `file://` URL, or above it, and the path in it. `None`: there is none.
+    /// The file of HDF5 or NetCDF at a path or `file://` URL, or above it, and the path in it. `None`: there is none.
     #[staticmethod]
     fn of_file_at(py: Python<'_>, location: &str) -> PyResult<Option<(Self, String)>> {
         let found = py.detach(|| hyperslab::file_at(location)).map_err(|error| errors::any(py, &error))?;
@@ -91,11 +91,17 @@ impl StoreHandle {
     /// The path of the file.
     #[getter]
     fn file_path(&self) -> Option<PathBuf> {
-        let source = self.file.as_ref()?.source();
-        Some(hyperslab::local_path(&source.store().url()).ok()?.join(source.key()))
+        let file = self.file.as_ref()?;
+        Some(hyperslab::local_path(&file.store().url()).ok()?.join(file.key()))
     }
 
-    /// Whether it is one HDF5 file.
+    /// The format of the file.
+    #[getter]
+    fn file_format(&self) -> Option<String> {
+        self.file.as_ref().map(|file| file.format().to_string())
+    }
+
+    /// Whether it is one file of HDF5 or NetCDF.
     #[getter]
     fn is_file(&self) -> bool {
         self.file.is_some()
@@ -104,7 +110,7 @@ impl StoreHandle {
     /// Where it is.
     #[getter]
     pub(crate) fn url(&self) -> String {
-        self.file.as_ref().map_or_else(|| self.store.url(), hyperslab::file_url)
+        self.file.as_ref().map_or_else(|| self.store.url(), DataFile::url)
     }
 
     /// The directory of a local store.

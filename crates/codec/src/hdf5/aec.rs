@@ -160,7 +160,7 @@ fn unfold(folded: u32, last: u32, max: u32) -> u32 {
     let near = if last > max / 2 { max - last } else { last };
     let size = folded / 2 + folded % 2;
     if size <= near {
-        if folded % 2 == 0 { last.wrapping_add(size) } else { last.wrapping_sub(size) }
+        if folded.is_multiple_of(2) { last.wrapping_add(size) } else { last.wrapping_sub(size) }
     } else if last > max / 2 {
         max.wrapping_sub(folded) & max
     } else {
@@ -216,4 +216,99 @@ fn zero_blocks(bits: &mut Bits<'_>, before: usize, all: usize) -> Result<usize, 
         _ => number as usize - 1,
     };
     if count <= left { Ok(count) } else { Err("zero blocks behind the end") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 4.2 of the standard: what a sample is folded to, where the one before it is known.
+    fn fold(sample: u32, last: u32, max: u32) -> u32 {
+        let (difference, near) = (i64::from(sample) - i64::from(last), i64::from(last.min(max - last)));
+        let folded = match difference {
+            0.. if difference <= near => 2 * difference,
+            ..0 if -difference <= near => -2 * difference - 1,
+            _ => near + difference.abs(),
+        };
+        folded as u32
+    }
+
+    #[test]
+    fn folded_differences() {
+        for max in [1, 3, 7, 255] {
+            for last in 0..=max {
+                for sample in 0..=max {
+                    assert_eq!(
+                        unfold(fold(sample, last, max), last, max),
+                        sample,
+                        "{last} to {sample} of {max}"
+                    );
+                }
+            }
+        }
+        for folded in 0..1000 {
+            assert!(unfold(folded, 200, 255) <= 255, "{folded}");
+        }
+    }
+
+    /// A stream of bits that are written as text.
+    fn stream(bits: &str) -> Vec<u8> {
+        let bits: Vec<u8> = bits.bytes().filter(|bit| *bit != b' ').map(|bit| bit - b'0').collect();
+        bits.chunks(8)
+            .map(|eight| eight.iter().enumerate().fold(0, |byte, (i, bit)| byte | bit << (7 - i)))
+            .collect()
+    }
+
+    fn samples(predicted: bool) -> Samples {
+        Samples { bits: 8, block: 4, scanline: 8, predicted, order: ByteOrder::Little }
+    }
+
+    fn decode(samples: Samples, bits: &str, count: usize) -> Result<Vec<u8>, String> {
+        let mut out = vec![0xA5; count];
+        samples.decode(&stream(bits), &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn every_option() {
+        let plain = |bits, count| decode(samples(false), bits, count).unwrap();
+        assert_eq!(plain("111 00000001 00000010 00000011 11111111", 4), [1, 2, 3, 255]);
+        assert_eq!(plain("001 1 01 001 0001", 4), [0, 1, 2, 3], "unary");
+        assert_eq!(plain("011 1 01 1 01  11 00 10 01", 4), [3, 4, 2, 5], "two low bits");
+        assert_eq!(plain("000 0 1  001 1 1 1 1", 8), [0; 8], "one zero block, then a block");
+        assert_eq!(plain("000 0 01", 8), [0; 8], "two zero blocks");
+        assert_eq!(plain("000 0 00001", 8), [0; 8], "up to the end");
+        // Pairs (0, 0), (1, 0), (0, 1), (2, 0), (1, 1), … by number.
+        assert_eq!(plain("000 1 01 001", 4), [1, 0, 0, 1]);
+        assert_eq!(plain("000 1 00001 000001", 4), [1, 1, 0, 2]);
+        assert_eq!(plain("001 1 1 1 1", 2), [0, 0], "no more than is wanted");
+    }
+
+    #[test]
+    fn predicted_samples() {
+        let predicted = |bits, count| decode(samples(true), bits, count).unwrap();
+        // 100, then +1, -1, +2 and, in the next block, -2 and equal ones; the next interval starts anew.
+        assert_eq!(
+            predicted("010 01100100 01 1 001 0 1 0  010 01 1 1 1 1 0 0 0  000 0 00001000 01", 16),
+            [100, 101, 100, 102, 100, 100, 100, 100, 8, 8, 8, 8, 8, 8, 8, 8]
+        );
+        // The first of an interval takes the place of the first of a pair.
+        assert_eq!(predicted("000 1 01100100 001 1", 4), [100, 99, 99, 99]);
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let message = |bits: &str| decode(samples(false), bits, 8).unwrap_err();
+        assert_eq!(message(""), "scanline 0: truncated");
+        assert_eq!(message("111 00000001"), "scanline 0: truncated");
+        assert_eq!(message("001 0000000000000000"), "scanline 0: a unary number without end");
+        assert_eq!(message("000 0 001"), "scanline 0: zero blocks behind the end");
+        assert_eq!(
+            message(&format!("000 0 {}1", "0".repeat(70))),
+            "scanline 0: a number of zero blocks beyond the largest"
+        );
+        assert_eq!(
+            message(&format!("000 1 {}1", "0".repeat(91))),
+            "scanline 0: a pair of samples beyond the largest"
+        );
+    }
 }

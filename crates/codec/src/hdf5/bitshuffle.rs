@@ -177,3 +177,56 @@ fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], CodecErr
     *rest = behind;
     Ok(front)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blosc::bitshuffle::bitshuffle;
+    use crate::testing::{decode, noise};
+
+    #[test]
+    fn blocks_of_the_default_size() {
+        assert_eq!([1, 2, 4, 8, 3, 64, 100].map(default_block), [8192, 4096, 2048, 1024, 2728, 128, 128]);
+        // 2048 elements, then 16, then 3 that are not shuffled.
+        let data = noise(4 * 2067, 1);
+        let mut stored = data.clone();
+        bitshuffle(4, &data[..8192], &mut stored[..8192]);
+        bitshuffle(4, &data[8192..8256], &mut stored[8192..8256]);
+        for client_data in [&[0, 4, 4][..], &[0, 4, 4, 0], &[0, 4, 4, 2048, 0]] {
+            let codec = Bitshuffle::new(client_data).unwrap();
+            assert!(decode(&codec, &stored, data.len()).unwrap() == data);
+            assert_eq!(codec.max_encoded(data.len()), data.len());
+        }
+    }
+
+    #[test]
+    fn parameters() {
+        let message = |client_data: &[u32]| Bitshuffle::new(client_data).unwrap_err().to_string();
+        assert!(message(&[0, 4]).contains("2 parameters where more than 2 are expected"));
+        assert!(message(&[0, 4, 0]).contains("element size is 0"));
+        assert!(message(&[0, 4, 4, 12]).contains("12 elements per block are no multiple of 8"));
+        assert!(message(&[0, 4, 4, 0, 1]).contains("unknown compressor 1"));
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let lz4 = Bitshuffle::new(&[0, 4, 4, 0, 2]).unwrap();
+        let chunk = |size: u64, block: u32, rest: &[u8]| {
+            [&size.to_be_bytes()[..], &block.to_be_bytes(), rest].concat()
+        };
+        let message = |stored: &[u8]| decode(&lz4, stored, 100).unwrap_err().to_string();
+        assert!(
+            message(&chunk(1 << 60, 8192, b"")).contains("decodes to 1152921504606846976 bytes where 100")
+        );
+        assert!(
+            message(&chunk(10, 8192, b"0123456789")).contains("10 bytes are no whole number of elements")
+        );
+        assert!(message(&chunk(64, 48, b"")).contains("blocks of 48 bytes are no multiple of 8 elements"));
+        assert!(message(&chunk(64, 0, b"")).contains("truncated in the last 0 bytes"));
+        assert!(message(&chunk(8, 8192, b"0123456")).contains("truncated: 7 bytes where 8 are expected"));
+        assert!(message(&chunk(8, 8192, b"012345678")).contains("1 bytes follow the last element"));
+        assert_eq!(decode(&lz4, &chunk(8, 8192, b"01234567"), 100).unwrap(), b"01234567");
+        let plain = Bitshuffle::new(&[0, 4, 4]).unwrap();
+        assert!(decode(&plain, &[0; 6], 100).is_err());
+    }
+}

@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(encode(&Fletcher32, &[0xff; 8])[8..], [0xff; 4], "divisible is not zero");
     }
 
-    const INTS: [u8; 4] = [0, 45, 0, 165];
-    const ODD: [u8; 4] = [9, 12, 24, 13];
+    const INTS: [u8; 4] = [0, 45, 1, 74];
+    const ODD: [u8; 4] = [9, 12, 23, 20];
 
     #[test]
     fn as_the_definition() {

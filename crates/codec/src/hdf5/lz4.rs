@@ -109,3 +109,46 @@ impl Codec for Lz4 {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::decode;
+
+    /// A chunk that says `size` and `block_size`, with blocks of some bytes.
+    fn chunk(size: u64, block_size: u32, blocks: &[&[u8]]) -> Vec<u8> {
+        let mut chunk = [&size.to_be_bytes()[..], &block_size.to_be_bytes()].concat();
+        for block in blocks {
+            chunk.extend((block.len() as u32).to_be_bytes());
+            chunk.extend_from_slice(block);
+        }
+        chunk
+    }
+
+    #[test]
+    fn blocks() {
+        let lz4 = Lz4::new(&[4]);
+        // Two blocks as they are, the last one shorter; one of an LZ4 block of three literals.
+        let good = chunk(6, 4, &[b"abcd", b"ef"]);
+        assert_eq!(decode(&lz4, &good, 6).unwrap(), b"abcdef");
+        assert_eq!(decode(&lz4, &chunk(3, 100, &[b"\x30abc"]), 3).unwrap(), b"abc");
+        assert_eq!(decode(&lz4, &chunk(0, 0, &[]), 3).unwrap(), b"");
+        assert!(good.len() <= lz4.max_encoded(6));
+        assert_eq!(Lz4::new(&[0]), Lz4::new(&[]));
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let lz4 = Lz4::new(&[]);
+        let message = |stored: &[u8]| decode(&lz4, stored, 6).unwrap_err().to_string();
+        assert_eq!(message(&[0; 11]), "lz4: truncated: 11 bytes where the header alone takes 12");
+        assert_eq!(
+            message(&chunk(u64::MAX, 4, &[])),
+            format!("lz4: decodes to {} bytes where 6 are expected", u64::MAX)
+        );
+        assert_eq!(message(&chunk(6, 0, &[b"abcdef"])), "lz4: the block size is 0");
+        assert_eq!(message(&chunk(6, 4, &[b"abcd"])), "lz4: truncated in the last 0 bytes");
+        assert_eq!(message(&chunk(6, 6, &[b"abcdef", b""])), "lz4: 4 bytes follow the last block");
+        assert!(message(&chunk(6, 6, &[b"\x40abcd"])).starts_with("lz4: block 0, 5 bytes: "));
+    }
+}

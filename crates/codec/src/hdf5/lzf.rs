@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn stored_by_h5py() {
         // np.frombuffer(b"hyperslab " * 20, "u1")
-        let known = b"\x0ahyperslab h\xe0\xb4\x09\x01b ";
+        let known = b"\x0ahyperslab h\xe0\xb2\x09\x01b ";
         assert_eq!(decode(&Lzf, known, 200).unwrap(), b"hyperslab ".repeat(20));
     }
 

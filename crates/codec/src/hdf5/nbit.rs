@@ -245,3 +245,58 @@ impl Codec for Nbit {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::decode;
+
+    fn nbit(client_data: &[u32]) -> Result<Nbit, CodecError> {
+        Nbit::new(&[&[client_data.len() as u32 + 1][..], client_data].concat())
+    }
+
+    #[test]
+    fn values() {
+        let values = |client_data: &[u32], stored: &[u8], size| decode(&nbit(client_data)?, stored, size);
+        // Two values of 12 bits, above 2 that are not used.
+        assert_eq!(values(&[0, 2, 1, 2, 0, 12, 2], b"\x12\x34\x56", 4).unwrap(), [0x8c, 0x04, 0x58, 0x11]);
+        assert_eq!(values(&[0, 2, 1, 2, 1, 12, 2], b"\x12\x34\x56", 4).unwrap(), [0x04, 0x8c, 0x11, 0x58]);
+        // 4 bits of the ninth byte, all of the eighth, 4 of the seventh.
+        let sixteen = values(&[0, 1, 1, 10, 0, 16, 60], b"\xab\xcd", 10).unwrap();
+        assert_eq!(sixteen, [0, 0, 0, 0, 0, 0, 0, 0xd0, 0xbc, 0x0a]);
+        // A compound of one bit at byte 1 and an array of two opaque bytes at byte 2.
+        let compound = [0, 2, 3, 5, 2, 1, 1, 1, 0, 1, 7, 2, 2, 2, 4, 1];
+        assert_eq!(
+            values(&compound, b"\xb0\xb1\x18\x99\x40", 10).unwrap(),
+            [0, 0x80, 0x61, 0x62, 0, 0, 0, 0x62, 0x65, 0]
+        );
+        assert_eq!(values(&[1, 3], b"abc", 3).unwrap(), b"abc", "as they are");
+        let message = values(&[0, 2, 1, 2, 0, 12, 2], b"\x12\x34", 4).unwrap_err().to_string();
+        assert_eq!(message, "nbit: truncated after 2 bytes");
+        assert!(matches!(
+            values(&[0, u32::MAX, 1, 2, 0, 12, 2], b"\x12\x34", 4),
+            Err(CodecError::Size { .. })
+        ));
+    }
+
+    #[test]
+    fn parameters() {
+        let message = |client_data: &[u32]| nbit(client_data).unwrap_err().to_string();
+        assert!(Nbit::new(&[]).is_err() && Nbit::new(&[3, 1]).is_err());
+        assert!(message(&[2, 3]).contains("unknown choice 2"));
+        assert!(message(&[0, 3, 5, 2]).contains("unknown class 5"));
+        assert!(message(&[0, 3, 1, 0]).contains("a datatype of no bytes"));
+        assert!(message(&[0, 3, 1, 2, 2, 1, 0]).contains("unknown byte order 2"));
+        assert!(message(&[0, 3, 1, 2, 0, 0, 1]).contains("0 bits above 1"));
+        assert!(message(&[0, 3, 1, 2, 0, 15, 2]).contains("15 bits above 2 bits of a datatype of 2 bytes"));
+        assert!(message(&[0, 3, 1, 2, 0, u32::MAX, 2]).contains("bits above"));
+        assert!(message(&[0, 3, 2, 5, 4, 2]).contains("an array of 5 bytes with elements of 2 bytes"));
+        assert!(message(&[0, 3, 3, 4, 1, 3, 4, 2]).contains("a member of 2 bytes at 3 of a compound of 4"));
+        assert!(message(&[0, 3, 3, 4, 2, 0, 4, 4, 0, 4, 1]).contains("a member of 1 bytes at 0"));
+        assert!(message(&[0, 3, 3, 4, u32::MAX]).contains("parameters where more than"));
+        assert!(message(&[0, 3, 4, 2, 9]).contains("6 parameters where 5 are expected"));
+        let deep = [&[0, 3][..], &[2, 8].repeat(40), &[4, 8]].concat();
+        assert!(message(&deep).contains("nested more than 32 deep"));
+        assert!(nbit(&[&[0, 3][..], &[2, 8].repeat(32), &[4, 8]].concat()).is_ok());
+    }
+}

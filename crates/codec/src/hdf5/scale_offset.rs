@@ -178,3 +178,85 @@ impl Codec for ScaleOffset {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::decode;
+
+    /// Client data of two-byte unsigned integers, with some numbers changed.
+    fn client_data(changes: &[(usize, u32)]) -> Vec<u32> {
+        let mut data = vec![2, 0, 3, 0, 2, 0, 0, 0];
+        data.resize(20, 0);
+        changes.iter().for_each(|(at, value)| data[*at] = *value);
+        data
+    }
+
+    /// A chunk with the header of `bits` and `minimum`.
+    fn chunk(bits: u32, minimum: u64, packed: &[u8]) -> Vec<u8> {
+        [&bits.to_le_bytes()[..], &[8], &minimum.to_le_bytes(), &[0; 8], packed].concat()
+    }
+
+    #[test]
+    fn values() {
+        let decode = |changes: &[(usize, u32)], stored: &[u8]| {
+            decode(&ScaleOffset::new(&client_data(changes)).unwrap(), stored, 6).unwrap()
+        };
+        assert_eq!(decode(&[], &chunk(0, 258, &[])), [2, 1, 2, 1, 2, 1]);
+        assert_eq!(decode(&[(6, 1)], &chunk(4, 258, &[0x01, 0xf0])), [1, 2, 1, 3, 1, 17]);
+        assert_eq!(
+            decode(&[(7, 1), (8, 7)], &chunk(4, 258, &[0x01, 0xf0])),
+            [2, 1, 3, 1, 7, 0],
+            "a fill value"
+        );
+        assert_eq!(
+            decode(&[(7, 1), (8, 7)], &chunk(0, 258, &[])),
+            [7, 0, 7, 0, 7, 0],
+            "all bits of none are set"
+        );
+        assert_eq!(
+            decode(&[], &chunk(4, u64::MAX, &[0x01, 0x20])),
+            [255, 255, 0, 0, 1, 0],
+            "a negative minimum"
+        );
+        assert_eq!(decode(&[(6, 1)], &chunk(16, 9, b"badcfe")), *b"abcdef");
+        assert_eq!(decode(&[(1, 16)], b"abcdef"), *b"abcdef", "no header");
+        let mut short = chunk(4, 258, &[0x01, 0x20]);
+        short[4] = 1;
+        assert_eq!(decode(&[], &short), [2, 0, 3, 0, 4, 0], "one byte of the minimum counts");
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let codec = ScaleOffset::new(&client_data(&[])).unwrap();
+        let message = |stored: &[u8]| decode(&codec, stored, 6).unwrap_err().to_string();
+        assert_eq!(message(&[0; 20]), "scaleoffset: truncated: 20 bytes where 21 are needed");
+        assert_eq!(message(&chunk(4, 0, &[0])), "scaleoffset: truncated: 22 bytes where 23 are needed");
+        assert_eq!(message(&chunk(17, 0, &[0; 30])), "scaleoffset: 17 bits for elements of 2 bytes");
+        let many = ScaleOffset::new(&client_data(&[(2, u32::MAX)])).unwrap();
+        assert!(matches!(decode(&many, &chunk(0, 0, &[]), 6), Err(CodecError::Size { .. })));
+    }
+
+    #[test]
+    fn parameters() {
+        let refused = |changes: &[(usize, u32)]| ScaleOffset::new(&client_data(changes)).is_err();
+        assert!(ScaleOffset::new(&client_data(&[])[..19]).is_err());
+        assert!(!refused(&[(1, -3i32 as u32)]), "as few bits as do");
+        assert!(!refused(&[(0, 0), (3, 1), (4, 8)]));
+        for changes in [
+            &[(0, 0)][..],
+            &[(0, 3)],
+            &[(1, 17)],
+            &[(3, 1)],
+            &[(4, 3)],
+            &[(4, 16)],
+            &[(5, 2)],
+            &[(6, 2)],
+            &[(7, 2)],
+            &[(0, 1), (3, 1), (4, 4)],
+            &[(0, 0), (3, 1), (4, 2)],
+        ] {
+            assert!(refused(changes), "{changes:?}");
+        }
+    }
+}

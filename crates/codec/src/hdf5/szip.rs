@@ -108,3 +108,35 @@ impl Codec for Szip {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::decode;
+
+    #[test]
+    fn parameters() {
+        let message = |client_data: &[u32]| Szip::new(client_data).unwrap_err().to_string();
+        assert!(message(&[169, 8, 32]).contains("3 parameters where 4 are expected"));
+        for block in [0, 1, 7, 66, u32::MAX] {
+            assert!(message(&[169, block, 32, 10]).contains("pixels per block"), "{block}");
+        }
+        assert!(message(&[169, 8, 32, 0]).contains("0 pixels per scanline"));
+        for bits in [0, 25, 31, 33, 65] {
+            assert!(message(&[169, 8, bits, 10]).contains("bits per pixel"), "{bits}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        let szip = Szip::new(&[169, 8, 16, 10]).unwrap();
+        assert!(matches!(decode(&szip, &[255; 10], 10), Err(CodecError::Size { .. })));
+        let message = |stored: &[u8]| decode(&szip, stored, 10).unwrap_err().to_string();
+        assert_eq!(message(&[1, 0, 0]), "szip: truncated: 3 bytes where the size alone takes 4");
+        assert_eq!(message(&[3, 0, 0, 0]), "szip: 3 bytes are no whole number of pixels of 2 bytes");
+        assert_eq!(message(&[4, 0, 0, 0]), "szip: scanline 0: truncated");
+        // Scanlines of one pixel in blocks of 8: all of each is stored, with 7 of padding.
+        let narrow = Szip::new(&[169, 8, 16, 1]).unwrap();
+        assert!(narrow.max_encoded(1000) > 8 * 1000);
+    }
+}

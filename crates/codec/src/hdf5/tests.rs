@@ -1,7 +1,8 @@
 //! Filters by their numbers, and chunks that other software stored.
 
+use super::fixtures::{Decoded, FIXTURES, Fixture};
 use super::*;
-use crate::testing;
+use crate::{CodecChain, testing};
 
 /// Bytes of a text of hexadecimal digits.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
@@ -31,4 +32,169 @@ pub(crate) fn withstands_damage(codec: &dyn Codec, stored: &[u8], size: usize) {
         try_all(&stored[..at]);
     }
     assert!(testing::decode(codec, stored, size).unwrap() == good);
+}
+
+fn chain(fixture: &Fixture, size: usize) -> CodecChain {
+    let codec =
+        |(id, client_data): &(u16, &[u32])| filter(*id, client_data, fixture.element_size, size).unwrap();
+    CodecChain::new(fixture.filters.iter().map(codec).collect(), size)
+}
+
+/// The bytes of values as elements of a NumPy type.
+fn elements(dtype: &str, count: usize, value: impl Fn(usize) -> f64) -> Vec<u8> {
+    let (order, kind) = if dtype.starts_with(['<', '>']) { dtype.split_at(1) } else { ("<", dtype) };
+    let one = |i| {
+        let value = value(i);
+        let mut bytes = match kind {
+            "u1" => vec![value as u8],
+            "u2" | "i2" => (value as u16).to_le_bytes().to_vec(),
+            "u4" | "i4" => (value as u32).to_le_bytes().to_vec(),
+            "i8" => (value as u64).to_le_bytes().to_vec(),
+            "f4" => (value as f32).to_le_bytes().to_vec(),
+            "f8" => value.to_le_bytes().to_vec(),
+            other => panic!("{other}"),
+        };
+        if order == ">" {
+            bytes.reverse();
+        }
+        bytes
+    };
+    (0..count).flat_map(one).collect()
+}
+
+fn decoded(fixture: &Fixture) -> Vec<u8> {
+    match fixture.decoded {
+        Decoded::Squares(dtype, count) => elements(dtype, count, |i| (i * i % 97) as f64),
+        Decoded::Sparse(dtype, count) => {
+            elements(dtype, count, |i| if i % 64 == 3 { (i % 100) as f64 } else { 0.0 })
+        }
+        Decoded::Const42(dtype, count) => elements(dtype, count, |_| 42.0),
+        Decoded::Zeros(dtype, count) => elements(dtype, count, |_| 0.0),
+        Decoded::NaNs(dtype, count) => elements(dtype, count, |_| f64::NAN),
+        Decoded::Noise(count) => {
+            let mut state = 1u32;
+            let next = |_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            };
+            (0..count).map(next).collect()
+        }
+        Decoded::Hex(text) => hex(text),
+    }
+}
+
+#[test]
+fn stored_by_others() {
+    let mut scratch = Scratch::default();
+    for fixture in FIXTURES {
+        let (stored, expected) = (hex(fixture.stored), decoded(fixture));
+        let (label, size) = (fixture.label, expected.len());
+        let chain = chain(fixture, size);
+        assert!(stored.len() <= chain.max_encoded(), "{label}");
+        let mut out = vec![0xA5; size];
+        chain
+            .decode(&stored, &mut out, &mut scratch, true)
+            .unwrap_or_else(|error| panic!("{label}: {error}"));
+        assert_eq!(out, expected, "{label}");
+        for start in (0..size).step_by(7) {
+            for end in (start..=size).step_by(11) {
+                let mut out = vec![0xA5; size];
+                chain.decode_part(&stored, start..end, &mut out, &mut scratch, true).unwrap();
+                assert_eq!(out[start..end], expected[start..end], "{label}, {start}..{end}");
+            }
+        }
+        for other in [size - 1, size + 1, 0, 2 * size] {
+            let error = super::tests::chain(fixture, other)
+                .decode(&stored, &mut vec![0; other], &mut scratch, true)
+                .unwrap_err();
+            assert!(matches!(error, CodecError::Size { .. }), "{label} as {other} bytes: {error}");
+        }
+    }
+}
+
+#[test]
+fn damage_to_what_others_stored() {
+    for fixture in FIXTURES {
+        if let [(id, client_data)] = fixture.filters {
+            let size = decoded(fixture).len();
+            let codec = filter(*id, client_data, fixture.element_size, size).unwrap();
+            withstands_damage(codec.as_ref(), &hex(fixture.stored), size);
+        }
+    }
+}
+
+/// Client data of every fixture with each number changed and at each length: a codec or an error, and no panic in either.
+#[test]
+fn client_data_that_no_library_writes() {
+    let mut scratch = Scratch::default();
+    for fixture in FIXTURES {
+        let (stored, size) = (hex(fixture.stored), decoded(fixture).len());
+        let mut out = vec![0; size];
+        for (id, client_data) in fixture.filters {
+            let mut try_one = |client_data: &[u32]| {
+                if let Ok(codec) = filter(*id, client_data, fixture.element_size, size) {
+                    let _ = codec.decode(&stored, &mut out, &mut scratch);
+                    let _ = codec.max_encoded(size);
+                }
+            };
+            for at in 0..client_data.len() {
+                try_one(&client_data[..at]);
+                for value in [0, 1, 2, 3, 7, 8, 9, 64, 100, 1 << 16, 1 << 31, u32::MAX - 1, u32::MAX] {
+                    let mut changed = client_data.to_vec();
+                    changed[at] = value;
+                    try_one(&changed);
+                }
+            }
+            try_one(&[*client_data, &[1, 2, 3][..]].concat());
+        }
+    }
+}
+
+#[test]
+fn refused_by_name() {
+    let message = |id| filter(id, &[], 4, 100).unwrap_err().to_string();
+    let zfp = message(32013);
+    assert!(
+        zfp.starts_with("codec \"zfp (HDF5 filter 32013)\" is not supported (supported: deflate, sh"),
+        "{zfp}"
+    );
+    assert!(message(40_000).starts_with("codec \"HDF5 filter 40000\" is not supported"));
+    for (id, name) in OTHERS {
+        assert!(matches!(filter(*id, &[], 4, 100), Err(CodecError::Unknown { .. })), "{name}");
+    }
+    for (id, name) in SUPPORTED {
+        assert!(!matches!(filter(*id, &[], 4, 100), Err(CodecError::Unknown { .. })), "{name}");
+    }
+    assert_eq!(
+        (name(2), name(32026), name(32017), name(9)),
+        (Some("shuffle"), Some("blosc2"), Some("sz"), None)
+    );
+}
+
+#[test]
+fn what_is_stored_as_it_is() {
+    for id in [32022, 32023] {
+        let codec = filter(id, &[3, 4, 0, 0, 0], 4, 8).unwrap();
+        assert_eq!(testing::decode(codec.as_ref(), b"abcdefgh", 8).unwrap(), b"abcdefgh");
+        assert_eq!(codec.unframe(b"abcdefgh", true).unwrap().unwrap(), b"abcdefgh");
+        assert!(testing::decode(codec.as_ref(), b"abcdefgh", 7).is_err());
+    }
+}
+
+#[test]
+fn most_cannot_be_written() {
+    let codec = filter(32026, &[], 4, 8).unwrap();
+    let message = codec.encode(b"abcd", &mut Vec::new(), &mut Scratch::default()).unwrap_err().to_string();
+    assert_eq!(message, "blosc2: cannot encode: this HDF5 filter cannot be written");
+}
+
+#[test]
+fn levels_are_no_reason_to_refuse() {
+    let printed = |id, client_data: &[u32]| format!("{:?}", filter(id, client_data, 4, 8).unwrap());
+    assert_eq!(printed(1, &[9]), "Zlib { level: 9 }");
+    assert_eq!(printed(1, &[]), "Zlib { level: 6 }");
+    assert_eq!(printed(1, &[77]), "Zlib { level: 6 }");
+    assert_eq!(printed(32015, &[-5i32 as u32]), "Zstd { level: -5, checksum: false }");
+    assert_eq!(printed(32015, &[0]), "Zstd { level: 0, checksum: false }");
+    assert_eq!(printed(307, &[3]), "Bzip2 { level: 3 }");
 }

@@ -50,11 +50,26 @@ impl Facts {
     }
 }
 
-/// The specification of the copy of `array`. What is worth telling is added to `notes`.
+impl Facts {
+    /// NetCDF-3 has nothing that Zarr has not.
+    fn of_netcdf3(array: &Array) -> Result<Facts, Error> {
+        Ok(Facts {
+            order: array.dtype().order(),
+            fill: Some(array.layout().fill().bytes().to_vec()),
+            attributes: array.attributes()?.into_owned(),
+            dimension_names: array.dimension_names()?,
+            key_encoding: None,
+            fortran_order: false,
+        })
+    }
+}
+
+/// The specification of the copy of `array`; `is_netcdf`: whether its file is of NetCDF-4. What is worth telling is added to `notes`.
 pub(super) fn convert(
     array: &Array,
     name: &str,
     options: &CopyOptions<'_>,
+    is_netcdf: bool,
     notes: &mut Notes,
 ) -> Result<ArraySpec, Error> {
     let format = options.format.unwrap_or(Format::ZarrV3);
@@ -62,8 +77,8 @@ pub(super) fn convert(
     let refuse = |why: String| Error::Copy { array: name.to_owned(), why };
     let facts = match (array.as_zarr(), array.hdf5()) {
         (Some(zarr), _) => Facts::of_zarr(zarr),
-        (None, Some(dataset)) => hdf5::facts(dataset, name, options, notes)?,
-        (None, None) => return Err(refuse(format!("{} cannot be copied", array.format()))),
+        (None, Some(dataset)) => hdf5::facts(dataset, name, options, is_netcdf, notes)?,
+        (None, None) => Facts::of_netcdf3(array)?,
     };
     let (dtype, stored) = (array.dtype(), facts.order);
 
@@ -296,7 +311,7 @@ mod tests {
     /// The copy's metadata, by creating it.
     fn converted(array: &Array, options: &CopyOptions<'_>) -> (Array, Notes) {
         let mut notes = Notes::new();
-        let spec = convert(array, "a", options, &mut notes).unwrap();
+        let spec = convert(array, "a", options, false, &mut notes).unwrap();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         (zarr::Array::create(store, "a", spec, false).unwrap().into(), notes)
     }
@@ -404,7 +419,8 @@ mod tests {
         assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[2, 3][..], Some(&[8, 12][..])));
         // Other ranks keep what they have.
         assert_eq!(converted(&array, &shape(&[Some(4)])).0.shard_shape(), None);
-        let refused = |options| convert(&array, "a", &options, &mut Notes::new()).unwrap_err().to_string();
+        let refused =
+            |options| convert(&array, "a", &options, false, &mut Notes::new()).unwrap_err().to_string();
         assert!(
             refused(shape(&[Some(5), None]))
                 .contains("shards of [5, 9] are no multiples of its chunks [2, 3]")
@@ -434,7 +450,7 @@ mod tests {
             spec.dimension_names = Some(vec![Some("z".into()), None, None]);
         });
         let mut notes = Notes::new();
-        let error = convert(&array, "a", &to(Format::ZarrV2), &mut notes).unwrap_err().to_string();
+        let error = convert(&array, "a", &to(Format::ZarrV2), false, &mut notes).unwrap_err().to_string();
         assert!(error.contains("order [1, 2, 0]"), "{error}");
         assert_eq!(notes[NO_NAMES], ["a"]);
         let (copy, _) = converted(&array, &to(Format::ZarrV3));

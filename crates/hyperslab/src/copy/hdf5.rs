@@ -3,10 +3,11 @@
 use super::convert::{Facts, Notes};
 use super::{Compressors, CopyOptions};
 use crate::hdf5_array::Hdf5Array;
-use crate::hdf5_dimensions::{self, MACHINERY};
-use crate::{Error, Json, hdf5_json};
+use crate::{DataFile, Error, Group, Json, Node, hdf5_json};
 use hyperslab_hdf5::element::ElementKind;
+use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Attribute, Dataset, Hdf5Error};
+use hyperslab_netcdf::netcdf4;
 
 pub(super) const NO_DATATYPES: &str = "committed datatypes left out, which Zarr has not";
 pub(super) const NO_LINKS: &str = "links left out, which Zarr has not";
@@ -24,6 +25,7 @@ pub(crate) fn facts(
     array: &Hdf5Array,
     name: &str,
     options: &CopyOptions<'_>,
+    is_netcdf: bool,
     notes: &mut Notes,
 ) -> Result<Facts, Error> {
     let dataset = array.dataset();
@@ -31,7 +33,7 @@ pub(crate) fn facts(
     if let Some(problem) = array.problem() {
         return refuse(&format!("{problem} is not supported"));
     }
-    let mut attributes = attributes(&dataset.attributes()?, name, options, notes)?;
+    let mut attributes = attributes(&dataset.attributes()?, name, options, is_netcdf, notes)?;
     match &dataset.element().kind {
         ElementKind::Plain(_) | ElementKind::FixedString { .. } => {}
         ElementKind::Enum { members, .. } => flags(&mut attributes, members, name, notes),
@@ -53,27 +55,62 @@ pub(crate) fn facts(
         order: dtype.order(),
         fill: Some(dataset.absent_value().map_or_else(|| vec![0; dtype.size()], <[u8]>::to_vec)),
         attributes,
-        dimension_names: hdf5_dimensions::names(dataset)?,
+        dimension_names: netcdf4::dimension_names(dataset)?,
         key_encoding: None,
         fortran_order: false,
     })
 }
 
-/// The attributes, without those that say what dimension names say.
+/// Whether a node is in a file of NetCDF-4.
+pub(crate) fn is_netcdf(node: &Node) -> Result<bool, Error> {
+    let file = match node {
+        Node::Array(array) => array.file(),
+        Node::Group(group) => group.file(),
+    };
+    match file {
+        Some(DataFile::Hdf5(file)) => Ok(netcdf4::is_netcdf4(&file)?),
+        _ => Ok(false),
+    }
+}
+
+/// The attributes of a group.
+pub(crate) fn group_attributes(
+    group: &Group,
+    name: &str,
+    options: &CopyOptions<'_>,
+    is_netcdf: bool,
+    notes: &mut Notes,
+) -> Result<Json, Error> {
+    match group.as_hdf5() {
+        Some(hdf5) => attributes(&hdf5.attributes()?, name, options, is_netcdf, notes),
+        None => Ok(group.attributes()?.into_owned()),
+    }
+}
+
+/// The attributes, without those that say what dimension names say, or that a file is of NetCDF. In NetCDF a list of one number is that number.
 fn attributes(
     found: &[Attribute],
     name: &str,
     options: &CopyOptions<'_>,
+    is_netcdf: bool,
     notes: &mut Notes,
 ) -> Result<Json, Error> {
-    let is_scale = hdf5_dimensions::is_scale(found)?;
+    let class = found.iter().find(|attribute| attribute.name == "CLASS").map(Attribute::value).transpose()?;
+    let is_scale = match class {
+        Some(Value::Text(class)) => class == "DIMENSION_SCALE",
+        Some(Value::Bytes(class)) => class == b"DIMENSION_SCALE",
+        _ => false,
+    };
     let mut json = Json::object();
     for attribute in found {
         let ordinary = matches!(attribute.name.as_str(), "CLASS" | "NAME") && !is_scale;
-        if MACHINERY.contains(&attribute.name.as_str()) && !ordinary {
+        if netcdf4::is_reserved(&attribute.name) && !ordinary {
             continue;
         }
         match attribute.value() {
+            Ok(Value::List(mut list)) if is_netcdf && list.len() == 1 => {
+                json.set(&attribute.name, list.pop().map_or(Json::Null, hdf5_json::value));
+            }
             Ok(value) => json.set(&attribute.name, hdf5_json::value(value)),
             Err(Hdf5Error::Unsupported { .. }) if options.skip_unsupported => {
                 notes.entry(NO_ATTRIBUTE).or_default().push(format!("{name}, {:?}", attribute.name));

@@ -181,10 +181,10 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 fn origin(source: &Node) -> Option<PathBuf> {
     let root = local_path(&source.store().url()).ok()?;
     let file = match source {
-        Node::Array(array) => array.as_hdf5().map(|dataset| dataset.file()),
-        Node::Group(group) => group.as_hdf5().map(|group| group.file()),
+        Node::Array(array) => array.file(),
+        Node::Group(group) => group.file(),
     };
-    Some(root.join(file.map_or(source.path(), |file| file.source().key())))
+    Some(root.join(file.as_ref().map_or(source.path(), |file| file.key())))
 }
 
 /// Copies an array or group, and all below it, to a path (`""`: the root) in any store.
@@ -235,6 +235,7 @@ struct Walked {
     groups: Vec<(String, Json)>,
     arrays: Vec<(String, Array, ArraySpec)>,
     consolidated: bool,
+    is_netcdf: bool,
     notes: Notes,
     report: CopyReport,
 }
@@ -245,6 +246,7 @@ impl Walked {
             groups: Vec::new(),
             arrays: Vec::new(),
             consolidated: false,
+            is_netcdf: hdf5::is_netcdf(source)?,
             notes: Notes::new(),
             report: CopyReport::default(),
         };
@@ -287,11 +289,21 @@ impl Walked {
             let format = Some(zarr.format());
             group = zarr::Group::open(zarr.store(), zarr.path(), format, Consolidation::Ignore)?.into();
         }
-        self.groups.push((String::new(), group.attributes()?.into_owned()));
+        self.groups.push((
+            String::new(),
+            hdf5::group_attributes(&group, "/", options, self.is_netcdf, &mut self.notes)?,
+        ));
         for (path, kind) in group.walk(None)? {
             match kind {
                 NodeKind::Group => {
-                    let attributes = group.group(&path)?.attributes()?.into_owned();
+                    let group = group.group(&path)?;
+                    let attributes = hdf5::group_attributes(
+                        &group,
+                        &shown(&path),
+                        options,
+                        self.is_netcdf,
+                        &mut self.notes,
+                    )?;
                     self.groups.push((path, attributes));
                 }
                 NodeKind::Array => {
@@ -319,7 +331,7 @@ impl Walked {
     }
 
     fn add_array(&mut self, path: String, array: Array, options: &CopyOptions<'_>) -> Result<(), Error> {
-        let spec = convert(&array, &shown(&path), options, &mut self.notes)?;
+        let spec = convert(&array, &shown(&path), options, self.is_netcdf, &mut self.notes)?;
         self.report.bytes = self.report.bytes.saturating_add(info::array_bytes(&array));
         self.arrays.push((path, array, spec));
         Ok(())

@@ -2,7 +2,7 @@
 //! reach beyond the array; what lies there is padding.
 //!
 //! The metalayer `b2nd`: an array of MessagePack of a version (0), the number of axes, the shape of the array, of chunks and of blocks,
-//! and (since version 0) the format and text of a datatype, which say nothing that decoding needs.
+//! and the format and text of a datatype, which say nothing that decoding needs.
 
 use super::chunk::{Buffers, Chunk};
 use super::corrupt;
@@ -12,8 +12,8 @@ use crate::blosc::inner::Decoders;
 use crate::scratch::sized;
 use std::ops::Range;
 
-/// Axes of an array, at most; those of the library are 8, of the plug-in 8, and HDF5 has at most 32.
-const MAX_RANK: usize = 16;
+/// Axes of an array, at most: those of a short array of MessagePack. The library has no more than 8 of them.
+const MAX_RANK: usize = 15;
 
 /// The boxes of one chunk.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Boxes {
         let mut reader = Reader { bytes: metalayer, at: 0 };
         reader.expect(0x97)?;
         let (version, rank) = (reader.small()?, reader.small()?);
-        if version != 0 || !(1..=MAX_RANK).contains(&rank) || rank > 15 {
+        if version != 0 || !(1..=MAX_RANK).contains(&rank) {
             return Err(corrupt(format!("an array of version {version} with {rank} axes is not supported")));
         }
         let mut shapes = [[1; MAX_RANK]; 3];

@@ -237,8 +237,7 @@ impl Blocks<'_> {
         let streams = streams
             .ok_or_else(|| corrupt(format!("block {index} starts at {start}, outside of the chunk")))?;
         // Those that do anything.
-        let mut filters =
-            chunk.filters.iter().rev().copied().filter(|code| matches!(code, SHUFFLE..=DELTA)).peekable();
+        let filters = chunk.filters.iter().rev().copied().filter(|code| matches!(code, SHUFFLE..=DELTA));
         let [from, to] = &mut self.buffers.stages;
         let (from, to) = (sized(from, out.len()), sized(to, out.len()));
         // Delta works in place; each shuffle goes from one buffer to another, the last one to `out`.
@@ -249,7 +248,7 @@ impl Blocks<'_> {
             decode_streams(chunk, index, streams, &mut self.unread, from, self.decoders)?;
         }
         let (mut from, mut to, mut left) = (from, to, shuffles);
-        while let Some(code) = filters.next() {
+        for code in filters {
             if code == DELTA {
                 let data = if left == 0 { &mut *out } else { &mut *from };
                 undo_delta(chunk.typesize, index, &self.buffers.reference, data)?;

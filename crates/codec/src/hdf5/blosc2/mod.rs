@@ -129,3 +129,6 @@ impl Codec for Blosc2 {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;
