@@ -235,12 +235,11 @@ class Case:
             name, shape, self.type, chunks=chunks, maxshape=max_shape, dcpl=dcpl, **arguments
         )
         if self.written in ("all", "grown", "shrunk"):
-            if 0 not in shape:
-                dataset[...] = values.some(shape, group)
+            put(dataset, tuple(slice(0, n) for n in shape), values.some(shape, group))
         elif self.written == "some":
             for _ in range(rng.randint(1, 3)):
                 box = tuple(slice(start := rng.randrange(n), rng.randint(start + 1, n)) for n in shape)
-                dataset[box] = values.some(tuple(s.stop - s.start for s in box), group)
+                put(dataset, box, values.some(tuple(s.stop - s.start for s in box), group))
         if self.written in ("grown", "shrunk") and max_shape is not None:
             grow = self.written == "grown"
             dataset.resize(
@@ -250,6 +249,15 @@ class Case:
                 )
             )
         return dataset
+
+
+def put(dataset: h5py.Dataset, box: tuple[slice, ...], values: np.ndarray[Any, Any]) -> None:
+    """Writes values; sequences of variable length one by one, for h5py makes a matrix of those that are equally long."""
+    if h5py.check_vlen_dtype(dataset.dtype) is None:
+        dataset[box or ...] = values
+        return
+    for index in np.ndindex(values.shape):
+        dataset[tuple(part.start + i for part, i in zip(box, index))] = values[index]
 
 
 class Values:
