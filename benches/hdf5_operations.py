@@ -122,7 +122,7 @@ def total(items: Any, attributes: Callable[[Any], dict[str, Any]]) -> int:
     found = 0
     for _, dataset in items:
         shape, dtype, attrs = dataset.shape, dataset.dtype, attributes(dataset)
-        if shape == (3,) and dtype == np.float32 and attrs["units"] == "K":
+        if shape == (3,) and dtype == np.float32 and attrs["units"] in ("K", b"K"):
             found += int(attrs["number"])
     return found
 
