@@ -70,12 +70,12 @@ impl Chunks {
         axes.into_iter().any(|((place, len), n)| place.saturating_add(1).saturating_mul(*len) > *n)
     }
 
-    /// The filters that were left out of a chunk, as bits of the codec chain.
-    fn skipped(&self, chunk: &[u64], mask: u32) -> u32 {
+    /// The filters that were left out of a chunk, as bits of the codec chain; `None`: the chain is longer than a mask.
+    fn skipped(&self, chunk: &[u64], mask: u32) -> Option<u32> {
         let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };
         // Bits beyond the filters say nothing, and some writers set all.
-        (mask & filters).checked_shl(self.shift).unwrap_or(0)
+        u32::try_from(u64::from(mask & filters).checked_shl(self.shift)?).ok()
     }
 }
 
@@ -95,11 +95,15 @@ impl ChunkLocator for Chunks {
         }
         key.push_str(source.key());
         let number = axes.fold(0, |number, (place, count)| number * count + place);
-        Ok(index.get(number).map_or(Location::Absent, |record| Location::Range {
+        let Some(record) = index.get(number) else { return Ok(Location::Absent) };
+        let skipped = self.skipped(chunk, record.skipped);
+        let skipped =
+            skipped.ok_or_else(|| source.invalid("a chunk left out a filter behind the 32nd codec"))?;
+        Ok(Location::Range {
             offset: source.base().saturating_add(record.address),
             len: record.size,
-            skipped: self.skipped(chunk, record.skipped),
-        }))
+            skipped,
+        })
     }
 }
 
@@ -167,6 +171,7 @@ mod tests {
         assert_eq!(located(&plain, [1, 0]), (115, 5, 3));
         assert_eq!(located(&chunks(3, 1, false), [1, 2]), (125, 5, 5 << 1));
         assert_eq!(located(&chunks(32, 0, false), [0, 1]).2, 0xff00_0001);
+        assert!(chunks(32, 1, false).locate(&[0, 1], &mut String::new()).is_err());
         assert!(Arc::ptr_eq(&plain.index().unwrap(), &plain.index().unwrap()));
         for outside in [&[2, 0][..], &[0, 3], &[0], &[0, 0, 0]] {
             assert!(plain.locate(outside, &mut String::new()).is_err());
