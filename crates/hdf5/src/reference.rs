@@ -172,7 +172,7 @@ fn name(cursor: &mut Cursor<'_>) -> Result<String, ParseError> {
 mod tests {
     use super::*;
     use crate::selection::Slab;
-    use crate::testing::{DATA, REST, collection, element, file, heap_id};
+    use crate::testing::{DATA, REST, ROOT, collection, element, file, heap_id};
 
     fn object(address: u64) -> Option<Reference> {
         Some(Reference { file: None, address, part: Part::Whole })
@@ -195,9 +195,9 @@ mod tests {
     fn objects() {
         let file = file(&[]);
         let (_, element) = element("1700000008000000");
-        let memory = [DATA, 0, u64::MAX, 48, 7].map(u64::to_le_bytes).concat();
+        let memory = [DATA, 0, u64::MAX, ROOT, 7].map(u64::to_le_bytes).concat();
         let found = resolve(&file, &element, &memory, 0, 8, 5).unwrap();
-        assert_eq!(found, [object(DATA), None, None, object(48), object(7)]);
+        assert_eq!(found, [object(DATA), None, None, object(ROOT), object(7)]);
         let path = |at: usize| found[at].as_ref().unwrap().path(&file).unwrap();
         assert_eq!((path(0).as_deref(), path(3).as_deref(), path(4)), (Some("/data"), Some("/"), None));
         assert!(resolve(&file, &element, &memory, 0, 8, 6).is_err());
@@ -214,7 +214,7 @@ mod tests {
         let expected = Reference { file: None, address: DATA, part: region(two_points()) };
         assert_eq!(found, [Some(expected), None]);
         let error = resolve(&file, &element, &id(2), 0, 12, 1).unwrap_err().to_string();
-        assert!(error.contains("element 0, global heap collection at address 112"), "{error}");
+        assert!(error.contains("element 0, global heap collection at address 120"), "{error}");
     }
 
     /// As HDF5 2.0 writes them (the regular region is its version 3 selection).

@@ -1,9 +1,9 @@
 //! What tests of several structures share.
 
 use crate::checksum::lookup3;
-use crate::datatype::Datatype;
+use crate::datatype::{Datatype, vectors};
 use crate::element::Element;
-use crate::{File, FileOptions, Hdf5Error, Sizes, Source, messages};
+use crate::{Cursor, File, FileOptions, Hdf5Error, Sizes, Source, messages};
 use hyperslab_store::{Key, MemoryStore, Store};
 use std::sync::Arc;
 
@@ -127,31 +127,22 @@ pub(crate) fn open(bytes: &[u8]) -> Result<File, Hdf5Error> {
     File::open(store, "f", FileOptions::default())
 }
 
+/// Where the object `data` of [`file`] is, and its root group.
+pub(crate) const DATA: u64 = 48;
+pub(crate) const ROOT: u64 = 62;
+
 /// Where what is given to [`file`] begins.
-pub(crate) const REST: u64 = 112;
+pub(crate) const REST: u64 = 120;
 
-/// A file with a root group that has one link, `data`, to an object without messages at [`DATA`]; then `rest`.
+/// A file with a root group that has one link, `data`, to an object without messages; then `rest`.
 pub(crate) fn file(rest: &[u8]) -> File {
-    let header = |messages: &[u8]| summed([&b"OHDR\x02\0"[..], &[messages.len() as u8], messages].concat());
-    let undefined = [0xff; 8];
-    let info = [&[2, 18, 0, 0, 0, 0][..], &undefined, &undefined].concat();
-    let link = [&[6, 15, 0, 0, 1, 0, 4][..], b"data", &DATA.to_le_bytes()].concat();
-    let root = header(&[info, link].concat());
-    let end = REST + rest.len() as u64;
-    let fields = [&b"\x89HDF\r\n\x1a\n\x02\x08\x08\0"[..], &[0; 8], &undefined, &end.to_le_bytes()].concat();
-    let mut bytes = summed([fields, 48_u64.to_le_bytes().into()].concat());
-    bytes.extend(root);
-    assert_eq!(bytes.len() as u64, DATA);
-    bytes.extend(header(&[]));
-    bytes.resize(REST as usize, 0);
-    bytes.extend(rest);
-    let store = Arc::new(MemoryStore::new());
-    store.write(Key::new("f").unwrap(), &[&bytes]).unwrap();
-    File::open(store, "f", FileOptions::default()).unwrap()
+    let mut builder = Builder::new();
+    assert_eq!(builder.header(&[]), DATA);
+    assert_eq!(builder.header(&[link_info(false), hard("data", DATA)]), ROOT);
+    builder.put(&[0; 3]);
+    assert_eq!(builder.put(rest), REST);
+    open(&builder.finish(ROOT, 2, 0)).unwrap()
 }
-
-/// Address of the object `data` in a [`file`].
-pub(crate) const DATA: u64 = 100;
 
 /// A collection of the global heap.
 pub(crate) fn collection(objects: &[(u16, &[u8])]) -> Vec<u8> {
@@ -174,8 +165,8 @@ pub(crate) fn heap_id(len: u32, collection: u64, index: u32) -> Vec<u8> {
 
 /// A type and its meaning, from the message in hexadecimal.
 pub(crate) fn element(hex: &str) -> (Datatype, Element) {
-    let message = crate::datatype::vectors::bytes(hex);
-    let datatype = Datatype::parse(&mut crate::Cursor::whole(&message, 0, SIZES)).unwrap();
+    let message = vectors::bytes(hex);
+    let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap();
     let element = Element::of(&datatype, SIZES).unwrap();
     (datatype, element)
 }

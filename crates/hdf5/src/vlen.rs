@@ -1,7 +1,7 @@
 //! Elements of variable length: many heap ids to offsets + values + validity in one pass.
 //!
 //! 1. The ids are taken from memory: length, address of a global heap collection, index in it. Lengths give the offsets.
-//! 2. The heap's objects are copied to where the values of each go, collection by collection ([`HeapIds`]).
+//! 2. The heap's objects are copied to where the values of each go, collection by collection (see [`crate::heaps`]).
 //! 3. Strings that end before their stored length move together; elements that are stored otherwise than in memory are converted, all at once.
 //!
 //! Objects are not compressed and seldom shared. Where there are more values than the file has bytes, all lengths are checked against the heap
@@ -282,17 +282,17 @@ mod tests {
         let cases = [
             (
                 heap_id(4, REST, 1),
-                "element 1, global heap collection at address 112: 4 elements of 1 bytes are expected, the object has 3",
+                "element 1, global heap collection at address 120: 4 elements of 1 bytes are expected, the object has 3",
             ),
             (
                 heap_id(u32::MAX, REST, 1),
-                "element 1, global heap collection at address 112: 4294967295 elements",
+                "element 1, global heap collection at address 120: 4294967295 elements",
             ),
-            (heap_id(3, REST, 2), "element 1, global heap collection at address 112: there is no object 2"),
+            (heap_id(3, REST, 2), "element 1, global heap collection at address 120: there is no object 2"),
             (heap_id(3, REST, 0), "there is no object 0"),
             (
                 heap_id(3, REST + 8, 1),
-                "element 1, global heap collection at address 120: byte 120: the signature 'GCOL'",
+                "element 1, global heap collection at address 128: byte 128: the signature 'GCOL'",
             ),
             (heap_id(3, 1 << 40, 1), "element 1, global heap collection at address 1099511627776"),
             (
@@ -315,7 +315,7 @@ mod tests {
             |count: usize| resolve(&file, &element, &heap_id(10_000, REST, 1).repeat(count), 0, 16, count);
         assert_eq!(shared(100).unwrap().values.len(), 1_000_000);
         let error = shared(2000).unwrap_err().to_string();
-        assert!(error.contains("have 20000000 bytes, the file has 10160"), "{error}");
+        assert!(error.contains("have 20000000 bytes, the file has 10168"), "{error}");
         // Lengths that the heap does not bear out ask for no memory.
         let memory = heap_id(u32::MAX, REST, 1).repeat(1000);
         let error = resolve(&file, &element, &memory, 0, 16, 1000).unwrap_err().to_string();
