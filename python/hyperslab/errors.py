@@ -34,6 +34,7 @@ __all__ = [
     "UnsupportedError",
     "UnsupportedSelectionError",
     "VerificationError",
+    "VindexInvalidSelectionError",
 ]
 
 
@@ -83,6 +84,10 @@ class DataTypeError(UnsupportedError, TypeError):
 
 class UnsupportedSelectionError(UnsupportedError, IndexError):
     """A way to index that hyperslab does not have."""
+
+
+class VindexInvalidSelectionError(HyperslabError, IndexError):
+    """Neither coordinates for all axes nor a mask of the array's shape."""
 
 
 class BoundsCheckError(HyperslabError, IndexError):
