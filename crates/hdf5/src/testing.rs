@@ -42,6 +42,8 @@ pub(crate) fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
 #[derive(Clone)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
+    /// Address of the superblock extension's object header.
+    pub extension: u64,
 }
 
 impl Builder {
@@ -49,7 +51,7 @@ impl Builder {
     const START: usize = 48;
 
     pub(crate) fn new() -> Builder {
-        Builder { bytes: vec![0; Self::START] }
+        Builder { bytes: vec![0; Self::START], extension: u64::MAX }
     }
 
     /// Appends bytes; says where they are.
@@ -77,7 +79,7 @@ impl Builder {
     pub(crate) fn finish(mut self, root: u64, version: u8, flags: u8) -> Vec<u8> {
         let mut superblock = b"\x89HDF\r\n\x1a\n".to_vec();
         superblock.extend([version, 8, 8, flags]);
-        for number in [0, u64::MAX, self.bytes.len() as u64, root] {
+        for number in [0, self.extension, self.bytes.len() as u64, root] {
             superblock.extend(number.to_le_bytes());
         }
         self.bytes.splice(..Self::START, summed(superblock));
