@@ -1,4 +1,4 @@
-"""Lists, masks, coordinates and blocks: what NumPy says, and what zarr-python says of its own ways to index."""
+"""Lists, masks, coordinates and blocks: what NumPy says, and what zarr-python says of its own ways."""
 
 from __future__ import annotations
 
@@ -247,18 +247,28 @@ def test_zarr_python_says_the_same(arrays: tuple[Values, hs.Array, Any], data: s
     )
     count = data.draw(st.integers(1, 8))
     points = tuple(
-        data.draw(st.one_of(st.integers(-n, n - 1), st.lists(st.integers(-n, n - 1), min_size=count, max_size=count)))
+        data.draw(
+            st.one_of(
+                st.integers(-n, n - 1), st.lists(st.integers(-n, n - 1), min_size=count, max_size=count)
+            )
+        )
         for n in shape
     )
     mask = np.asarray(data.draw(masks(shape)))
     blocks = tuple(
-        data.draw(st.one_of(st.integers(-n, n - 1), st.integers(0, n - 1).map(lambda start: slice(start, None))))
+        data.draw(
+            st.one_of(st.integers(-n, n - 1), st.integers(0, n - 1).map(lambda start: slice(start, None)))
+        )
         for n in counts
     )
     # One list, or lists for all axes: what zarr-python takes without naming the kind of index.
     axis = data.draw(st.integers(0, len(shape) - 1))
     plain = tuple(
-        data.draw(st.lists(st.integers(-n, n - 1), min_size=1, max_size=6) if k == axis else st.sampled_from([0, slice(1, None), -1]))
+        data.draw(
+            st.lists(st.integers(-n, n - 1), min_size=1, max_size=6)
+            if k == axis
+            else st.sampled_from([0, slice(1, None), -1])
+        )
         for k, n in enumerate(shape)
     )
     for ways, selection in [
@@ -428,7 +438,9 @@ def test_what_numpy_refuses_is_refused(grid: tuple[hs.Array, Values], index: Any
     assert_same(z[...], model)
 
 
-@pytest.mark.parametrize("index", [True, np.True_, None, (0, None), ([0, 1], None), (np.False_,), b"ab"], ids=repr)
+@pytest.mark.parametrize(
+    "index", [True, np.True_, None, (0, None), ([0, 1], None), (np.False_,), b"ab"], ids=repr
+)
 def test_what_has_another_meaning_is_refused(grid: tuple[hs.Array, Values], index: Any) -> None:
     with pytest.raises(hs.errors.UnsupportedSelectionError):
         grid[0][index]
@@ -513,7 +525,9 @@ def test_large_requests(tmp_path: Any) -> None:
     model = np.zeros((40, 300, 200), "f4")
     model[:10] = rng.random((10, 300, 200))
     for shards in (None, (16, 100, 100)):
-        z = hs.create_array(tmp_path / f"{shards}", shape=model.shape, chunks=(8, 50, 50), shards=shards, dtype="f4")
+        z = hs.create_array(
+            tmp_path / f"{shards}", shape=model.shape, chunks=(8, 50, 50), shards=shards, dtype="f4"
+        )
         z[:10] = model[:10]
         points = tuple(rng.integers(-n, n, 400_000) for n in model.shape)
         assert_same(z.vindex[points], model[points])
