@@ -18,6 +18,7 @@ from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
 from hyperslab._explain import Explain
 from hyperslab._html import array_html
+from hyperslab._indexing import BlockIndex, OIndex, VIndex, flat_values
 from hyperslab._info import Info, array_facts, chunks_per_object, human_size
 from hyperslab._native import Stream, Writer
 from hyperslab._store import Store
@@ -50,9 +51,17 @@ class Array(_native.ArrayBase):
     groups.
 
     ``array[...]`` reads, ``array[...] = values`` writes, with NumPy's meaning: integers, slices with any step
-    (also negative), ``...``. Reading gives a NumPy array of its own, or a NumPy scalar where every axis is
-    selected by an integer. Assignment converts and broadcasts as NumPy does. Python's other threads run
-    meanwhile, and Ctrl-C stops it.
+    (also negative), ``...``, lists and integer arrays, masks. Reading gives a NumPy array of its own, or a
+    NumPy scalar where every axis is selected by an integer. Assignment converts and broadcasts as NumPy does.
+    Python's other threads run meanwhile, and Ctrl-C stops it.
+
+    - One list (integer array of one axis, mask of one axis) picks along its axis, whatever the others are.
+    - Several lists are the coordinates of points, broadcast against each other, also beside slices. For each
+      axis by itself there is `oindex`.
+    - A mask of several axes picks elements, in C order.
+    - Not known: ``np.newaxis``; and a mask beside another list, which libraries understand differently.
+
+    Each chunk is read and decoded once, however many elements of it are picked, and in whatever order.
 
     Examples
     --------
@@ -63,6 +72,8 @@ class Array(_native.ArrayBase):
     array([0., 3., 0., 2., 0., 1.], dtype=float32)
     >>> z[1, 1]
     np.float32(3.0)
+    >>> z[1, [5, 1, 1]]
+    array([1., 3., 3.], dtype=float32)
     """
 
     _store: Store
@@ -241,6 +252,105 @@ class Array(_native.ArrayBase):
         """``array[selection] = value``"""
         _no_fields(fields)
         self[selection] = value
+
+    @property
+    def oindex(self) -> OIndex:
+        """Index each axis by itself: integers, slices, lists and masks of one axis.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.array([[1, 2, 3], [4, 5, 6]], dtype="i4")
+        >>> z.oindex[[1, 0], [2, 0]]
+        array([[6, 4],
+               [3, 1]], dtype=int32)
+        >>> z.oindex[:, [True, False, True]] = 0
+        >>> z[...]
+        array([[0, 2, 0],
+               [0, 5, 0]], dtype=int32)
+        """
+        return OIndex(self)
+
+    @property
+    def vindex(self) -> VIndex:
+        """Pick points by their coordinates (integers or integer arrays, one for each axis, broadcast), or by
+        a mask of the array's shape.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.array([[1, 2, 3], [4, 5, 6]], dtype="i4")
+        >>> z.vindex[[1, 0, 1], [2, 0, 0]]
+        array([6, 1, 4], dtype=int32)
+        >>> z.vindex[z[...] > 4] = 0
+        >>> z[...]
+        array([[1, 2, 3],
+               [4, 0, 0]], dtype=int32)
+        """
+        return VIndex(self)
+
+    @property
+    def blocks(self) -> BlockIndex:
+        """Index chunks by their numbers: integers and slices of step 1. Where there are shards, shards.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.array([1, 2, 3, 4, 5], chunks=(2,), dtype="i4")
+        >>> z.blocks[1]
+        array([3, 4], dtype=int32)
+        >>> z.blocks[1:]
+        array([3, 4, 5], dtype=int32)
+        """
+        return BlockIndex(self)
+
+    def get_orthogonal_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
+        """``array.oindex[selection]``, also into memory of the caller (as in `Array.read`)."""
+        _no_fields(fields)
+        return self._get("orthogonal", selection, out)
+
+    def set_orthogonal_selection(
+        self, selection: Any, value: npt.ArrayLike, *, fields: None = None
+    ) -> None:
+        """``array.oindex[selection] = value``"""
+        _no_fields(fields)
+        self._set("orthogonal", selection, value)
+
+    def get_coordinate_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
+        """``array.vindex[selection]`` for coordinates, also into memory of the caller."""
+        _no_fields(fields)
+        return self._get("coordinates", selection, out)
+
+    def set_coordinate_selection(
+        self, selection: Any, value: npt.ArrayLike, *, fields: None = None
+    ) -> None:
+        """``array.vindex[selection] = value`` for coordinates. Of points that are named more than once, the
+        last value stays.
+        """
+        _no_fields(fields)
+        self._set("coordinates", selection, flat_values(selection, value))
+
+    def get_mask_selection(self, mask: npt.ArrayLike, *, out: Any = None, fields: None = None) -> Any:
+        """The elements where a mask of the array's shape is true, in C order; also into memory of the
+        caller.
+        """
+        _no_fields(fields)
+        return self._get("mask", np.asarray(mask), out)
+
+    def set_mask_selection(self, mask: npt.ArrayLike, value: npt.ArrayLike, *, fields: None = None) -> None:
+        """Assigns to the elements where a mask of the array's shape is true."""
+        _no_fields(fields)
+        self._set("mask", np.asarray(mask), value)
+
+    def get_block_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
+        """``array.blocks[selection]``, also into memory of the caller."""
+        _no_fields(fields)
+        return self._get("blocks", selection, out)
+
+    def set_block_selection(self, selection: Any, value: npt.ArrayLike, *, fields: None = None) -> None:
+        """``array.blocks[selection] = value``"""
+        _no_fields(fields)
+        self._set("blocks", selection, value)
 
     def stream(
         self,

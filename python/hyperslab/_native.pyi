@@ -126,6 +126,8 @@ class CacheBase:
     def clear(self) -> None:
         """Drop all chunks; the counts stay."""
 
+_Meaning = Literal["orthogonal", "points", "coordinates", "mask", "blocks"]
+
 class ArrayBase:
     def __new__(
         cls,
@@ -204,6 +206,8 @@ class ArrayBase:
         write_empty_chunks: bool | None = None,
     ) -> None:
         """``array[selection] = value``, with options; ``selection`` ``None``: everything."""
+    def _get(self, meaning: _Meaning, selection: Any, out: Any = None) -> Any: ...
+    def _set(self, meaning: _Meaning, selection: Any, value: npt.ArrayLike) -> None: ...
     def __getitem__(self, selection: Any, /) -> Any: ...
     def __setitem__(self, selection: Any, value: npt.ArrayLike, /) -> None: ...
     def __len__(self) -> int: ...

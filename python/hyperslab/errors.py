@@ -35,6 +35,7 @@ __all__ = [
     "UnsupportedError",
     "UnsupportedSelectionError",
     "VerificationError",
+    "VindexInvalidSelectionError",
 ]
 
 
@@ -84,6 +85,10 @@ class DataTypeError(UnsupportedError, TypeError):
 
 class UnsupportedSelectionError(UnsupportedError, IndexError):
     """A way to index that hyperslab does not have."""
+
+
+class VindexInvalidSelectionError(HyperslabError, IndexError):
+    """Neither coordinates for all axes nor a mask of the array's shape."""
 
 
 class BoundsCheckError(HyperslabError, IndexError):

@@ -74,7 +74,7 @@ fn joined(batch: &[Work], first: &Work, last: &Work) -> Result<(Selection, Memor
     let mut counts: Dims = axes.iter().map(|axis| axis.len).collect();
     counts[axis] = end[axis].first + end[axis].len - axes[axis].first;
 
-    let mut indices: SmallVec<[Index; 8]> = axes.iter().map(as_slice).collect();
+    let mut indices: SmallVec<[Index<'_>; 8]> = axes.iter().map(as_slice).collect();
     indices[axis] = Index::range(axes[axis].first as i64, (axes[axis].first + counts[axis]) as i64);
     let selection = Selection::new(layout.name(), layout.shape(), &indices)?;
 
@@ -105,7 +105,7 @@ fn joined(batch: &[Work], first: &Work, last: &Work) -> Result<(Selection, Memor
 }
 
 /// The slice that selects the same.
-fn as_slice(axis: &AxisSelection) -> Index {
+fn as_slice(axis: &AxisSelection) -> Index<'static> {
     let stop = axis.first as i128 + i128::from(axis.step) * i128::from(axis.len);
     // Before the start of the axis: not a number that a slice could have.
     let stop = i64::try_from(stop).ok().filter(|stop| *stop >= 0);

@@ -1,13 +1,14 @@
 //! What a request would do: the plan, made visible.
 
 use crate::cache::Wanted;
+use crate::mosaic::Nesting;
 use crate::read::{reach, read_region};
 use crate::shard::{self, ShardPlan};
 use crate::strategy::{Rows, choose_read, choose_write};
 use crate::write::write_region;
 use crate::{
-    ArrayError, ArrayLayout, ChunkCache, Location, Mosaic, Plan, Selection, Strategy, Strides, Task,
-    c_strides, execute, execute::memory_error, mosaic, settings,
+    ArrayError, ArrayLayout, ChunkCache, Location, Mosaic, Plan, Selection, Strategy, Task, c_strides,
+    execute, execute::memory_error, mosaic, pieces, settings, view::along,
 };
 use hyperslab_codec::Reach;
 use hyperslab_store::Key;
@@ -103,6 +104,8 @@ fn explain(
     selection.check(layout.name(), layout.shape())?;
     let shape = selection.shape();
     let bytes = crate::element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
+    // The sign that a negative step brings is kept: it decides whether a chunk is one run.
+    let strides = along(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
     let mut explain = Explain {
         array: layout.name().into(),
         write,
@@ -118,7 +121,7 @@ fn explain(
         tasks: Vec::new(),
     };
     let mut seen = Seen { list, write, cache, left: Explain::MOST_CHUNKS, ..Seen::default() };
-    seen.visit(layout, selection, &ascending(layout, selection), 0, &mut explain)?;
+    seen.visit(layout, selection, &strides, None, &mut explain)?;
     let limit = if write { execute::write_limit(layout, None) } else { execute::limit(None) };
     let work = execute::work(layout, explain.chunks, bytes);
     explain.threads = execute::worthwhile(work, execute::INLINE_WORK, explain.chunks, limit);
@@ -156,17 +159,24 @@ impl Seen<'_> {
         }
     }
 
-    /// Looks at the chunks of a selection. `strides`: of the memory that it goes to or comes from, per axis; `depth`: how many mosaics the array is in.
+    /// Looks at the chunks of a selection. `strides`: of the memory that it goes to or comes from, per axis; `nesting`: what the array is a part of.
     fn visit(
         &mut self,
         layout: &ArrayLayout,
         selection: &Selection,
         strides: &[isize],
-        depth: usize,
+        nesting: Option<&Nesting<'_>>,
         explain: &mut Explain,
     ) -> Result<(), ArrayError> {
         if let Some(mosaic) = layout.mosaic() {
-            return self.visit_mosaic(layout, mosaic, selection, strides, depth, explain);
+            if selection.points().is_empty() {
+                return self.visit_mosaic(layout, mosaic, selection, strides, nesting, explain);
+            }
+            let plan =
+                Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+            return mosaic::for_each_box(layout, &plan, &mut |_, selection| {
+                self.visit_mosaic(layout, mosaic, selection, layout.encoding().strides(), nesting, explain)
+            });
         }
         let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
         explain.chunks = explain.chunks.saturating_add(plan.len());
@@ -176,13 +186,12 @@ impl Seen<'_> {
             for number in 0..plan.len().min(self.left) {
                 plan.task(layout, number, &mut task);
                 let location = layout.locate(&task.chunk, &mut key)?;
-                let told = explain_task(layout, &task, strides, cache, self.write, (&key, location))?;
+                let told = explain_task(layout, &plan, &task, strides, cache, self.write, (&key, location))?;
                 self.tell(layout, told, explain);
             }
             return Ok(());
         };
-        let shards = ShardPlan::new(layout, sharding, &plan, selection)
-            .ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+        let shards = ShardPlan::new(layout, sharding, &plan);
         for shard in 0..shards.len() {
             if self.left == 0 {
                 break;
@@ -195,7 +204,7 @@ impl Seen<'_> {
                     len,
                     skipped: 0,
                 });
-                let told = explain_task(layout, &task, strides, cache, self.write, (&key, location))?;
+                let told = explain_task(layout, &plan, &task, strides, cache, self.write, (&key, location))?;
                 self.tell(layout, told, explain);
             }
         }
@@ -209,18 +218,22 @@ impl Seen<'_> {
         mosaic: &Mosaic,
         selection: &Selection,
         strides: &[isize],
-        depth: usize,
+        nesting: Option<&Nesting<'_>>,
         explain: &mut Explain,
     ) -> Result<(), ArrayError> {
         if self.write {
             layout.check_writable()?;
         }
-        mosaic::check_depth(layout, depth)?;
+        let left = Nesting::left();
+        let nesting = match nesting {
+            Some(nesting) => nesting.deeper(layout, mosaic.pieces().len(), 0)?,
+            None => Nesting::new(&left),
+        };
         mosaic::explain(layout, mosaic, selection, strides, &mut |told| match told {
+            _ if self.left == 0 => Ok(()),
             mosaic::Told::Read(source, selection, strides) => {
-                self.visit(source, selection, strides, depth + 1, explain)
+                self.visit(source, selection, strides, Some(&nesting), explain)
             }
-            mosaic::Told::Fill(_) if self.left == 0 => Ok(()),
             mosaic::Told::Fill(elements) => {
                 let told = ExplainTask {
                     chunk: Vec::new(),
@@ -239,19 +252,9 @@ impl Seen<'_> {
     }
 }
 
-/// Strides of dense memory of the selection's shape along the ascending selection. (The sign that a negative step brings is
-/// kept: it decides whether a chunk is one run.)
-fn ascending(layout: &ArrayLayout, selection: &Selection) -> Strides {
-    let mut dense = c_strides(&selection.shape(), layout.dtype().size()).into_iter();
-    let mut stride = |axis: &crate::AxisSelection| match axis.dropped {
-        true => 0,
-        false => dense.next().unwrap_or(0) * axis.step.signum() as isize,
-    };
-    selection.axes().iter().map(&mut stride).collect()
-}
-
 fn explain_task(
     layout: &ArrayLayout,
+    plan: &Plan,
     task: &Task,
     strides: &[isize],
     cache: Option<&ChunkCache>,
@@ -280,11 +283,13 @@ fn explain_task(
         _ if write => choose_write(encoding, task, &write_region(layout, task, strides).0),
         None => Strategy::Fill,
         Some(_) if cached => Strategy::Cached,
-        Some(_) => match choose_read(encoding, &read_region(layout, task, strides).0, reach(layout, task)) {
-            // What is to be kept is decoded as a whole.
-            Strategy::DecodePart if cache.is_some() => Strategy::DecodeScatter,
-            strategy => strategy,
-        },
+        Some(_) => {
+            match choose_read(encoding, task, &read_region(layout, task, strides).0, reach(layout, task)) {
+                // What is to be kept is decoded as a whole.
+                Strategy::DecodePart if cache.is_some() => Strategy::DecodeScatter,
+                strategy => strategy,
+            }
+        }
     };
     let whole: Vec<(u64, u64)> = size.map(|len| (start, len)).into_iter().collect();
     let ranges = match strategy {
@@ -292,7 +297,7 @@ fn explain_task(
             let (region, offset) = read_region(layout, task, strides);
             vec![(start + offset as u64, region.contiguous().unwrap_or(0) as u64)]
         }
-        Strategy::ReadRows => read_row_ranges(layout, task, strides, start),
+        Strategy::ReadRows => read_row_ranges(layout, plan, task, strides, start),
         Strategy::DecodeInto | Strategy::DecodePart | Strategy::DecodeScatter | Strategy::Modify => whole,
         _ => Vec::new(),
     };
@@ -307,16 +312,26 @@ fn explain_task(
         chunk: task.chunk.to_vec(),
         key: key.into(),
         strategy,
-        elements: task.count.iter().product(),
+        elements: task.elements(),
         bytes_read: ranges.iter().map(|(_, len)| len).sum(),
         bytes_decoded: bytes_decoded as u64,
         ranges,
     })
 }
 
-fn read_row_ranges(layout: &ArrayLayout, task: &Task, strides: &[isize], start: u64) -> Vec<(u64, u64)> {
+fn read_row_ranges(
+    layout: &ArrayLayout,
+    plan: &Plan,
+    task: &Task,
+    strides: &[isize],
+    start: u64,
+) -> Vec<(u64, u64)> {
     let (region, offset) = read_region(layout, task, strides);
     let mut ranges: Vec<(u64, u64)> = match region.direct_row() {
+        _ if !task.picks.is_empty() => {
+            let ranges = pieces::ranges(region, &plan.places(task, strides), offset);
+            ranges.into_iter().map(|(offset, len)| (start + offset, len)).collect()
+        }
         Some(row) => {
             let mut ranges = Vec::new();
             region.for_each_row(&mut |_, src| {

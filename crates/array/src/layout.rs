@@ -134,14 +134,18 @@ impl ArrayLayout {
         Ok(self)
     }
 
-    /// The same array, made of parts of others: its chunks are never asked for, its grid says how much to read at a time. It can be read, not written. Errors with
-    /// [`ArrayError::Layout`] where a part has another number of axes.
+    /// The same array, made of parts of others: its chunks are never asked for, its grid says how much to read at a time (points: all of what they touch). It can be read, not
+    /// written. Errors with [`ArrayError::Layout`] where a part has another number of axes, and where elements are encoded.
     pub fn with_mosaic(mut self, mosaic: Mosaic) -> Result<Self, ArrayError> {
         let ranks = mosaic.pieces().iter().map(|piece| piece.target.bounds().map(|bounds| bounds.len()));
         if let Some(part) =
             ranks.into_iter().position(|rank| rank.is_some_and(|rank| rank != self.shape.len()))
         {
             let why = format!("part {part} has another number of axes than shape {:?}", self.shape);
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        if !self.encoding.is_plain() || !self.encoding.is_c_order() {
+            let why = "an array that is made of others has no codecs of its own".into();
             return Err(ArrayError::Layout { array: self.name, why });
         }
         self.mosaic = Some(Arc::new(mosaic));

@@ -3,7 +3,7 @@
 //! A format describes one array by an [`ArrayLayout`]: shape, element type, chunk grid, codecs, fill value, and where chunks are.
 //! [`read()`] and [`write()`] do the rest, for every format alike:
 //!
-//! 1. a [`Selection`] is the indices in one normal form: a strided range per axis;
+//! 1. a [`Selection`] is the indices in one normal form: per axis a strided range, or points that are picked one by one;
 //! 2. a [`Plan`] cuts it along the chunk grid into tasks, one per touched chunk, with no allocation per chunk;
 //! 3. each task is executed by the cheapest [`Strategy`] that is right for it, on the caller's thread and the pool's.
 //!
@@ -17,12 +17,16 @@ mod error;
 mod execute;
 mod explain;
 mod fill;
+mod gather;
 mod grid;
 mod layout;
 mod locks;
 mod memory;
 mod mosaic;
+mod pieces;
 mod plan;
+mod point_plan;
+mod points;
 mod pool;
 mod process;
 mod read;
@@ -53,7 +57,8 @@ pub use mosaic::{Blocks, Mosaic, MosaicSource, Pattern, Piece};
 pub use plan::{Plan, Task};
 pub use read::{ReadOptions, read, read_into};
 pub use recycler::recycled_bytes;
-pub use selection::{AxisSelection, Index, Selection};
+pub(crate) use selection::AxisSelection;
+pub use selection::{Index, Selection};
 pub use shard::{IndexEncoding, ShardLevel, Sharding, compact};
 pub use strategy::Strategy;
 pub use stream::{Row, Stream, StreamOptions};

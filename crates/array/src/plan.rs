@@ -1,7 +1,9 @@
 //! A selection cut along the chunk grid.
 
+use crate::point_plan::{AllPlaces, Pick, PointPlan};
 use crate::{ArrayLayout, AxisSelection, ChunkGrid, Dims, Selection};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// The part of one axis of a selection that falls into one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +40,16 @@ impl AxisPlan {
         let step = axis.step.unsigned_abs();
         let reach = (axis.len - 1).checked_mul(step)?;
         let lowest = if axis.step > 0 { axis.first } else { axis.first.checked_sub(reach)? };
+        Some(Self::cut(lowest, step, axis.len, chunk))
+    }
+
+    /// `len` elements from `lowest` on, `step` apart; the last of them is within 64 bits.
+    #[inline]
+    fn cut(lowest: u64, step: u64, len: u64, chunk: u64) -> Self {
+        let reach = (len - 1) * step;
         // Steps up to a chunk's length miss no chunk between the first and the last; longer ones meet another chunk each time.
-        let spans = if step <= chunk { (lowest + reach) / chunk - lowest / chunk + 1 } else { axis.len };
-        Some(AxisPlan { lowest, step, len: axis.len, chunk, spans, parts: 1 })
+        let spans = if step <= chunk { (lowest + reach) / chunk - lowest / chunk + 1 } else { len };
+        AxisPlan { lowest, step, len, chunk, spans, parts: 1 }
     }
 
     /// The number of the chunk that holds the `out`-th selected element.
@@ -75,13 +84,15 @@ const MOST_PARTS: u64 = 64;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// The tasks of a request: one for each chunk that has a selected element, in C order of the chunks.
+/// The tasks of a request: one for each chunk that has a selected element. Those of slices are in C order of the chunks.
 ///
 /// Task `i` is put together on demand, on the thread that executes it, without allocating: a plan of any number of tasks is a few numbers
-/// per axis.
+/// per axis, and where points are picked one by one, a table of these.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Axes that points are on have a single span here.
     axes: SmallVec<[AxisPlan; 8]>,
+    points: Vec<PointPlan>,
     count: usize,
 }
 
@@ -96,31 +107,66 @@ pub struct Task {
     pub step: Dims,
     /// Number of selected elements.
     pub count: Dims,
-    /// Where the first one goes, in elements from the start of the ascending selection.
+    /// Where the first one goes, in elements from the start of the ascending selection. (Of points that are on several axes: how many come before it, at the first of these axes.)
     pub out: Dims,
+    /// Which points, along the axes that have them, where there is more than one run of them; their axes count one element above.
+    pub(crate) picks: SmallVec<[Pick; 1]>,
     /// Whether every element of the chunk that lies inside the array is selected.
     pub whole: bool,
 }
 
+impl Task {
+    /// Number of selected elements.
+    pub fn elements(&self) -> u64 {
+        self.count.iter().product::<u64>() * self.picks.iter().map(|pick| pick.points).product::<u64>()
+    }
+}
+
 impl Plan {
-    /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks than can be counted.
+    /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks than can be counted, or where there is no memory for the table of points.
     pub fn new(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
-        Self::along(layout.grid(), selection)
+        let mut plan = Plan { axes: SmallVec::new(), points: Vec::new(), count: 0 };
+        if selection.is_empty() {
+            return Some(plan);
+        }
+        plan.count = 1;
+        for (axis, chunk) in selection.axes().iter().zip(layout.grid().chunk_shape()) {
+            let axis = AxisPlan::new(axis, *chunk)?;
+            plan.count = plan.count.checked_mul(usize::try_from(axis.spans).ok()?)?;
+            plan.axes.push(axis);
+        }
+        for points in selection.points() {
+            let points = PointPlan::new(layout, points)?;
+            plan.count = plan.count.checked_mul(points.len())?;
+            plan.points.push(points);
+        }
+        Some(plan)
     }
 
-    /// Cuts `selection` along any grid.
-    pub(crate) fn along(grid: &ChunkGrid, selection: &Selection) -> Option<Self> {
-        if selection.is_empty() {
-            return Some(Plan { axes: SmallVec::new(), count: 0 });
+    /// The same cut along the grid of objects; and for each set of points, the first of its spans here in each of its spans there.
+    pub(crate) fn by_object(&self, layout: &ArrayLayout) -> (Self, Vec<Vec<usize>>) {
+        let axes: SmallVec<[AxisPlan; 8]> = (self.axes.iter().zip(layout.object_grid().chunk_shape()))
+            .map(|(axis, object)| AxisPlan::cut(axis.lowest, axis.step, axis.len, *object))
+            .collect();
+        let (points, firsts): (Vec<_>, Vec<_>) = self.points.iter().map(PointPlan::by_object).unzip();
+        // No more than there are chunks.
+        let spans = axes.iter().map(|axis| axis.spans as usize).chain(points.iter().map(PointPlan::len));
+        let count = if self.count == 0 { 0 } else { spans.product() };
+        (Plan { axes, points, count }, firsts)
+    }
+
+    /// Makes what is written last of an element that is named more than once be what stays.
+    pub(crate) fn in_order_of_result(&mut self) {
+        self.points.iter_mut().for_each(PointPlan::in_order_of_result);
+    }
+
+    /// Where the points of a task are, in memory of these strides per axis of the array.
+    pub(crate) fn places(&self, task: &Task, strides: &[isize]) -> AllPlaces<'_> {
+        let mut places = AllPlaces::new();
+        for pick in &task.picks {
+            places.extend(pick.places(&self.points, strides));
         }
-        let mut axes = SmallVec::with_capacity(selection.axes().len());
-        let mut count = 1usize;
-        for (axis, chunk) in selection.axes().iter().zip(grid.chunk_shape()) {
-            let axis = AxisPlan::new(axis, *chunk)?;
-            count = count.checked_mul(usize::try_from(axis.spans).ok()?)?;
-            axes.push(axis);
-        }
-        Some(Plan { axes, count })
+        places
     }
 
     /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of their own, along the axis that is stored slowest:
@@ -131,7 +177,7 @@ impl Plan {
         let encoding = layout.encoding();
         let reordered = encoding.swap() > 1 || !encoding.is_c_order();
         let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * PART;
-        if self.count != 1 || !large || !(reordered || threads > 1) {
+        if self.count != 1 || !self.points.is_empty() || !large || !(reordered || threads > 1) {
             return self;
         }
         let long = |axis: &&u8| encoding.chunk_shape()[**axis as usize] > 1;
@@ -168,14 +214,18 @@ impl Plan {
 
     /// Puts task `number` (below [`Plan::len`]) together in `task`, whose vectors are reused.
     pub fn task(&self, layout: &ArrayLayout, number: usize, task: &mut Task) {
-        self.task_of(layout.grid(), layout.shape(), number, task);
+        self.task_of(layout, layout.grid(), number, task);
     }
 
-    /// [`Plan::task`] for a plan along any grid, of an array of `shape`.
-    pub(crate) fn task_of(&self, grid: &ChunkGrid, shape: &[u64], number: usize, task: &mut Task) {
+    /// [`Plan::task`] for a plan along another grid of the array.
+    pub(crate) fn task_of(&self, layout: &ArrayLayout, grid: &ChunkGrid, number: usize, task: &mut Task) {
+        let shape = layout.shape();
         let rank = self.axes.len();
         for vector in [&mut task.chunk, &mut task.first, &mut task.step, &mut task.count, &mut task.out] {
             vector.resize(rank, 0);
+        }
+        if !task.picks.is_empty() {
+            task.picks.clear();
         }
         task.whole = true;
         let mut rest = number as u64;
@@ -190,25 +240,68 @@ impl Plan {
             // `count` equal to the elements inside can only mean all of them: steps above 1 select fewer, unless there is but one.
             task.whole &= span.count == grid.inside(k, task.chunk[k], shape[k]);
         }
+        if !self.points.is_empty() {
+            self.put_points(layout, grid, rest as usize, task);
+        }
+    }
+
+    /// Adds the points to a task; `rest`: which of their spans.
+    fn put_points(&self, layout: &ArrayLayout, grid: &ChunkGrid, rest: usize, task: &mut Task) {
+        let inside = |axis: usize, index: u64| grid.inside(axis, index, layout.shape()[axis]);
+        let picked = |axis: usize| self.points.iter().any(|points| points.axes().contains(&axis));
+        let mut whole = (0..self.axes.len()).all(|k| picked(k) || task.count[k] == inside(k, task.chunk[k]));
+        for (number, span) in self.point_spans(rest).into_iter().enumerate() {
+            whole &= self.points[number].task(number, span, &inside, layout.encoding().strides(), task);
+        }
+        task.whole = whole;
+    }
+
+    /// The span of each set of points, from what is left of a task's number after the axes.
+    fn point_spans(&self, mut rest: usize) -> SmallVec<[usize; 2]> {
+        let mut spans = SmallVec::from_elem(0, self.points.len());
+        for (span, points) in spans.iter_mut().zip(&self.points).rev() {
+            *span = rest % points.len();
+            rest /= points.len();
+        }
+        spans
+    }
+
+    /// The spans of the points of task `number`.
+    pub(crate) fn point_spans_of(&self, number: usize) -> SmallVec<[usize; 2]> {
+        self.point_spans(number / self.axes.iter().map(|axis| axis.spans as usize).product::<usize>().max(1))
+    }
+
+    /// The number of spans of the `k`-th set of points.
+    pub(crate) fn point_count(&self, k: usize) -> usize {
+        self.points.get(k).map_or(0, PointPlan::len)
     }
 
     /// The numbers, along each axis, of the tasks that hold the selected elements from `out` on, `count` of them.
-    pub(crate) fn numbers(&self, out: &[u64], count: &[u64]) -> SmallVec<[std::ops::Range<u64>; 8]> {
-        let range = |(axis, (out, count)): (&AxisPlan, (&u64, &u64))| {
-            axis.number(*out)..axis.number(out + count - 1) + 1
+    pub(crate) fn numbers(&self, out: &[u64], count: &[u64]) -> SmallVec<[Range<u64>; 8]> {
+        let range = |(axis, (out, count)): (&AxisPlan, (&u64, &u64))| match axis.spans {
+            1 => 0..1, // also axes that points are on
+            _ => axis.number(*out)..axis.number(out + count - 1) + 1,
         };
         self.axes.iter().zip(out.iter().zip(count)).map(range).collect()
     }
 
-    /// The index along `axis` of the chunk of the tasks that have number `n` along it.
-    pub(crate) fn chunk(&self, axis: usize, n: u64) -> u64 {
-        self.axes[axis].span(n).chunk
+    /// The index along `axis` of the chunk of the tasks that have these numbers along the axes, and then along the sets of points.
+    pub(crate) fn chunk(&self, axis: usize, along: &[u64]) -> u64 {
+        let (axes, spans) = along.split_at(self.axes.len());
+        let picked = self.points.iter().zip(spans).find_map(|(points, n)| points.chunk(*n as usize, axis));
+        picked.unwrap_or_else(|| self.axes[axis].span(axes[axis]).chunk)
     }
 
-    /// The number of the task that has these numbers along the axes.
+    /// The number of the task that has these numbers along the axes, and then along the sets of points.
     pub(crate) fn number(&self, along: &[u64]) -> usize {
         // Below the number of tasks, which was counted.
-        self.axes.iter().zip(along).fold(0, |number, (axis, n)| number * axis.spans as usize + *n as usize)
+        let (axes, spans) = along.split_at(self.axes.len());
+        let number =
+            self.points.iter().zip(spans).fold(0, |number, (points, n)| number * points.len() + *n as usize);
+        self.axes
+            .iter()
+            .zip(axes)
+            .fold(number, |number, (axis, n)| number * axis.spans as usize + *n as usize)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::cache::Wanted;
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
+use crate::gather::Direction;
+use crate::point_plan::Places;
 use crate::scratch::{Scratch, sized, with_ranges};
 use crate::strategy::{Rows, choose_read};
 use crate::strided::{self, Region};
@@ -9,7 +11,7 @@ use crate::view::Bound;
 use crate::{
     ArrayError, ArrayLayout, ChunkCache, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task,
 };
-use crate::{element_count, mosaic, settings, shard, swap};
+use crate::{element_count, gather, mosaic, settings, shard, swap};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -48,7 +50,9 @@ pub fn read(
     let bytes = element_count(&shape).and_then(|n| n.checked_mul(element as u64));
     let none = || memory_error(layout, "the result", bytes.unwrap_or(u64::MAX));
     let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
-    let (sparse, present) = if len as u64 >= SPARSE_FROM { sparse(layout, selection) } else { (false, None) };
+    let plan = Plan::new(layout, selection).ok_or_else(none)?;
+    let (sparse, present) =
+        if len as u64 >= SPARSE_FROM { sparse(layout, &plan, selection) } else { (false, None) };
     let zeroed = sparse && layout.fill().is_zero();
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
     let mut target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
@@ -56,8 +60,12 @@ pub fn read(
         target.reverse_axes();
     }
     let bound = Bound::target(layout, &target, selection)?;
+    if bound.is_uneven() {
+        read_into(layout, selection, &mut target, options)?;
+        return Ok(memory);
+    }
     let absent = Absent { filled: zeroed, present: present.as_ref() };
-    execute_all(layout, selection, &bound, absent, len as u64, options, 0)?;
+    execute_all(layout, plan, selection, &bound, absent, len as u64, options, None)?;
     Ok(memory)
 }
 
@@ -69,21 +77,27 @@ pub fn read_into(
     target: &mut Target<'_>,
     options: ReadOptions<'_>,
 ) -> Result<(), ArrayError> {
-    read_target(layout, selection, target, options, 0)
+    read_target(layout, selection, target, options, None)
 }
 
-/// As [`read_into`], for an array that is a part of others, `depth` of them one within the other.
+/// As [`read_into`]; `nesting`: what the array is a part of, if it is.
 pub(crate) fn read_target(
     layout: &ArrayLayout,
     selection: &Selection,
-    target: &Target<'_>,
+    target: &mut Target<'_>,
     options: ReadOptions<'_>,
-    depth: usize,
+    nesting: Option<&mosaic::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
     let bound = Bound::target(layout, target, selection)?;
+    if bound.is_uneven() {
+        let memory = read(layout, selection, ReadOptions { fortran: false, ..options })?;
+        target.copy_dense(memory.as_slice(), layout.dtype().size());
+        return Ok(());
+    }
+    let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    execute_all(layout, selection, &bound, Absent::default(), bytes, options, depth)
+    execute_all(layout, plan, selection, &bound, Absent::default(), bytes, options, nesting)
 }
 
 /// What is known of objects that do not exist.
@@ -97,18 +111,20 @@ pub(crate) struct Absent<'a> {
 
 /// Whether most of a sample of the objects do not exist, so that memory which the system zeroes on demand is cheaper than pages that are already
 /// there but dirty; then, too, the keys of all objects that exist, if that can be told for less than asking for each. A guess that decides about speed only.
-fn sparse(layout: &ArrayLayout, selection: &Selection) -> (bool, Option<HashSet<String>>) {
+fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Option<HashSet<String>>) {
     const SAMPLE: usize = 8;
     if let Some(mosaic) = layout.mosaic() {
-        return (!mosaic::covers(layout, mosaic, selection), None);
+        return (selection.points().is_empty() && !mosaic::covers(layout, mosaic, selection), None);
     }
     let grid = layout.object_grid();
-    let Some(plan) = Plan::along(grid, selection).filter(|plan| plan.len() >= SAMPLE) else {
+    let shards = layout.sharding().map(|_| plan.by_object(layout).0);
+    let plan = shards.as_ref().unwrap_or(plan);
+    if plan.len() < SAMPLE {
         return (false, None);
-    };
+    }
     let absent = Scratch::with(|scratch| {
         let absent = (0..SAMPLE).filter(|n| {
-            plan.task_of(grid, layout.shape(), (plan.len() - 1) / (SAMPLE - 1) * n, &mut scratch.task);
+            plan.task_of(layout, grid, (plan.len() - 1) / (SAMPLE - 1) * n, &mut scratch.task);
             match layout.locate(&scratch.task.chunk, &mut scratch.key) {
                 Ok(Location::Absent) => true,
                 Ok(Location::Object) => execute::key(layout, &scratch.task, &scratch.key)
@@ -154,40 +170,45 @@ fn open_parts<'l>(layout: &'l ArrayLayout, plan: &Plan) -> Result<Option<Parts<'
 }
 
 /// Reads every chunk that a selection touches.
+#[allow(clippy::too_many_arguments)]
 fn execute_all(
     layout: &ArrayLayout,
+    plan: Plan,
     selection: &Selection,
     target: &Bound<*mut u8>,
     absent: Absent<'_>,
     bytes: u64,
     options: ReadOptions<'_>,
-    depth: usize,
+    nesting: Option<&mosaic::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
     if let Some(mosaic) = layout.mosaic() {
+        if !selection.points().is_empty() {
+            return mosaic::read_points(layout, &plan, target, options);
+        }
         let ReadOptions { verify, cache, .. } = options;
         let filled = absent.filled;
-        let request = mosaic::Request { layout, mosaic, selection, target, filled, verify, cache, depth };
+        let request = mosaic::Request { layout, mosaic, selection, target, filled, verify, cache, nesting };
         return request.read(bytes, options.threads, options.interrupt);
     }
-    let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let verify = options.verify.unwrap_or_else(settings::verify_checksums);
     let cache = options.cache.filter(|_| !layout.encoding().chain().is_identity());
     let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
     let limit = execute::limit(options.threads);
     let waiting = execute::waiting_limit(layout, options.threads);
     if let Some(sharding) = layout.sharding() {
-        let request =
-            shard::Request { layout, sharding, plan: &plan, selection, target, absent, verify, cache, keep };
+        let request = shard::Request { layout, sharding, plan: &plan, target, absent, verify, cache, keep };
         return request.read(bytes, (limit, waiting), options.interrupt);
     }
     let plan = plan.cut(layout, selection, limit);
     let parts = open_parts(layout, &plan)?;
     execute::run(layout, &plan, bytes, limit, waiting, options.interrupt, &|scratch| {
         let dst = target.at(&scratch.task.out);
+        let places = plan.places(&scratch.task, target.strides());
         let reader = Reader {
             layout,
             dst,
             strides: target.strides(),
+            places: &places,
             present: absent.present,
             parts: parts.as_ref(),
             verify,
@@ -196,7 +217,7 @@ fn execute_all(
         };
         if !reader.read(scratch)? && !absent.filled {
             // SAFETY: the target covers the selection, of which the task is a part.
-            unsafe { strided::fill(&scratch.task.count, target.strides(), layout.fill().bytes(), dst) };
+            unsafe { reader.fill(&scratch.task) };
         }
         Ok(())
     })
@@ -214,7 +235,9 @@ pub(crate) fn reach(layout: &ArrayLayout, task: &Task) -> Range<usize> {
     let (strides, start) = within_chunk(layout, task);
     let last: usize =
         strides.iter().zip(&task.count).map(|(step, count)| *step as usize * (*count as usize - 1)).sum();
-    start..start + last + layout.encoding().element_size()
+    let end = start + last + layout.encoding().element_size();
+    let picks = task.picks.iter().map(|pick| pick.reach.start as usize..pick.reach.end as usize);
+    picks.fold(start..end, |reach, pick| reach.start + pick.start..reach.end + pick.end)
 }
 
 /// Bytes between selected elements in a decoded chunk, per axis, and those before the first.
@@ -237,6 +260,8 @@ pub(crate) struct Reader<'a> {
     /// Where the first element goes.
     pub(crate) dst: *mut u8,
     pub(crate) strides: &'a [isize],
+    /// The points of the task, if there are any: the region is copied at each of them.
+    pub(crate) places: &'a [Places<'a>],
     pub(crate) present: Option<&'a HashSet<String>>,
     /// The object, if it is open.
     pub(crate) parts: Option<&'a Parts<'a>>,
@@ -277,7 +302,7 @@ impl Reader<'_> {
             self.scatter(chunk.as_slice(), &region, offset);
             return Ok(true);
         }
-        match choose_read(layout.encoding(), &region, reach(layout, &scratch.task)) {
+        match choose_read(layout.encoding(), &scratch.task, &region, reach(layout, &scratch.task)) {
             Strategy::ReadInto => self.read_into(scratch, location, &region, offset),
             Strategy::ReadRows => self.read_rows(scratch, location, &region, offset),
             _ => {
@@ -309,7 +334,7 @@ impl Reader<'_> {
         if let Some((stamp, memory)) = stamp.zip(stamp.and_then(|_| Memory::dirty(encoding.decoded_size()))) {
             return self.decode_keep(scratch, encoded, location, stamp, memory, region, offset);
         }
-        match choose_read(encoding, region, reach(self.layout, &scratch.task)) {
+        match choose_read(encoding, &scratch.task, region, reach(self.layout, &scratch.task)) {
             Strategy::DecodeInto => self.decode_into(scratch, encoded),
             Strategy::DecodePart => self.decode_part(scratch, encoded, region, offset),
             _ => {
@@ -368,6 +393,9 @@ impl Reader<'_> {
         offset: usize,
     ) -> Result<bool, ArrayError> {
         let layout = self.layout;
+        if !self.places.is_empty() {
+            return self.read_pieces(scratch, location, region, offset);
+        }
         let (list, decoded, key, task) = scratch.split_ranges();
         if let Some(row) = region.direct_row() {
             return with_ranges(list, |list| {
@@ -463,13 +491,24 @@ impl Reader<'_> {
     pub(crate) fn scatter(&self, chunk: &[u8], region: &Region, offset: usize) {
         debug_assert_eq!(chunk.len(), self.layout.encoding().decoded_size());
         // SAFETY: the target covers the task's elements; `chunk` is a whole decoded chunk, and the region lies within it.
-        unsafe { strided::copy(region, self.dst, chunk.as_ptr().wrapping_add(offset)) };
+        unsafe {
+            gather::copy(self.places, Direction::Read, region, self.dst, chunk.as_ptr().wrapping_add(offset))
+        };
+    }
+
+    /// Writes the fill value to the task's part of the output.
+    ///
+    /// # Safety
+    /// The target must cover `task`, of which this reader was made.
+    pub(crate) unsafe fn fill(&self, task: &Task) {
+        // SAFETY: as promised by the caller.
+        unsafe { gather::fill(self.places, &task.count, self.strides, self.layout.fill().bytes(), self.dst) };
     }
 }
 
 /// Reads ranges of a chunk without codecs, from `parts` if that is open. An object of another size than a chunk has is refused: its elements would
 /// be the wrong ones.
-fn ranges_of(
+pub(crate) fn ranges_of(
     layout: &ArrayLayout,
     parts: Option<&Parts<'_>>,
     task: &Task,

@@ -71,11 +71,17 @@ impl fmt::Display for Strategy {
 }
 
 /// What one more byte range costs, in bytes that could be read instead.
-const RANGE_COST: u64 = 4096;
+pub(crate) const RANGE_COST: u64 = 4096;
 
-/// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the output, `wanted` the bytes of the decoded chunk that it touches.
-pub(crate) fn choose_read(encoding: &ChunkEncoding, region: &Region, wanted: Range<usize>) -> Strategy {
-    let run = region.contiguous();
+/// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the output (if there are points, at each of them), `wanted` the bytes of the decoded chunk that
+/// are touched.
+pub(crate) fn choose_read(
+    encoding: &ChunkEncoding,
+    task: &Task,
+    region: &Region,
+    wanted: Range<usize>,
+) -> Strategy {
+    let run = if task.picks.is_empty() { region.contiguous() } else { None };
     if encoding.chain().is_identity() {
         match run {
             Some(_) => Strategy::ReadInto,
@@ -107,7 +113,10 @@ fn is_worth_a_part(encoding: &ChunkEncoding, wanted: Range<usize>) -> bool {
 pub(crate) fn choose_write(encoding: &ChunkEncoding, task: &Task, region: &Region) -> Strategy {
     if !task.whole {
         Strategy::Modify
-    } else if region.contiguous() != Some(encoding.decoded_size()) || encoding.swap() != 1 {
+    } else if !task.picks.is_empty()
+        || region.contiguous() != Some(encoding.decoded_size())
+        || encoding.swap() != 1
+    {
         // Chunks that reach past the array's end come here too: they need padding.
         Strategy::Gather
     } else if encoding.chain().is_identity() {

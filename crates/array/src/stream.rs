@@ -440,7 +440,7 @@ impl Shared {
         let bytes = (rows.end - rows.start).saturating_mul(self.row_bytes);
         let options =
             ReadOptions { threads: self.threads, verify: self.verify, interrupt, ..ReadOptions::default() };
-        let select = |index: Index| {
+        let select = |index: Index<'_>| {
             let mut indices = vec![Index::ALL; self.layout.shape().len()];
             indices[self.axis] = index;
             Selection::new(self.layout.name(), self.layout.shape(), &indices)

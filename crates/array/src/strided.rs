@@ -115,7 +115,12 @@ fn merge(axes: &mut SmallVec<[Axis; 8]>) {
 /// Calls `row` for each combination of indices of `axes`, with the two pointers moved along.
 ///
 /// Pointers are moved with `wrapping_offset`: the last step of an axis may leave the memory, but is taken back before use.
-fn for_each(axes: &[Axis], dst: *mut u8, src: *const u8, row: &mut impl FnMut(*mut u8, *const u8)) {
+pub(crate) fn for_each(
+    axes: &[Axis],
+    dst: *mut u8,
+    src: *const u8,
+    row: &mut impl FnMut(*mut u8, *const u8),
+) {
     match axes {
         [] => row(dst, src),
         [axis] => {
@@ -213,6 +218,7 @@ macro_rules! by_unit {
         }
     };
 }
+pub(crate) use by_unit;
 
 /// Copies `region`.
 ///

@@ -1,6 +1,8 @@
 //! The caller's memory, seen as a strided array of the selection's shape.
 
-use crate::{ArrayError, ArrayLayout, Dims, Selection, Strides, c_strides, element_count};
+use crate::selection::Part;
+use crate::strided::{self, Region};
+use crate::{ArrayError, ArrayLayout, Dims, Memory, Selection, Strides, c_strides, element_count};
 use std::marker::PhantomData;
 
 /// Memory that a read fills.
@@ -54,6 +56,13 @@ impl<'a> Target<'a> {
         self.strides = c_strides(&reversed, element).into_iter().rev().collect();
     }
 
+    /// Copies all elements from dense memory in C order. The view was checked, and `memory` has as many elements.
+    pub(crate) fn copy_dense(&mut self, memory: &[u8], element: usize) {
+        let region = Region::new(&self.shape, &self.strides, &c_strides(&self.shape, element), element, 1);
+        // SAFETY: the view covers its shape; `memory` holds as many elements.
+        unsafe { strided::copy(&region, self.base, memory.as_ptr()) };
+    }
+
     /// Any strided memory.
     ///
     /// # Safety
@@ -80,6 +89,16 @@ impl<'a> Source<'a> {
         Source { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
 
+    /// All elements, dense in C order. `None` where memory cannot hold them. The view was checked.
+    pub(crate) fn dense_copy(&self, element: usize) -> Option<Memory> {
+        let bytes = element_count(&self.shape)?.checked_mul(element as u64)?;
+        let mut memory = Memory::dirty(usize::try_from(bytes).ok()?)?;
+        let region = Region::new(&self.shape, &c_strides(&self.shape, element), &self.strides, element, 1);
+        // SAFETY: the view covers its shape; `memory` has room for as many elements.
+        unsafe { strided::copy(&region, memory.as_mut_slice().as_mut_ptr(), self.base) };
+        Some(memory)
+    }
+
     /// One element for all of `shape`.
     pub fn repeat(element: &'a [u8], shape: &[u64]) -> Self {
         Source {
@@ -92,14 +111,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A view bound to a selection: base and strides per axis of the array, walked upwards.
+/// A view bound to a selection: base and strides per axis of the array, walked upwards. Where it is [uneven](Bound::is_uneven), elements go by way of dense memory.
 pub(crate) struct Bound<P> {
     base: P,
     strides: Strides,
+    uneven: bool,
 }
 
-/// Per axis of the array: the stride along the ascending selection, and the bytes from the given base to its first element.
-///
 /// Refuses a selection that was made for another shape (it would name chunks outside the array), memory of another shape, and
 /// memory of smaller or larger elements (the copy would leave it).
 fn bind(
@@ -108,7 +126,7 @@ fn bind(
     strides: &[isize],
     element: Option<usize>,
     selection: &Selection,
-) -> Result<(isize, Strides), ArrayError> {
+) -> Result<Along, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
     let array = || layout.name().to_owned();
     let wanted = selection.shape();
@@ -123,6 +141,37 @@ fn bind(
         );
         return Err(ArrayError::Layout { array: array(), why });
     }
+    Ok(along(selection, shape, strides))
+}
+
+/// The bytes from each element of a part of the result to the next in C order, where they are always the same.
+fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
+    let mut found: Option<(isize, isize)> = None;
+    for (len, stride) in shape.iter().zip(strides).rev().filter(|(len, _)| **len != 1) {
+        let (step, next) = found.unwrap_or((*stride, *stride));
+        if *stride != next {
+            return None;
+        }
+        found = Some((step, next.wrapping_mul(*len as isize)));
+    }
+    Some(found.map_or(0, |(step, _)| step))
+}
+
+/// Per axis of the array: the stride along the ascending selection, and the bytes from the given base to its first element. Axes that points are on all have the stride from one
+/// point to the next.
+#[derive(Default)]
+pub(crate) struct Along {
+    pub(crate) strides: Strides,
+    offset: isize,
+    /// Points have several axes in the result, and there is no such stride: nothing can be bound to this.
+    uneven: bool,
+}
+
+/// The memory has the selection's shape.
+pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
+    if !selection.points().is_empty() {
+        return along_points(selection, shape, strides);
+    }
     let mut given = strides.iter();
     let mut offset = 0isize;
     let mut bound = Strides::with_capacity(selection.axes().len());
@@ -135,7 +184,33 @@ fn bind(
             bound.push(stride);
         }
     }
-    Ok((offset, bound))
+    Along { strides: bound, offset, uneven: false }
+}
+
+/// [`along`] for a selection with points, whose axes lie between the others.
+#[cold]
+fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
+    let (mut at, mut offset, mut uneven) = (0, 0isize, false);
+    let mut bound = Strides::from_elem(0, selection.axes().len());
+    selection.for_each_part(|part| match part {
+        Part::Axis(k) => {
+            let (axis, stride) = (selection.axes()[k], strides[at]);
+            if axis.step < 0 {
+                offset = offset.wrapping_add(stride.wrapping_mul(axis.len.saturating_sub(1) as isize));
+            }
+            bound[k] = if axis.step < 0 { stride.wrapping_neg() } else { stride };
+            at += 1;
+        }
+        Part::Points(n) => {
+            let points = &selection.points()[n];
+            let end = at + points.shape.len();
+            let step = even(&shape[at..end], &strides[at..end]);
+            uneven |= step.is_none();
+            points.axes.iter().for_each(|axis| bound[*axis] = step.unwrap_or(0));
+            at = end;
+        }
+    });
+    Along { strides: bound, offset, uneven }
 }
 
 impl Bound<*mut u8> {
@@ -144,8 +219,9 @@ impl Bound<*mut u8> {
         view: &Target<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        let (offset, strides) = bind(layout, &view.shape, &view.strides, view.element, selection)?;
-        Ok(Bound { base: view.base.wrapping_offset(offset), strides })
+        let Along { strides, offset, uneven } =
+            bind(layout, &view.shape, &view.strides, view.element, selection)?;
+        Ok(Bound { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Where the element at `out` (along the ascending selection) lies.
@@ -160,8 +236,9 @@ impl Bound<*const u8> {
         view: &Source<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        let (offset, strides) = bind(layout, &view.shape, &view.strides, view.element, selection)?;
-        Ok(Bound { base: view.base.wrapping_offset(offset), strides })
+        let Along { strides, offset, uneven } =
+            bind(layout, &view.shape, &view.strides, view.element, selection)?;
+        Ok(Bound { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Where the element at `out` (along the ascending selection) lies.
@@ -176,6 +253,11 @@ impl<P> Bound<P> {
             .iter()
             .zip(out)
             .fold(0isize, |sum, (stride, n)| sum.wrapping_add(stride.wrapping_mul(*n as isize)))
+    }
+
+    /// Whether points have several axes in the result, and in this memory not always the same number of bytes from one to the next. It can then not be used as it is.
+    pub(crate) fn is_uneven(&self) -> bool {
+        self.uneven
     }
 
     /// Bytes from one selected element to the next, per axis of the array.

@@ -1,13 +1,15 @@
 //! Writing: each task by its strategy.
 
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
+use crate::gather::{self, Direction};
 use crate::locks::ChunkLocks;
+use crate::point_plan::Places;
 use crate::read::{fetch, within_chunk};
 use crate::scratch::{Scratch, sized};
 use crate::strategy::choose_write;
 use crate::strided::{self, Region};
 use crate::view::Bound;
-use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Source, Strategy, Task};
+use crate::{ArrayError, ArrayLayout, Dims, Location, Memory, Plan, Selection, Source, Strategy, Task};
 use crate::{element_count, process, settings, shard, swap};
 use smallvec::SmallVec;
 
@@ -37,7 +39,15 @@ pub fn write(
 ) -> Result<(), ArrayError> {
     layout.check_writable()?;
     let bound = Bound::source(layout, source, selection)?;
-    let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+    if bound.is_uneven() {
+        let (shape, element) = (selection.shape(), layout.dtype().size());
+        let none = || memory_error(layout, "the elements to be written", u64::MAX);
+        let dense = source.dense_copy(element).ok_or_else(none)?;
+        let source = Source::dense(dense.as_slice(), &shape, element).ok_or_else(none)?;
+        return write(layout, selection, &source, options);
+    }
+    let mut plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+    plan.in_order_of_result();
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
@@ -46,20 +56,14 @@ pub fn write(
     let limit = execute::write_limit(layout, options.threads);
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
-        let request = shard::WriteRequest {
-            layout,
-            sharding,
-            plan,
-            selection,
-            source: &bound,
-            fill: &fill,
-            keep_empty,
-        };
+        let request = shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty };
         return request.write(bytes, limit, options.interrupt);
     }
     execute::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch| {
         let src = bound.at(&scratch.task.out);
-        Writer { layout, src, strides: bound.strides(), fill: &fill, keep_empty }.write(scratch, locks)
+        let places = plan.places(&scratch.task, bound.strides());
+        Writer { layout, src, strides: bound.strides(), places: &places, fill: &fill, keep_empty }
+            .write(scratch, locks)
     })
 }
 
@@ -105,6 +109,8 @@ pub(crate) struct Writer<'a> {
     /// Where the first element comes from.
     pub(crate) src: *const u8,
     pub(crate) strides: &'a [isize],
+    /// The points of the task, if there are any: the region is copied at each of them.
+    pub(crate) places: &'a [Places<'a>],
     /// See [`stored_fill`].
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
@@ -141,6 +147,7 @@ impl Writer<'_> {
             Strategy::Modify => self.modify(scratch, &region, offset, old),
             // SAFETY: the source covers the task's elements.
             _ if !self.keep_empty
+                && self.places.is_empty()
                 && unsafe {
                     strided::all_equal(&scratch.task.count, self.strides, layout.fill().bytes(), self.src)
                 } =>
@@ -192,15 +199,51 @@ impl Writer<'_> {
 
     fn gather(&self, scratch: &mut Scratch, region: &Region, offset: usize) -> Result<Produced, ArrayError> {
         let encoding = self.layout.encoding();
-        let inside: u64 = scratch.task.count.iter().product();
+        let inside = scratch.task.elements();
         let padded = inside as u128 * encoding.element_size() as u128 != encoding.decoded_size() as u128;
         let chunk = self.chunk(scratch)?;
         if padded {
             self.blank(chunk);
         }
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
-        unsafe { strided::copy(region, chunk.as_mut_ptr().wrapping_add(offset), self.src) };
+        unsafe { self.overlay(region, chunk, offset) };
+        // What one row of the caller's memory tells by itself is told before: only points are looked at here.
+        if !self.places.is_empty()
+            && !self.keep_empty
+            && self.is_blank(&scratch.task, scratch.decoded.as_ref())
+        {
+            return Ok(Produced::Nothing);
+        }
         self.finish(scratch)
+    }
+
+    /// Copies the task's elements into a chunk.
+    ///
+    /// # Safety
+    /// The source must cover the task's elements, and `region` at `offset` lie within the chunk, at each of the places.
+    unsafe fn overlay(&self, region: &Region, chunk: &mut [u8], offset: usize) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            gather::copy(
+                self.places,
+                Direction::Write,
+                region,
+                chunk.as_mut_ptr().wrapping_add(offset),
+                self.src,
+            )
+        };
+    }
+
+    /// Whether a chunk holds nothing but fill value. What lies beyond the array's end does not count: it is never read.
+    fn is_blank(&self, task: &Task, chunk: Option<&Memory>) -> bool {
+        let (layout, Some(chunk)) = (self.layout, chunk) else { return false };
+        let grid = layout.grid();
+        let inside: Dims =
+            (0..grid.rank()).map(|k| grid.inside(k, task.chunk[k], layout.shape()[k])).collect();
+        // SAFETY: `chunk` is a whole decoded chunk, `inside` at most its shape.
+        unsafe {
+            strided::all_equal(&inside, layout.encoding().strides(), self.fill, chunk.as_slice().as_ptr())
+        }
     }
 
     fn modify(
@@ -210,21 +253,12 @@ impl Writer<'_> {
         offset: usize,
         old: Old<'_>,
     ) -> Result<Produced, ArrayError> {
-        let layout = self.layout;
         self.load(scratch, old)?;
         let chunk = self.chunk(scratch)?;
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
-        unsafe { strided::copy(region, chunk.as_mut_ptr().wrapping_add(offset), self.src) };
-        if !self.keep_empty {
-            let start = chunk.as_ptr();
-            // What lies beyond the array's end does not count: it is never read.
-            let grid = layout.grid();
-            let inside: Dims =
-                (0..grid.rank()).map(|k| grid.inside(k, scratch.task.chunk[k], layout.shape()[k])).collect();
-            // SAFETY: `chunk` is a whole decoded chunk, `inside` at most its shape.
-            if unsafe { strided::all_equal(&inside, layout.encoding().strides(), self.fill, start) } {
-                return Ok(Produced::Nothing);
-            }
+        unsafe { self.overlay(region, chunk, offset) };
+        if !self.keep_empty && self.is_blank(&scratch.task, scratch.decoded.as_ref()) {
+            return Ok(Produced::Nothing);
         }
         self.finish(scratch)
     }

@@ -8,7 +8,7 @@
 //!    that is.
 //! 4. A job that fails stops no other. The error of the earliest is kept, and returned once, by the next call.
 //!
-//! Requests that many threads can share (several chunks, together larger than a thread's share of the buffer) wait for the queue to empty and are then
+//! Points that are picked one by one, and requests that many threads can share (several chunks, together larger than a thread's share of the buffer) wait for the queue to empty and are then
 //! executed as ever, without the copy.
 
 use crate::batch::{self, Batch, Work};
@@ -140,12 +140,16 @@ impl Writer {
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
         layout.check_writable()?;
-        let bound = Bound::source(layout, source, selection)?;
         let shared = &self.shared;
         let direct = || {
             let Shared { threads, write_empty_chunks, .. } = **shared;
             write(layout, selection, source, WriteOptions { threads, write_empty_chunks, interrupt })
         };
+        let bound = Bound::source(layout, source, selection)?;
+        if !selection.points().is_empty() {
+            self.flush(interrupt)?;
+            return direct();
+        }
         // A forked child has no part in its parent's queue, and its lock may be held for ever.
         if self.process != std::process::id() {
             return direct();

@@ -89,7 +89,7 @@ fn chunks_allocate_nothing() {
         let layout = layout(folder.path(), order, codecs);
         // On this thread alone: how many chunks each worker meets first is chance.
         let one = Some(1);
-        let select = |indices: &[Index]| Selection::new("t", layout.shape(), indices).unwrap();
+        let select = |indices: &[Index<'_>]| Selection::new("t", layout.shape(), indices).unwrap();
         // 16 and 64 chunks; whole ones, columns of them, steps.
         let sizes = [select(&[Index::range(0, 64), Index::range(0, 64)]), select(&[])];
         let strided = |stop| Index::Slice { start: Some(1), stop: Some(stop), step: 3 };

@@ -3,7 +3,7 @@
 use hyperslab::Index;
 
 /// Parses `0, 1:9, ::-1, ...`, with or without brackets around it. Nothing is everything.
-pub(crate) fn parse(text: &str) -> Result<Vec<Index>, String> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Index<'static>>, String> {
     let text = text.trim();
     let inner = match (text.strip_prefix('['), text.strip_suffix(']')) {
         (Some(_), Some(_)) if text.len() >= 2 => text.get(1..text.len() - 1).unwrap_or_default(),
@@ -25,7 +25,7 @@ pub(crate) fn split(word: &str) -> Option<(&str, &str)> {
     Some(word.split_at(open))
 }
 
-fn index(item: &str) -> Result<Index, String> {
+fn index(item: &str) -> Result<Index<'static>, String> {
     if item == "..." {
         return Ok(Index::Ellipsis);
     }
@@ -52,7 +52,7 @@ fn index(item: &str) -> Result<Index, String> {
 mod tests {
     use super::*;
 
-    fn slice(start: Option<i64>, stop: Option<i64>, step: i64) -> Index {
+    fn slice(start: Option<i64>, stop: Option<i64>, step: i64) -> Index<'static> {
         Index::Slice { start, stop, step }
     }
 

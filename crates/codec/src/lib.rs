@@ -2,7 +2,7 @@
 //!
 //! A codec decodes into memory that the caller owns, of the size that the array's metadata implies, and writes not one byte
 //! more, whatever the stored bytes claim. One file holds one codec: its configuration in Zarr v2 and v3 JSON, decoding,
-//! encoding, its unit tests. [`registry`] finds them by name; [`CodecChain`] runs several in a row.
+//! encoding, its unit tests. [`registry`] finds them by name, [`hdf5`] the filters of HDF5 by number; [`CodecChain`] runs several in a row.
 //!
 //! A codec knows no store and no array.
 

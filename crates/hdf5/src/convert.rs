@@ -332,3 +332,170 @@ fn text_len(text: &[u8], padding: Padding) -> usize {
 fn len(size: u32) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datatype::vectors::bytes;
+    use crate::{Cursor, Sizes};
+
+    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+
+    fn conversion(hex: &str) -> Option<Conversion> {
+        let message = bytes(hex);
+        let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap();
+        Conversion::new(&datatype, &Element::of(&datatype, SIZES).unwrap())
+    }
+
+    fn decode(hex: &str, stored: &[u8]) -> Vec<u8> {
+        let codec = conversion(hex).unwrap();
+        let mut memory = vec![0xa5; stored.len() / codec.stored * codec.memory];
+        let len = codec.decode(stored, &mut memory, &mut Scratch::default()).unwrap();
+        assert_eq!(len, memory.len());
+        memory
+    }
+
+    #[test]
+    fn integers_of_three_bytes() {
+        let memory = decode("100800000300000000001800", &[1, 0, 0, 0xff, 0xff, 0xff, 0, 0, 0x80]);
+        assert_eq!(memory, [1_i32, -1, -0x80_0000].map(i32::to_le_bytes).concat());
+        let memory = decode("140000000300000000001800", &[1, 2, 3]);
+        assert_eq!(memory, 0x03_0201_u32.to_le_bytes());
+    }
+
+    /// What h5py reads.
+    #[test]
+    fn texts() {
+        let stored = b"ab\0cdab   abcdea\0\0\0\0  \0  a \0 \0";
+        assert_eq!(decode("1300000005000000", stored), b"ab\0\0\0ab   abcdea\0\0\0\0  \0\0\0a \0\0\0");
+        assert_eq!(decode("1302000005000000", stored), b"ab\0cdab\0\0\0abcdea\0\0\0\0  \0\0\0a \0 \0");
+        assert!(conversion("1301000005000000").is_none());
+    }
+
+    #[test]
+    fn booleans_of_any_size() {
+        let of_4 = "180200000400000010080000040000000000200046414c534500000054525545000000000000000001000000";
+        let stored = [0_u32, 1, 2, 256].map(u32::to_le_bytes).concat();
+        assert_eq!(decode(of_4, &stored), [0, 1, 1, 1]);
+        assert!(conversion("380200000100000010080000010000000000080046414c53450054525545000001").is_none());
+    }
+
+    #[test]
+    fn complex_numbers_are_put_together() {
+        let single = "11201f000400000000002000170800177f000000";
+        let of = |size: u8, r: u8, i: u8| {
+            format!("36020000{size:02x}0000007200{r:02x}{single}6900{i:02x}{single}")
+        };
+        let numbers = |list: &[f32]| list.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        assert!(conversion(&of(8, 0, 4)).is_none());
+        assert_eq!(decode(&of(8, 4, 0), &numbers(&[2.0, 1.0, 4.0, 3.0])), numbers(&[1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(
+            decode(&of(12, 0, 8), &numbers(&[1.0, 9.0, 2.0, 3.0, 9.0, 4.0])),
+            numbers(&[1.0, 2.0, 3.0, 4.0])
+        );
+        let halves = "5b0100000400000011200f0002000000000010000a05000a0f000000";
+        assert_eq!(decode(halves, &[0, 0x3c, 0, 0xc0]), numbers(&[1.0, -2.0]));
+    }
+
+    /// `{"s": 3 bytes up to NUL, "n": i3, "a": i2 × 2, "b": i1}`: only two members change, one of them grows.
+    const MIXED: &str = concat!(
+        "360400000c000000",
+        "73000013000000",
+        "03000000",
+        "6e0003100800000300000000001800",
+        "6100063a0000000400000001020000001008000002000000",
+        "00001000",
+        "62000b100800000100000000000800",
+    );
+
+    #[test]
+    fn structures() {
+        let codec = conversion(MIXED).unwrap();
+        let Step::Parts(parts) = &codec.step else { panic!("{codec:?}") };
+        assert_eq!(parts.len(), 4);
+        let stored = *b"a\0x\x01\x00\x80\x10\x11\x12\x13??";
+        let stored = [stored, *b"abc\xff\xff\xff\x20\x21\x22\x23??"].concat();
+        let memory = decode(MIXED, &stored);
+        let expected = [
+            &b"a\0\0"[..],
+            &(-0x7f_ffff_i32).to_le_bytes(),
+            b"\x10\x11\x12\x13?",
+            b"abc",
+            &(-1_i32).to_le_bytes(),
+            b"\x20\x21\x22\x23?",
+        ];
+        assert_eq!(memory, expected.concat());
+    }
+
+    #[test]
+    fn members_that_stay_are_one_run() {
+        // i4, f4, then a string that is cut, then two bytes.
+        let hex = concat!(
+            "360500000e000000",
+            "610000100800000400000000002000",
+            "66000411201f000400000000002000170800177f000000",
+            "7300081300000004000000",
+            "78000c100800000100000000000800",
+            "79000d100800000100000000000800"
+        );
+        let Step::Parts(parts) = conversion(hex).unwrap().step else { panic!() };
+        let runs: Vec<_> = parts.iter().map(|part| (part.stored.clone(), part.memory.clone())).collect();
+        assert_eq!(runs, [(0..8, 0..8), (8..12, 8..12), (12..14, 12..14)]);
+    }
+
+    #[test]
+    fn gaps_are_zeros() {
+        // A Boolean of 4 bytes at 4 of 12.
+        let boolean = "380200000400000010080000040000000000200046414c534500545255450000000000 01000000"
+            .replace(' ', "");
+        let hex = format!("360100000c0000006200 04{boolean}").replace(' ', "");
+        assert_eq!(decode(&hex, &[7; 12]), [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        // An array of such, alone in its structure, whose elements shrink.
+        let array = format!("3a000000080000000102000000{boolean}");
+        assert_eq!(decode(&array, &[0, 0, 0, 0, 1, 0, 0, 0]), [0, 1]);
+        let within = format!("3601000008000000 6100 00{array}").replace(' ', "");
+        assert_eq!(
+            decode(&within, &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]),
+            [1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+        );
+    }
+
+    #[test]
+    fn many_elements_and_parts_of_them() {
+        let codec = conversion(MIXED).unwrap();
+        let stored: Vec<u8> = (0..12 * 10_000_u32).map(|n| (n % 253 * (n % 7)) as u8).collect();
+        let whole = decode(MIXED, &stored);
+        for wanted in [0..0, 0..1, 5..6, 11..25, 70_000..70_001, 13 * 9999..13 * 10_000 - 1, 0..whole.len()] {
+            let wanted = wanted.start.min(whole.len())..wanted.end.min(whole.len());
+            let mut memory = vec![0xa5; whole.len()];
+            codec.decode_part(&stored, wanted.clone(), &mut memory, &mut Scratch::default()).unwrap();
+            assert_eq!(memory[wanted.clone()], whole[wanted]);
+        }
+    }
+
+    #[test]
+    fn sizes_are_checked() {
+        let codec = conversion("100800000300000000001800").unwrap();
+        let mut scratch = Scratch::default();
+        let mut decode = |stored: usize, memory: usize| {
+            codec
+                .decode(&vec![0; stored], &mut vec![0; memory], &mut scratch)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(decode(6, 8), Ok(8));
+        assert_eq!(decode(6, 20), Ok(8));
+        assert_eq!(decode(0, 0), Ok(0));
+        for (stored, memory) in [(7, 8), (5, 8), (6, 7), (6, 0), (1, 0)] {
+            assert!(
+                decode(stored, memory).unwrap_err().contains("hdf5 elements: decodes to"),
+                "{stored} {memory}"
+            );
+        }
+        assert_eq!(codec.max_encoded(8), 6);
+        assert_eq!(codec.max_encoded(usize::MAX), usize::MAX / 4 * 3 + 3);
+        let mut scratch = Scratch::default();
+        assert!(codec.decode_part(&[0; 6], 0..9, &mut [0; 8], &mut scratch).is_err());
+        let error = codec.encode(&[0; 8], &mut Vec::new(), &mut scratch).unwrap_err();
+        assert!(error.to_string().contains("cannot be written"), "{error}");
+    }
+}

@@ -152,7 +152,15 @@ impl Dataset {
             let filters = u32::try_from(self.filters().len()).unwrap_or(u32::MAX);
             let shift = u32::from(self.element().conversion(self.datatype()).is_some());
             let file = self.file.clone();
-            let chunks = Chunks::new(file, layout.clone(), shape.clone(), max_shape.clone(), filters, shift);
+            let chunks = Chunks::new(
+                file,
+                self.address,
+                layout.clone(),
+                shape.clone(),
+                max_shape.clone(),
+                filters,
+                shift,
+            );
             Some(Arc::new(chunks))
         };
         self.made.chunks.get_or_init(make).clone()

@@ -339,3 +339,75 @@ fn apart(fields: &[Field], size: usize) -> bool {
     ranges.is_sorted_by(|(_, end), (start, _)| end <= start)
         && ranges.last().is_none_or(|(_, end)| *end <= size)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cursor;
+    use crate::datatype::vectors::{REFUSED, VECTORS, bytes};
+
+    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+
+    fn of(hex: &str) -> Result<Element, ParseError> {
+        let message = bytes(hex);
+        Element::of(&Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap(), SIZES)
+    }
+
+    #[test]
+    fn meanings() {
+        for (hex, json) in VECTORS {
+            let element = of(hex).unwrap_or_else(|error| panic!("{hex}: {error}"));
+            assert_eq!(element.to_json(), *json, "{hex}");
+            let engine = element.engine_type().unwrap();
+            assert_eq!(engine.size(), element.size, "{hex}");
+            let ids = ["vlen", "region", "any"].iter().any(|word| json.contains(word));
+            assert_eq!(element.has_heap_ids(), ids, "{json}");
+        }
+        for (hex, what) in REFUSED {
+            let error = of(hex).unwrap_err();
+            assert!(matches!(&error, ParseError::Unsupported(why) if why.contains(what)), "{hex}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_the_engine_moves() {
+        let engine = |hex| of(hex).unwrap().engine_type().unwrap().numpy();
+        assert_eq!(engine("11211f000400000000002000170800177f000000"), ">f4");
+        assert_eq!(engine("1301000005000000"), "|S5");
+        assert_eq!(
+            engine(
+                "1802000002000000100900000200000000001000475245454e49534800000000000000005245440000000000fffd0001"
+            ),
+            ">i2"
+        );
+        assert_eq!(engine("1900000010000000100800000400000000002000"), "|V16");
+        assert_eq!(
+            engine("3a0000001800000002020000000300000011201f000400000000002000170800177f000000"),
+            "|V24"
+        );
+    }
+
+    #[test]
+    fn large_elements_are_refused() {
+        let array = |len: u32| {
+            let base = Arc::new(Datatype { size: 65_536, class: Class::Opaque { tag: String::new() } });
+            Element::of(&Datatype { size: u32::MAX, class: Class::Array { shape: vec![len], base } }, SIZES)
+        };
+        assert_eq!(array(0x7fff).unwrap().size, 0x7fff_0000);
+        assert!(array(0x8000).unwrap_err().to_string().contains("an element of 2147483648 bytes"));
+        assert!(of("1500000000000080").is_err());
+    }
+
+    #[test]
+    fn short_addresses() {
+        let sizes = Sizes { offset: 4, length: 4 };
+        let of = |hex| {
+            let message = bytes(hex);
+            Element::of(&Datatype::parse(&mut Cursor::whole(&message, 0, sizes)).unwrap(), sizes)
+        };
+        assert_eq!(of("190000000c000000100800000400000000002000").unwrap().size, 12);
+        assert_eq!(of("1700000004000000").unwrap().size, 4);
+        assert_eq!(of("1701000008000000").unwrap().size, 8);
+        assert!(of("1900000010000000100800000400000000002000").is_err());
+    }
+}

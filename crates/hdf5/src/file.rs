@@ -262,16 +262,15 @@ impl File {
         self.inner.heaps.get(address, || self.again(read), |_| 1)
     }
 
-    /// The chunk index at an address, which `read` reads.
+    /// The chunk index of the dataset at an address, which `read` reads.
     pub(crate) fn chunk_index(
         &self,
-        address: u64,
-        read: impl FnMut() -> Result<ChunkIndex, Hdf5Error>,
+        dataset: u64,
+        mut read: impl FnMut() -> Result<ChunkIndex, Hdf5Error>,
     ) -> Result<Arc<ChunkIndex>, Hdf5Error> {
-        let mut read = read;
         let size = size_of::<crate::index::ChunkRecord>() as u64;
         let weigh = |index: &ChunkIndex| (index.records.len() as u64).saturating_mul(size);
-        self.inner.indexes.get(address, || self.again(|| read().map(Arc::new)), weigh)
+        self.inner.indexes.get(dataset, || self.again(|| read().map(Arc::new)), weigh)
     }
 
     /// The file that is called `name` in this one; `None`: there is none. It is opened once.

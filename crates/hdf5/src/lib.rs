@@ -50,6 +50,7 @@ pub mod trees;
 pub mod value;
 mod virtual_dataset;
 mod virtual_mapping;
+mod virtual_source;
 pub mod vlen;
 
 pub use attribute::Attribute;

@@ -160,6 +160,82 @@ fn find(first: &Source, name: &str, options: &FileOptions) -> Result<Option<Foun
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Builder, dataset, hard, link_info};
+    use crate::{File, Node, OtherFiles, messages};
+    use hyperslab_array::{ReadOptions, Selection, read};
+    use hyperslab_store::{MemoryStore, Store};
+
+    #[derive(Debug)]
+    struct Others(Arc<MemoryStore>);
+
+    impl OtherFiles for Others {
+        fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+            let there = self.0.size(Key::new(name)?)?.is_some();
+            Ok(there.then(|| (self.0.clone() as Arc<dyn Store>, name.to_owned())))
+        }
+    }
+
+    /// A file with driver information, and a dataset `d` of six bytes at an address.
+    fn example(id: &str, info: &[u8], address: impl FnOnce(&mut Builder) -> u64) -> Vec<u8> {
+        let mut builder = Builder::new();
+        let mut driver = [&[0][..], id.as_bytes()].concat();
+        driver.extend((info.len() as u16).to_le_bytes());
+        driver.extend(info);
+        builder.extension = builder.header(&[(messages::DRIVER_INFO, driver)]);
+        let address = address(&mut builder);
+        let layout = [&[3, 1][..], &address.to_le_bytes(), &6_u64.to_le_bytes()].concat();
+        let data = builder.header(&dataset(&[3], layout));
+        let root = builder.header(&[link_info(false), hard("d", data)]);
+        builder.finish(root, 2, 0)
+    }
+
+    /// The elements of `d`, in a file of several.
+    fn values(members: &[(&str, &[u8])], with_others: bool) -> Result<Vec<u8>, Hdf5Error> {
+        let store = Arc::new(MemoryStore::new());
+        for (name, bytes) in members {
+            store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
+        }
+        let others = with_others.then(|| Arc::new(Others(store.clone())) as Arc<dyn OtherFiles>);
+        let file = File::open(store, members[0].0, FileOptions { verify: true, others })?;
+        let Node::Dataset(dataset) = file.node("d")? else { panic!("no dataset") };
+        let layout = dataset.layout()?;
+        Ok(read(&layout, &Selection::all(layout.shape()), ReadOptions::default())?.as_slice().to_vec())
+    }
+
+    #[test]
+    fn families() {
+        let bytes = example("NCSAfami", &100_u64.to_le_bytes(), |builder| builder.put(&[1, 0, 2, 0, 3, 0]));
+        let parts: Vec<(String, &[u8])> =
+            bytes.chunks(100).enumerate().map(|(n, part)| (format!("f{n}.h5"), part)).collect();
+        let members: Vec<(&str, &[u8])> = parts.iter().map(|(name, part)| (name.as_str(), *part)).collect();
+        assert!(members.len() > 2);
+        assert_eq!(values(&members, true).unwrap(), [1, 0, 2, 0, 3, 0]);
+        assert!(matches!(values(&members, false), Err(Hdf5Error::Refused { .. })));
+        let message = values(&members[..members.len() - 1], true).unwrap_err().to_string();
+        assert!(message.contains("truncated"), "{message}");
+        let renamed = [&[("first.h5", members[0].1)], &members[1..]].concat();
+        let message = values(&renamed, true).unwrap_err().to_string();
+        assert!(message.contains("no zeros in its name"), "{message}");
+        let none = example("NCSAfami", &[0; 8], |_| 0);
+        assert!(values(&[("f0", &none)], true).is_err());
+    }
+
+    #[test]
+    fn split_files() {
+        let raw = u64::MAX >> 1;
+        let mut info = vec![1, 1, 3, 3, 1, 1, 0, 0];
+        for number in [0, 1000, raw, 6] {
+            info.extend(number.to_le_bytes());
+        }
+        info.extend(b"%s-m.h5\0%s-r.h5\0");
+        let bytes = example("NCSAmult", &info, |_| raw);
+        let members: [(&str, &[u8]); 2] = [("x-m.h5", &bytes), ("x-r.h5", &[1, 0, 2, 0, 3, 0])];
+        assert_eq!(values(&members, true).unwrap(), [1, 0, 2, 0, 3, 0]);
+        let message = values(&members[..1], true).unwrap_err().to_string();
+        assert!(message.contains("'x-r.h5' is missing"), "{message}");
+        let message = values(&[("x.h5", &bytes), members[1]], true).unwrap_err().to_string();
+        assert!(message.contains("not named as that says"), "{message}");
+    }
 
     #[test]
     fn names_of_members() {

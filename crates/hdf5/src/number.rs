@@ -59,8 +59,14 @@ impl Integer {
 
     /// The value of a stored one.
     pub fn value(&self, stored: &[u8]) -> i128 {
-        let unused = 128 - u32::from(self.precision.clamp(1, 128));
-        let bits = load(stored, self.order) >> self.offset.min(127) << unused;
+        let (offset, precision) = (u32::from(self.offset), u32::from(self.precision));
+        if self.size <= 8 {
+            let unused = 64 - precision.clamp(1, 64);
+            let bits = load64(stored, self.order) >> offset.min(63) << unused;
+            return if self.signed { (bits.cast_signed() >> unused).into() } else { (bits >> unused).into() };
+        }
+        let unused = 128 - precision.clamp(1, 128);
+        let bits = load(stored, self.order) >> offset.min(127) << unused;
         if self.signed { bits.cast_signed() >> unused } else { (bits >> unused).cast_signed() }
     }
 }
@@ -182,26 +188,52 @@ impl Float {
 
     /// The bits in memory of a stored one.
     pub fn convert(&self, stored: &[u8], to: FloatType) -> u128 {
-        let (layout, bits) = (&self.layout, load(stored, self.layout.order));
-        if to.is(layout) {
-            return bits & mask(to.mantissa_bits() + to.exponent_bits + 1);
+        let layout = &self.layout;
+        if self.size > 8 && to.is(layout) {
+            return load(stored, layout.order) & mask(to.mantissa_bits() + to.exponent_bits + 1);
         }
-        let field = |at: u8, len: u8| bits.checked_shr(at.into()).unwrap_or_default() & mask(len);
-        let sign = field(layout.sign, 1) << (to.mantissa_bits() + to.exponent_bits);
-        let exponent = field(layout.exponent_at, layout.exponent_bits);
-        let mantissa = field(layout.mantissa_at, layout.mantissa_bits);
+        let (sign, exponent, mantissa) = self.fields(stored);
+        let sign = u128::from(sign) << (to.mantissa_bits() + to.exponent_bits);
         let (width, implied) = (layout.mantissa_bits, layout.normalization == 2);
-        if exponent == mask(layout.exponent_bits) {
+        let more = i64::from(to.fraction_bits) - i64::from(width);
+        if implied
+            && !to.leading
+            && to.exponent_bits == layout.exponent_bits
+            && to.bias() == i64::from(layout.bias)
+        {
+            // Only bits of the mantissa are added, whatever the exponent.
+            return sign | u128::from(exponent) << to.fraction_bits | shift(mantissa.into(), more);
+        }
+        if u128::from(exponent) == mask(layout.exponent_bits) {
             // A leading bit that is stored says nothing of whether it is infinite.
-            let payload = if implied { mantissa } else { mantissa & mask(width - 1) };
-            return sign | to.special(shift(payload, i64::from(to.fraction_bits) - i64::from(width)));
+            let payload = if implied { mantissa.into() } else { u128::from(mantissa) & mask(width - 1) };
+            return sign | to.special(shift(payload, more));
         }
         // Below the point are as many bits as the mantissa has, one less where the leading bit is one of them.
         let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);
         sign | match (implied, exponent) {
-            (true, 1..) => to.bits(mantissa | 1 << width, scale),
-            _ => to.bits(mantissa, scale + 1),
+            (true, 1..) => to.bits(u128::from(mantissa) | 1 << width, scale),
+            _ => to.bits(mantissa.into(), scale + 1),
         }
+    }
+
+    /// Sign, exponent and mantissa, which have no more than 64 bits each in what is converted.
+    fn fields(&self, stored: &[u8]) -> (u64, u64, u64) {
+        let layout = &self.layout;
+        let fields = [
+            (layout.sign, 1),
+            (layout.exponent_at, layout.exponent_bits),
+            (layout.mantissa_at, layout.mantissa_bits),
+        ];
+        let [sign, exponent, mantissa] = if self.size <= 8 {
+            let bits = load64(stored, layout.order);
+            fields.map(|(at, len)| bits >> at.min(63) & (u64::MAX >> (64 - len.clamp(1, 64))))
+        } else {
+            let bits = load(stored, layout.order);
+            let low = |bits: u128| u64::try_from(bits).unwrap_or_default();
+            fields.map(|(at, len)| low(bits >> at.min(127) & mask(len.min(64))))
+        };
+        (sign, exponent, mantissa)
     }
 }
 
@@ -224,12 +256,49 @@ fn load(stored: &[u8], order: Order) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// Writes as many low bytes of a number as there is room for.
-pub(crate) fn store(bits: u128, order: ByteOrder, memory: &mut [u8]) {
-    let bytes = bits.to_le_bytes();
+/// A stored number of up to 8 bytes.
+#[inline]
+fn load64(stored: &[u8], order: Order) -> u64 {
+    let little = match *stored {
+        [a] => a.into(),
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c] => u32::from_le_bytes([a, b, c, 0]).into(),
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => stored.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    };
+    let unused = 64_usize.saturating_sub(stored.len() * 8).min(63);
     match order {
-        ByteOrder::Little => copy(memory, bytes.iter()),
-        ByteOrder::Big => memory.iter_mut().rev().zip(bytes).for_each(|(to, from)| *to = from),
+        Order::Little => little,
+        Order::Big => little.swap_bytes() >> unused,
+        Order::Vax => {
+            const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
+            let big = little.swap_bytes() >> unused;
+            (big & EVEN) << 8 | big >> 8 & EVEN
+        }
+    }
+}
+
+/// Writes the low bytes of a number: 1, 2, 4, 8 or 16.
+#[inline]
+pub(crate) fn store(bits: u128, order: ByteOrder, memory: &mut [u8]) {
+    match memory.len() {
+        1 => put::<1>(bits, order, memory),
+        2 => put::<2>(bits, order, memory),
+        4 => put::<4>(bits, order, memory),
+        8 => put::<8>(bits, order, memory),
+        _ => put::<16>(bits, order, memory),
+    }
+}
+
+#[inline]
+fn put<const N: usize>(bits: u128, order: ByteOrder, memory: &mut [u8]) {
+    let bytes = bits.to_le_bytes();
+    if let (Ok(memory), Some(low)) = (<&mut [u8; N]>::try_from(memory), bytes.first_chunk()) {
+        *memory = *low;
+        if order == ByteOrder::Big {
+            memory.reverse();
+        }
     }
 }
 
@@ -274,4 +343,169 @@ fn extended_value(bits: u128) -> f64 {
         }
     };
     if bits >> 79 & 1 == 0 { magnitude } else { -magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(fields: [u8; 5], bias: u32) -> FloatLayout {
+        let [sign, exponent_at, exponent_bits, mantissa_at, mantissa_bits] = fields;
+        let precision = u16::from(sign) + 1;
+        FloatLayout {
+            order: Order::Little,
+            offset: 0,
+            precision,
+            sign,
+            exponent_at,
+            exponent_bits,
+            mantissa_at,
+            mantissa_bits,
+            bias,
+            normalization: 2,
+        }
+    }
+
+    /// The value of a stored float, by way of the type that it has in memory.
+    fn value(size: usize, layout: FloatLayout, stored: &[u8]) -> f64 {
+        let float = Float { size, layout };
+        let to = float.in_memory().unwrap();
+        let mut memory = vec![0; to.size];
+        store(float.convert(stored, to), ByteOrder::Little, &mut memory);
+        float_value(&memory, ByteOrder::Little)
+    }
+
+    #[test]
+    fn every_half_is_itself() {
+        let half = layout([15, 10, 5, 0, 10], 15);
+        // The same bits elsewhere, in three bytes.
+        let wide = layout([20, 12, 5, 1, 10], 15);
+        for bits in 0..=u16::MAX {
+            let expected = value(2, half, &bits.to_le_bytes());
+            let moved =
+                u32::from(bits >> 15) << 20 | u32::from(bits >> 10 & 31) << 12 | u32::from(bits & 1023) << 1;
+            let found = value(3, wide, &moved.to_le_bytes()[..3]);
+            assert!(
+                expected == found || expected.is_nan() && found.is_nan(),
+                "{bits:#x}: {expected} {found}"
+            );
+            assert_eq!(expected.is_sign_negative(), found.is_sign_negative());
+        }
+        assert_eq!(value(2, half, &[0, 0x3c]), 1.0);
+        assert_eq!(value(2, half, &[1, 0]), 2_f64.powi(-24));
+        assert_eq!(value(2, half, &[0, 0xfc]), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn bfloat16_is_the_upper_half_of_a_single() {
+        let bfloat = layout([15, 7, 8, 0, 7], 127);
+        assert_eq!(Float { size: 2, layout: bfloat }.in_memory(), Ok(F32));
+        for bits in 0..=u16::MAX {
+            let expected = f64::from(f32::from_bits(u32::from(bits) << 16));
+            let found = value(2, bfloat, &bits.to_le_bytes());
+            assert!(
+                expected == found || expected.is_nan() && found.is_nan(),
+                "{bits:#x}: {expected} {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn singles_in_other_clothes() {
+        let single = layout([31, 23, 8, 0, 23], 127);
+        let big = FloatLayout { order: Order::Big, ..single };
+        // Mantissa, exponent and sign apart, within 8 bytes.
+        let apart = layout([50, 40, 8, 3, 23], 127);
+        for bits in (0..=u32::MAX).step_by(65_521).chain([0, 1, 0x7f80_0000, 0xff7f_ffff, 0x807f_ffff]) {
+            let expected = f64::from(f32::from_bits(bits));
+            let wide = u64::from(bits >> 31) << 50
+                | u64::from(bits >> 23 & 255) << 40
+                | u64::from(bits & 0x7f_ffff) << 3;
+            let found = [
+                value(4, single, &bits.to_le_bytes()),
+                value(4, big, &bits.to_be_bytes()),
+                value(8, apart, &wide.to_le_bytes()),
+            ];
+            for found in found {
+                assert!(expected == found || expected.is_nan() && found.is_nan(), "{bits:#x}: {found}");
+            }
+        }
+    }
+
+    /// The values that HDF5 2.0 converts them to.
+    #[test]
+    fn vax() {
+        let vax = FloatLayout { order: Order::Vax, ..layout([31, 23, 8, 0, 23], 129) };
+        let cases = [
+            ([0x80, 0x40, 0, 0], 1.0),
+            ([0, 0, 0, 0], 0.0),
+            ([0x80, 0xc0, 0, 0], -1.0),
+            ([1, 0, 0, 0], 2.295_887_403_949_780_3e-41),
+            ([0x80, 0x7f, 0, 0], f64::INFINITY),
+        ];
+        for (stored, expected) in cases {
+            assert_eq!(value(4, vax, &stored), expected, "{stored:?}");
+        }
+    }
+
+    #[test]
+    fn leading_bits_that_are_stored() {
+        let stored = FloatLayout { normalization: 0, ..layout([31, 23, 8, 0, 23], 127) };
+        let cases = [
+            (0x3fc0_0000_u32, 1.0),
+            (0x4040_0000, 2.0),
+            (0x3fe0_0000, 1.5),
+            (0, 0.0),
+            (0x3f80_0000, 0.0),
+            (0x7fc0_0000, f64::INFINITY),
+            (0x0040_0000, 2_f64.powi(-127)),
+        ];
+        for (bits, expected) in cases {
+            assert_eq!(value(4, stored, &bits.to_le_bytes()), expected, "{bits:#x}");
+        }
+        assert!(value(4, stored, &0x7fc0_0001_u32.to_le_bytes()).is_nan());
+    }
+
+    #[test]
+    fn eighty_bits() {
+        let x87 = FloatLayout { normalization: 0, ..layout([79, 64, 15, 0, 64], 16383) };
+        let float = Float { size: 10, layout: x87 };
+        assert_eq!(float.in_memory(), Ok(F80));
+        let one = [0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x3f];
+        assert_eq!(value(10, x87, &one), 1.0);
+        assert_eq!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0xc0, 0x00, 0xc0]), -3.0);
+        assert_eq!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x7f]), f64::INFINITY);
+        assert!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0xc0, 0xff, 0x7f]).is_nan());
+        assert_eq!(value(10, x87, &[0; 10]), 0.0);
+        // Below the smallest double.
+        assert_eq!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0x80, 1, 0]), 0.0);
+        // A double with a range of exponents that no double has.
+        let far = layout([63, 52, 11, 0, 52], 500);
+        assert_eq!(Float { size: 8, layout: far }.in_memory(), Ok(F80));
+        assert_eq!(value(8, far, &(500_u64 << 52 | 1 << 51).to_le_bytes()), 1.5);
+        assert_eq!(value(8, far, &(0xfff_u64 << 52).to_le_bytes()), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn integers() {
+        let integer =
+            |size, order, signed, offset, precision| Integer { size, order, signed, offset, precision };
+        let three = integer(3, Order::Little, true, 0, 24);
+        assert_eq!(three.value(&[0xff, 0xff, 0xff]), -1);
+        assert_eq!(three.value(&[0, 0, 0x80]), -0x80_0000);
+        assert_eq!(three.in_memory().unwrap().numpy(), "<i4");
+        let big = integer(5, Order::Big, false, 0, 40);
+        assert_eq!(big.value(&[1, 2, 3, 4, 5]), 0x01_0203_0405);
+        assert_eq!(big.in_memory().unwrap().numpy(), ">u8");
+        let inside = integer(4, Order::Little, true, 5, 17);
+        assert_eq!(inside.value(&0xffff_ffff_u32.to_le_bytes()), -1);
+        assert_eq!(inside.value(&(1_u32 << 5).to_le_bytes()), 1);
+        assert_eq!(inside.value(&(1_u32 << 21).to_le_bytes()), -65_536);
+        assert_eq!(inside.value(&0x1f_u32.to_le_bytes()), 0);
+        let wide = integer(16, Order::Little, false, 60, 64);
+        assert_eq!(wide.value(&(u128::from(u64::MAX) << 60).to_le_bytes()), i128::from(u64::MAX));
+        assert!(integer(16, Order::Little, true, 0, 65).in_memory().is_err());
+        assert!(integer(20, Order::Little, true, 100, 32).in_memory().is_err());
+        assert_eq!(integer(4, Order::Little, true, 0, 7).in_memory().unwrap().numpy(), "<i4");
+    }
 }

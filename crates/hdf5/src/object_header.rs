@@ -13,6 +13,9 @@ use std::collections::{HashSet, VecDeque};
 /// Headers are fetched with so many bytes at first; most are smaller.
 const GUESS: usize = 1024;
 
+/// More messages than any object has: links and attributes beyond 65535 are kept elsewhere.
+const MOST: usize = 1 << 18;
+
 /// Message flags.
 const FAIL_IF_UNKNOWN: u8 = 0x80;
 
@@ -114,6 +117,9 @@ impl ObjectHeader {
                     "the object header message of type {kind:#06x}"
                 )));
             } else if kind != messages::NIL {
+                if self.messages.len() == MOST {
+                    return Err(cursor.corrupt(format!("more than {MOST} messages")));
+                }
                 let data = bytes.slice(at..at.saturating_add(len));
                 self.messages.push(Message { kind, flags, creation, address, data });
             }
@@ -243,6 +249,18 @@ mod tests {
         circle[64..88].copy_from_slice(&again);
         let message = read(&circle).unwrap_err().to_string();
         assert!(message.contains("in a circle"), "{message}");
+    }
+
+    #[test]
+    fn messages_are_not_without_number() {
+        let many = |count: usize| {
+            let mut bytes = b"OHDR\x02\x02".to_vec();
+            bytes.extend((count as u32 * 4).to_le_bytes());
+            bytes.extend([12, 0, 0, 0].repeat(count));
+            read(&summed(bytes))
+        };
+        assert_eq!(many(MOST).unwrap().messages(12).count(), MOST);
+        assert!(many(MOST + 1).unwrap_err().to_string().contains("more than 262144 messages"));
     }
 
     #[test]

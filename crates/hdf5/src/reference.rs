@@ -167,3 +167,109 @@ fn name(cursor: &mut Cursor<'_>) -> Result<String, ParseError> {
     let len = cursor.u16()?;
     cursor.take(len.into()).map(lossless)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selection::Slab;
+    use crate::testing::{DATA, REST, ROOT, collection, element, file, heap_id};
+
+    fn object(address: u64) -> Option<Reference> {
+        Some(Reference { file: None, address, part: Part::Whole })
+    }
+
+    /// A selection of the points (1, 2) and (3, 4), version 1.
+    fn points() -> Vec<u8> {
+        [1, 1, 0, 24, 2, 2, 1, 2, 3, 4].into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+
+    fn region(selection: Selection) -> Part {
+        Part::Region(selection)
+    }
+
+    fn two_points() -> Selection {
+        Selection::Points { rank: 2, coordinates: vec![1, 2, 3, 4] }
+    }
+
+    #[test]
+    fn objects() {
+        let file = file(&[]);
+        let (_, element) = element("1700000008000000");
+        let memory = [DATA, 0, u64::MAX, ROOT, 7].map(u64::to_le_bytes).concat();
+        let found = resolve(&file, &element, &memory, 0, 8, 5).unwrap();
+        assert_eq!(found, [object(DATA), None, None, object(ROOT), object(7)]);
+        let path = |at: usize| found[at].as_ref().unwrap().path(&file).unwrap();
+        assert_eq!((path(0).as_deref(), path(3).as_deref(), path(4)), (Some("/data"), Some("/"), None));
+        assert!(resolve(&file, &element, &memory, 0, 8, 6).is_err());
+    }
+
+    #[test]
+    fn regions() {
+        let object = [&DATA.to_le_bytes()[..], &points()].concat();
+        let file = file(&collection(&[(1, &object), (2, &object[..20])]));
+        let (_, element) = element("170100000c000000");
+        let id = |index| heap_id(0, REST, index)[4..].to_vec();
+        let memory = [id(1), vec![0; 12]].concat();
+        let found = resolve(&file, &element, &memory, 0, 12, 2).unwrap();
+        let expected = Reference { file: None, address: DATA, part: region(two_points()) };
+        assert_eq!(found, [Some(expected), None]);
+        let error = resolve(&file, &element, &id(2), 0, 12, 1).unwrap_err().to_string();
+        assert!(error.contains("element 0, global heap collection at address 120"), "{error}");
+    }
+
+    /// As HDF5 2.0 writes them (the regular region is its version 3 selection).
+    #[test]
+    fn all_that_hdf5_1_12_has() {
+        let token = [&[8][..], &DATA.to_le_bytes()].concat();
+        let slabs =
+            [2, 0, 0, 0, 3, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 0, 3, 0, 2, 0, 1, 0, 2, 0, 3, 0, 3, 0, 2, 0];
+        let regular = [&token[..], &[30, 0, 0, 0, 2, 0, 0, 0], &slabs].concat();
+        let attribute = [&token[..], b"\x05\0units"].concat();
+        let elsewhere = [&token[..], b"\x04\0o.h5"].concat();
+        let there = [&elsewhere[..], &[40, 0, 0, 0, 2, 0, 0, 0], &points()].concat();
+        let heap = collection(&[(1, &regular), (2, &attribute), (3, &elsewhere), (4, &there)]);
+        let file = file(&heap);
+        let (_, element) = element("4712000012000000");
+        let stored = |kind: u8, flags: u8, index| [&[kind, flags][..], &heap_id(9, REST, index)].concat();
+        let direct = [&[2, 0][..], &token, &[0; 7]].concat();
+        let memory =
+            [direct, stored(3, 0, 1), stored(4, 0, 2), stored(2, 1, 3), stored(3, 1, 4), vec![0; 18]]
+                .concat();
+        let found = resolve(&file, &element, &memory, 0, 18, 6).unwrap();
+        let slab =
+            |start, stride, count, block| Slab { start, stride, count: Some(count), block: Some(block) };
+        let here = |part| Some(Reference { file: None, address: DATA, part });
+        let other = |part| Some(Reference { file: Some("o.h5".into()), address: DATA, part });
+        let expected = [
+            object(DATA),
+            here(region(Selection::Regular(vec![slab(1, 3, 2, 1), slab(2, 3, 3, 2)]))),
+            here(Part::Attribute("units".into())),
+            other(Part::Whole),
+            other(region(two_points())),
+            None,
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(found[3].as_ref().unwrap().path(&file).unwrap(), None);
+        for (kind, flags) in [(1, 0), (5, 0), (3, 2)] {
+            let error = resolve(&file, &element, &stored(kind, flags, 1), 0, 18, 1).unwrap_err().to_string();
+            assert!(error.contains("reference 0") && error.contains("not supported"), "{error}");
+        }
+        // Every byte changed, of the elements and of the heap.
+        let mut memory = memory;
+        for at in 0..memory.len() {
+            for value in [0, 1, 2, 3, 4, 0xff, memory[at] ^ 0x80] {
+                let old = std::mem::replace(&mut memory[at], value);
+                let _ = resolve(&file, &element, &memory, 0, 18, 6);
+                memory[at] = old;
+            }
+        }
+        let mut heap = heap;
+        for at in 0..heap.len() {
+            for value in [0, 1, 0xff, heap[at] ^ 0x80] {
+                let old = std::mem::replace(&mut heap[at], value);
+                let _ = resolve(&crate::testing::file(&heap), &element, &memory, 0, 18, 6);
+                heap[at] = old;
+            }
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! What tests of several structures share.
 
 use crate::checksum::lookup3;
-use crate::{File, FileOptions, Hdf5Error, Sizes, Source, messages};
+use crate::datatype::{Datatype, vectors};
+use crate::element::Element;
+use crate::{Cursor, File, FileOptions, Hdf5Error, Sizes, Source, messages};
 use hyperslab_store::{Key, MemoryStore, Store};
 use std::sync::Arc;
 
@@ -40,6 +42,8 @@ pub(crate) fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
 #[derive(Clone)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
+    /// Address of the superblock extension's object header.
+    pub extension: u64,
 }
 
 impl Builder {
@@ -47,7 +51,7 @@ impl Builder {
     const START: usize = 48;
 
     pub(crate) fn new() -> Builder {
-        Builder { bytes: vec![0; Self::START] }
+        Builder { bytes: vec![0; Self::START], extension: u64::MAX }
     }
 
     /// Appends bytes; says where they are.
@@ -75,7 +79,7 @@ impl Builder {
     pub(crate) fn finish(mut self, root: u64, version: u8, flags: u8) -> Vec<u8> {
         let mut superblock = b"\x89HDF\r\n\x1a\n".to_vec();
         superblock.extend([version, 8, 8, flags]);
-        for number in [0, u64::MAX, self.bytes.len() as u64, root] {
+        for number in [0, self.extension, self.bytes.len() as u64, root] {
             superblock.extend(number.to_le_bytes());
         }
         self.bytes.splice(..Self::START, summed(superblock));
@@ -121,4 +125,48 @@ pub(crate) fn open(bytes: &[u8]) -> Result<File, Hdf5Error> {
     let store = Arc::new(MemoryStore::new());
     store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
     File::open(store, "f", FileOptions::default())
+}
+
+/// Where the object `data` of [`file`] is, and its root group.
+pub(crate) const DATA: u64 = 48;
+pub(crate) const ROOT: u64 = 62;
+
+/// Where what is given to [`file`] begins.
+pub(crate) const REST: u64 = 120;
+
+/// A file with a root group that has one link, `data`, to an object without messages; then `rest`.
+pub(crate) fn file(rest: &[u8]) -> File {
+    let mut builder = Builder::new();
+    assert_eq!(builder.header(&[]), DATA);
+    assert_eq!(builder.header(&[link_info(false), hard("data", DATA)]), ROOT);
+    builder.put(&[0; 3]);
+    assert_eq!(builder.put(rest), REST);
+    open(&builder.finish(ROOT, 2, 0)).unwrap()
+}
+
+/// A collection of the global heap.
+pub(crate) fn collection(objects: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (index, data) in objects {
+        body.extend(index.to_le_bytes());
+        body.extend([1, 0, 0, 0, 0, 0]);
+        body.extend((data.len() as u64).to_le_bytes());
+        body.extend(*data);
+        body.resize(body.len().next_multiple_of(8), 0);
+    }
+    body.extend([0; 16]);
+    [&b"GCOL\x01\0\0\0"[..], &(body.len() as u64 + 16).to_le_bytes(), &body].concat()
+}
+
+/// The heap id of an element of variable length.
+pub(crate) fn heap_id(len: u32, collection: u64, index: u32) -> Vec<u8> {
+    [&len.to_le_bytes()[..], &collection.to_le_bytes(), &index.to_le_bytes()].concat()
+}
+
+/// A type and its meaning, from the message in hexadecimal.
+pub(crate) fn element(hex: &str) -> (Datatype, Element) {
+    let message = vectors::bytes(hex);
+    let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap();
+    let element = Element::of(&datatype, SIZES).unwrap();
+    (datatype, element)
 }

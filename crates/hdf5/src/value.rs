@@ -230,3 +230,141 @@ fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value, Hdf5
         _ => object,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{DATA, REST, collection, element, file, heap_id};
+    use std::sync::Arc;
+
+    fn attribute(file: &File, hex: &str, shape: &[u64], data: &[u8]) -> Attribute {
+        Attribute {
+            file: file.clone(),
+            name: "a".into(),
+            datatype: Arc::new(element(hex).0),
+            dataspace: match shape {
+                [] => Dataspace::Scalar,
+                shape => Dataspace::Simple {
+                    shape: shape.to_vec(),
+                    max_shape: shape.iter().map(|len| Some(*len)).collect(),
+                },
+            },
+            data: data.to_vec().into(),
+        }
+    }
+
+    fn value(hex: &str, shape: &[u64], data: &[u8]) -> Value {
+        attribute(&file(&[]), hex, shape, data).value().unwrap()
+    }
+
+    fn ints(list: &[i128]) -> Value {
+        Value::List(list.iter().map(|value| Value::Int(*value)).collect())
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(value("100800000400000000002000", &[], &(-5_i32).to_le_bytes()), Value::Int(-5));
+        assert_eq!(
+            value("100100000800000000004000", &[], &u64::MAX.to_be_bytes()),
+            Value::Int(u64::MAX.into())
+        );
+        assert_eq!(value("100800000300000000001800", &[2], &[1, 0, 0, 0xfe, 0xff, 0xff]), ints(&[1, -2]));
+        assert_eq!(value("11200f0002000000000010000a05000a0f000000", &[], &[0, 0x3e]), Value::Float(1.5));
+        assert_eq!(
+            value("11211f000400000000002000170800177f000000", &[], &2.5_f32.to_be_bytes()),
+            Value::Float(2.5)
+        );
+        let complex = "5b0100000800000011201f000400000000002000170800177f000000";
+        let parts = [1.0_f32, -2.0].map(f32::to_le_bytes).concat();
+        assert_eq!(value(complex, &[], &parts), Value::Complex(1.0, -2.0));
+        assert_eq!(
+            value("380200000100000010080000010000000000080046414c53450054525545000001", &[], &[1]),
+            Value::Bool(true)
+        );
+        let date = "15100000080000004e554d50593a3c4d385b735d00000000";
+        assert_eq!(value(date, &[], &7_i64.to_le_bytes()), Value::Int(7));
+    }
+
+    #[test]
+    fn texts_and_bytes() {
+        assert_eq!(value("1301000005000000", &[], b"ab\0\0\0"), text("ab"));
+        assert_eq!(value("1302000005000000", &[], b"a b  "), text("a b"));
+        assert_eq!(value("1311000003000000", &[], b"\xc3\x9f\0"), text("ß"));
+        assert_eq!(value("1301000003000000", &[], b"\xdf\0\0"), Value::Bytes(vec![0xdf]));
+        assert_eq!(value("1500000002000000", &[], b"\0\xff"), Value::Bytes(vec![0, 0xff]));
+        let utf32 = "15100000080000004e554d50593a3c553200000000000000";
+        assert_eq!(value(utf32, &[], b"\xdf\0\0\0\0\0\0\0"), text("ß"));
+    }
+
+    #[test]
+    fn shapes() {
+        let i1 = "100800000100000000000800";
+        let list = |lists: Vec<Value>| Value::List(lists);
+        assert_eq!(value(i1, &[2, 3], &[1, 2, 3, 4, 5, 6]), list(vec![ints(&[1, 2, 3]), ints(&[4, 5, 6])]));
+        assert_eq!(value(i1, &[1, 1, 1], &[9]), list(vec![list(vec![ints(&[9])])]));
+        assert_eq!(value(i1, &[0], &[]), list(vec![]));
+        assert_eq!(value(i1, &[1 << 40, 0], &[]), list(vec![]));
+        let array = "3a0000000400000002020000000200000010080000010000000000".to_owned() + "0800";
+        let expected = list(vec![ints(&[1, 2]), ints(&[3, 4])]);
+        assert_eq!(value(&array, &[], &[1, 2, 3, 4]), expected);
+        let mut null = attribute(&file(&[]), i1, &[], &[]);
+        null.dataspace = Dataspace::Null;
+        assert_eq!(null.value().unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn structures_with_all_kinds_of_members() {
+        let hex = concat!(
+            "360300002c000000",
+            "730000",
+            "1901010010000000100000000100000000000800",
+            "720010",
+            "1700000008000000",
+            "760018",
+            "1900000010000000100800000100000000000800",
+        );
+        let file = file(&collection(&[(1, b"one"), (2, b"two"), (3, &[1, 2, 3])]));
+        let row = |text: u32, object: u64, len: u32| {
+            [heap_id(3, REST, text), object.to_le_bytes().to_vec(), heap_id(len, REST, 3), vec![0; 4]]
+                .concat()
+        };
+        let data = [row(1, DATA, 3), row(2, 0, 0)].concat();
+        let found = attribute(&file, hex, &[2], &data).value().unwrap();
+        let record = |s: Value, r: Value, v: Value| {
+            Value::Record(vec![("s".into(), s), ("r".into(), r), ("v".into(), v)])
+        };
+        let expected = vec![
+            record(text("one"), text("/data"), ints(&[1, 2, 3])),
+            record(text("two"), Value::Null, ints(&[])),
+        ];
+        assert_eq!(found, Value::List(expected));
+    }
+
+    #[test]
+    fn errors_name_the_attribute() {
+        let file = file(&collection(&[(1, b"one")]));
+        let strings = "1901010010000000100000000100000000000800";
+        let error = attribute(&file, strings, &[], &heap_id(3, REST, 2)).value().unwrap_err().to_string();
+        assert!(error.contains("attribute 'a': element 0") && error.contains("no object 2"), "{error}");
+    }
+
+    #[test]
+    fn sequences_of_sequences_that_share_have_an_end() {
+        // Each object holds 100 ids of the next one; six levels are 10^12 values.
+        let mut heap = collection(&[(1, b"x")]);
+        let mut at = REST;
+        let mut len = 1;
+        for _ in 0..6 {
+            let next = REST + heap.len() as u64;
+            heap.extend(collection(&[(1, &heap_id(len, at, 1).repeat(100))]));
+            (at, len) = (next, 100);
+        }
+        let hex = "3900000010000000".repeat(7) + "100000000100000000000800";
+        let error = attribute(&file(&heap), &hex, &[], &heap_id(100, at, 1)).value().unwrap_err().to_string();
+        assert!(error.contains("values are not taken apart") || error.contains("the file has"), "{error}");
+    }
+}

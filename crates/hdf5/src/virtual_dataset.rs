@@ -7,28 +7,19 @@
 //! 4. Sources are opened when they are read. One whose file or path is missing reads as fill value; one that is there but no dataset, or of elements that cannot be
 //!    converted, is an error.
 
-use crate::element::{Element, ElementKind};
-use crate::kept::Kept;
 use crate::selection::{Selection, Slab};
 use crate::virtual_mapping::{self, Mapping};
-use crate::{Cursor, Dataset, File, Hdf5Error, Node, data_layout::DataLayout};
+use crate::virtual_source::{Budget, Chain, Sources};
+use crate::{Cursor, Dataset, File, Hdf5Error};
 use hyperslab_array::{
     ArrayLayout, Blocks, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
-    Mosaic, MosaicSource, Pattern, Piece, element_count,
+    Mosaic, MosaicSource, Pattern, Piece,
 };
 use hyperslab_codec::DataType;
-use hyperslab_store::Key;
-use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Sources of a dataset that are kept open.
-const OPEN: u64 = 128;
 
 /// No element of a dataset lies beyond.
 const END: u64 = i64::MAX as u64;
-
-/// Virtual datasets may be sources of each other, but not deeper than this.
-const DEEPEST: usize = 16;
 
 /// The description of a virtual dataset, of which `collection` and `index` say where its mappings are.
 pub(crate) fn layout(
@@ -37,14 +28,15 @@ pub(crate) fn layout(
     collection: Option<u64>,
     index: u32,
 ) -> Result<ArrayLayout, Hdf5Error> {
-    layout_within(dataset, dtype, (collection, index), None)
+    layout_within(dataset, dtype, (collection, index), None, &Budget::default())
 }
 
-fn layout_within(
+pub(crate) fn layout_within(
     dataset: &Dataset,
     dtype: DataType,
     heap_id: (Option<u64>, u32),
     above: Option<Arc<Chain>>,
+    budget: &Budget,
 ) -> Result<ArrayLayout, Hdf5Error> {
     let file = dataset.file();
     let invalid = |why: String| file.source().invalid(why);
@@ -71,7 +63,7 @@ fn layout_within(
             }
             (Some((axis, target)), Some((from, source))) if !numbered => {
                 let array = sources.of(mapping, 0);
-                let len = match array.get()? {
+                let len = match array.get(budget)? {
                     Some(found) => {
                         *found.shape().get(from).ok_or_else(|| fail("its source has fewer axes".into()))?
                     }
@@ -91,7 +83,7 @@ fn layout_within(
                 extent.reach(axis, 0);
                 for number in 0.. {
                     let array = sources.of(mapping, number);
-                    if array.get()?.is_none() {
+                    if array.get(budget)?.is_none() {
                         break;
                     }
                     let start = number.checked_mul(stride).and_then(|skip| skip.checked_add(start));
@@ -234,19 +226,22 @@ fn pattern(selection: &Selection, along: Along) -> Result<Pattern, String> {
     }
 }
 
-/// The shape of the parts that a dataset is made of: the shortest along each axis. It is what is read at a time where there is a choice.
+/// The shape of the parts that a dataset is made of: the shortest along each axis, and a few MiB at most. It is what is read at a time where there is a choice.
 fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
+    const MOST: u64 = 4 << 20;
     let mut part: Dims = shape.iter().map(|len| (*len).max(1)).collect();
     for bounds in pieces.iter().filter_map(Piece::bounds) {
         for (len, (start, end)) in part.iter_mut().zip(bounds) {
             *len = (*len).min(end.saturating_sub(start)).max(1);
         }
     }
-    let bytes = element_count(&part).and_then(|count| count.checked_mul(element as u64));
-    match bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
-        true => part,
-        false => Dims::from_elem(1, part.len()),
+    for axis in 0..part.len() {
+        let bytes = part.iter().fold(element as u64, |bytes, len| bytes.saturating_mul(*len));
+        let Some(len) = part.get_mut(axis) else { break };
+        // What cannot be counted is far too much.
+        *len = if bytes == u64::MAX { 1 } else { (*len / bytes.div_ceil(MOST).max(1)).max(1) };
     }
+    part
 }
 
 /// A mosaic has no chunks.
@@ -259,153 +254,342 @@ impl ChunkLocator for NoChunks {
     }
 }
 
-/// The virtual datasets that are being read, the innermost first: none may be a source of itself.
-#[derive(Debug)]
-struct Chain {
-    /// The number of the file, and the address in it.
-    place: (u64, u64),
-    above: Option<Arc<Chain>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Node;
+    use crate::testing::{Builder, dataset, hard, link_info, summed};
+    use crate::{FileOptions, FoundFile, OtherFiles};
+    use hyperslab_array::{ArrayError, ReadOptions, element_count, explain_read, read};
+    use hyperslab_store::{Key, MemoryStore, Store};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where a dataset is.
-fn place(dataset: &Dataset) -> Result<(u64, u64), Hdf5Error> {
-    let source = dataset.file().source();
-    Ok((source.store().lock_id(Key::new(source.key())?), dataset.address()))
-}
-
-/// What all sources of a dataset have in common.
-#[derive(Debug)]
-struct Common {
-    file: File,
-    element: Element,
-    /// Whether elements refer to places of the file that they are in.
-    refers: bool,
-    chain: Arc<Chain>,
-    open: Kept<ArrayLayout>,
-}
-
-/// The sources of a dataset, each once.
-struct Sources {
-    common: Arc<Common>,
-    found: HashMap<(String, String), Arc<OneSource>>,
-}
-
-/// A source, opened when it is read.
-#[derive(Debug)]
-struct OneSource {
-    common: Arc<Common>,
-    number: u64,
-    /// `None`: the file of the virtual dataset.
-    file: Option<String>,
-    path: String,
-}
-
-impl Sources {
-    fn new(dataset: &Dataset, above: Option<Arc<Chain>>) -> Result<Self, Hdf5Error> {
-        let common = Common {
-            file: dataset.file().clone(),
-            element: dataset.element().clone(),
-            refers: dataset.datatype().refers(),
-            chain: Arc::new(Chain { place: place(dataset)?, above }),
-            open: Kept::new(OPEN),
-        };
-        Ok(Sources { common: Arc::new(common), found: HashMap::new() })
+    /// Files in memory that refer to each other. Names that begin with `/` are refused.
+    #[derive(Debug, Default)]
+    struct Files {
+        store: Arc<MemoryStore>,
+        asked: AtomicUsize,
     }
 
-    /// The source of a mapping, for a block.
-    fn of(&mut self, mapping: &Mapping, block: u64) -> Arc<OneSource> {
-        let (file, path) = (mapping.file.of_block(block), mapping.dataset.of_block(block));
-        let number = self.found.len() as u64;
-        let make = |(file, path): &(String, String)| {
-            let file = (!mapping.file.is_same_file()).then(|| file.clone());
-            Arc::new(OneSource { common: self.common.clone(), number, file, path: path.clone() })
-        };
-        let name = (file, path);
-        if let Some(found) = self.found.get(&name) {
-            return found.clone();
-        }
-        let made = make(&name);
-        self.found.insert(name, made.clone());
-        made
-    }
-}
-
-impl OneSource {
-    /// The dataset as the engine sees it; `None`: there is no such file, or no such path in it.
-    fn get(&self) -> Result<Option<Arc<ArrayLayout>>, Hdf5Error> {
-        let make = || self.make().map_err(Some)?.ok_or(None);
-        match self.common.open.get(self.number, make, |_| 1) {
-            Ok(layout) => Ok(Some(layout)),
-            Err(None) => Ok(None),
-            Err(Some(error)) => Err(error),
-        }
-    }
-
-    fn make(&self) -> Result<Option<Arc<ArrayLayout>>, Hdf5Error> {
-        let common = &self.common;
-        let file = match &self.file {
-            None => common.file.clone(),
-            Some(name) => match common.file.other(name)? {
-                Some(file) => file,
-                None => return Ok(None),
-            },
-        };
-        let dataset = match file.node(&self.path) {
-            Ok(Node::Dataset(dataset)) => dataset,
-            Ok(_) => return Err(file.source().invalid("it is no dataset").within(&self.path)),
-            Err(Hdf5Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        self.check(&dataset)?;
-        let DataLayout::Virtual { collection, index } = *dataset.data_layout() else {
-            return dataset.layout().map(Some);
-        };
-        let (place, mut depth, mut above) = (place(&dataset)?, 0, Some(&common.chain));
-        while let Some(chain) = above {
-            depth += 1;
-            if chain.place == place || depth >= DEEPEST {
-                let why = match depth < DEEPEST {
-                    true => "it is a source of itself".into(),
-                    false => format!("sources of virtual datasets are virtual, more than {DEEPEST} deep"),
-                };
-                return Err(file.source().invalid(why).within(&self.path));
+    impl OtherFiles for Files {
+        fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            if let Some(target) = name.strip_prefix('/') {
+                let (file, target, why) = ("a test".into(), target.into(), "so it is".into());
+                return Err(Hdf5Error::Refused { file, object: None, target, why });
             }
-            above = chain.above.as_ref();
+            let found = self.store.exists(Key::new(name)?)?;
+            Ok(found.then(|| (self.store.clone() as Arc<dyn Store>, name.into())))
         }
-        let dtype = dataset.element().engine_type();
-        let dtype =
-            dtype.ok_or_else(|| file.source().invalid("its elements are too large").within(&self.path))?;
-        let layout = layout_within(&dataset, dtype, (collection, index), Some(common.chain.clone()));
-        layout.map(|layout| Some(Arc::new(layout))).map_err(|error| error.within(&self.path))
     }
 
-    /// Refuses elements that cannot become those of the virtual dataset. Numbers can: the engine converts them.
-    fn check(&self, dataset: &Dataset) -> Result<(), Hdf5Error> {
-        let common = &self.common;
-        let refuse = |what: String| Hdf5Error::Unsupported {
-            file: dataset.file().source().name(),
-            object: Some(self.path.clone()),
-            what,
-        };
-        let (from, to) = (dataset.element(), &common.element);
-        let numbers = matches!((&from.kind, &to.kind), (ElementKind::Plain(_), ElementKind::Plain(_)));
-        if from != to && !numbers {
-            let (from, to) = (from.to_json(), to.to_json());
-            return Err(refuse(format!(
-                "a conversion of elements {from} to those of a virtual dataset, {to},"
-            )));
-        }
-        if common.refers && !dataset.file().is(&common.file) {
-            return Err(refuse(
-                "a virtual dataset of references or of elements of variable length in another file".into(),
-            ));
-        }
-        Ok(())
+    fn open(files: &Arc<Files>, name: &str) -> File {
+        let options = FileOptions { verify: true, others: Some(files.clone()) };
+        File::open(files.store.clone(), name, options).unwrap()
     }
-}
 
-impl MosaicSource for OneSource {
-    fn open(&self) -> Result<Option<Arc<ArrayLayout>>, LocateError> {
-        Ok(self.get()?)
+    /// Layout message of a contiguous dataset.
+    fn contiguous(address: u64, len: u64) -> Vec<u8> {
+        [&[3, 1][..], &address.to_le_bytes(), &len.to_le_bytes()].concat()
+    }
+
+    /// A dataset of numbers from `first` on.
+    fn numbers(file: &mut Builder, first: i16, shape: &[u64]) -> u64 {
+        let count = shape.iter().product::<u64>() as i16;
+        let values: Vec<u8> = (first..first + count).flat_map(i16::to_le_bytes).collect();
+        let address = file.put(&values);
+        file.header(&dataset(shape, contiguous(address, values.len() as u64)))
+    }
+
+    /// A selection: per axis start, stride, count, block; without axes: all.
+    fn select(axes: &[[u64; 4]]) -> Vec<u8> {
+        if axes.is_empty() {
+            return [3u32, 1, 0, 0].iter().flat_map(|number| number.to_le_bytes()).collect();
+        }
+        let head = [2, 0, 0, 0, 3, 0, 0, 0, 1, 8, axes.len() as u8, 0, 0, 0];
+        let numbers = axes.iter().flatten().flat_map(|number| number.to_le_bytes());
+        head.into_iter().chain(numbers).collect()
+    }
+
+    /// File, dataset, source, target.
+    type Entry<'e> = (&'e str, &'e str, &'e [[u64; 4]], &'e [[u64; 4]]);
+
+    /// A virtual dataset.
+    fn virtual_dataset(file: &mut Builder, shape: &[u64], entries: &[Entry<'_>]) -> u64 {
+        let mut block = vec![0];
+        block.extend((entries.len() as u64).to_le_bytes());
+        for (name, path, source, target) in entries {
+            for part in [name.as_bytes(), &[0], path.as_bytes(), &[0], &select(source), &select(target)] {
+                block.extend(part);
+            }
+        }
+        let block = summed(block);
+        let mut heap = b"GCOL\x01\0\0\0".to_vec();
+        let padded = block.len().next_multiple_of(8);
+        heap.extend((32 + padded as u64).to_le_bytes());
+        heap.extend([1, 0, 1, 0, 0, 0, 0, 0]);
+        heap.extend((block.len() as u64).to_le_bytes());
+        heap.extend(&block);
+        heap.resize(32 + padded, 0);
+        let address = file.put(&heap);
+        let layout = [&[4, 3][..], &address.to_le_bytes(), &1u32.to_le_bytes()].concat();
+        let mut messages = dataset(shape, layout);
+        // Fill value -1.
+        messages.push((crate::messages::FILL_VALUE, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));
+        file.header(&messages)
+    }
+
+    fn save(files: &Files, name: &str, mut file: Builder, members: &[(&str, u64)]) {
+        let links = members.iter().map(|(name, address)| hard(name, *address));
+        let messages: Vec<_> = std::iter::once(link_info(false)).chain(links).collect();
+        let root = file.header(&messages);
+        files.store.write(Key::new(name).unwrap(), &[&file.finish(root, 2, 0)]).unwrap();
+    }
+
+    fn layout_of(file: &File, path: &str) -> Result<Arc<ArrayLayout>, Hdf5Error> {
+        match file.node(path).unwrap() {
+            Node::Dataset(dataset) => dataset.layout(),
+            _ => panic!("no dataset"),
+        }
+    }
+
+    fn values(layout: &ArrayLayout) -> Result<Vec<i16>, ArrayError> {
+        let all = hyperslab_array::Selection::all(layout.shape());
+        let found = read(layout, &all, ReadOptions::default())?;
+        Ok(found.as_slice().chunks(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect())
+    }
+
+    const FREE: u64 = u64::MAX;
+
+    #[test]
+    fn parts_of_this_file_and_of_others() {
+        let files = Arc::new(Files::default());
+        let mut other = Builder::new();
+        let data = numbers(&mut other, 100, &[2, 3]);
+        save(&files, "other.h5", other, &[("data", data)]);
+        let mut file = Builder::new();
+        let mine = numbers(&mut file, 0, &[6]);
+        let row = |n: u64| [[n, 1, 1, 1], [0, 1, 1, 3]];
+        let entries: &[Entry<'_>] = &[
+            (".", "/mine", &[[1, 2, 3, 1]], &row(0)),
+            ("other.h5", "data", &row(1), &row(1)),
+            ("gone.h5", "data", &row(1), &row(2)),
+            ("other.h5", "no/data", &row(1), &row(3)),
+            ("other.h5", "data", &[[1, 1, 1, 1], [2, 1, 1, 1]], &[[4, 1, 1, 1], [1, 1, 1, 1]]),
+        ];
+        let parts = virtual_dataset(&mut file, &[5, 3], entries);
+        let none = virtual_dataset(&mut file, &[2], &[]);
+        save(&files, "v.h5", file, &[("mine", mine), ("v", parts), ("none", none)]);
+        let file = open(&files, "v.h5");
+        let layout = layout_of(&file, "v").unwrap();
+        assert_eq!(files.asked.load(Ordering::Relaxed), 0, "nothing is opened before it is read");
+        let first = [1, 3, 5, 103, 104, 105, -1, -1, -1, -1, -1, -1, -1, 105, -1];
+        assert_eq!(values(&layout).unwrap(), first);
+        let asked = files.asked.load(Ordering::Relaxed);
+        assert_eq!(values(&layout).unwrap(), first);
+        assert_eq!(files.asked.load(Ordering::Relaxed), asked + 1, "what is missing is looked for again");
+        assert_eq!(values(&layout_of(&file, "none").unwrap()).unwrap(), [-1, -1]);
+        // What was missing is there now.
+        let mut other = Builder::new();
+        let data = numbers(&mut other, 200, &[2, 3]);
+        save(&files, "gone.h5", other, &[("data", data)]);
+        assert_eq!(values(&layout).unwrap()[6..9], [203, 204, 205]);
+    }
+
+    #[test]
+    fn sources_decide_how_long_it_is() {
+        let files = Arc::new(Files::default());
+        for (n, len) in [(0, 3), (1, 3), (3, 3)] {
+            let mut other = Builder::new();
+            let data = numbers(&mut other, 10 * n, &[len]);
+            save(&files, &format!("f{n}.h5"), other, &[("data", data)]);
+        }
+        let mut file = Builder::new();
+        let mine = numbers(&mut file, 50, &[7]);
+        let cases: &[(&str, &[Entry<'_>], &[i16])] = &[
+            // One by one to blocks of two, the last of which is cut.
+            (
+                "a",
+                &[(".", "mine", &[[0, 1, FREE, 1]], &[[1, 3, FREE, 2]])],
+                &[-1, 50, 51, -1, 52, 53, -1, 54, 55, -1, 56],
+            ),
+            // Up to the end of the source; and a mapping with a limit that ends later.
+            (
+                "b",
+                &[
+                    (".", "mine", &[[5, 1, 1, FREE]], &[[0, 1, 1, FREE]]),
+                    (".", "mine", &[[0, 1, 1, 1]], &[[3, 1, 1, 1]]),
+                ],
+                &[55, 56, -1, 50],
+            ),
+            // Block numbers up to the first that is missing.
+            ("c", &[("f%b.h5", "data", &[], &[[0, 4, FREE, 3]])], &[0, 1, 2, -1, 10, 11, 12]),
+            ("d", &[("no%b.h5", "data", &[], &[[0, 4, FREE, 3]])], &[]),
+            ("e", &[("gone.h5", "data", &[[0, 1, FREE, 1]], &[[0, 1, FREE, 1]])], &[]),
+        ];
+        let mut members = vec![("mine", mine)];
+        members.extend(cases.iter().map(|(name, entries, _)| {
+            // Whatever was stored as its extent.
+            (*name, virtual_dataset(&mut file, &[2], entries))
+        }));
+        save(&files, "v.h5", file, &members);
+        let file = open(&files, "v.h5");
+        for (name, _, expected) in cases {
+            let layout = layout_of(&file, name).unwrap();
+            assert_eq!(layout.shape(), [expected.len() as u64], "{name}");
+            assert_eq!(values(&layout).unwrap(), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn virtual_sources_and_circles() {
+        let files = Arc::new(Files::default());
+        let mut file = Builder::new();
+        let mine = numbers(&mut file, 7, &[2]);
+        let next = virtual_dataset(&mut file, &[2], &[(".", "mine", &[], &[])]);
+        let itself = virtual_dataset(&mut file, &[2], &[(".", "itself", &[], &[])]);
+        let back = virtual_dataset(&mut file, &[2], &[("other.h5", "back", &[], &[])]);
+        let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
+        let length = virtual_dataset(&mut file, &[2], &[(".", "length", free, free)]);
+        let mut members = vec![("mine", mine), ("itself", itself), ("back", back), ("length", length)];
+        let names: Vec<String> = (0..20).map(|n| format!("v{n}")).collect();
+        members.push(("v0", next));
+        for pair in names.windows(2) {
+            let source = virtual_dataset(&mut file, &[2], &[(".", &pair[0], &[], &[])]);
+            members.push((&pair[1], source));
+        }
+        save(&files, "v.h5", file, &members);
+        let mut other = Builder::new();
+        let back = virtual_dataset(&mut other, &[2], &[("v.h5", "back", &[], &[])]);
+        save(&files, "other.h5", other, &[("back", back)]);
+        let file = open(&files, "v.h5");
+        let layout = |name: &str| layout_of(&file, name).unwrap();
+        assert_eq!(values(&layout("v14")).unwrap(), [7, 8]);
+        for (name, said) in
+            [("itself", "a source of itself"), ("back", "a source of itself"), ("v19", "more than 16 deep")]
+        {
+            let error = values(&layout(name)).unwrap_err().to_string();
+            assert!(error.contains(said), "{name}: {error}");
+        }
+        let error = layout_of(&file, "length").unwrap_err().to_string();
+        assert!(error.contains("a source of itself"), "{error}");
+    }
+
+    #[test]
+    fn levels_that_multiply_have_an_end() {
+        let files = Arc::new(Files::default());
+        let mut file = Builder::new();
+        let mine = numbers(&mut file, 7, &[2]);
+        let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
+        let names: Vec<String> = (0..15).map(|n| format!("v{n}")).collect();
+        let mut members = vec![("v0", mine)];
+        for pair in names.windows(2) {
+            // The same by many names.
+            let paths: Vec<String> = (0..20).map(|n| format!("{}{}", "/".repeat(n), pair[0])).collect();
+            let entries: Vec<Entry<'_>> = paths.iter().map(|path| (".", path.as_str(), free, free)).collect();
+            members.push((&pair[1], virtual_dataset(&mut file, &[2], &entries)));
+        }
+        save(&files, "v.h5", file, &members);
+        let file = open(&files, "v.h5");
+        assert_eq!(values(&layout_of(&file, "v2").unwrap()).unwrap(), [7, 8]);
+        let error = layout_of(&file, "v14").unwrap_err().to_string();
+        assert!(error.contains("virtual sources of virtual sources"), "{error}");
+    }
+
+    #[test]
+    fn refusals_say_what_and_where() {
+        let files = Arc::new(Files::default());
+        files.store.write(Key::new("junk.h5").unwrap(), &[&[7; 5000]]).unwrap();
+        let mut file = Builder::new();
+        let mine = numbers(&mut file, 0, &[4]);
+        let group = file.header(&[link_info(false)]);
+        let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
+        let four: &[[u64; 4]] = &[[0, 1, 1, 4]];
+        // When it is described, or when it is read.
+        let cases: &[(&str, Entry<'_>, &str)] = &[
+            ("axes", (".", "mine", four, &[[0, 1, 1, 4], [0, 1, 1, 1]]), "other axes than shape [4]"),
+            ("count", (".", "mine", &[[0, 1, 1, 3]], four), "3 elements are to be the 4"),
+            ("free", (".", "mine", free, four), "do not fit together"),
+            ("free too", (".", "mine", four, free), "do not fit together"),
+            ("number", ("f%b.h5", "mine", four, four), "do not fit together"),
+            ("junk", ("junk.h5", "mine", four, four), "is not an HDF5 file"),
+            ("no dataset", (".", "group", four, four), "it is no dataset"),
+            ("refused", ("/etc/x.h5", "mine", four, four), "'etc/x.h5' is not opened: so it is"),
+            ("short", (".", "mine", &[[2, 1, 1, 4]], four), "the shape is [4]"),
+        ];
+        let mut members = vec![("mine", mine), ("group", group)];
+        members.extend(
+            cases.iter().map(|(name, entry, _)| (*name, virtual_dataset(&mut file, &[4], &[*entry]))),
+        );
+        save(&files, "v.h5", file, &members);
+        let file = open(&files, "v.h5");
+        for (name, _, said) in cases {
+            let error = match layout_of(&file, name) {
+                Err(error) => error.to_string(),
+                Ok(layout) => {
+                    let all = hyperslab_array::Selection::all(layout.shape());
+                    assert!(explain_read(&layout, &all, 1).is_err(), "{name}");
+                    values(&layout).unwrap_err().to_string()
+                }
+            };
+            assert!(error.contains(said) && error.contains(&format!("/{name}'")), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn parts_are_a_few_mib() {
+        assert_eq!(usual_part(&[10, 0, 7], &[], 8).as_slice(), [10, 1, 7]);
+        assert_eq!(usual_part(&[100, 1000, 1000], &[], 4).as_slice(), [1, 1000, 1000]);
+        assert_eq!(usual_part(&[100, 4000, 1000], &[], 4).as_slice(), [1, 1000, 1000]);
+        assert_eq!(usual_part(&[END, END, END], &[], 1 << 30).as_slice(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn slabs_without_limit() {
+        let slab = |start, stride, count, block| Slab { start, stride, count, block };
+        for (slab, len, expected) in [
+            (slab(2, 3, None, Some(2)), 2, 0),
+            (slab(2, 3, None, Some(2)), 4, 2),
+            (slab(2, 3, None, Some(2)), 5, 2),
+            (slab(2, 3, None, Some(2)), 6, 3),
+            (slab(2, 2, None, Some(2)), 7, 5),
+            (slab(2, 1, Some(1), None), 7, 5),
+            (slab(9, 1, Some(1), None), 7, 0),
+            (slab(0, u64::MAX, None, Some(1 << 62)), u64::MAX, 1 << 62),
+        ] {
+            assert_eq!(slices(slab, len), expected, "{slab:?} in {len}");
+        }
+        assert_eq!(cut(slab(2, 3, None, Some(2)), 5).unwrap().end(), 9);
+        assert_eq!(cut(slab(2, 1, Some(1), None), 5).unwrap(), Blocks::run(2, 5));
+        assert!(cut(slab(0, 1 << 62, None, Some(1)), 4).is_err());
+        assert!(cut(slab(u64::MAX, 1, Some(1), None), 4).is_err());
+    }
+
+    /// Any byte of a file may be wrong.
+    #[test]
+    fn damage_is_an_error_or_values() {
+        let files = Arc::new(Files::default());
+        let mut file = Builder::new();
+        let mine = numbers(&mut file, 0, &[4]);
+        let entries: &[Entry<'_>] =
+            &[(".", "mine", &[[0, 1, FREE, 1]], &[[1, 3, FREE, 2]]), (".", "x%b", &[], &[[0, 4, FREE, 3]])];
+        let parts = virtual_dataset(&mut file, &[5], entries);
+        save(&files, "v.h5", file, &[("mine", mine), ("v", parts)]);
+        let (mut bytes, key) = (Vec::new(), Key::new("v.h5").unwrap());
+        files.store.read_all(key, &mut bytes, 1 << 20).unwrap();
+        for at in 0..bytes.len() {
+            for value in [0, 1, 0x7f, 0xff, bytes[at] ^ 1, bytes[at] ^ 0x80] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                files.store.write(key, &[&damaged]).unwrap();
+                let options = FileOptions { verify: false, others: Some(files.clone()) };
+                let Ok(file) = File::open(files.store.clone(), "v.h5", options) else { continue };
+                let Ok(Node::Dataset(dataset)) = file.node("v") else { continue };
+                let Ok(layout) = dataset.layout() else { continue };
+                if element_count(layout.shape()).is_some_and(|count| count < 1 << 16) {
+                    let _ = values(&layout);
+                }
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Elements of variable length: many heap ids to offsets + values + validity in one pass.
 //!
 //! 1. The ids are taken from memory: length, address of a global heap collection, index in it. Lengths give the offsets.
-//! 2. The heap's objects are copied to where the values of each go, collection by collection ([`HeapIds`]).
+//! 2. The heap's objects are copied to where the values of each go, collection by collection (see [`crate::heaps`]).
 //! 3. Strings that end before their stored length move together; elements that are stored otherwise than in memory are converted, all at once.
 //!
 //! Objects are not compressed and seldom shared. Where there are more values than the file has bytes, all lengths are checked against the heap
@@ -189,4 +189,153 @@ fn zeros(file: &File, len: usize) -> Result<Vec<u8>, Hdf5Error> {
     reserved.map_err(|_| file.source().invalid(format!("no memory for {len} bytes of variable length")))?;
     bytes.resize(len, 0);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{REST, collection, element, file, heap_id};
+
+    const STRINGS: &str = "1901010010000000100000000100000000000800";
+
+    #[test]
+    fn strings() {
+        // Two collections, the second used first; one object for two cells; index 3 is of no bytes.
+        let first = collection(&[(1, b"one"), (2, b"exactly8"), (3, b"")]);
+        let second = REST + first.len() as u64;
+        let file = file(&[first, collection(&[(7, b"wei\xc3\x9f\0\0"), (1, b"x\0y")])].concat());
+        let undefined = u64::MAX;
+        let ids = [
+            heap_id(5, second, 7),
+            heap_id(3, REST, 1),
+            heap_id(0, 0, 0),
+            heap_id(0, REST, 3),
+            heap_id(0, REST, 99),
+            heap_id(7, second, 7),
+            heap_id(8, REST, 2),
+            heap_id(5, undefined, 1),
+            heap_id(3, second, 1),
+            heap_id(3, REST, 1),
+        ];
+        let (_, element) = element(STRINGS);
+        let found = resolve(&file, &element, &ids.concat(), 0, 16, ids.len()).unwrap();
+        let texts: Vec<&[u8]> = (found.offsets.windows(2))
+            .map(|ends| &found.values[ends[0] as usize..ends[1] as usize])
+            .collect();
+        let expected: [&[u8]; 10] =
+            [b"wei\xc3\x9f", b"one", b"", b"", b"", b"wei\xc3\x9f", b"exactly8", b"", b"x", b"one"];
+        assert_eq!(texts, expected);
+        let null: Vec<usize> = (0..ids.len()).filter(|cell| !found.validity[*cell]).collect();
+        assert_eq!(null, [2, 7]);
+        assert_eq!(found.element.to_json(), r#""|u1""#);
+        assert_eq!(resolve(&file, &element, &[], 0, 16, 0).unwrap().offsets, [0]);
+    }
+
+    #[test]
+    fn within_structures() {
+        let file = file(&collection(&[(1, b"ab"), (2, b"c")]));
+        let memory = [b"__".to_vec(), heap_id(2, REST, 1), b"_____".to_vec(), heap_id(1, REST, 2)].concat();
+        let (_, element) = element(STRINGS);
+        let found = resolve(&file, &element, &memory, 2, 21, 2).unwrap();
+        assert_eq!((found.values.as_slice(), found.offsets.as_slice()), (&b"abc"[..], &[0, 2, 3][..]));
+        for (offset, stride, count) in
+            [(3, 21, 2), (2, 21, 3), (2, 22, 2), (usize::MAX, 1, 1), (2, usize::MAX, 2)]
+        {
+            let error = resolve(&file, &element, &memory, offset, stride, count).unwrap_err();
+            assert!(error.to_string().contains("are not within 39 bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn sequences_are_converted() {
+        // Integers of 3 bytes.
+        let file = file(&collection(&[(1, &[1, 0, 0, 0xff, 0xff, 0xff]), (2, &[2, 0, 0, 9])]));
+        let (_, element) = element("1900000010000000100800000300000000001800");
+        let memory = [heap_id(2, REST, 1), heap_id(1, REST, 2)].concat();
+        let found = resolve(&file, &element, &memory, 0, 16, 2).unwrap();
+        assert_eq!(found.values, [1_i32, -1, 2].map(i32::to_le_bytes).concat());
+        assert_eq!(found.offsets, [0, 2, 3]);
+        assert_eq!(found.element.to_json(), r#""<i4""#);
+    }
+
+    #[test]
+    fn sequences_of_sequences() {
+        let inner = collection(&[(1, b"ab"), (2, b"cde")]);
+        let at = REST + inner.len() as u64;
+        let outer = [heap_id(2, REST, 1), heap_id(3, REST, 2)].concat();
+        let file = file(&[inner, collection(&[(1, &outer)])].concat());
+        let (_, element) = element("19000000100000001901010010000000100000000100000000000800");
+        let found = resolve(&file, &element, &heap_id(2, at, 1), 0, 16, 1).unwrap();
+        assert_eq!(found.values, outer);
+        let found = resolve(&file, &found.element, &found.values, 0, 16, 2).unwrap();
+        assert_eq!((found.values.as_slice(), found.offsets.as_slice()), (&b"abcde"[..], &[0, 2, 5][..]));
+    }
+
+    #[test]
+    fn damage_names_element_and_collection() {
+        let file = file(&collection(&[(1, b"one")]));
+        let (_, element) = element(STRINGS);
+        let wrong = |id: Vec<u8>| {
+            let memory = [heap_id(3, REST, 1), id].concat();
+            resolve(&file, &element, &memory, 0, 16, 2).unwrap_err().to_string()
+        };
+        let cases = [
+            (
+                heap_id(4, REST, 1),
+                "element 1, global heap collection at address 120: 4 elements of 1 bytes are expected, the object has 3",
+            ),
+            (
+                heap_id(u32::MAX, REST, 1),
+                "element 1, global heap collection at address 120: 4294967295 elements",
+            ),
+            (heap_id(3, REST, 2), "element 1, global heap collection at address 120: there is no object 2"),
+            (heap_id(3, REST, 0), "there is no object 0"),
+            (
+                heap_id(3, REST + 8, 1),
+                "element 1, global heap collection at address 128: byte 128: the signature 'GCOL'",
+            ),
+            (heap_id(3, 1 << 40, 1), "element 1, global heap collection at address 1099511627776"),
+            (
+                heap_id(3, u64::MAX - 1, 1),
+                "element 1, global heap collection at address 18446744073709551614",
+            ),
+        ];
+        for (id, expected) in cases {
+            let found = wrong(id);
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+
+    #[test]
+    fn more_values_than_the_file_has_bytes() {
+        let object = vec![b'x'; 10_000];
+        let file = file(&collection(&[(1, &object)]));
+        let (_, element) = element(STRINGS);
+        let shared =
+            |count: usize| resolve(&file, &element, &heap_id(10_000, REST, 1).repeat(count), 0, 16, count);
+        assert_eq!(shared(100).unwrap().values.len(), 1_000_000);
+        let error = shared(2000).unwrap_err().to_string();
+        assert!(error.contains("have 20000000 bytes, the file has 10168"), "{error}");
+        // Lengths that the heap does not bear out ask for no memory.
+        let memory = heap_id(u32::MAX, REST, 1).repeat(1000);
+        let error = resolve(&file, &element, &memory, 0, 16, 1000).unwrap_err().to_string();
+        assert!(error.contains("element 0"), "{error}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        let file = file(&collection(&[(1, b"one"), (2, b"two2")]));
+        let (_, element) = element(STRINGS);
+        let mut memory = [heap_id(3, REST, 1), heap_id(4, REST, 2)].concat();
+        for at in 0..memory.len() {
+            let old = memory[at];
+            for value in 0..=255 {
+                memory[at] = value;
+                if let Ok(found) = resolve(&file, &element, &memory, 0, 16, 2) {
+                    assert_eq!(found.offsets[2], found.values.len() as u64);
+                }
+            }
+            memory[at] = old;
+        }
+    }
 }

@@ -28,6 +28,8 @@ const REFUSED: &[(&str, &str)] = &[
     // Links that lead nowhere, on purpose.
     ("jhdf/test_file.hdf5", "there is no file 'missing_file.hdf5'"),
     ("jhdf/test_file.hdf5", "has no link 'missing_dataset'"),
+    ("jhdf/external_link.hdf5", "there is no file 'missing_file.hdf5'"),
+    ("jhdf/external_link.hdf5", "has no link 'missing_dataset'"),
     ("jhdf/test_file2.hdf5", "there is no file 'missing_file.hdf5'"),
     ("jhdf/test_file2.hdf5", "has no link 'missing_dataset'"),
     // Filters.

@@ -264,9 +264,44 @@ impl Array {
         Info::new(self)
     }
 
-    /// What indices select. Missing ones at the end mean everything along their axes.
-    pub fn select(&self, indices: &[Index]) -> Result<Selection, Error> {
+    /// What indices select. Missing ones at the end mean everything along their axes; lists and masks pick along their own axis each.
+    pub fn select(&self, indices: &[Index<'_>]) -> Result<Selection, Error> {
         Ok(Selection::new(self.layout().name(), self.shape(), indices)?)
+    }
+
+    /// Single elements, by lists of their coordinates: one of equal length for each axis. A result of one axis, in their order.
+    ///
+    /// ```
+    /// use hyperslab::prelude::*;
+    /// use hyperslab::ReadOptions;
+    ///
+    /// # fn main() -> Result<(), hyperslab::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let location = directory.path().join("a").display().to_string();
+    /// let array = Array::create(&location, &ArraySpec::new(Format::ZarrV3.into(), &[3, 4], "|u1".parse()?))?;
+    /// array.write_slice(&[], &(0..12u8).collect::<Vec<_>>())?;
+    ///
+    /// let points = array.select_points(&[&[0, 2, -1], &[1, 1, -1]])?;
+    /// assert_eq!(array.read(&points, ReadOptions::default())?.as_slice(), [1, 9, 11]);
+    ///
+    /// // Along one axis each.
+    /// assert_eq!(array.read_vec::<u8>(&[Index::List(&[2, 0]), Index::List(&[3, 3, 0])])?, [11, 11, 8, 3, 3, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn select_points(&self, coordinates: &[&[i64]]) -> Result<Selection, Error> {
+        let lists: Vec<Index<'_>> = coordinates.iter().map(|list| Index::List(list)).collect();
+        let count = coordinates.first().map_or(0, |list| list.len() as u64);
+        if lists.len() != self.shape().len() {
+            let why = format!("points of {} coordinates, of {} axes", lists.len(), self.shape().len());
+            return Err(ArrayError::Index { array: self.layout().name().to_owned(), why }.into());
+        }
+        Ok(Selection::pointwise(self.layout().name(), self.shape(), &lists, &[count])?)
+    }
+
+    /// The elements where `mask`, which has the array's shape, in C order, is true: a result of one axis, in C order.
+    pub fn select_mask(&self, mask: &[bool]) -> Result<Selection, Error> {
+        Ok(Selection::mask(self.layout().name(), self.shape(), mask)?)
     }
 
     /// Reads a selection into new memory: dense, in C order, elements as [`Array::dtype`] says.
@@ -357,7 +392,7 @@ impl Array {
     /// Reads numbers, in C order, in the machine's byte order.
     ///
     /// Errors with [`Error::ElementType`] if the array's elements are of another type.
-    pub fn read_vec<T: Element>(&self, indices: &[Index]) -> Result<Vec<T>, Error> {
+    pub fn read_vec<T: Element>(&self, indices: &[Index<'_>]) -> Result<Vec<T>, Error> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
         let shape = selection.shape();
@@ -384,7 +419,7 @@ impl Array {
     ///
     /// Errors with [`Error::ElementType`] if the array's elements are of another type, and with [`ArrayError::Shape`] if there are more or fewer numbers
     /// than selected.
-    pub fn write_slice<T: Element>(&self, indices: &[Index], elements: &[T]) -> Result<(), Error> {
+    pub fn write_slice<T: Element>(&self, indices: &[Index<'_>], elements: &[T]) -> Result<(), Error> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
         let bytes = self.in_array_order(elements);

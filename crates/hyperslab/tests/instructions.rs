@@ -62,7 +62,7 @@ fn create(store: &Arc<dyn Store>, format: Format, shape: &[u64], chunk: &[u64]) 
     zarr::Array::create(store.clone(), "", spec, true).unwrap()
 }
 
-fn reader<'a>(array: &'a zarr::Array, indices: &'a [Index]) -> impl FnMut() + 'a {
+fn reader<'a>(array: &'a zarr::Array, indices: &'a [Index<'a>]) -> impl FnMut() + 'a {
     let layout = array.layout();
     let shape = Selection::new("", layout.shape(), indices).unwrap().shape();
     let mut memory = vec![0u8; shape.iter().product::<u64>() as usize * 4];
@@ -75,7 +75,7 @@ fn reader<'a>(array: &'a zarr::Array, indices: &'a [Index]) -> impl FnMut() + 'a
     }
 }
 
-fn writer<'a>(array: &'a zarr::Array, indices: &'a [Index]) -> impl FnMut() + 'a {
+fn writer<'a>(array: &'a zarr::Array, indices: &'a [Index<'a>]) -> impl FnMut() + 'a {
     let layout = array.layout();
     let shape = Selection::new("", layout.shape(), indices).unwrap().shape();
     let memory = vec![7u8; shape.iter().product::<u64>() as usize * 4];

@@ -5,6 +5,7 @@ use crate::create;
 use crate::engine::Signals;
 use crate::errors;
 use crate::explain;
+use crate::fancy::{self, Meaning};
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::selection;
 use crate::output::{Reading, read_item, read_new, read_out};
@@ -528,6 +529,42 @@ impl ArrayBase {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         self.write(py, Some(selection), value, None, None)
+    }
+
+    /// What an index of another meaning than that of ``array[selection]`` selects: in a new array, or in ``out``.
+    #[pyo3(signature = (meaning, selection, out=None))]
+    fn _get<'py>(
+        &self,
+        py: Python<'py>,
+        meaning: &str,
+        selection: &Bound<'py, PyAny>,
+        out: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let dtype = self.descr(py, &array)?;
+        let selection = fancy::selection(selection, array.layout(), Meaning::named(py, meaning)?)?;
+        match out {
+            None => read_item(array.layout(), dtype, &selection, self.reading(&array)),
+            Some(out) => {
+                read_out(array.layout(), dtype, &selection, &out, self.reading(&array))?;
+                Ok(out)
+            }
+        }
+    }
+
+    /// Writes what such an index selects.
+    fn _set(
+        &self,
+        py: Python<'_>,
+        meaning: &str,
+        selection: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.writable(py)?;
+        let array = self.array(py)?;
+        let selection = fancy::selection(selection, array.layout(), Meaning::named(py, meaning)?)?;
+        let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
+        assign(array.layout(), self.descr(py, &array)?, &selection, value, writing)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

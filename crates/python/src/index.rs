@@ -1,10 +1,12 @@
-//! Python's indices as the engine's.
+//! Python's indices as the engine's. Those of integers, slices and `...` are taken apart here; lists and masks in [`crate::fancy`].
 
 use crate::errors;
+use crate::fancy::{self, Meaning};
 use hyperslab::array::{ArrayLayout, Index, Selection};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use pyo3::{PyTypeInfo, ffi};
 
 /// Most indices have few items; this much room is on the stack.
@@ -17,52 +19,69 @@ pub(crate) fn selection(key: &Bound<'_, PyAny>, layout: &ArrayLayout) -> PyResul
     let indices = match key.cast_exact::<PyTuple>() {
         Ok(tuple) if tuple.len() <= INLINE => {
             for (place, item) in few.iter_mut().zip(tuple.iter_borrowed()) {
-                *place = index(&item)?;
+                match basic(&item)? {
+                    Some(index) => *place = index,
+                    None => return fancy::selection(key, layout, Meaning::Plain),
+                }
             }
             &few[..tuple.len()]
         }
         Ok(tuple) => {
             for item in tuple.iter_borrowed() {
-                many.push(index(&item)?);
+                match basic(&item)? {
+                    Some(index) => many.push(index),
+                    None => return fancy::selection(key, layout, Meaning::Plain),
+                }
             }
             &many[..]
         }
         Err(_) => match key.cast::<PyTuple>() {
             // A subclass (a named tuple).
             Ok(tuple) => return selection(tuple.to_list().to_tuple().as_any(), layout),
-            Err(_) => {
-                few[0] = index(key)?;
-                &few[..1]
-            }
+            Err(_) => match basic(key)? {
+                Some(index) => {
+                    few[0] = index;
+                    &few[..1]
+                }
+                None => return fancy::selection(key, layout, Meaning::Plain),
+            },
         },
     };
     Selection::new(layout.name(), layout.shape(), indices).map_err(|error| errors::array(key.py(), &error))
 }
 
-fn index(item: &Bound<'_, PyAny>) -> PyResult<Index> {
+/// An item of an index that names one element, a range, or `...`. `None`: it may be a list or a mask.
+pub(crate) fn basic(item: &Bound<'_, PyAny>) -> PyResult<Option<Index<'static>>> {
     if let Ok(slice) = item.cast::<PySlice>() {
-        return unpack(slice);
+        return unpack(slice).map(Some);
     }
     if item.is_exact_instance_of::<PyInt>() {
-        return integer(item);
+        return integer(item).map(Some);
     }
     if PyEllipsis::is_type_of(item) {
-        return Ok(Index::Ellipsis);
+        return Ok(Some(Index::Ellipsis));
     }
-    // Everything that is an integer for Python: NumPy's, 0-dimensional arrays of them. For Python, booleans are; for NumPy, they are masks.
-    if !item.is_instance_of::<PyBool>() && item.hasattr("__index__")? {
+    if item.cast::<PyUntypedArray>().is_ok_and(|array| array.ndim() > 0) {
+        return Ok(None);
+    }
+    if item.is_none() || item.is_instance_of::<PyBool>() || item.is_instance_of::<PyString>() {
+        return Err(refuse(item));
+    }
+    // Everything that is an integer for Python: NumPy's, 0-dimensional arrays of them.
+    if item.hasattr("__index__")? {
         match item.call_method0("__index__") {
-            Ok(number) => return integer(&number),
-            // An array of several integers has the method, too.
+            Ok(number) => return integer(&number).map(Some),
+            // Other arrays have the method, too.
             Err(error) if error.is_instance_of::<PyTypeError>(item.py()) => {}
             Err(error) => return Err(error),
         }
     }
-    Err(refuse(item))
+    let list = item.hasattr("__array__")? || item.hasattr("__len__")? && !item.is_instance_of::<PyBytes>();
+    if list { Ok(None) } else { Err(refuse(item)) }
 }
 
 /// One element. No axis is so long that a number beyond 64 bits would be on it.
-fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index> {
+fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index<'static>> {
     match number.extract::<i64>() {
         Ok(at) => Ok(Index::At(at)),
         Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => Err(errors::exception(
@@ -75,7 +94,7 @@ fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index> {
 }
 
 /// `start:stop:step`, with Python's own clamping of huge bounds. Absent bounds become the largest and smallest numbers, which mean the same.
-fn unpack(slice: &Bound<'_, PySlice>) -> PyResult<Index> {
+fn unpack(slice: &Bound<'_, PySlice>) -> PyResult<Index<'static>> {
     let (mut start, mut stop, mut step) = (0, 0, 0);
     // SAFETY: `slice` is a live slice object, the pointers are to locals, and the GIL is held.
     if unsafe { ffi::PySlice_Unpack(slice.as_ptr(), &mut start, &mut stop, &mut step) } < 0 {
@@ -90,15 +109,10 @@ fn refuse(item: &Bound<'_, PyAny>) -> PyErr {
     let kind = item.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
     let message = if item.is_none() {
         "np.newaxis (None) is not supported in an index: reshape the result".to_owned()
-    } else if item.is_instance_of::<PyBool>()
-        || item.hasattr("__len__").unwrap_or(false) && !item.is_instance_of::<PyString>()
-    {
-        format!(
-            "indexing with {kind} (lists, integer and boolean arrays: what oindex and vindex are for) is not supported yet; \
-             integers, slices and ... are"
-        )
+    } else if item.is_instance_of::<PyBool>() {
+        format!("{item} is no index: a mask is an array with axes")
     } else {
-        format!("an index is made of integers, slices and ..., found {kind}")
+        format!("an index is made of integers, slices, ..., lists and masks, found {kind}")
     };
     errors::exception(py, "UnsupportedSelectionError", message)
 }

@@ -10,6 +10,7 @@ mod create;
 mod engine;
 mod errors;
 mod explain;
+mod fancy;
 mod group;
 mod hdf5;
 mod index;

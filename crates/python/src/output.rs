@@ -149,7 +149,7 @@ pub(crate) fn read_item<'py>(
     reading: Reading<'_>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let size = layout.dtype().size();
-    if !selection.axes().iter().all(|axis| axis.dropped) {
+    if !selection.is_scalar() {
         return Ok(read_new(layout, dtype, selection, reading)?.into_any());
     }
     // An element that is long, or raw bytes (whose scalar wants an array to refer to), goes by way of an array.

@@ -4,11 +4,15 @@
 //! has, and what a piece of a missing array has, is fill value. Where pieces overlap, the later one counts.
 
 mod convert;
+mod nesting;
 mod part;
 mod pattern;
+mod points;
 mod read;
 
-pub(crate) use read::{Request, Told, check_depth, covers, explain};
+pub(crate) use nesting::Nesting;
+pub(crate) use points::{for_each_box, read_points};
+pub(crate) use read::{Request, Told, covers, explain};
 
 pub use pattern::{Blocks, Pattern};
 

@@ -9,6 +9,7 @@
 
 use super::Mosaic;
 use super::convert;
+use super::nesting::Nesting;
 use super::part::{How, Part, SubRead, touched};
 use super::pattern::{Kind, Pattern, Row, Rows};
 use crate::execute::{self, Interrupt, memory_error};
@@ -21,9 +22,6 @@ use crate::{
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Mosaics may be made of mosaics, but not deeper than this: a circle would have no end.
-const DEEPEST: usize = 16;
 
 /// What opening the array of a piece costs, in bytes that could be moved instead.
 const PART_WORK: u64 = 64 << 10;
@@ -38,18 +36,8 @@ pub(crate) struct Request<'a> {
     pub(crate) filled: bool,
     pub(crate) verify: Option<bool>,
     pub(crate) cache: Option<&'a ChunkCache>,
-    /// How many mosaics this one is in.
-    pub(crate) depth: usize,
-}
-
-/// Refuses a mosaic that is in too many others.
-pub(crate) fn check_depth(layout: &ArrayLayout, depth: usize) -> Result<(), ArrayError> {
-    if depth < DEEPEST {
-        return Ok(());
-    }
-    let why =
-        format!("it is a part of arrays that are made of others, more than {DEEPEST} one within the other");
-    Err(ArrayError::Layout { array: layout.name().into(), why })
+    /// What it is a part of, if it is.
+    pub(crate) nesting: Option<&'a Nesting<'a>>,
 }
 
 /// Whether pieces have all of a selection, each element once.
@@ -73,8 +61,12 @@ impl Request<'_> {
         if self.selection.is_empty() {
             return Ok(());
         }
-        check_depth(self.layout, self.depth)?;
         let parts = touched(self.layout, self.mosaic, self.selection);
+        let left = Nesting::left();
+        let nesting = match self.nesting {
+            Some(nesting) => nesting.deeper(self.layout, self.mosaic.pieces.len(), parts.len())?,
+            None => Nesting::new(&left),
+        };
         let covered = is_covered(self.mosaic, self.selection, &parts);
         if !covered && !self.filled {
             let counts: Dims = self.selection.axes().iter().map(|axis| axis.len).collect();
@@ -92,11 +84,11 @@ impl Request<'_> {
             interrupt.is_some_and(|ask| ask()).then(error)
         };
         if several > 1 {
-            let read = |number: usize| self.read_part(&parts[number], covered, Some(1), None);
+            let read = |number: usize| self.read_part(&parts[number], covered, &nesting, Some(1), None);
             return process::current().pool.run(parts.len(), several, &|| 0, &read, &interrupted);
         }
         parts.iter().try_for_each(|part| {
-            self.read_part(part, covered, threads, interrupt)?;
+            self.read_part(part, covered, &nesting, threads, interrupt)?;
             interrupted().map_or(Ok(()), Err)
         })
     }
@@ -110,6 +102,7 @@ impl Request<'_> {
         &self,
         part: &Part<'_>,
         covered: bool,
+        nesting: &Nesting<'_>,
         threads: Option<usize>,
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
@@ -132,9 +125,9 @@ impl Request<'_> {
             ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
         let read = |sub: SubRead, base: *mut u8| {
             // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which they cover a part, or a buffer made for them.
-            let target =
+            let mut target =
                 unsafe { Target::from_raw(base.wrapping_offset(sub.offset), &sub.shape, &sub.strides) };
-            read_target(&source, &sub.selection, &target, options, self.depth + 1)
+            read_target(&source, &sub.selection, &mut target, options, Some(nesting))
         };
         if let How::Direct = how {
             return part.for_each_read(&how, &pattern, (strides, element), &mut |sub| read(sub, base));

@@ -293,11 +293,11 @@ pub(crate) fn locate(
     let mut found: Vec<Located> = Vec::new();
     match Finder::open(layout, sharding, plan, checked, &task, settings::verify_checksums())? {
         Some(mut finder) => {
-            finder.find(shards.touched(&task))?;
+            finder.find(shards.touched(number, &task))?;
             found.extend(finder.chunks.iter().map(|chunk| (chunk.number, Some((chunk.offset, chunk.len)))));
             found.extend(finder.absent.iter().map(|number| (*number, None)));
         }
-        None => found.extend(shards.touched(&task).map(|touched| (touched.number, None))),
+        None => found.extend(shards.touched(number, &task).map(|touched| (touched.number, None))),
     }
     found.sort_unstable();
     Ok(found)

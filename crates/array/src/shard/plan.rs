@@ -1,6 +1,6 @@
 //! A request, shard by shard.
 
-use crate::{ArrayLayout, Dims, Plan, Selection, Sharding, Task};
+use crate::{ArrayLayout, Dims, Plan, Sharding, Task};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -9,6 +9,8 @@ pub(crate) struct ShardPlan<'a> {
     layout: &'a ArrayLayout,
     chunks: &'a Plan,
     shards: Plan,
+    /// For each set of points, the first of its spans in `chunks` of each of its spans in `shards`.
+    firsts: Vec<Vec<usize>>,
     /// Chunks of a shard per axis.
     per_shard: Dims,
 }
@@ -23,17 +25,17 @@ pub(crate) struct Touched {
 }
 
 impl<'a> ShardPlan<'a> {
-    /// `chunks`: the plan of `selection` along the layout's grid. `None` where there are more shards than can be counted.
-    pub(crate) fn new(
-        layout: &'a ArrayLayout,
-        sharding: &Sharding,
-        chunks: &'a Plan,
-        selection: &Selection,
-    ) -> Option<Self> {
-        let shards = Plan::along(sharding.grid(), selection)?;
+    /// `chunks`: the plan of a selection.
+    pub(crate) fn new(layout: &'a ArrayLayout, sharding: &Sharding, chunks: &'a Plan) -> Self {
+        let (shards, firsts) = chunks.by_object(layout);
         let shape = sharding.grid().chunk_shape();
         let per_shard = shape.iter().zip(layout.grid().chunk_shape()).map(|(shard, chunk)| shard / chunk);
-        Some(ShardPlan { layout, chunks, shards, per_shard: per_shard.collect() })
+        ShardPlan { layout, chunks, shards, firsts, per_shard: per_shard.collect() }
+    }
+
+    /// The plan that has one task for each shard.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.shards
     }
 
     /// Number of shards.
@@ -43,20 +45,27 @@ impl<'a> ShardPlan<'a> {
 
     /// Puts shard `number`'s share of the request together: the task of a chunk as large as the shard.
     pub(crate) fn shard(&self, number: usize, task: &mut Task) {
-        self.shards.task_of(self.layout.object_grid(), self.layout.shape(), number, task);
+        self.shards.task_of(self.layout, self.layout.object_grid(), number, task);
     }
 
-    fn ranges(&self, shard: &Task) -> SmallVec<[Range<u64>; 8]> {
-        self.chunks.numbers(&shard.out, &shard.count)
+    /// The numbers of the chunks of shard `number`, along each axis, and then along each set of points.
+    fn ranges(&self, number: usize, shard: &Task) -> SmallVec<[Range<u64>; 8]> {
+        let mut ranges = self.chunks.numbers(&shard.out, &shard.count);
+        for (k, span) in self.shards.point_spans_of(number).into_iter().enumerate() {
+            let (firsts, all) = (&self.firsts[k], self.chunks.point_count(k));
+            let end = firsts.get(span + 1).copied().unwrap_or(all);
+            ranges.push(firsts[span] as u64..end as u64);
+        }
+        ranges
     }
 
-    /// The chunks of the shard that are touched, in C order.
-    pub(crate) fn touched(&self, shard: &Task) -> impl Iterator<Item = Touched> + use<'_, 'a> {
-        let ranges = self.ranges(shard);
+    /// The chunks of the shard of this number that are touched; `shard`: its task.
+    pub(crate) fn touched(&self, number: usize, shard: &Task) -> impl Iterator<Item = Touched> + use<'_, 'a> {
+        let ranges = self.ranges(number, shard);
         let mut next: Option<Dims> = Some(ranges.iter().map(|range| range.start).collect());
         std::iter::from_fn(move || {
             let along = next.clone()?;
-            let at = (along.iter().enumerate()).map(|(k, n)| self.chunks.chunk(k, *n) % self.per_shard[k]);
+            let at = (self.per_shard.iter().enumerate()).map(|(k, per)| self.chunks.chunk(k, &along) % per);
             let touched = Touched { number: self.chunks.number(&along), at: at.collect() };
             next = advance(along, &ranges);
             Some(touched)

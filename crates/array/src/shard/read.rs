@@ -10,10 +10,11 @@ use super::find::{Blobs, Chunk, Finder, Run, runs};
 use super::plan::ShardPlan;
 use crate::cache::Wanted;
 use crate::execute::{self, Interrupt, memory_error, store_error};
+use crate::point_plan::Places;
 use crate::read::{Absent, Parts, Reader, read_region};
 use crate::scratch::{Scratch, with_ranges};
 use crate::view::Bound;
-use crate::{ArrayError, ArrayLayout, ChunkCache, Location, Plan, Selection, Task, settings, strided};
+use crate::{ArrayError, ArrayLayout, ChunkCache, Location, Plan, Task, gather, settings};
 use hyperslab_store::{Opened, RangeRead, Stamp};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +25,6 @@ pub(crate) struct Request<'a> {
     pub(crate) sharding: &'a Sharding,
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
-    pub(crate) selection: &'a Selection,
     pub(crate) target: &'a Bound<*mut u8>,
     pub(crate) absent: Absent<'a>,
     pub(crate) verify: bool,
@@ -69,8 +69,7 @@ impl Request<'_> {
         limit: (usize, usize),
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
-        let shards = ShardPlan::new(self.layout, self.sharding, self.plan, self.selection)
-            .ok_or_else(|| memory_error(self.layout, "the plan", u64::MAX))?;
+        let shards = ShardPlan::new(self.layout, self.sharding, self.plan);
         let most = settings::decodes_in_flight();
         let limit = (limit.0.min(most), limit.1.min(most));
         for first in (0..shards.len()).step_by(OPEN) {
@@ -117,7 +116,7 @@ impl Request<'_> {
                     Some(Job::Fill(n, absent)) => {
                         for number in &found[*n].absent[absent.clone()] {
                             self.plan.task(self.layout, *number, &mut scratch.task);
-                            self.fill(&scratch.task);
+                            self.fill(self.plan, &scratch.task);
                         }
                         Ok(())
                     }
@@ -156,10 +155,10 @@ impl Request<'_> {
             false => None,
         };
         let Some(mut finder) = finder else {
-            self.fill(task);
+            self.fill(shards.plan(), task);
             return Ok(None);
         };
-        finder.find(shards.touched(task))?;
+        finder.find(shards.touched(number, task))?;
         let Finder { blobs, stamp, chunks, absent, .. } = finder;
         let mut shard = Shard { key: key.clone(), blobs: open(blobs), stamp, chunks, absent };
         if self.cache.is_some() {
@@ -168,12 +167,13 @@ impl Request<'_> {
         Ok(Some(shard))
     }
 
-    /// Fills a task's part of the target.
-    fn fill(&self, task: &Task) {
+    /// Fills the part of the target of a task of `plan`: that of chunks, or that of shards.
+    fn fill(&self, plan: &Plan, task: &Task) {
         if !self.absent.filled {
             let (strides, dst) = (self.target.strides(), self.target.at(&task.out));
+            let (places, value) = (plan.places(task, strides), self.layout.fill().bytes());
             // SAFETY: the target covers the selection, of which the task is a part.
-            unsafe { strided::fill(&task.count, strides, self.layout.fill().bytes(), dst) };
+            unsafe { gather::fill(&places, &task.count, strides, value, dst) };
         }
     }
 
@@ -189,7 +189,8 @@ impl Request<'_> {
             match cache.get_under(&wanted, stamp).filter(|_| chunk.blob == 0) {
                 Some(memory) => {
                     let (region, offset) = read_region(self.layout, task, self.target.strides());
-                    self.reader(task, None).scatter(memory.as_slice(), &region, offset);
+                    let places = self.plan.places(task, self.target.strides());
+                    self.reader(task, &places, None).scatter(memory.as_slice(), &region, offset);
                 }
                 None => left.push(chunk),
             }
@@ -198,11 +199,17 @@ impl Request<'_> {
         Ok(())
     }
 
-    fn reader<'r>(&'r self, task: &Task, parts: Option<&'r Parts<'r>>) -> Reader<'r> {
+    fn reader<'r>(
+        &'r self,
+        task: &Task,
+        places: &'r [Places<'r>],
+        parts: Option<&'r Parts<'r>>,
+    ) -> Reader<'r> {
         Reader {
             layout: self.layout,
             dst: self.target.at(&task.out),
             strides: self.target.strides(),
+            places,
             present: None,
             parts,
             verify: self.verify,
@@ -255,7 +262,8 @@ impl Request<'_> {
             let start = (chunk.offset - run.offset) as usize;
             let bytes = encoded.get(start..start + chunk.len as usize).unwrap_or_default();
             let (region, offset) = read_region(layout, &scratch.task, self.target.strides());
-            let reader = self.reader(&scratch.task, None);
+            let places = self.plan.places(&scratch.task, self.target.strides());
+            let reader = self.reader(&scratch.task, &places, None);
             reader.place(scratch, bytes, location(chunk), vouched, &region, offset)?;
         }
         Ok(())
@@ -277,7 +285,7 @@ impl Request<'_> {
                 self.plan.task(layout, chunk.number, &mut task);
                 let (region, offset) = read_region(layout, &task, strides);
                 let row = region.contiguous().or_else(|| region.direct_row());
-                let Some(row) = row.filter(|_| layout.encoding().swap() == 1) else {
+                let Some(row) = row.filter(|_| layout.encoding().swap() == 1 && task.picks.is_empty()) else {
                     others.push(*chunk);
                     continue;
                 };
@@ -305,8 +313,9 @@ impl Request<'_> {
         for chunk in others {
             self.plan.task(layout, chunk.number, &mut scratch.task);
             let (region, offset) = read_region(layout, &scratch.task, strides);
-            let reader = self.reader(&scratch.task, Some(blob));
-            match region.contiguous() {
+            let places = self.plan.places(&scratch.task, strides);
+            let reader = self.reader(&scratch.task, &places, Some(blob));
+            match region.contiguous().filter(|_| reader.places.is_empty()) {
                 Some(_) => reader.read_into(scratch, location(&chunk), &region, offset)?,
                 None => reader.read_rows(scratch, location(&chunk), &region, offset)?,
             };

@@ -16,11 +16,11 @@ use super::find::Finder;
 use super::output::{Former, Output, Sink, begin, finish};
 use super::plan::{ShardPlan, Touched};
 use super::{InMemory, ShardLevel, Sharding};
-use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
+use crate::execute::{self, Interrupt, codec_error, store_error};
 use crate::scratch::Scratch;
 use crate::view::Bound;
 use crate::write::{Old, Writer};
-use crate::{ArrayError, ArrayLayout, Location, Plan, Selection, Task, process, settings};
+use crate::{ArrayError, ArrayLayout, Location, Plan, Task, process, settings};
 use hyperslab_codec::{CodecError, encode_any};
 use hyperslab_store::{Opened, StoreError};
 
@@ -30,7 +30,6 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) sharding: &'a Sharding,
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
-    pub(crate) selection: &'a Selection,
     pub(crate) source: &'a Bound<*const u8>,
     /// The fill value as it is stored.
     pub(crate) fill: &'a [u8],
@@ -77,8 +76,7 @@ impl WriteRequest<'_> {
         limit: usize,
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
-        let shards = ShardPlan::new(self.layout, self.sharding, self.plan, self.selection)
-            .ok_or_else(|| memory_error(self.layout, "the plan", u64::MAX))?;
+        let shards = ShardPlan::new(self.layout, self.sharding, self.plan);
         let limit = limit.min(settings::decodes_in_flight());
         let work = execute::work(self.layout, self.plan.len(), bytes);
         if shards.len() > 1 && self.plan.len() / shards.len() < FEW * limit {
@@ -142,7 +140,7 @@ impl WriteRequest<'_> {
             [] => Sink::object(store, checked),
             _ => Sink::Memory(Vec::new()),
         };
-        let units = self.units(level, shards.touched(&task));
+        let units = self.units(level, shards.touched(number, &task));
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let index = begin(level, &mut sink, former.as_ref(), true, &replaced).map_err(fail)?;
         let output = Output::new(sink, index, workers.window());
@@ -226,10 +224,12 @@ impl WriteRequest<'_> {
                     }
                     _ => None,
                 };
+                let places = self.plan.places(&scratch.task, self.source.strides());
                 let writer = Writer {
                     layout: self.layout,
                     src: self.source.at(&scratch.task.out),
                     strides: self.source.strides(),
+                    places: &places,
                     fill: self.fill,
                     keep_empty: self.keep_empty,
                 };

@@ -8,7 +8,7 @@ use hyperslab_store::MemoryStore;
 fn only_touched_chunks_are_planned() {
     let spec = Spec::plain(&[1000, 1000], &[10, 10], "<f4");
     let layout = spec.layout(&MemoryStore::new());
-    let chunks = |indices: &[Index]| {
+    let chunks = |indices: &[Index<'_>]| {
         let selection = Selection::new("test", &spec.shape, indices).unwrap();
         Plan::new(&layout, &selection).unwrap().len()
     };

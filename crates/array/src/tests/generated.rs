@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::sync::Arc;
 
-fn spec() -> impl Gen<Value = Spec> {
+pub(super) fn spec() -> impl Gen<Value = Spec> {
     (0usize..4).prop_flat_map(|rank| {
         (
             prop::collection::vec(prop_oneof![8 => 1u64..14, 1 => Just(0u64), 1 => 14u64..40], rank),
@@ -31,7 +31,7 @@ fn spec() -> impl Gen<Value = Spec> {
     })
 }
 
-fn index(len: u64) -> impl Gen<Value = Index> {
+pub(super) fn index(len: u64) -> impl Gen<Value = Index<'static>> {
     let n = len as i64;
     let bound = prop::option::of(-n - 2..n + 3);
     let step = prop_oneof![4 => Just(1i64), 2 => 2i64..5, 1 => -4i64..0, 1 => Just(i64::MAX)];
@@ -68,14 +68,14 @@ pub(super) fn values(selection: &Selection, element: usize, seed: u8, fill: &[u8
 }
 
 /// Whether the chunk with this key is stored, against whether it holds anything but fill value.
-fn check_elision(spec: &Spec, layout: &ArrayLayout, store: &MemoryStore, model: &Model) {
+pub(super) fn check_elision(spec: &Spec, layout: &ArrayLayout, store: &MemoryStore, model: &Model) {
     let plan = Plan::new(layout, &Selection::all(&spec.shape)).unwrap();
     let mut task = Task::default();
     for number in 0..plan.len() {
         plan.task(layout, number, &mut task);
         let mut key = String::new();
         layout.locator().locate(&task.chunk, &mut key).unwrap();
-        let inside: Vec<Index> = (0..spec.shape.len())
+        let inside: Vec<Index<'_>> = (0..spec.shape.len())
             .map(|k| {
                 let from = task.chunk[k] * spec.chunk[k];
                 Index::range(from as i64, (from + spec.chunk[k]).min(spec.shape[k]) as i64)
@@ -184,7 +184,7 @@ proptest! {
             chain.without(skipped).encode(&decoded, &mut bytes, &mut scratch).unwrap();
             ranges.push(Some((object.len() as u64, bytes.len() as u64, skipped)));
             object.extend_from_slice(&bytes);
-            let inside: Vec<Index> = (0..spec.shape.len()).map(|k| {
+            let inside: Vec<Index<'_>> = (0..spec.shape.len()).map(|k| {
                 let from = task.chunk[k] * spec.chunk[k];
                 Index::range(from as i64, (from + spec.chunk[k]).min(spec.shape[k]) as i64)
             }).collect();
@@ -217,7 +217,7 @@ proptest! {
 fn strategies_as_documented() {
     let store = MemoryStore::new();
     let all = [Index::ALL, Index::ALL];
-    let check = |spec: &Spec, indices: &[Index], wanted: Strategy| {
+    let check = |spec: &Spec, indices: &[Index<'_>], wanted: Strategy| {
         let layout = spec.layout(&store);
         let element = layout.dtype().size();
         let values: Vec<u8> =
@@ -267,7 +267,7 @@ fn strategies_as_documented() {
     let told = check(&wide, &[Index::ALL, Index::range(0, 1100)], Strategy::ReadRows);
     assert_eq!(told.tasks[0].ranges, (0..4).map(|r| (r * 8192, 4400)).collect::<Vec<_>>());
     // Writing.
-    let chosen = |spec: &Spec, indices: &[Index]| {
+    let chosen = |spec: &Spec, indices: &[Index<'_>]| {
         let layout = spec.layout(&store);
         let selection = Selection::new("test", &spec.shape, indices).unwrap();
         explain_write(&layout, &selection, 1).unwrap().tasks[0].strategy

@@ -6,6 +6,7 @@ mod failures;
 mod generated;
 pub(crate) mod model;
 mod mosaics;
+mod points;
 mod shards;
 mod sharing;
 mod streams;

@@ -144,6 +144,22 @@ impl Model {
         places.into_iter().map(|place| place as usize * self.element).collect()
     }
 
+    /// The elements of these numbers, in C order.
+    pub(super) fn read_at(&self, places: &[u64]) -> Vec<u8> {
+        places
+            .iter()
+            .flat_map(|at| &self.bytes[*at as usize * self.element..][..self.element])
+            .copied()
+            .collect()
+    }
+
+    /// Writes elements one after another.
+    pub(super) fn write_at(&mut self, places: &[u64], values: &[u8]) {
+        for (at, value) in places.iter().zip(values.chunks(self.element)) {
+            self.bytes[*at as usize * self.element..][..self.element].copy_from_slice(value);
+        }
+    }
+
     /// All elements, first axis fastest.
     pub(super) fn transposed(&self) -> Vec<u8> {
         let mut places = vec![0u64];

@@ -151,7 +151,11 @@ fn source(dice: &mut Dice, shape: &[u64], base: i32, other_type: bool) -> Arc<Ar
 }
 
 fn mosaic(shape: &[u64], fill: i32, pieces: Vec<Piece>) -> ArrayLayout {
-    let spec = Spec { fill: fill.to_le_bytes().to_vec(), ..Spec::plain(shape, shape, "<i4") };
+    gridded(shape, shape, fill, pieces)
+}
+
+fn gridded(shape: &[u64], grid: &[u64], fill: i32, pieces: Vec<Piece>) -> ArrayLayout {
+    let spec = Spec { fill: fill.to_le_bytes().to_vec(), ..Spec::plain(shape, grid, "<i4") };
     let store = Arc::new(MemoryStore::new());
     spec.layout_with(store, Arc::new(PerChunk("none"))).with_mosaic(Mosaic::new(pieces)).unwrap()
 }
@@ -206,13 +210,14 @@ proptest! {
             }
             pieces.push(Piece::new(target, from, array).unwrap());
         }
-        let layout = mosaic(&shape, fill, pieces);
+        let grid: Vec<u64> = shape.iter().map(|len| 1 + dice.throw(*len)).collect();
+        let layout = gridded(&shape, &grid, fill, pieces);
         let values: Vec<u8> = (0..shape.iter().product())
             .flat_map(|at| model.get(&at).copied().unwrap_or(fill).to_le_bytes())
             .collect();
         let model = Model { shape: shape.clone(), element: 4, bytes: values };
         for round in 0..4 {
-            let indices: Vec<Index> = shape
+            let indices: Vec<Index<'_>> = shape
                 .iter()
                 .map(|len| match dice.throw(4) {
                     0 => Index::At(dice.throw(*len) as i64),
@@ -234,6 +239,35 @@ proptest! {
             prop_assert_eq!(turned.as_slice(), whole.transposed());
             explain_read(&layout, &selection, 10).unwrap();
         }
+        // Lists along each axis or all, and points.
+        let lists: Vec<Vec<i64>> = shape
+            .iter()
+            .map(|len| (0..1 + dice.throw(6)).map(|_| dice.throw(*len) as i64).collect())
+            .collect();
+        let indices: Vec<Index<'_>> =
+            lists.iter().map(|list| if dice.throw(3) == 0 { Index::ALL } else { Index::List(list) }).collect();
+        let axes: Vec<Vec<u64>> = indices
+            .iter()
+            .zip(&shape)
+            .map(|(index, len)| match index {
+                Index::List(list) => list.iter().map(|at| *at as u64).collect(),
+                _ => (0..*len).collect(),
+            })
+            .collect();
+        let selection = Selection::new("test", &shape, &indices).unwrap();
+        let numbers = |coordinates: Coordinates| -> Vec<u64> {
+            coordinates.iter().map(|at| place(at, &shape)).collect()
+        };
+        let found = read(&layout, &selection, ReadOptions::default()).unwrap();
+        prop_assert_eq!(found.as_slice(), model.read_at(&numbers(product(&axes))));
+        explain_read(&layout, &selection, 10).unwrap();
+        let points: Vec<Vec<i64>> =
+            shape.iter().map(|len| (0..7).map(|_| dice.throw(*len) as i64).collect()).collect();
+        let indices: Vec<Index<'_>> = points.iter().map(|list| Index::List(list)).collect();
+        let selection = Selection::pointwise("test", &shape, &indices, &[7]).unwrap();
+        let wanted = (0..7).map(|n| points.iter().map(|list| list[n] as u64).collect()).collect();
+        let found = read(&layout, &selection, ReadOptions::default()).unwrap();
+        prop_assert_eq!(found.as_slice(), model.read_at(&numbers(wanted)));
         // As rows.
         let rows = Stream::new(Arc::new(layout), 0, 0..shape[0], StreamOptions::default()).unwrap();
         let streamed: Vec<u8> = rows.flat_map(|row| row.unwrap().memory.as_slice().to_vec()).collect();
@@ -357,6 +391,20 @@ fn mosaics_of_mosaics() {
     itself.0.set(Arc::downgrade(&layout)).unwrap();
     let error = read(&layout, &Selection::all(&[3]), ReadOptions::default()).unwrap_err();
     assert!(error.to_string().contains("16 one within the other"), "{error}");
+}
+
+#[test]
+fn levels_that_multiply_have_an_end() {
+    let dice = &mut Dice(5);
+    let mut layout = source(dice, &[2], 0, false);
+    for _ in 0..14 {
+        let again = (0..20).map(|_| Piece::new(Pattern::all(), Pattern::all(), given(&layout)).unwrap());
+        layout = Arc::new(mosaic(&[2], 0, again.collect()));
+    }
+    let all = Selection::all(&[2]);
+    let error = read(&layout, &all, ReadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("parts are wanted"), "{error}");
+    assert!(matches!(explain_read(&layout, &all, 0), Err(ArrayError::Layout { .. })));
 }
 
 #[test]

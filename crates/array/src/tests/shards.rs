@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// One level of shards, for any number of axes.
 #[derive(Clone, Debug)]
-struct Level {
+pub(super) struct Level {
     factors: Vec<u64>,
     turn: usize,
     at_start: bool,
@@ -25,7 +25,7 @@ struct Level {
     coded: bool,
 }
 
-fn level() -> impl Gen<Value = Level> {
+pub(super) fn level() -> impl Gen<Value = Level> {
     (
         prop::collection::vec(1u64..4, 4),
         0usize..4,
@@ -69,27 +69,29 @@ fn sharding(spec: &Spec, levels: &[Level]) -> Sharding {
     Sharding::new(list).unwrap()
 }
 
-fn layout(spec: &Spec, levels: &[Level], store: &Arc<dyn Store>) -> ArrayLayout {
+pub(super) fn layout(spec: &Spec, levels: &[Level], store: &Arc<dyn Store>) -> ArrayLayout {
     let plain = spec.layout_with(store.clone(), Arc::new(super::model::PerChunk("a")));
     plain.with_sharding(sharding(spec, levels)).unwrap()
 }
 
-/// One level of plain shards.
-fn simple(factors: &[u64]) -> Level {
-    Level {
-        factors: factors.into(),
-        turn: 0,
-        at_start: false,
-        big: false,
-        crc: true,
-        index_turned: false,
-        coded: false,
+impl Level {
+    /// One level of plain shards.
+    pub(super) fn simple(factors: &[u64]) -> Self {
+        Level {
+            factors: factors.into(),
+            turn: 0,
+            at_start: false,
+            big: false,
+            crc: true,
+            index_turned: false,
+            coded: false,
+        }
     }
 }
 
 /// A store that counts, and may be told to read no ranges.
 #[derive(Debug)]
-struct Counting {
+pub(super) struct Counting {
     inner: MemoryStore,
     ranges: bool,
     opens: AtomicUsize,
@@ -100,7 +102,7 @@ struct Counting {
 }
 
 impl Counting {
-    fn new(inner: &MemoryStore, ranges: bool) -> Self {
+    pub(super) fn new(inner: &MemoryStore, ranges: bool) -> Self {
         let zero = AtomicUsize::default;
         Counting {
             inner: inner.clone(),
@@ -110,6 +112,14 @@ impl Counting {
             bytes: zero(),
             broken: AtomicBool::new(false),
         }
+    }
+
+    pub(super) fn opened(&self) -> usize {
+        self.opens.load(Relaxed)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
     }
 }
 
@@ -151,6 +161,8 @@ impl Store for Counting {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
         assert!(self.ranges, "this store reads no ranges");
+        self.opens.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(ranges.iter().map(|range| range.buf.len()).sum(), Relaxed);
         self.inner.read_ranges(key, size, ranges)
     }
 
@@ -265,7 +277,7 @@ proptest! {
         let shards = layout.object_grid().counts(&spec.shape);
         let all = Selection::all(&spec.shape);
         let plan = Plan::new(&layout, &all).unwrap();
-        let by_shard = ShardPlan::new(&layout, layout.sharding().unwrap(), &plan, &all).unwrap();
+        let by_shard = ShardPlan::new(&layout, layout.sharding().unwrap(), &plan);
         prop_assert_eq!(by_shard.len() as u64, shards.iter().product::<u64>());
         let mut task = Task::default();
         for number in 0..by_shard.len() {
@@ -301,11 +313,11 @@ fn one_open_and_one_read_for_each_run() {
         let spec = Spec { codecs, ..Spec::plain(&[64, 100], &[1, 100], "<f8") };
         let memory = MemoryStore::new();
         let bytes = fill(
-            &layout(&spec, &[simple(&[64, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)),
+            &layout(&spec, &[Level::simple(&[64, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)),
             &spec.shape,
         );
         let counting = Arc::new(Counting::new(&memory, true));
-        let layout = layout(&spec, &[simple(&[64, 1])], &(counting.clone() as Arc<dyn Store>));
+        let layout = layout(&spec, &[Level::simple(&[64, 1])], &(counting.clone() as Arc<dyn Store>));
         let read_rows = |step: i64| {
             let rows = Index::Slice { start: None, stop: None, step };
             let selection = Selection::new("a", &spec.shape, &[rows]).unwrap();
@@ -334,10 +346,12 @@ fn one_open_and_one_read_for_each_run() {
 fn of_plain_chunks_only_the_wanted_bytes_are_read() {
     let spec = Spec::plain(&[4, 4096], &[2, 4096], "<f8");
     let memory = MemoryStore::new();
-    let bytes =
-        fill(&layout(&spec, &[simple(&[2, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)), &spec.shape);
+    let bytes = fill(
+        &layout(&spec, &[Level::simple(&[2, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)),
+        &spec.shape,
+    );
     let counting = Arc::new(Counting::new(&memory, true));
-    let layout = layout(&spec, &[simple(&[2, 1])], &(counting.clone() as Arc<dyn Store>));
+    let layout = layout(&spec, &[Level::simple(&[2, 1])], &(counting.clone() as Arc<dyn Store>));
     let selection = Selection::new("a", &spec.shape, &[Index::At(3), Index::range(100, 120)]).unwrap();
     let found = read(&layout, &selection, ReadOptions::default()).unwrap();
     assert_eq!(found.as_slice(), &bytes[(3 * 4096 + 100) * 8..][..160]);
@@ -349,7 +363,7 @@ fn what_is_wrong_with_a_shard_is_told() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "<i4") };
     let memory = MemoryStore::new();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
-    let level = Level { crc: false, ..simple(&[4]) };
+    let level = Level { crc: false, ..Level::simple(&[4]) };
     let layout = layout(&spec, &[level], &store);
     let bytes = fill(&layout, &spec.shape);
     let key = Key::new("a/0").unwrap();
@@ -404,7 +418,7 @@ fn writers_of_one_shard_lose_nothing() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[16, 64], &[1, 64], "<i4") };
     let dir = tempfile::tempdir().unwrap();
     for store in stores(dir.path()) {
-        let layout = &layout(&spec, &[simple(&[16, 1])], &store);
+        let layout = &layout(&spec, &[Level::simple(&[16, 1])], &store);
         std::thread::scope(|scope| {
             for row in 0..16i64 {
                 scope.spawn(move || {
@@ -433,7 +447,7 @@ fn writers_of_one_shard_lose_nothing() {
 fn the_error_of_a_write_is_the_cause_and_changes_nothing() {
     let spec = Spec { codecs: 5, ..Spec::plain(&[64, 64], &[1, 64], "<i4") };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let layout = layout(&spec, &[simple(&[64, 1])], &store);
+    let layout = layout(&spec, &[Level::simple(&[64, 1])], &store);
     fill(&layout, &spec.shape);
     let key = Key::new("a/0.0").unwrap();
     let mut bytes = Vec::new();
@@ -458,7 +472,7 @@ fn errors_of_the_store_are_told_as_such() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "<i4") };
     let memory = MemoryStore::new();
     let counting = Arc::new(Counting::new(&memory, true));
-    let layout = layout(&spec, &[simple(&[4])], &(counting.clone() as Arc<dyn Store>));
+    let layout = layout(&spec, &[Level::simple(&[4])], &(counting.clone() as Arc<dyn Store>));
     fill(&layout, &spec.shape);
     counting.broken.store(true, Relaxed);
     let part = Selection::new("a", &spec.shape, &[Index::range(1, 5)]).unwrap();
@@ -479,7 +493,7 @@ fn errors_of_the_store_are_told_as_such() {
 fn a_shard_of_nothing_is_given_back_as_a_whole() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "<i4") };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let layout = layout(&spec, &[Level { crc: false, ..simple(&[4]) }], &store);
+    let layout = layout(&spec, &[Level { crc: false, ..Level::simple(&[4]) }], &store);
     let key = Key::new("a/0").unwrap();
     store.write(key, &[b"dead", &[0xFF; 64]]).unwrap();
     assert_eq!(compact(&layout, &[0], true).unwrap(), 68);

@@ -23,11 +23,11 @@ fn watched(
     Arc::new(spec.layout_with(Arc::new(store.clone()), Arc::new(Watched(seen))))
 }
 
-fn part(spec: &Spec, indices: &[Index]) -> Selection {
+fn part(spec: &Spec, indices: &[Index<'_>]) -> Selection {
     Selection::new("test", &spec.shape, indices).unwrap()
 }
 
-fn index() -> impl Strategy<Value = Index> {
+fn index() -> impl Strategy<Value = Index<'static>> {
     let step = prop_oneof![3 => Just(1i64), 1 => Just(2), 1 => Just(-1), 1 => Just(-3)];
     let bound = prop::option::of(-14i64..14);
     let slice =

@@ -1,6 +1,8 @@
 //! Datatypes: what the bytes of one stored element mean (specification IV.A.2.d, "The Datatype Message", versions 1 to 5).
 
 mod parse;
+#[cfg(test)]
+pub(crate) mod vectors;
 
 use crate::{Cursor, ParseError};
 use std::sync::Arc;

@@ -347,3 +347,147 @@ fn members_apart(members: &[Member], size: u32) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::vectors::{REFUSED, VECTORS, bytes};
+    use super::*;
+    use crate::Sizes;
+    use crate::element::Element;
+
+    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+
+    fn parse(message: &[u8]) -> Result<Datatype, ParseError> {
+        datatype(&mut Cursor::whole(message, 0, SIZES))
+    }
+
+    fn why(message: &[u8]) -> String {
+        parse(message).unwrap_err().to_string()
+    }
+
+    const I4: [u8; 12] = [0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0];
+
+    /// A message of version 3: class, class bits, size, what follows.
+    fn message(class: u8, bits: u16, size: u32, rest: &[u8]) -> Vec<u8> {
+        [&[0x30 | class][..], &bits.to_le_bytes(), &[0], &size.to_le_bytes(), rest].concat()
+    }
+
+    fn compound(members: &[(&str, u8)], size: u32) -> Vec<u8> {
+        let members = members.iter().flat_map(|(name, at)| [name.as_bytes(), &[0, *at], &I4].concat());
+        let members: Vec<u8> = members.collect();
+        message(6, (members.len() / 15) as u16, size, &members)
+    }
+
+    #[test]
+    fn every_byte_is_read() {
+        for (hex, _) in VECTORS.iter().chain(REFUSED) {
+            let message = bytes(hex);
+            let mut cursor = Cursor::whole(&message, 0, SIZES);
+            let whole = datatype(&mut cursor).unwrap_or_else(|error| panic!("{hex}: {error}"));
+            assert!(cursor.is_empty(), "{hex}");
+            // More bytes may follow; and where there are too few it says so.
+            let longer = [&message[..], &[7; 9]].concat();
+            assert_eq!(parse(&longer).unwrap(), whole);
+            for len in 0..message.len() {
+                assert!(parse(&message[..len]).is_err(), "{hex} of {len} bytes");
+                let error = datatype(&mut Cursor::new(&message[..len], 0, SIZES)).unwrap_err();
+                assert!(matches!(error, ParseError::Need(_) | ParseError::Corrupt { .. }), "{hex} {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn changed_bytes_give_another_type_or_an_error() {
+        for (hex, _) in VECTORS {
+            let mut message = bytes(hex);
+            for at in 0..message.len() {
+                let old = message[at];
+                for value in 0..=255 {
+                    message[at] = value;
+                    if let Ok(found) = parse(&message)
+                        && let Ok(element) = Element::of(&found, SIZES)
+                    {
+                        element.to_json();
+                        // What is converted has the size that the element has in memory.
+                        let small = found.size < 1000 && element.size < 1000;
+                        if let Some(conversion) = element.conversion(&found).filter(|_| small) {
+                            let stored = vec![value; found.size as usize * 3];
+                            let mut memory = vec![0xa5; element.size * 3];
+                            let len = conversion.decode(&stored, &mut memory, &mut Default::default());
+                            assert_eq!(len.unwrap(), memory.len());
+                        }
+                    }
+                }
+                message[at] = old;
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_that_cannot_be() {
+        assert!(why(&[0x10, 8, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0]).contains("0 bytes"));
+        assert!(
+            why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 1, 0, 32, 0]).contains("32 bits from bit 1 of a number of 32")
+        );
+        assert!(why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]).contains("0 bits"));
+        let array = |size, rank: &[u8]| why(&message(10, 0, size, &[rank, &I4].concat()));
+        assert!(array(8, &[1, 3, 0, 0, 0]).contains("8 bytes has shape [3]"));
+        assert!(array(4, &[0]).contains("0 axes"));
+        assert!(array(4, &[33]).contains("33 axes"));
+        assert!(array(4, &[2, 0, 0, 0, 0x40, 0, 0, 0, 0x40]).contains("shape [1073741824, 1073741824]"));
+        let enumeration = message(8, 0, 2, &I4);
+        assert!(why(&enumeration).contains("an enumeration of 2 bytes"));
+    }
+
+    #[test]
+    fn members_are_apart_and_within() {
+        assert_eq!(parse(&compound(&[("b", 4), ("a", 0)], 8)).unwrap().size, 8);
+        assert!(why(&compound(&[("a", 0), ("b", 3)], 8)).contains("member 'b' begins within another"));
+        assert!(why(&compound(&[("a", 0), ("b", 0)], 8)).contains("member 'b' begins within another"));
+        assert!(why(&compound(&[("a", 0), ("b", 5)], 8)).contains("member 'b' ends beyond"));
+        assert!(why(&compound(&[("a", 0), ("a", 4)], 8)).contains("two members are called 'a'"));
+    }
+
+    #[test]
+    fn offsets_have_as_many_bytes_as_the_size_needs() {
+        for (size, len) in [(255, 1), (256, 2), (65_535, 2), (65_536, 3), (0xff_ffff, 3), (0x100_0000, 4)] {
+            let at: u32 = size - 4;
+            let member = [b"a\0", &at.to_le_bytes()[..len], &I4].concat();
+            let found = parse(&message(6, 1, size, &member)).unwrap();
+            let Class::Compound(members) = found.class else { panic!("{found:?}") };
+            assert_eq!(members[0].offset, at);
+        }
+    }
+
+    #[test]
+    fn types_within_types_have_an_end() {
+        // Sequences of sequences: 8 bytes each.
+        let nested = |depth: usize| {
+            let outer = message(9, 0, 16, &[]).repeat(depth);
+            parse(&[&outer[..], &I4].concat())
+        };
+        nested(MAX_DEPTH - 1).unwrap();
+        assert!(nested(MAX_DEPTH).unwrap_err().to_string().contains("more than 32 levels"));
+        assert!(nested(100_000).is_err());
+        let members: Vec<u8> = (0..65_535_u32)
+            .flat_map(|n| [format!("{n}").as_bytes(), &[0], &(n * 4).to_le_bytes()[..3], &I4].concat())
+            .collect();
+        let found = parse(&message(6, 65_535, 65_535 * 4, &members)).unwrap();
+        assert!(Element::of(&found, SIZES).is_ok());
+        let twice = [b"a\0\0", &[0; 2][..], &message(6, 65_535, 65_535 * 4, &members)].concat();
+        assert!(parse(&message(6, 1, 65_535 * 4 + 100_000, &twice)).is_err(), "more types than there may be");
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_by_name() {
+        assert!(why(&[0x60, 0, 0, 0, 4, 0, 0, 0]).contains("version 6 of the datatype message"));
+        assert!(why(&[0x00, 0, 0, 0, 4, 0, 0, 0]).contains("version 0 of the datatype message"));
+        assert!(why(&message(12, 0, 4, &[])).contains("datatype class 12"));
+        assert!(why(&message(3, 0x20, 4, &[])).contains("character set 2"));
+        assert!(why(&message(3, 3, 4, &[])).contains("string padding 3"));
+        assert!(why(&message(7, 5, 4, &[])).contains("references of kind 5"));
+        assert!(why(&message(7, 0x12, 18, &[])).contains("references in datatype message version 3"));
+        assert!(why(&message(9, 2, 16, &I4)).contains("variable length of kind 2"));
+        assert!(why(&message(11, 1, 8, &I4)).contains("a complex number of form 0x1"));
+    }
+}

@@ -102,3 +102,147 @@ pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
     let (size, mask) = bytes.split_last_chunk()?;
     (1..=8).contains(&size.len()).then_some((number(size)?, u32::from_le_bytes(*mask)))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::data_layout::ChunkIndexKind;
+    use crate::index::testing::{Dataset, Stored};
+    use crate::testing::{mutations, source};
+    use crate::trees::{btree1, btree2};
+
+    fn numbers(numbers: &[u64]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    /// A key of a version 1 tree: the place of its chunk, and behind all chunks something greater.
+    fn key(place: &[u64], size: u64, skipped: u32) -> Vec<u8> {
+        let mut key = (size as u32).to_le_bytes().to_vec();
+        key.extend(skipped.to_le_bytes());
+        key.extend(place.iter().flat_map(|place| (2 * place).to_le_bytes()));
+        key.extend([0; 8]);
+        key
+    }
+
+    /// A version 1 tree with two levels: all chunks of a grid.
+    fn one(dataset: &Dataset, counts: &[u64]) -> Vec<u8> {
+        let chunks = dataset.all_stored(counts);
+        let groups: Vec<_> = chunks.chunks(7).collect();
+        let keys = |places: Vec<&Stored>| {
+            let mut keys: Vec<_> =
+                places.iter().map(|(place, (_, size, mask))| key(place, *size, *mask)).collect();
+            keys.push(key(&vec![1 << 30; counts.len()], 0, 0));
+            keys
+        };
+        let at = |number: usize| 1024 * (number as u64 + 1);
+        let children: Vec<u64> = (0..groups.len()).map(at).collect();
+        let mut bytes =
+            btree1::tests::node(1, 1, &keys(groups.iter().map(|group| &group[0]).collect()), &children);
+        for (number, group) in groups.iter().enumerate() {
+            assert!(bytes.len() as u64 <= at(number));
+            bytes.resize(at(number) as usize, 0);
+            let addresses: Vec<u64> = group.iter().map(|(_, stored)| stored.0).collect();
+            bytes.extend(btree1::tests::node(1, 0, &keys(group.iter().collect()), &addresses));
+        }
+        bytes
+    }
+
+    /// A version 2 tree of all chunks of a grid.
+    fn two(dataset: &Dataset, counts: &[u64]) -> Vec<u8> {
+        let records = dataset.all_stored(counts).into_iter().map(|(place, (address, size, skipped))| {
+            let mut record = numbers(&[address]);
+            if dataset.filtered {
+                record.extend(&size.to_le_bytes()[..3]);
+                record.extend(skipped.to_le_bytes());
+            }
+            record.extend(numbers(&place));
+            record
+        });
+        let kind = if dataset.filtered { 11 } else { 10 };
+        btree2::tests::tree(kind, 256, &records.collect::<Vec<_>>(), 0)
+    }
+
+    fn datasets(shape: &[u64]) -> Vec<(Dataset, Vec<u8>)> {
+        let max_shape = vec![None; shape.len()];
+        let (v1, v2) =
+            (ChunkIndexKind::BTree1, ChunkIndexKind::BTree2 { node_size: 256, split: 100, merge: 40 });
+        // More chunks than the shape has: it was made smaller.
+        let counts: Vec<u64> = shape.iter().map(|n| n.div_ceil(2) + 1).collect();
+        let mut made = Vec::new();
+        for filtered in [false, true] {
+            let dataset = Dataset::new(v1.clone(), shape, &max_shape, filtered);
+            let bytes = one(&dataset, &counts);
+            made.push((dataset, bytes));
+            let dataset = Dataset::new(v2.clone(), shape, &max_shape, filtered);
+            let bytes = two(&dataset, &counts);
+            made.push((dataset, bytes));
+        }
+        made
+    }
+
+    #[test]
+    fn every_chunk() {
+        for shape in [&[19][..], &[9, 14], &[4, 3, 6], &[0, 5]] {
+            for (dataset, bytes) in datasets(shape) {
+                let index = dataset.read(&source(&bytes)).unwrap();
+                assert_eq!(index.records, dataset.expected(), "{shape:?} {:?}", dataset.layout.index);
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let (dataset, bytes) = datasets(&[9, 14]).swap_remove(0);
+        let wrong = |at: usize, with: &[u8]| {
+            let mut bytes = bytes.clone();
+            bytes[at..at + with.len()].copy_from_slice(with);
+            dataset.read(&source(&bytes)).unwrap_err().to_string()
+        };
+        // The first key of the first leaf.
+        let key = 1024 + 24;
+        let odd = wrong(key + 8, &[1]);
+        assert!(odd.contains("byte 1048: a chunk begins at element 1, chunks have 2"), "{odd}");
+        let within = wrong(key + 24, &[1]);
+        assert!(within.contains("within an element"), "{within}");
+        let second = &bytes[key + 40 + 8..key + 40 + 24];
+        let twice = wrong(key + 8, second);
+        assert!(twice.contains("is stored twice, at addresses"), "{twice}");
+        assert!(wrong(key, &[0; 4]).contains("has 0 bytes"));
+        assert!(wrong(key, &[0xff; 4]).contains("the file ends at"));
+        assert!(wrong(key + 32, &[0xff; 8]).contains("without an address"));
+    }
+
+    /// What is not sorted in the file is sorted, and found.
+    #[test]
+    fn any_order() {
+        let (dataset, mut bytes) = datasets(&[9, 14]).swap_remove(0);
+        let child = |number: usize| 24 + 40 * number + 32;
+        for at in 0..8 {
+            bytes.swap(child(0) + at, child(2) + at);
+        }
+        assert_eq!(dataset.read(&source(&bytes)).unwrap().records, dataset.expected());
+    }
+
+    #[test]
+    fn other_ranks_and_kinds() {
+        for (mut dataset, bytes) in datasets(&[9, 14]) {
+            dataset.shape = vec![9, 14, 2];
+            dataset.max_shape = vec![None; 3];
+            dataset.layout.chunk = vec![2; 3];
+            assert!(dataset.read(&source(&bytes)).is_err());
+        }
+        let (mut dataset, bytes) = datasets(&[9, 14]).swap_remove(1);
+        dataset.filtered = true;
+        let error = dataset.read(&source(&bytes)).unwrap_err().to_string();
+        assert!(error.contains("records of type 11 is expected, found type 10"), "{error}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        for (mut dataset, bytes) in datasets(&[9, 5]) {
+            for verify in [false, true] {
+                dataset.verify = verify;
+                mutations(&bytes, |source| drop(dataset.read(source)));
+            }
+        }
+    }
+}

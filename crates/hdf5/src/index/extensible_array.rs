@@ -241,3 +241,190 @@ impl Found {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_layout::ChunkIndexKind;
+    use crate::index::testing::{Dataset, head};
+    use crate::testing::{mutations, source, summed};
+
+    const NONE: [u8; 8] = [0xff; 8];
+
+    /// An array of up to 2^10 elements: 3 in the index block, at least 2 in a data block, 2 pointers in the smallest secondary block, 8 elements in a page.
+    /// Blocks and pages without a chunk are left out.
+    fn array(dataset: &Dataset, len: u64) -> Vec<u8> {
+        let mut elements = dataset.elements(len);
+        let nothing = {
+            let mut nothing = vec![0; elements[0].len()];
+            nothing[..8].fill(0xff);
+            nothing
+        };
+        let class = dataset.class();
+        let header_len = 12 + 6 * 8 + 8 + 4;
+        let mut header = b"EAHD\0".to_vec();
+        header.extend(class);
+        header.extend([10, 3, 2, 2, 3]);
+        header.extend([0; 48]);
+        header.extend((header_len as u64).to_le_bytes());
+        let mut bytes = summed(header);
+        assert_eq!(bytes.len(), header_len);
+
+        // Super blocks 0 and 1 are in the index block: of 1 block of 2, and 1 of 4.
+        let plan = Header::parse(&mut Cursor::whole(&bytes, 0, crate::testing::SIZES), 0, true).unwrap();
+        let (all, direct) = plan.super_blocks();
+        let total = all.last().map(|block| block.first + block.blocks * block.elements).unwrap();
+        assert!(elements.len() as u64 <= total);
+        elements.resize(total as usize, nothing.clone());
+        let is_empty = |elements: &[Vec<u8>]| elements.iter().all(|element| *element == nothing);
+
+        let mut index = head(b"EAIB", class[0]);
+        index.extend(elements[..3].concat());
+        let index_len = index.len() + 8 * (direct + all.len() - direct) + 4;
+        let mut at = (header_len + index_len) as u64;
+        let mut later: Vec<u8> = Vec::new();
+        let mut append = |part: Vec<u8>| {
+            later.extend_from_slice(&part);
+            at += part.len() as u64;
+            at - part.len() as u64
+        };
+        for (number, block) in all.iter().enumerate() {
+            let within =
+                &elements[block.first as usize..(block.first + block.blocks * block.elements) as usize];
+            let (mut pointers, mut bitmap) =
+                (Vec::new(), vec![0u8; (block.blocks * block.pages.div_ceil(8)) as usize]);
+            for (number, elements) in within.chunks(block.elements as usize).enumerate() {
+                if is_empty(elements) {
+                    pointers.extend(NONE);
+                    continue;
+                }
+                let mut data = head(b"EADB", class[0]);
+                data.extend([9, 9]);
+                if block.pages == 0 {
+                    data.extend(elements.concat());
+                }
+                let mut data = summed(data);
+                if block.pages > 0 {
+                    for (page, elements) in elements.chunks(8).enumerate() {
+                        let bit = number * block.pages as usize + page;
+                        let written = !is_empty(elements);
+                        bitmap[bit / 8] |= u8::from(written) << (7 - bit % 8);
+                        let page = elements.concat();
+                        data.extend(if written { summed(page) } else { vec![0x77; page.len() + 4] });
+                    }
+                }
+                pointers.extend(append(data).to_le_bytes());
+            }
+            if number < direct {
+                index.extend(pointers);
+            } else if is_empty(within) {
+                index.extend(NONE);
+            } else {
+                let mut secondary = head(b"EASB", class[0]);
+                secondary.extend(&(block.first - 3).to_le_bytes()[..2]);
+                secondary.extend(bitmap);
+                secondary.extend(pointers);
+                index.extend(append(summed(secondary)).to_le_bytes());
+            }
+        }
+        let index = summed(index);
+        assert_eq!(index.len(), index_len);
+        bytes.extend(index);
+        bytes.extend(later);
+        bytes
+    }
+
+    fn dataset(shape: &[u64], max_shape: &[Option<u64>], filtered: bool) -> Dataset {
+        let kind = ChunkIndexKind::ExtensibleArray {
+            max_bits: 0,
+            index_elements: 0,
+            min_pointers: 0,
+            min_elements: 0,
+            page_bits: 0,
+        };
+        Dataset::new(kind, shape, max_shape, filtered)
+    }
+
+    #[test]
+    fn every_chunk() {
+        for filtered in [false, true] {
+            for (shape, max, len) in [
+                (&[3][..], &[None][..], 2),
+                (&[40], &[None], 20),
+                (&[1500], &[None], 760),
+                (&[40, 20], &[None, Some(20)], 25),
+                (&[40, 10], &[None, Some(20)], 25),
+                (&[10, 40], &[Some(10), None], 30),
+                (&[10, 40], &[Some(16), None], 30),
+                (&[3, 30, 5], &[Some(6), None, Some(5)], 20),
+                (&[3, 4, 30], &[Some(6), Some(4), None], 20),
+                (&[0, 4], &[None, Some(4)], 3),
+            ] {
+                let dataset = dataset(shape, max, filtered);
+                let index = dataset.read(&source(&array(&dataset, len))).unwrap();
+                assert_eq!(index.records, dataset.expected(), "{shape:?} {max:?}");
+            }
+        }
+    }
+
+    /// Super blocks of the arrays that the HDF5 library makes: 4 elements inside, 16 in the smallest block, 4 pointers, pages of 1024.
+    #[test]
+    fn super_blocks_of_the_library() {
+        let header = Header {
+            address: 0,
+            element: (0, 8),
+            max_bits: 32,
+            inside: 4,
+            smallest: 16,
+            pointers: 4,
+            page_bits: 10,
+            index: None,
+        };
+        let (all, direct) = header.super_blocks();
+        assert_eq!((all.len(), direct), (29, 4));
+        let facts = |block: &SuperBlock| (block.first, block.blocks, block.elements, block.pages);
+        assert_eq!(
+            all[..4].iter().map(facts).collect::<Vec<_>>(),
+            [(4, 1, 16, 0), (20, 1, 32, 0), (52, 2, 32, 0), (116, 2, 64, 0)]
+        );
+        assert_eq!(facts(&all[13]), (131_060, 64, 2048, 2));
+        let widest = Header { max_bits: 64, smallest: 128, pointers: 1, ..header };
+        assert_eq!(widest.super_blocks().0.len(), 58);
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let wrong = |change: &dyn Fn(&mut Vec<u8>), verify| {
+            let mut dataset = dataset(&[1500], &[None], false);
+            dataset.verify = verify;
+            let mut bytes = array(&dataset, 760);
+            change(&mut bytes);
+            dataset.read(&source(&bytes)).unwrap_err()
+        };
+        for at in (0..5000).step_by(9).filter(|at| *at > 4) {
+            let error = wrong(&|bytes| bytes[at] ^= 0x40, true).to_string();
+            assert!(error.contains("extensible array"), "{at}: {error}");
+        }
+        let pointers = wrong(&|bytes| bytes[10] = 3, false).to_string();
+        assert!(pointers.contains("3 pointers"), "{pointers}");
+        // The second data block is the first again.
+        let at = 72 + 14 + 24;
+        let twice = wrong(&|bytes| bytes.copy_within(at..at + 8, at + 8), false).to_string();
+        assert!(twice.contains("met before"), "{twice}");
+        let paged = wrong(&|bytes| bytes[11] = 0, false).to_string();
+        assert!(paged.contains("the smallest data blocks have pages"), "{paged}");
+        let mut fixed = dataset(&[40], &[Some(40)], false);
+        fixed.verify = false;
+        let error = fixed.read(&source(&array(&dataset(&[40], &[None], false), 20))).unwrap_err().to_string();
+        assert!(error.contains("no axis of the dataset is without a limit"), "{error}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        for (filtered, verify) in [(false, false), (true, false), (true, true)] {
+            let mut dataset = dataset(&[10, 24], &[Some(16), None], filtered);
+            dataset.verify = verify;
+            mutations(&array(&dataset, 12), |source| drop(dataset.read(source)));
+        }
+    }
+}

@@ -87,3 +87,113 @@ pub(super) fn read(
     }
     elements.read_pages(source, request, PAGE, &written)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::data_layout::ChunkIndexKind;
+    use crate::index::testing::{Dataset, head};
+    use crate::testing::{mutations, source, summed};
+
+    /// An array with pages of 2^`page_bits` elements; pages without a chunk are left out, and hold rubbish.
+    fn array(dataset: &Dataset, page_bits: u8) -> Vec<u8> {
+        let elements = dataset.elements(0);
+        let mut bytes = b"FAHD\0".to_vec();
+        bytes.extend(dataset.class());
+        bytes.push(page_bits);
+        bytes.extend((elements.len() as u64).to_le_bytes());
+        bytes.extend(28u64.to_le_bytes());
+        let mut bytes = summed(bytes);
+        let mut block = head(b"FADB", dataset.class()[0]);
+        let page = 1 << page_bits;
+        if elements.len() <= page {
+            block.extend(elements.concat());
+            bytes.extend(summed(block));
+            return bytes;
+        }
+        let pages: Vec<_> = elements.chunks(page).collect();
+        let is_empty = |page: &&[Vec<u8>]| page.iter().all(|element| element[..8] == [0xff; 8]);
+        let mut bitmap = vec![0; pages.len().div_ceil(8)];
+        let mut data = Vec::new();
+        for (number, page) in pages.iter().enumerate() {
+            let written = !is_empty(page);
+            bitmap[number / 8] |= u8::from(written) << (7 - number % 8);
+            let concat = page.concat();
+            data.extend(if written { summed(concat) } else { vec![0x77; concat.len() + 4] });
+        }
+        assert!(pages.iter().any(is_empty));
+        block.extend(bitmap);
+        bytes.extend(summed(block));
+        bytes.extend(data);
+        bytes
+    }
+
+    fn dataset(shape: &[u64], max_shape: &[u64], filtered: bool) -> Dataset {
+        let max_shape: Vec<_> = max_shape.iter().map(|max| Some(*max)).collect();
+        Dataset::new(ChunkIndexKind::FixedArray { page_bits: 0 }, shape, &max_shape, filtered)
+    }
+
+    #[test]
+    fn every_chunk() {
+        for filtered in [false, true] {
+            for (shape, max) in [
+                (&[40][..], &[40][..]),
+                (&[40], &[55]),
+                (&[9, 14], &[9, 14]),
+                (&[9, 14], &[12, 20]),
+                (&[3, 4, 5], &[3, 8, 7]),
+                (&[0, 4], &[3, 8]),
+            ] {
+                let dataset = dataset(shape, max, filtered);
+                let index = dataset.read(&source(&array(&dataset, 10))).unwrap();
+                assert_eq!(index.records, dataset.expected(), "{shape:?} {max:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pages() {
+        for filtered in [false, true] {
+            for (shape, max) in [(&[400][..], &[400][..]), (&[30, 14], &[44, 20])] {
+                let dataset = dataset(shape, max, filtered);
+                let index = dataset.read(&source(&array(&dataset, 0))).unwrap();
+                assert_eq!(index.records, dataset.expected(), "{shape:?} {max:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let wrong = |page_bits, at: usize, with: u8, verify| {
+            let mut dataset = dataset(&[9, 14], &[9, 14], false);
+            dataset.verify = verify;
+            let mut bytes = array(&dataset, page_bits);
+            bytes[at] ^= with;
+            dataset.read(&source(&bytes)).unwrap_err()
+        };
+        let pages = 28 + 14 + 5 + 4;
+        for at in [9, 28 + 15, pages + 3, pages + 12 + 8] {
+            assert!(wrong(0, at, 1, true).is_checksum(), "{at}");
+        }
+        let count = wrong(10, 8, 1, false).to_string();
+        assert!(count.contains("34 elements, the maximum shape takes 35"), "{count}");
+        let class = wrong(10, 5, 1, false).to_string();
+        assert!(class.contains("class 1, in a dataset with filters: false"), "{class}");
+        let width = wrong(10, 6, 1, false).to_string();
+        assert!(width.contains("elements of 9 bytes"), "{width}");
+        let owner = wrong(10, 28 + 6, 9, false).to_string();
+        assert!(owner.contains("a block of the array at 9"), "{owner}");
+    }
+
+    #[test]
+    fn any_bytes() {
+        for filtered in [false, true] {
+            for page_bits in [0, 10] {
+                for verify in [false, true] {
+                    let mut dataset = dataset(&[9, 14], &[9, 14], filtered);
+                    dataset.verify = verify;
+                    mutations(&array(&dataset, page_bits), |source| drop(dataset.read(source)));
+                }
+            }
+        }
+    }
+}

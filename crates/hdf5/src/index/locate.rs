@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 #[derive(Debug)]
 pub struct Chunks {
     file: File,
+    /// Address of the dataset.
+    dataset: u64,
     layout: ChunkedLayout,
     shape: Vec<u64>,
     max_shape: Vec<Option<u64>>,
@@ -22,9 +24,10 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The chunks of a dataset with `filters` filters, before which chunks go through `shift` other codecs.
+    /// The chunks of the dataset whose object header is at `dataset`, with `filters` filters, before which chunks go through `shift` other codecs.
     pub fn new(
         file: File,
+        dataset: u64,
         layout: ChunkedLayout,
         shape: Vec<u64>,
         max_shape: Vec<Option<u64>>,
@@ -32,10 +35,10 @@ impl Chunks {
         shift: u32,
     ) -> Self {
         let (index, reading) = (OnceLock::new(), Mutex::new(()));
-        Chunks { file, layout, shape, max_shape, filters, shift, index, reading }
+        Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
     }
 
-    /// Where all chunks are. Read once; where that fails, the next call tries again.
+    /// Where all chunks are. Read once for the open file; where that fails, the next call tries again.
     pub fn index(&self) -> Result<Arc<ChunkIndex>, Hdf5Error> {
         self.ready().cloned()
     }
@@ -57,11 +60,7 @@ impl Chunks {
             verify: self.file.verify(),
         };
         let read = || ChunkIndex::read(self.file.source(), &request);
-        let index = match self.layout.address {
-            // Kept with the file: the dataset may be opened again.
-            Some(address) => self.file.chunk_index(address, read)?,
-            None => Arc::new(read()?),
-        };
+        let index = self.file.chunk_index(self.dataset, read)?;
         Ok(self.index.get_or_init(|| index))
     }
 
@@ -71,12 +70,12 @@ impl Chunks {
         axes.into_iter().any(|((place, len), n)| place.saturating_add(1).saturating_mul(*len) > *n)
     }
 
-    /// The filters that were left out of a chunk, as bits of the codec chain.
-    fn skipped(&self, chunk: &[u64], mask: u32) -> u32 {
+    /// The filters that were left out of a chunk, as bits of the codec chain; `None`: the chain is longer than a mask.
+    fn skipped(&self, chunk: &[u64], mask: u32) -> Option<u32> {
         let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };
         // Bits beyond the filters say nothing, and some writers set all.
-        (mask & filters).checked_shl(self.shift).unwrap_or(0)
+        u32::try_from(u64::from(mask & filters).checked_shl(self.shift)?).ok()
     }
 }
 
@@ -96,10 +95,125 @@ impl ChunkLocator for Chunks {
         }
         key.push_str(source.key());
         let number = axes.fold(0, |number, (place, count)| number * count + place);
-        Ok(index.get(number).map_or(Location::Absent, |record| Location::Range {
+        let Some(record) = index.get(number) else { return Ok(Location::Absent) };
+        let skipped = self.skipped(chunk, record.skipped);
+        let skipped =
+            skipped.ok_or_else(|| source.invalid("a chunk left out a filter behind the 32nd codec"))?;
+        Ok(Location::Range {
             offset: source.base().saturating_add(record.address),
             len: record.size,
-            skipped: self.skipped(chunk, record.skipped),
-        }))
+            skipped,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileOptions;
+    use crate::data_layout::ChunkIndexKind;
+    use crate::testing::summed;
+    use hyperslab_store::{Key, MemoryStore, Store};
+
+    /// A file that begins with a superblock of version 2; its chunk indexes are behind that.
+    fn file(body: &[u8]) -> File {
+        let mut bytes = b"\x89HDF\r\n\x1a\n\x02\x08\x08\0".to_vec();
+        for number in [0, u64::MAX, 48 + body.len() as u64, 48] {
+            bytes.extend(number.to_le_bytes());
+        }
+        let mut bytes = summed(bytes);
+        bytes.extend(body);
+        let store = Arc::new(MemoryStore::new());
+        store.write(Key::new("a file").unwrap(), &[&bytes]).unwrap();
+        File::open(store, "a file", FileOptions::default()).unwrap()
+    }
+
+    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all of them stored, one behind the other from address 60 on.
+    fn chunks(filters: u32, shift: u32, edges_unfiltered: bool) -> Chunks {
+        let (mut array, size) = (b"FADB\0\x01".to_vec(), [5, 0]);
+        array.extend(60u64.to_le_bytes());
+        for number in 0..6u64 {
+            array.extend((number * 5 + 100).to_le_bytes());
+            array.extend(size);
+            array.extend((number as u32 | 0xff00_0000).to_le_bytes());
+        }
+        let array = summed(array);
+        let mut header = b"FAHD\0\x01\x0e\x0a".to_vec();
+        header.extend(6u64.to_le_bytes());
+        header.extend(100u64.to_le_bytes());
+        let mut body = vec![0; 12];
+        body.extend(summed(header));
+        body.resize(52, 0);
+        body.extend(array);
+        let layout = ChunkedLayout {
+            chunk: vec![2, 3],
+            element_size: 1,
+            index: ChunkIndexKind::FixedArray { page_bits: 10 },
+            address: Some(60),
+            edges_unfiltered,
+        };
+        Chunks::new(file(&body), 9, layout, vec![4, 7], vec![Some(4), Some(7)], filters, shift)
+    }
+
+    fn located(chunks: &Chunks, chunk: [u64; 2]) -> (u64, u64, u32) {
+        let mut key = String::new();
+        match chunks.locate(&chunk, &mut key).unwrap() {
+            Location::Range { offset, len, skipped } if key == "a file" => (offset, len, skipped),
+            other => panic!("{other:?} in '{key}'"),
+        }
+    }
+
+    #[test]
+    fn ranges_and_masks() {
+        let plain = chunks(2, 0, false);
+        assert_eq!(located(&plain, [0, 0]), (100, 5, 0));
+        assert_eq!(located(&plain, [1, 2]), (125, 5, 1));
+        assert_eq!(located(&plain, [1, 0]), (115, 5, 3));
+        assert_eq!(located(&chunks(3, 1, false), [1, 2]), (125, 5, 5 << 1));
+        assert_eq!(located(&chunks(32, 0, false), [0, 1]).2, 0xff00_0001);
+        assert!(chunks(32, 1, false).locate(&[0, 1], &mut String::new()).is_err());
+        assert!(Arc::ptr_eq(&plain.index().unwrap(), &plain.index().unwrap()));
+        for outside in [&[2, 0][..], &[0, 3], &[0], &[0, 0, 0]] {
+            assert!(plain.locate(outside, &mut String::new()).is_err());
+        }
+    }
+
+    #[test]
+    fn edges_have_no_filters() {
+        let edges = chunks(2, 1, true);
+        assert_eq!(located(&edges, [1, 2]).2, 0b110);
+        assert_eq!(located(&edges, [0, 2]).2, 0b110);
+        assert_eq!(located(&edges, [1, 1]).2, 0);
+        assert_eq!(located(&edges, [0, 1]).2, 0b10);
+    }
+
+    #[test]
+    fn absent_chunks_and_errors() {
+        let layout = |address| ChunkedLayout {
+            chunk: vec![2],
+            element_size: 1,
+            index: ChunkIndexKind::BTree1,
+            address,
+            edges_unfiltered: false,
+        };
+        let empty = Chunks::new(file(&[0; 9]), 9, layout(None), vec![4], vec![None], 0, 0);
+        assert_eq!(empty.locate(&[1], &mut String::new()).unwrap(), Location::Absent);
+        let broken = Chunks::new(file(&[0; 9]), 9, layout(Some(48)), vec![4], vec![None], 0, 0);
+        for _ in 0..2 {
+            let error = broken.locate(&[1], &mut String::new()).unwrap_err().to_string();
+            assert!(error.contains("version 1 B-tree node at address 48"), "{error}");
+        }
+    }
+
+    #[test]
+    fn read_once_by_many_threads() {
+        let chunks = chunks(1, 0, false);
+        let before = chunks.file.source().reads();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| located(&chunks, [1, 1]));
+            }
+        });
+        assert!(chunks.file.source().reads() <= before + 1);
     }
 }

@@ -6,6 +6,8 @@ mod extensible_array;
 mod fixed_array;
 mod locate;
 mod records;
+#[cfg(test)]
+mod testing;
 
 pub use locate::Chunks;
 
@@ -134,4 +136,84 @@ fn implicit(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Dataset;
+    use super::*;
+    use crate::testing::{mutations, source};
+
+    #[test]
+    fn one_chunk() {
+        let source = source(&[0; 100]);
+        let single = |filtered| ChunkIndexKind::Single { filtered };
+        let mut dataset = Dataset::new(single(None), &[2, 1], &[Some(2), Some(1)], false);
+        dataset.layout.address = Some(80);
+        let record = ChunkRecord { number: 0, address: 80, size: 16, skipped: 0 };
+        let index = dataset.read(&source).unwrap();
+        assert_eq!((index.counts, index.records), (vec![1, 1], vec![record]));
+        dataset.layout.index = single(Some((7, 2)));
+        assert_eq!(dataset.read(&source).unwrap().records, [ChunkRecord { size: 7, skipped: 2, ..record }]);
+        for (size, why) in [(0, "has 0 bytes"), (21, "has 21 bytes at address 80; the file ends at 100")] {
+            dataset.layout.index = single(Some((size, 0)));
+            let error = dataset.read(&source).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        dataset.shape = vec![3, 1];
+        assert!(dataset.read(&source).unwrap_err().to_string().contains("the shape takes 2"));
+        dataset.shape = vec![0, 1];
+        assert!(dataset.read(&source).unwrap().records.is_empty());
+        dataset.layout.address = None;
+        assert!(dataset.read(&source).unwrap().records.is_empty());
+    }
+
+    #[test]
+    fn chunks_in_a_row() {
+        let mut dataset = Dataset::new(ChunkIndexKind::Implicit, &[3, 5], &[Some(3), Some(9)], false);
+        dataset.layout.address = Some(8);
+        let index = dataset.read(&source(&[0; 168])).unwrap();
+        let found: Vec<_> = index.records.iter().map(|record| (record.number, record.address)).collect();
+        assert_eq!(found, [(0, 8), (1, 24), (2, 40), (3, 88), (4, 104), (5, 120)]);
+        assert!(index.records.iter().all(|record| record.size == 16 && record.skipped == 0));
+        let error = dataset.read(&source(&[0; 167])).unwrap_err().to_string();
+        assert!(error.contains("do not fit into 167 bytes"), "{error}");
+        dataset.max_shape[0] = Some(u64::MAX);
+        assert!(dataset.read(&source(&[0; 168])).is_err());
+        dataset.max_shape[0] = None;
+        assert!(dataset.read(&source(&[0; 168])).is_err());
+        mutations(&[0; 168], |source| drop(dataset.read(source)));
+    }
+
+    #[test]
+    fn shapes_that_cannot_be() {
+        let refused = |change: &dyn Fn(&mut Dataset)| {
+            let mut dataset = Dataset::new(ChunkIndexKind::BTree1, &[4, 4], &[None, None], false);
+            change(&mut dataset);
+            dataset.read(&source(&[0; 8])).unwrap_err().to_string()
+        };
+        for error in [
+            refused(&|dataset| dataset.layout.chunk[0] = 0),
+            refused(&|dataset| dataset.layout.chunk.truncate(1)),
+            refused(&|dataset| dataset.max_shape.truncate(1)),
+            refused(&|dataset| dataset.layout.element_size = 0),
+            refused(&|dataset| dataset.layout.chunk = vec![u64::MAX; 2]),
+            refused(&|dataset| dataset.shape = vec![u64::MAX; 2]),
+        ] {
+            assert!(error.contains("elements in a shape of"), "{error}");
+        }
+    }
+
+    #[test]
+    fn lookup() {
+        let record = |number| ChunkRecord { number, address: 100 + number, size: 1, skipped: 0 };
+        let dense = ChunkIndex { counts: vec![9], records: (0..9).map(record).collect() };
+        let sparse = ChunkIndex { counts: vec![9], records: [1, 2, 5, 8].map(record).into() };
+        for number in 0..10 {
+            let expected = (number < 9).then(|| record(number));
+            assert_eq!(dense.get(number).copied(), expected);
+            let expected = expected.filter(|record| [1, 2, 5, 8].contains(&record.number));
+            assert_eq!(sparse.get(number).copied(), expected);
+        }
+    }
 }

@@ -100,19 +100,23 @@ mod tests {
 
     const SIZES: Sizes = Sizes { offset: 4, length: 4 };
 
-    /// Name, and the bytes of datatype, dataspace and elements.
-    fn parsed(bytes: &[u8]) -> Result<(String, Vec<u8>, Vec<u8>, Vec<u8>, bool, bool), ParseError> {
+    /// Name, the bytes of datatype, dataspace and elements, and whether the first two are shared.
+    type Parts = (String, [Vec<u8>; 3], [bool; 2]);
+
+    fn parsed(bytes: &[u8]) -> Result<Parts, ParseError> {
         let mut parts = AttributeParts::parse(&mut Cursor::whole(bytes, 0, SIZES))?;
         let (datatype, dataspace) = (parts.datatype.rest().to_vec(), parts.dataspace.rest().to_vec());
         let data = bytes[parts.data].to_vec();
-        Ok((parts.name, datatype, dataspace, data, parts.datatype_shared, parts.dataspace_shared))
+        Ok((parts.name, [datatype, dataspace, data], [parts.datatype_shared, parts.dataspace_shared]))
     }
 
     #[test]
     fn all_versions() {
         let one = b"\x01\xff\x03\0\x02\0\x08\0ab\0.....TT......SSSSSSSSdata";
-        let whole =
-            |shared| Ok(("ab".into(), b"TT".to_vec(), b"SSSSSSSS".to_vec(), b"data".to_vec(), shared, false));
+        let whole = |shared| {
+            let parts = [b"TT".to_vec(), b"SSSSSSSS".to_vec(), b"data".to_vec()];
+            Ok(("ab".into(), parts, [shared, false]))
+        };
         assert_eq!(parsed(one), whole(false));
         assert_eq!(parsed(b"\x02\x01\x03\0\x02\0\x08\0ab\0TTSSSSSSSSdata"), whole(true));
         assert_eq!(parsed(b"\x03\x01\x03\0\x02\0\x08\0\x01ab\0TTSSSSSSSSdata"), whole(true));

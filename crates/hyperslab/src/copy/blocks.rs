@@ -211,7 +211,7 @@ pub(super) struct Block {
 
 impl Block {
     /// As an index. (Axes are at most `i64::MAX` long.)
-    pub(super) fn index(&self) -> Vec<Index> {
+    pub(super) fn index(&self) -> Vec<Index<'static>> {
         let range = |(first, len): (&u64, &u64)| Index::range(*first as i64, (first + len) as i64);
         self.first.iter().zip(&self.len).map(range).collect()
     }

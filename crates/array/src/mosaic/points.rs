@@ -1,0 +1,57 @@
+//! Points of a mosaic.
+//!
+//! They are cut along its grid as those of any array are. What would be a chunk elsewhere is a box of the mosaic here, read as a whole into memory; the points are taken from there.
+
+use crate::execute::memory_error;
+use crate::gather::{self, Direction};
+use crate::read::{read_region, read_target};
+use crate::view::Bound;
+use crate::{
+    ArrayError, ArrayLayout, AxisSelection, Dims, Memory, Plan, ReadOptions, Selection, Target, Task,
+};
+
+/// Calls `each` with every task of a plan and the box of the array that has its elements.
+pub(crate) fn for_each_box(
+    layout: &ArrayLayout,
+    plan: &Plan,
+    each: &mut dyn FnMut(&Task, &Selection) -> Result<(), ArrayError>,
+) -> Result<(), ArrayError> {
+    let mut task = Task::default();
+    for number in 0..plan.len() {
+        plan.task(layout, number, &mut task);
+        let lens = layout.grid().chunk_shape().iter().zip(layout.shape());
+        let axes = task.chunk.iter().zip(lens).map(|(index, (chunk, len))| {
+            let first = index * chunk;
+            AxisSelection { first, step: 1, len: (len - first).min(*chunk), dropped: false }
+        });
+        each(&task, &Selection::of(axes.collect()))?;
+    }
+    Ok(())
+}
+
+/// Reads the points of a plan, and what is selected along the other axes.
+pub(crate) fn read_points(
+    layout: &ArrayLayout,
+    plan: &Plan,
+    target: &Bound<*mut u8>,
+    options: ReadOptions<'_>,
+) -> Result<(), ArrayError> {
+    let encoding = layout.encoding();
+    let len = encoding.decoded_size();
+    let mut whole =
+        Memory::dirty(len).ok_or_else(|| memory_error(layout, "a box of elements", len as u64))?;
+    let options = ReadOptions { fortran: false, ..options };
+    for_each_box(layout, plan, &mut |task, selection| {
+        let shape: Dims = selection.shape();
+        let at = whole.as_mut_slice().as_mut_ptr();
+        // SAFETY: the memory has room for a whole chunk, of which the box is the front along each axis.
+        let mut inside = unsafe { Target::from_raw(at, &shape, encoding.strides()) };
+        read_target(layout, selection, &mut inside, options, None)?;
+        let (region, offset) = read_region(layout, task, target.strides());
+        let places = plan.places(task, target.strides());
+        let (dst, src) = (target.at(&task.out), at.wrapping_add(offset));
+        // SAFETY: the target covers the task's elements; all of them are in the box.
+        unsafe { gather::copy(&places, Direction::Read, &region, dst, src) };
+        Ok(())
+    })
+}

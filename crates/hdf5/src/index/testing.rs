@@ -1,0 +1,115 @@
+//! What tests of the chunk indexes share: chunks as they ought to be found, and the elements that say so.
+
+use super::{ChunkIndex, ChunkRecord, IndexRequest};
+use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
+use crate::testing::SIZES;
+use crate::{Hdf5Error, Source};
+
+/// A chunk that is stored: its place in the grid; address, size and filter mask.
+pub(super) type Stored = (Vec<u64>, (u64, u64, u32));
+
+/// A dataset of 4-byte elements in chunks of 2 along each axis, whose index is at address 0.
+pub(super) struct Dataset {
+    pub shape: Vec<u64>,
+    pub max_shape: Vec<Option<u64>>,
+    pub layout: ChunkedLayout,
+    pub filtered: bool,
+    pub verify: bool,
+}
+
+impl Dataset {
+    pub fn new(index: ChunkIndexKind, shape: &[u64], max_shape: &[Option<u64>], filtered: bool) -> Dataset {
+        let chunk = vec![2; shape.len()];
+        let layout =
+            ChunkedLayout { chunk, element_size: 4, index, address: Some(0), edges_unfiltered: false };
+        Dataset { shape: shape.into(), max_shape: max_shape.into(), layout, filtered, verify: true }
+    }
+
+    pub fn read(&self, source: &Source) -> Result<ChunkIndex, Hdf5Error> {
+        let Dataset { shape, max_shape, layout, filtered, verify } = self;
+        let (filtered, verify) = (*filtered, *verify);
+        ChunkIndex::read(source, &IndexRequest { layout, shape, max_shape, filtered, sizes: SIZES, verify })
+    }
+
+    fn chunk_bytes(&self) -> u64 {
+        4 << self.shape.len()
+    }
+
+    /// A chunk that is stored, as a function of where it is in the grid; every fifth is not stored.
+    fn stored(&self, place: &[u64]) -> Option<(u64, u64, u32)> {
+        let mark = place.iter().fold(1, |mark, place| mark * 31 + place);
+        let (size, skipped) =
+            if self.filtered { (mark % 7 + 1, (mark % 3) as u32) } else { (self.chunk_bytes(), 0) };
+        (mark % 5 != 0).then_some((mark % 50, size, skipped))
+    }
+
+    /// What is to be found.
+    pub fn expected(&self) -> Vec<ChunkRecord> {
+        let counts: Vec<u64> = self.shape.iter().map(|n| n.div_ceil(2)).collect();
+        let numbers = 0..counts.iter().product();
+        let records = numbers.filter_map(|number| {
+            let (address, size, skipped) = self.stored(&places(number, &counts))?;
+            Some(ChunkRecord { number, address, size, skipped })
+        });
+        records.collect()
+    }
+
+    /// The element for a place: of 8 or 14 bytes.
+    fn element(&self, place: &[u64]) -> Vec<u8> {
+        let (address, size, skipped) = self.stored(place).unwrap_or((u64::MAX, 0, 0));
+        let mut bytes = address.to_le_bytes().to_vec();
+        if self.filtered {
+            bytes.extend(&size.to_le_bytes()[..2]);
+            bytes.extend(skipped.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Elements of an array, in the order of slots: all of the maximum shape, with `len` chunks along the axis that has no limit, which is in front.
+    pub fn elements(&self, len: u64) -> Vec<Vec<u8>> {
+        let axes = 0..self.shape.len();
+        let free = self.max_shape.iter().position(Option::is_none);
+        let order: Vec<usize> = free.into_iter().chain(axes.filter(|axis| Some(*axis) != free)).collect();
+        let count = |axis: &usize| self.max_shape[*axis].map_or(len, |max| max.div_ceil(2));
+        let counts: Vec<u64> = order.iter().map(count).collect();
+        let slots = 0..counts.iter().product();
+        let element = |slot| {
+            let mut place = vec![0; order.len()];
+            order.iter().zip(places(slot, &counts)).for_each(|(axis, at)| place[*axis] = at);
+            self.element(&place)
+        };
+        slots.map(element).collect()
+    }
+
+    /// Class and length of an element, as headers have them.
+    pub fn class(&self) -> [u8; 2] {
+        if self.filtered { [1, 14] } else { [0, 8] }
+    }
+
+    /// All chunks of a grid that are stored.
+    pub fn all_stored(&self, counts: &[u64]) -> Vec<Stored> {
+        let numbers = 0..counts.iter().product();
+        let stored = numbers.filter_map(|number| {
+            let place = places(number, counts);
+            self.stored(&place).map(|stored| (place, stored))
+        });
+        stored.collect()
+    }
+}
+
+/// The place of a number in a grid.
+fn places(mut number: u64, counts: &[u64]) -> Vec<u64> {
+    let mut place = vec![0; counts.len()];
+    for (place, count) in place.iter_mut().zip(counts).rev() {
+        (*place, number) = (number % count, number / count);
+    }
+    place
+}
+
+/// The beginning of a block of an array.
+pub(super) fn head(signature: &[u8; 4], class: u8) -> Vec<u8> {
+    let mut bytes = signature.to_vec();
+    bytes.extend([0, class]);
+    bytes.extend(0u64.to_le_bytes());
+    bytes
+}

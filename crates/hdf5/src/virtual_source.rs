@@ -1,0 +1,189 @@
+//! The datasets that virtual datasets take elements from.
+//!
+//! A source is found when it is read, by the file and the path that a mapping names, and kept open as long as not too many others are. One of which there is no file or no path
+//! may come into being later: it is looked for each time.
+
+use crate::element::{Element, ElementKind};
+use crate::kept::Kept;
+use crate::virtual_mapping::Mapping;
+use crate::{Dataset, File, Hdf5Error, Node, data_layout::DataLayout, virtual_dataset};
+use hyperslab_array::{ArrayLayout, LocateError, MosaicSource};
+use hyperslab_store::Key;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Sources of a dataset that are kept open.
+const OPEN: u64 = 128;
+
+/// Virtual datasets may be sources of each other, but not deeper than this.
+const DEEPEST: usize = 16;
+
+/// So many virtual sources are described for one dataset: to know how long a dataset is, those that decide it are described, and those that decide about them.
+const MOST: u32 = 4096;
+
+/// How many virtual sources have been described for a dataset.
+#[derive(Debug, Default)]
+pub(crate) struct Budget(Cell<u32>);
+
+/// The virtual datasets that are being read, the innermost first: none may be a source of itself.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    /// The number of the file, and the address in it.
+    place: (u64, u64),
+    above: Option<Arc<Chain>>,
+}
+
+/// Where a dataset is.
+fn place(dataset: &Dataset) -> Result<(u64, u64), Hdf5Error> {
+    let source = dataset.file().source();
+    Ok((source.store().lock_id(Key::new(source.key())?), dataset.address()))
+}
+
+/// What all sources of a dataset have in common.
+#[derive(Debug)]
+struct Common {
+    file: File,
+    element: Element,
+    /// Whether elements refer to places of the file that they are in.
+    refers: bool,
+    chain: Arc<Chain>,
+    open: Kept<ArrayLayout>,
+}
+
+/// The sources of a dataset, each once.
+pub(crate) struct Sources {
+    common: Arc<Common>,
+    found: HashMap<(String, String), Arc<OneSource>>,
+}
+
+/// A source, opened when it is read.
+#[derive(Debug)]
+pub(crate) struct OneSource {
+    common: Arc<Common>,
+    number: u64,
+    /// `None`: the file of the virtual dataset.
+    file: Option<String>,
+    path: String,
+}
+
+impl Sources {
+    pub(crate) fn new(dataset: &Dataset, above: Option<Arc<Chain>>) -> Result<Self, Hdf5Error> {
+        let common = Common {
+            file: dataset.file().clone(),
+            element: dataset.element().clone(),
+            refers: dataset.datatype().refers(),
+            chain: Arc::new(Chain { place: place(dataset)?, above }),
+            open: Kept::new(OPEN),
+        };
+        Ok(Sources { common: Arc::new(common), found: HashMap::new() })
+    }
+
+    /// The source of a mapping, for a block.
+    pub(crate) fn of(&mut self, mapping: &Mapping, block: u64) -> Arc<OneSource> {
+        let (file, path) = (mapping.file.of_block(block), mapping.dataset.of_block(block));
+        let number = self.found.len() as u64;
+        let make = |(file, path): &(String, String)| {
+            let file = (!mapping.file.is_same_file()).then(|| file.clone());
+            Arc::new(OneSource { common: self.common.clone(), number, file, path: path.clone() })
+        };
+        let name = (file, path);
+        if let Some(found) = self.found.get(&name) {
+            return found.clone();
+        }
+        let made = make(&name);
+        self.found.insert(name, made.clone());
+        made
+    }
+}
+
+impl OneSource {
+    /// The dataset as the engine sees it; `None`: there is no such file, or no such path in it.
+    pub(crate) fn get(&self, budget: &Budget) -> Result<Option<Arc<ArrayLayout>>, Hdf5Error> {
+        let make = || self.make(budget).map_err(Some)?.ok_or(None);
+        match self.common.open.get(self.number, make, |_| 1) {
+            Ok(layout) => Ok(Some(layout)),
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error),
+        }
+    }
+
+    fn make(&self, budget: &Budget) -> Result<Option<Arc<ArrayLayout>>, Hdf5Error> {
+        let common = &self.common;
+        let file = match &self.file {
+            None => common.file.clone(),
+            Some(name) => match common.file.other(name)? {
+                Some(file) => file,
+                None => return Ok(None),
+            },
+        };
+        let dataset = match file.node(&self.path) {
+            Ok(Node::Dataset(dataset)) => dataset,
+            Ok(_) => return Err(file.source().invalid("it is no dataset").within(&self.path)),
+            Err(Hdf5Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        self.check(&dataset)?;
+        let DataLayout::Virtual { collection, index } = *dataset.data_layout() else {
+            return dataset.layout().map(Some);
+        };
+        let (place, mut depth, mut above) = (place(&dataset)?, 0, Some(&common.chain));
+        while let Some(chain) = above {
+            depth += 1;
+            if chain.place == place || depth >= DEEPEST {
+                let why = match depth < DEEPEST {
+                    true => "it is a source of itself".into(),
+                    false => format!("sources of virtual datasets are virtual, more than {DEEPEST} deep"),
+                };
+                return Err(file.source().invalid(why).within(&self.path));
+            }
+            above = chain.above.as_ref();
+        }
+        budget.0.set(budget.0.get().saturating_add(1));
+        if budget.0.get() > MOST {
+            let why = format!("more than {MOST} virtual sources of virtual sources");
+            return Err(file.source().invalid(why).within(&self.path));
+        }
+        let dtype = dataset.element().engine_type();
+        let dtype =
+            dtype.ok_or_else(|| file.source().invalid("its elements are too large").within(&self.path))?;
+        let layout = virtual_dataset::layout_within(
+            &dataset,
+            dtype,
+            (collection, index),
+            Some(common.chain.clone()),
+            budget,
+        );
+        layout.map(|layout| Some(Arc::new(layout))).map_err(|error| error.within(&self.path))
+    }
+
+    /// Refuses elements that cannot become those of the virtual dataset. Numbers can: the engine converts them.
+    fn check(&self, dataset: &Dataset) -> Result<(), Hdf5Error> {
+        let common = &self.common;
+        let refuse = |what: String| Hdf5Error::Unsupported {
+            file: dataset.file().source().name(),
+            object: Some(self.path.clone()),
+            what,
+        };
+        let (from, to) = (dataset.element(), &common.element);
+        let numbers = matches!((&from.kind, &to.kind), (ElementKind::Plain(_), ElementKind::Plain(_)));
+        if from != to && !numbers {
+            let (from, to) = (from.to_json(), to.to_json());
+            return Err(refuse(format!(
+                "a conversion of elements {from} to those of a virtual dataset, {to},"
+            )));
+        }
+        if common.refers && !dataset.file().is(&common.file) {
+            return Err(refuse(
+                "a virtual dataset of references or of elements of variable length in another file".into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl MosaicSource for OneSource {
+    fn open(&self) -> Result<Option<Arc<ArrayLayout>>, LocateError> {
+        Ok(self.get(&Budget::default())?)
+    }
+}

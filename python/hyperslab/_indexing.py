@@ -1,0 +1,66 @@
+"""Other ways to index than ``array[...]``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from hyperslab._array import Array
+
+__all__ = ["BlockIndex", "OIndex", "VIndex"]
+
+
+class _Index:
+    """An array, indexed in another way."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.array!r}>"
+
+
+class OIndex(_Index):
+    """``array.oindex[...]``: see `hyperslab.Array.oindex`."""
+
+    def __getitem__(self, selection: Any) -> Any:
+        return self.array.get_orthogonal_selection(selection)
+
+    def __setitem__(self, selection: Any, value: npt.ArrayLike) -> None:
+        self.array.set_orthogonal_selection(selection, value)
+
+
+class VIndex(_Index):
+    """``array.vindex[...]``: see `hyperslab.Array.vindex`."""
+
+    def __getitem__(self, selection: Any) -> Any:
+        return self.array._get("points", selection)
+
+    def __setitem__(self, selection: Any, value: npt.ArrayLike) -> None:
+        self.array._set("points", selection, flat_values(selection, value))
+
+
+class BlockIndex(_Index):
+    """``array.blocks[...]``: see `hyperslab.Array.blocks`."""
+
+    def __getitem__(self, selection: Any) -> Any:
+        return self.array.get_block_selection(selection)
+
+    def __setitem__(self, selection: Any, value: npt.ArrayLike) -> None:
+        self.array.set_block_selection(selection, value)
+
+
+def flat_values(selection: Any, value: npt.ArrayLike) -> npt.ArrayLike:
+    """Values for coordinates, which zarr-python also takes one behind the other where the coordinates have
+    several axes.
+    """
+    lists = selection if isinstance(selection, tuple) else (selection,)
+    values = np.asarray(value)
+    if values.ndim != 1 or max((np.ndim(item) for item in lists), default=0) < 2:
+        return value
+    shape = np.broadcast_shapes(*(np.shape(item) for item in lists))
+    return values.reshape(shape) if values.size == math.prod(shape) else value
