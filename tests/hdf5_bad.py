@@ -2,9 +2,9 @@
 
     python hdf5_bad.py GOOD OUT HOW [STEP]
 
-Each damaged copy of GOOD is written to OUT and read from there completely. HOW is ``bytes`` (each byte changed),
-``loose`` (the same without verifying checksums), ``cut`` (each shorter beginning). Prints a JSON object: how many copies
-there were, how many were errors, equal or different, and what should never happen.
+Each damaged copy of GOOD is written to OUT and read from there completely. HOW is ``bytes`` (each byte
+changed), ``loose`` (the same without verifying checksums), ``cut`` (each shorter beginning). Prints a JSON
+object: how many copies were errors, equal or different, and what should never happen.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import resource
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +40,43 @@ def digest(value: Any) -> str:
     return repr(value)
 
 
-def everything(path: Path) -> str:
-    """All that is in a file as text; of arrays that claim to be huge, a corner."""
-    found: list[str] = []
-    waiting = [("", hs.open(path, mode="r"))]
-    # Hard links may make circles; what is at the same path is the same, so a bound on paths ends them.
+def everything(path: Path) -> tuple[dict[str, str], list[str]]:
+    """All that is in a file, as texts by path, and what went wrong. Of huge arrays, a part."""
+    found: dict[str, str] = {}
+    errors: list[str] = []
+
+    def attempt(name: str, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except ERRORS as error:
+            errors.append(type(error).__name__)
+            return None
+
+    waiting = [("", attempt("", lambda: hs.open(path, mode="r")))]
+    # Hard links may make circles; so paths are bounded.
     for _ in range(100):
         if not waiting:
             break
         name, node = waiting.pop(0)
-        found.append(f"{name}: {digest(dict(node.attrs))}")
+        if node is None:
+            continue
+        attrs = attempt(name, lambda: digest(dict(node.attrs)))
+        if attrs is not None:
+            found[f"{name} attributes"] = attrs
         if isinstance(node, hs.Array):
-            found.append(f"{node.shape} {node.dtype} {node.chunks} {node.maxshape}")
-            if node.size * max(1, node.dtype.itemsize) <= LARGEST:
-                found.append(digest(node[...]))
-            else:
-                found.append(digest(node[tuple(slice(0, 2) for _ in node.shape)]))
-        elif name.count("/") < 6:
-            waiting += [(f"{name}/{key}", node[key]) for key in node]
-    return "\n".join(found)
+            found[name] = f"{node.shape} {node.dtype} {node.chunks} {node.maxshape}"
+            if node.shape is not None:
+                small = node.size * max(1, node.dtype.itemsize) <= LARGEST
+                part = ... if small else tuple(slice(0, 2) for _ in node.shape)
+                values = attempt(name, lambda: digest(node[part]))
+                if values is not None:
+                    found[f"{name} values"] = values
+        elif isinstance(node, hs.Group) and name.count("/") < 6:
+            names = attempt(name, lambda: list(node)) or []
+            waiting += [(f"{name}/{key}", attempt(name, lambda: node[key])) for key in names]
+        else:
+            found[name] = repr(node)
+    return found, errors
 
 
 def damaged(good: bytes, how: str, step: int) -> Any:
@@ -78,7 +97,8 @@ def main(good: Path, out: Path, how: str, step: int) -> None:
     bytes_ = good.read_bytes()
     if how == "loose":
         hs.config.set({"verify_checksums": False})
-    expected = everything(good)
+    expected, errors = everything(good)
+    assert not errors, errors
     counts: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     never: list[str] = []
@@ -93,16 +113,18 @@ def main(good: Path, out: Path, how: str, step: int) -> None:
             # Where it stopped, if it did.
             (out.parent / "last").write_text(what)
         try:
-            found = everything(out)
-        except ERRORS as error:
-            counts["errors"] += 1
-            kinds[type(error).__name__] += 1
+            found, errors = everything(out)
         except BaseException as error:
             never.append(f"{what}: {type(error).__name__}: {error}")
+            continue
+        kinds.update(errors)
+        # Where something is an error, other things may be missing; what is there must be right.
+        wrong = [name for name, text in found.items() if expected.get(name) != text]
+        if wrong or not errors and len(found) < len(expected):
+            counts["different"] += 1
+            different.append(f"{what}: {wrong[:2]}")
         else:
-            counts["equal" if found == expected else "different"] += 1
-            if found != expected:
-                different.append(what)
+            counts["errors" if errors else "equal"] += 1
     faulthandler.cancel_dump_traceback_later()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     report = {**counts, "kinds": kinds, "never": never[:20], "at": different[:2000], "peak": peak}

@@ -18,6 +18,11 @@ def same_values(ours: Any, theirs: Any, what: str = "") -> None:
     if isinstance(theirs, h5py.Empty):
         assert ours is None or isinstance(ours, type(theirs)), f"{what}: {ours!r}"
         return
+    if isinstance(theirs, np.ndarray) and theirs.shape == () and theirs.dtype.kind == "O":
+        # One object may come as it is.
+        one = isinstance(ours, np.ndarray) and ours.shape == () and ours.dtype.kind == "O"
+        same_object(ours[()] if one else ours, theirs[()], what)
+        return
     if isinstance(theirs, np.ndarray | np.generic) and theirs.dtype.hasobject:
         ours = np.asarray(ours, theirs.dtype) if not isinstance(ours, np.ndarray) else ours
         assert ours.shape == theirs.shape, f"{what}: shape {ours.shape}, expected {theirs.shape}"

@@ -91,7 +91,7 @@ pub fn filter(
 ) -> Result<Arc<dyn Codec>, CodecError> {
     Ok(match id {
         1 => Arc::new(Zlib { level: level(client_data, 0..=9, 6) }),
-        2 => Arc::new(shuffle::Shuffle::new(client_data)?),
+        2 => Arc::new(shuffle::Shuffle::new(client_data)),
         3 => Arc::new(fletcher32::Fletcher32),
         4 => Arc::new(szip::Szip::new(client_data)?),
         5 => Arc::new(nbit::Nbit::new(client_data)?),

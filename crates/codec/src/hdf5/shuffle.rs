@@ -5,7 +5,6 @@
 //!
 //! The kernels are those of blosc, whose byte shuffle is the same.
 
-use super::parameter;
 use crate::blosc::shuffle::{shuffle, unshuffle};
 use crate::scratch::sized;
 use crate::{Codec, CodecError, Scratch};
@@ -14,15 +13,17 @@ use serde_json::{Value, json};
 /// The `shuffle` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shuffle {
+    /// 0: the file says none. So the library writes it where elements are of variable length, and leaves it out for every chunk.
     element_size: usize,
 }
 
 impl Shuffle {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
-        match parameter("shuffle", client_data, 0)? {
-            0 => Err(super::config("shuffle", "element size is 0")),
-            size => Ok(Shuffle { element_size: size as usize }),
-        }
+    pub(super) fn new(client_data: &[u32]) -> Self {
+        Shuffle { element_size: client_data.first().copied().unwrap_or(0) as usize }
+    }
+
+    fn check(self) -> Result<(), CodecError> {
+        if self.element_size == 0 { Err(super::config("shuffle", "no element size")) } else { Ok(()) }
     }
 }
 
@@ -32,6 +33,7 @@ impl Codec for Shuffle {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+        self.check()?;
         let room = dst.len();
         let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("shuffle", room, src.len()))?;
         unshuffle(self.element_size, src, dst);
@@ -39,6 +41,7 @@ impl Codec for Shuffle {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+        self.check()?;
         dst.truncate(src.len());
         shuffle(self.element_size, src, sized(dst, src.len()));
         Ok(())
@@ -49,11 +52,12 @@ impl Codec for Shuffle {
     }
 
     fn to_v3(&self) -> Option<Value> {
-        Some(json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": self.element_size}}))
+        let json = json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": self.element_size}});
+        self.check().is_ok().then_some(json)
     }
 
     fn to_v2(&self) -> Option<Value> {
-        Some(json!({"id": "shuffle", "elementsize": self.element_size}))
+        self.check().is_ok().then(|| json!({"id": "shuffle", "elementsize": self.element_size}))
     }
 }
 
@@ -64,7 +68,7 @@ mod tests {
 
     #[test]
     fn known_bytes() {
-        let shuffle = Shuffle::new(&[4]).unwrap();
+        let shuffle = Shuffle::new(&[4]);
         // Two elements, and three bytes that are none.
         assert_eq!(encode(&shuffle, b"abcdABCDxyz"), b"aAbBcCdDxyz");
         assert_eq!(decode(&shuffle, b"aAbBcCdDxyz", 11).unwrap(), b"abcdABCDxyz");
@@ -74,7 +78,7 @@ mod tests {
     #[test]
     fn round_trips() {
         for element_size in [1, 2, 3, 4, 6, 8, 12, 16, 100, 1 << 20, u32::MAX] {
-            let shuffle = Shuffle::new(&[element_size]).unwrap();
+            let shuffle = Shuffle::new(&[element_size]);
             for data in samples() {
                 assert!(decode(&shuffle, &encode(&shuffle, &data), data.len()).unwrap() == data);
             }
@@ -83,8 +87,11 @@ mod tests {
 
     #[test]
     fn parameters() {
-        assert!(Shuffle::new(&[]).is_err());
-        assert!(Shuffle::new(&[0]).is_err());
-        assert_eq!(Shuffle::new(&[8]).unwrap().to_v2(), Some(json!({"id": "shuffle", "elementsize": 8})));
+        for none in [&[][..], &[0]] {
+            let shuffle = Shuffle::new(none);
+            assert!(matches!(decode(&shuffle, b"abc", 3), Err(CodecError::Config { .. })));
+            assert_eq!((shuffle.to_v2(), shuffle.to_v3()), (None, None));
+        }
+        assert_eq!(Shuffle::new(&[8]).to_v2(), Some(json!({"id": "shuffle", "elementsize": 8})));
     }
 }
