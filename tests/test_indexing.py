@@ -272,12 +272,10 @@ def test_integers_beyond_64_bits_are_out_of_bounds(index: int) -> None:
             z[selection]
 
 
-@pytest.mark.parametrize(
-    "selection", [None, [0, 1], np.array([0, 1]), np.array([True, False, True]), True, (0, [1])], ids=repr
-)
-def test_indices_that_are_not_basic_are_refused_by_name(selection: Any) -> None:
+@pytest.mark.parametrize("selection", [None, True, (0, None), np.True_, np.array(False)], ids=repr)
+def test_indices_that_add_axes_are_refused(selection: Any) -> None:
     z = hs.create_array(hs.MemoryStore(), data=np.arange(12).reshape(3, 4), chunks=(2, 2))
-    with pytest.raises(hs.errors.UnsupportedSelectionError, match="not supported") as caught:
+    with pytest.raises(hs.errors.UnsupportedSelectionError) as caught:
         z[selection]
     assert isinstance(caught.value, IndexError)
     assert isinstance(caught.value, NotImplementedError)

@@ -309,9 +309,7 @@ class Array(_native.ArrayBase):
         _no_fields(fields)
         return self._get("orthogonal", selection, out)
 
-    def set_orthogonal_selection(
-        self, selection: Any, value: npt.ArrayLike, *, fields: None = None
-    ) -> None:
+    def set_orthogonal_selection(self, selection: Any, value: npt.ArrayLike, *, fields: None = None) -> None:
         """``array.oindex[selection] = value``"""
         _no_fields(fields)
         self._set("orthogonal", selection, value)
@@ -321,9 +319,7 @@ class Array(_native.ArrayBase):
         _no_fields(fields)
         return self._get("coordinates", selection, out)
 
-    def set_coordinate_selection(
-        self, selection: Any, value: npt.ArrayLike, *, fields: None = None
-    ) -> None:
+    def set_coordinate_selection(self, selection: Any, value: npt.ArrayLike, *, fields: None = None) -> None:
         """``array.vindex[selection] = value`` for coordinates. Of points that are named more than once, the
         last value stays.
         """

@@ -58,9 +58,10 @@ def flat_values(selection: Any, value: npt.ArrayLike) -> npt.ArrayLike:
     """Values for coordinates, which zarr-python also takes one behind the other where the coordinates have
     several axes.
     """
-    lists = selection if isinstance(selection, tuple) else (selection,)
+    lists = [np.asarray(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
     values = np.asarray(value)
-    if values.ndim != 1 or max((np.ndim(item) for item in lists), default=0) < 2:
+    masked = any(item.dtype == bool for item in lists)
+    if masked or values.ndim != 1 or max((item.ndim for item in lists), default=0) < 2:
         return value
-    shape = np.broadcast_shapes(*(np.shape(item) for item in lists))
+    shape = np.broadcast_shapes(*(item.shape for item in lists))
     return values.reshape(shape) if values.size == math.prod(shape) else value

@@ -137,8 +137,8 @@ impl PointPlan {
             step: *strides.last()?,
             across: strides.iter().copied().max()?,
         };
-        let mut entries = plan.cut(points, &chunk, &strides)?;
-        entries.sort_unstable();
+        let entries = plan.cut(points, &chunk, &strides)?;
+        let entries = plan.sorted(entries)?;
         plan.spans = spans(&entries, size, plan.step)?;
         plan.entries = Arc::new(entries);
         Some(plan)
@@ -148,44 +148,78 @@ impl PointPlan {
     fn cut(&self, points: &Points, chunk: &[u64], strides: &[u64]) -> Option<Vec<Entry>> {
         let mut entries: Vec<Entry> = Vec::new();
         entries.try_reserve(points.runs.len()).ok()?;
-        let last = points.axes.len() - 1;
-        let mut index = Dims::from_elem(0, points.axes.len());
-        let mut out = 0u64;
+        let (mut row, mut first, mut out) = (0..0, 0, 0u64);
         for Run { mut at, mut len } in points.runs.iter().copied() {
-            let mut rest = at;
-            for (index, extent) in index.iter_mut().zip(&points.extent).rev() {
-                (*index, rest) = (rest % extent, rest / extent);
-            }
             while len > 0 {
-                let row = points.extent[last] - index[last];
-                let count = len.min(row).min(chunk[last] - index[last] % chunk[last]).min(LONGEST);
-                let (mut object, mut inner, mut byte) = (0, 0, 0);
-                for k in 0..=last {
-                    let (number, within) = (index[k] / chunk[k], index[k] % chunk[k]);
-                    let per = self.per_object[k];
-                    let (outer, number) = if per == 1 { (number, 0) } else { (number / per, number % per) };
-                    object = object * self.objects[k] + outer;
-                    inner = inner * per + number;
-                    byte += within * strides[k];
+                if !row.contains(&at) {
+                    (row, first) = self.row(at, &points.extent, chunk, strides);
                 }
-                let number = object * self.per_object.iter().product::<u64>() + inner;
+                let count = len.min(row.end - at).min(LONGEST);
                 if out + count > MOST {
                     return None;
                 }
-                self.push(&mut entries, number * self.size + byte, out, count)?;
+                self.push(&mut entries, first + (at - row.start) * self.step, out, count)?;
                 (at, len, out) = (at + count, len - count, out + count);
-                index[last] += count;
-                // Into the next row.
-                for k in (1..=last).rev().take_while(|_| len > 0) {
-                    if index[k] < points.extent[k] {
-                        break;
-                    }
-                    index[k] = 0;
-                    index[k - 1] += 1;
-                }
             }
         }
         Some(entries)
+    }
+
+    /// The part of a chunk's row that element number `at` lies in: which elements, and the place of the first.
+    fn row(&self, at: u64, extent: &[u64], chunk: &[u64], strides: &[u64]) -> (Range<u64>, u64) {
+        let mut index = Dims::from_elem(0, extent.len());
+        let mut rest = at;
+        for (index, len) in index.iter_mut().zip(extent).rev() {
+            (*index, rest) = (rest % len, rest / len);
+        }
+        let last = extent.len() - 1;
+        let within = index[last] % chunk[last];
+        let row = at - within..at + (chunk[last] - within).min(extent[last] - index[last]);
+        index[last] -= within;
+        let (mut object, mut inner, mut byte) = (0, 0, 0);
+        for k in 0..=last {
+            let (number, within) = (index[k] / chunk[k], index[k] % chunk[k]);
+            let per = self.per_object[k];
+            let (outer, number) = if per == 1 { (number, 0) } else { (number / per, number % per) };
+            object = object * self.objects[k] + outer;
+            inner = inner * per + number;
+            byte += within * strides[k];
+        }
+        let number = object * self.per_object.iter().product::<u64>() + inner;
+        (row, number * self.size + byte)
+    }
+
+    /// Sorts entries by place, and those of one place by their place in the result. `None` if there is no memory.
+    fn sorted(&self, mut entries: Vec<Entry>) -> Option<Vec<Entry>> {
+        let chunks = self.objects.iter().chain(&self.per_object).product::<u64>();
+        if entries.is_sorted() {
+            return Some(entries);
+        }
+        if chunks > entries.len() as u64 {
+            entries.sort_unstable();
+            return Some(entries);
+        }
+        // By chunk first, counting: those of one chunk are often in order then.
+        let mut ends: Vec<usize> = Vec::new();
+        ends.try_reserve_exact(chunks as usize + 1).ok()?;
+        ends.resize(chunks as usize + 1, 0);
+        for entry in &entries {
+            ends[(entry.place / self.size) as usize + 1] += 1;
+        }
+        for n in 1..ends.len() {
+            ends[n] += ends[n - 1];
+        }
+        let mut sorted = Vec::new();
+        sorted.try_reserve_exact(entries.len()).ok()?;
+        sorted.resize(entries.len(), Entry { place: 0, out: 0 });
+        let mut starts = ends.clone();
+        for entry in entries {
+            let next = &mut starts[(entry.place / self.size) as usize];
+            sorted[*next] = entry;
+            *next += 1;
+        }
+        ends.windows(2).for_each(|ends| sorted[ends[0]..ends[1]].sort_unstable());
+        Some(sorted)
     }
 
     /// Appends points, to the last entry if they go on where it ends. `None` if there is no memory.

@@ -12,7 +12,6 @@ use numpy::{
     PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray,
     PyUntypedArrayMethods,
 };
-use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -133,7 +132,7 @@ fn plain(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<S
 fn orthogonal(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     if let Some(item) = items.iter().find(|item| !item.is_basic() && item.rank() != 1) {
         let message = format!("orthogonal indexing takes arrays of one axis, found one of {}", item.rank());
-        return Err(PyIndexError::new_err(message));
+        return Err(unsupported(py, &message));
     }
     let indices = items.iter().map(Item::index).collect::<PyResult<Vec<_>>>()?;
     made(py, Selection::new(layout.name(), layout.shape(), &indices))
@@ -149,7 +148,11 @@ fn pointwise(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResu
     let numpy = py.import("numpy")?;
     // NumPy says the same of indices that do not fit each other, as an IndexError.
     let together = numpy.call_method1("broadcast_arrays", PyTuple::new(py, &arrays)?).map_err(|error| {
-        PyIndexError::new_err(format!("shape mismatch of indexing arrays: {}", error.value(py)))
+        errors::exception(
+            py,
+            "VindexInvalidSelectionError",
+            format!("shape mismatch of indexing arrays: {}", error.value(py)),
+        )
     })?;
     let mut dims = Vec::new();
     let mut lists = Vec::new();
@@ -199,8 +202,7 @@ fn mask_of_some_axes(
         }
     }
     let lists = mask.as_any().call_method0("nonzero")?;
-    let lists = lists.try_iter()?.map(|list| Ok(list?.cast_into::<PyArrayDyn<i64>>()?.readonly()));
-    let lists = lists.collect::<PyResult<Vec<_>>>()?;
+    let lists = lists.try_iter()?.map(|list| integers(py, &list?)).collect::<PyResult<Vec<_>>>()?;
     let count = lists.first().map_or(0, |list| list.len() as u64);
     let mut indices = Vec::new();
     for item in items {
@@ -249,7 +251,7 @@ fn mask(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Se
         _ => {
             let message =
                 format!("a mask is one boolean array of the array's shape, which is {:?}", layout.shape());
-            Err(PyIndexError::new_err(message))
+            Err(errors::exception(py, "BoundsCheckError", message))
         }
     }
 }
@@ -264,7 +266,7 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
     let mut indices = Vec::new();
     for item in items {
         let Item::Basic(index) = item else {
-            return Err(PyIndexError::new_err("blocks are selected by integers and slices of step 1"));
+            return Err(unsupported(py, "blocks are selected by integers and slices of step 1"));
         };
         let place =
             |number: i64| number.saturating_mul(grid.chunk_shape().get(axis).map_or(1, |n| *n as i64));
@@ -291,7 +293,7 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
                 indices.push(Index::Ellipsis);
                 continue;
             }
-            _ => return Err(PyIndexError::new_err("blocks are selected by integers and slices of step 1")),
+            _ => return Err(unsupported(py, "blocks are selected by integers and slices of step 1")),
         });
         axis += 1;
     }
@@ -326,7 +328,7 @@ fn item<'py>(given: &Bound<'py, PyAny>) -> PyResult<Item<'py>> {
             Ok(Item::Integers(integers(py, array.as_any())?))
         }
         b'b' => Err(unsupported(py, "True and False are no indices: a mask is an array with axes")),
-        _ => Err(PyIndexError::new_err("arrays used as indices must be of integer (or boolean) type")),
+        _ => Err(unsupported(py, "arrays used as indices must be of integer (or boolean) type")),
     }
 }
 
