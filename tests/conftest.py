@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+# Before netCDF4, which has HDF5 filters of its own under the same numbers.
+import hdf5plugin  # noqa: F401
 import hyperslab as hs
 import hypothesis
 import numpy as np

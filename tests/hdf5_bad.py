@@ -2,9 +2,9 @@
 
     python hdf5_bad.py GOOD OUT HOW [STEP]
 
-Each damaged copy of GOOD is written to OUT and read from there completely. HOW is ``bytes`` (each byte changed),
-``loose`` (the same without verifying checksums), ``cut`` (each shorter beginning). Prints a JSON object: how many copies
-there were, how many were errors, equal or different, and what should never happen.
+Each damaged copy of GOOD is written to OUT and read from there completely. HOW is ``bytes`` (each byte
+changed), ``loose`` (the same without verifying checksums), ``cut`` (each shorter beginning). Prints a JSON
+object: how many copies were errors, equal or different, and what should never happen.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def digest(value: Any) -> str:
 
 
 def everything(path: Path) -> tuple[dict[str, str], list[str]]:
-    """All that is in a file, as texts by path, and what went wrong. Of arrays that claim to be huge, a corner."""
+    """All that is in a file, as texts by path, and what went wrong. Of huge arrays, a part."""
     found: dict[str, str] = {}
     errors: list[str] = []
 

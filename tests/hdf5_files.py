@@ -1,7 +1,7 @@
 """HDF5 files for tests, written by h5py: what a dataset is made of, and generators of very many of them.
 
-A file holds the cases of one version of the format ("libver"), each a dataset of its own name, so that thousands are
-written and read within seconds.
+A file holds the cases of one version of the format ("libver"), each a dataset of its own name, so that
+thousands are written and read within seconds.
 """
 
 from __future__ import annotations
@@ -30,19 +30,25 @@ def plain(names: str) -> dict[str, np.dtype[Any]]:
 NUMBERS = plain("|i1 |u1 <i2 >i2 <u2 >u2 <i4 >i4 <u4 >u4 <i8 >i8 <u8 >u8 <f4 >f4 <f8 >f8")
 
 #: Types of which elements are bytes in place.
-FIXED = NUMBERS | plain("<f2 >f2 <c8 >c8 <c16 >c16 |S1 |S5 |V7") | {
-    "bool": np.dtype(bool),
-    "utf-8 of 6": h5py.string_dtype("utf-8", 6),
-    "ascii of 3": h5py.string_dtype("ascii", 3),
-    "enum i1": h5py.enum_dtype({"red": -1, "green": 5, "blue": 127}, "i1"),
-    "enum >u2": h5py.enum_dtype({"none": 0, "all": 65535}, ">u2"),
-    "date": h5py.opaque_dtype(np.dtype("<M8[us]")),
-    "time": h5py.opaque_dtype(np.dtype(">m8[10s]")),
-    "compound": np.dtype([("a", "<i2"), ("b", ">f8"), ("c", "S3")]),
-    "aligned": np.dtype([("a", "i1"), ("b", "<f8"), ("c", "<i2")], align=True),
-    "nested": np.dtype([("x", [("y", "<f4", (2,)), ("z", "?")], (2,)), ("w", h5py.enum_dtype({"on": 1}, "u1"))]),
-    "array": np.dtype(("<f4", (3, 2))),
-}
+FIXED = (
+    NUMBERS
+    | plain("<f2 >f2 <c8 >c8 <c16 >c16 |S1 |S5 |V7")
+    | {
+        "bool": np.dtype(bool),
+        "utf-8 of 6": h5py.string_dtype("utf-8", 6),
+        "ascii of 3": h5py.string_dtype("ascii", 3),
+        "enum i1": h5py.enum_dtype({"red": -1, "green": 5, "blue": 127}, "i1"),
+        "enum >u2": h5py.enum_dtype({"none": 0, "all": 65535}, ">u2"),
+        "date": h5py.opaque_dtype(np.dtype("<M8[us]")),
+        "time": h5py.opaque_dtype(np.dtype(">m8[10s]")),
+        "compound": np.dtype([("a", "<i2"), ("b", ">f8"), ("c", "S3")]),
+        "aligned": np.dtype([("a", "i1"), ("b", "<f8"), ("c", "<i2")], align=True),
+        "nested": np.dtype(
+            [("x", [("y", "<f4", (2,)), ("z", "?")], (2,)), ("w", h5py.enum_dtype({"on": 1}, "u1"))]
+        ),
+        "array": np.dtype(("<f4", (3, 2))),
+    }
+)
 
 #: Types of which elements are elsewhere in the file.
 ELSEWHERE = {
@@ -200,10 +206,15 @@ class Case:
                 return (rng.randint(1030, 2100), *(1 for _ in shape[1:])), (1,) * self.rank
             case "wide":
                 # More than two bytes in one chunk dimension.
-                return (rng.randint(66_000, 70_000), *(1 for _ in shape[1:])), (66_000, *(1 for _ in shape[1:]))
+                return (rng.randint(66_000, 70_000), *(1 for _ in shape[1:])), (
+                    66_000,
+                    *(1 for _ in shape[1:]),
+                )
         raise AssertionError(self.chunking)
 
-    def max_shape(self, shape: Shape, chunks: Shape | None, rng: random.Random) -> tuple[int | None, ...] | None:
+    def max_shape(
+        self, shape: Shape, chunks: Shape | None, rng: random.Random
+    ) -> tuple[int | None, ...] | None:
         # No chunk may be larger than the dataset may become.
         least = [max(sizes) for sizes in zip(shape, chunks or shape)]
         match self.extent:
@@ -244,7 +255,11 @@ class Case:
             grow = self.written == "grown"
             dataset.resize(
                 tuple(
-                    n if most == n else min(most or n + 20, n + rng.randint(0, 15)) if grow else rng.randint(0, n)
+                    n
+                    if most == n
+                    else min(most or n + 20, n + rng.randint(0, 15))
+                    if grow
+                    else rng.randint(0, n)
                     for n, most in zip(shape, max_shape)
                 )
             )
@@ -252,7 +267,7 @@ class Case:
 
 
 def put(dataset: h5py.Dataset, box: tuple[slice, ...], values: np.ndarray[Any, Any]) -> None:
-    """Writes values; sequences of variable length one by one, for h5py makes a matrix of those that are equally long."""
+    """Writes values; sequences of variable length one by one: h5py makes a matrix of equally long ones."""
     if h5py.check_vlen_dtype(dataset.dtype) is None:
         dataset[box or ...] = values
         return
@@ -304,7 +319,13 @@ class Values:
         if kind == "b":
             return (self.rng.random(count) < 0.3).reshape(shape)
         if kind in "mM":
-            return self.rng.integers(0, 1 << 40, count).astype("i8").view(dtype.newbyteorder("=")).astype(dtype).reshape(shape)
+            return (
+                self.rng.integers(0, 1 << 40, count)
+                .astype("i8")
+                .view(dtype.newbyteorder("="))
+                .astype(dtype)
+                .reshape(shape)
+            )
         if kind == "S":
             words = np.array([b"", b"a", b"\xc3\xa9t\xc3\xa9", b"ab c", b"x" * 40])
             return self.rng.choice(words, count).astype(dtype).reshape(shape)
@@ -381,7 +402,7 @@ def is_possible(case: Case) -> bool:
 
 
 def cases(seed: int, times: int = 1) -> Iterator[Case]:
-    """Every filter with every extent and chunking, every type with every extent and way of storing; the rest by chance."""
+    """Every filter with every extent and chunking, every type with every extent; the rest by chance."""
     rng = random.Random(seed)
     small = [name for name, dtype in FIXED.items() if dtype.itemsize <= 2]
     every: list[tuple[str | None, str | None, str | None, str | None]] = []
@@ -429,7 +450,11 @@ def write_odd(file: h5py.File) -> None:
     values = np.array([0, 1, 2, 3, 5, 100, 1000, -1, -7, 2047, 77777, -5], "<i8")
     for name, make in ODD.items():
         stored = make()
-        for suffix, chunks, filters in [("", None, []), (" chunked", (5,), []), (" nbit", (5,), [h5py.h5z.FILTER_NBIT])]:
+        for suffix, chunks, filters in [
+            ("", None, []),
+            (" chunked", (5,), []),
+            (" nbit", (5,), [h5py.h5z.FILTER_NBIT]),
+        ]:
             dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
             if chunks:
                 dcpl.set_chunk(chunks)

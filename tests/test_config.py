@@ -24,6 +24,7 @@ def test_defaults() -> None:
         "partial_reads": True,
         "partial_decode": True,
         "shard_index_bound": 64 << 20,
+        "external_files": "same-directory",
         "fsync": False,
         "default_zarr_format": 3,
     }

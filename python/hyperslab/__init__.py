@@ -28,8 +28,9 @@ from hyperslab._convenience import array, create, empty, full, load, ones, save,
 from hyperslab._copy import CopyReport, copy
 from hyperslab._explain import Explain, ExplainTask
 from hyperslab._group import Group
-from hyperslab._hdf5 import Datatype, FileArray, FileGroup
+from hyperslab._hdf5_array import FileArray
 from hyperslab._hdf5_attrs import FileAttributes
+from hyperslab._hdf5_group import Datatype, FileGroup
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5_types import Empty
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__

@@ -68,7 +68,10 @@ def _place(
         raise InvalidArgumentError(f"Invalid mode: {mode}, expected one of {_MODES}")
     found, base = resolve_store(store, storage_options)
     if isinstance(found, FileStore) and mode not in (None, "r"):
-        raise UnsupportedError(f"{found.url}: {found._native.file_format} files are read only so far; mode is {mode!r} instead of 'r'")
+        raise UnsupportedError(
+            f"{found.url}: {found._native.file_format} files are read only so far; "
+            f"mode is {mode!r} instead of 'r'"
+        )
     if found.read_only:
         if mode not in (None, "r"):
             raise ReadOnlyError(

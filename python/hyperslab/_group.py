@@ -31,7 +31,8 @@ def node_of(
 ) -> Array | Group:
     """The node that a handle is for."""
     if store._native.is_file:
-        from hyperslab._hdf5 import FileArray, FileGroup
+        from hyperslab._hdf5_array import FileArray
+        from hyperslab._hdf5_group import FileGroup
 
         if isinstance(handle, _native.ArrayHandle):
             return FileArray(handle, store, None, cache)

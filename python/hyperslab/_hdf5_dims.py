@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hyperslab._hdf5 import FileArray
+    from hyperslab._hdf5_array import FileArray
 
 __all__ = ["Dimension", "Dimensions"]
 

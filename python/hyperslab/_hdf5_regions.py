@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +11,13 @@ from hyperslab._hdf5_types import Empty
 from hyperslab._native import RegionReference
 
 if TYPE_CHECKING:
-    from hyperslab._hdf5 import FileArray
+    from hyperslab._hdf5_array import FileArray
 
 __all__ = ["read_region"]
 
 
 def read_region(array: FileArray, region: RegionReference) -> Any:
-    """The elements of a region: of a regular one in its shape, else one behind the other."""
+    """The elements of a region: of one that is a grid in its shape, else one behind the other."""
     if array.file[region] != array:
         raise ValueError("Region reference must point to this dataset")
     kind, *rest = region._selection()
@@ -28,7 +29,7 @@ def read_region(array: FileArray, region: RegionReference) -> Any:
         return _slabs(array, rest[0])
     if kind == "points":
         return _collected(array, [array[tuple(point)] for point in rest[0]])
-    return _collected(array, _blocks(array, rest[0]))
+    return _blocks(array, rest[0])
 
 
 def _slabs(array: FileArray, slabs: list[tuple[int, int, int | None, int | None]]) -> Any:
@@ -50,7 +51,7 @@ def _slabs(array: FileArray, slabs: list[tuple[int, int, int | None, int | None]
     return np.asarray(array[tuple(box)])[np.ix_(*wanted)]
 
 
-def _blocks(array: FileArray, blocks: list[tuple[list[int], list[int]]]) -> list[Any]:
+def _blocks(array: FileArray, blocks: list[tuple[list[int], list[int]]]) -> Any:
     """The elements of any of the blocks, each once, in C order."""
     places: dict[tuple[int, ...], Any] = {}
     for first, last in blocks:
@@ -58,7 +59,9 @@ def _blocks(array: FileArray, blocks: list[tuple[list[int], list[int]]]) -> list
         found = np.asarray(array[box])
         for at in np.ndindex(*(high - low + 1 for low, high in zip(first, last, strict=True))):
             places[tuple(low + k for low, k in zip(first, at, strict=True))] = found[at]
-    return [places[place] for place in sorted(places)]
+    shape = [len(set(axis)) for axis in zip(*places, strict=True)]
+    found = _collected(array, [places[place] for place in sorted(places)])
+    return found.reshape(shape) if math.prod(shape) == len(places) else found
 
 
 def _collected(array: FileArray, elements: list[Any]) -> Any:

@@ -2,7 +2,8 @@
 
 What NumPy has no types for is in the metadata of a data type, under h5py's names: ``vlen`` (`str`, `bytes` or
 the type of a sequence's elements), ``enum`` (names and values), ``ref`` (`Reference` or `RegionReference`),
-``h5py_encoding`` of text of fixed length, and ``h5py_opaque`` of dates. So ``h5py.check_string_dtype`` and the like understand them.
+``h5py_encoding`` of text of fixed length, and ``h5py_opaque`` of dates. So ``h5py.check_string_dtype`` and
+the like understand them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ import numpy as np
 
 from hyperslab._native import Reference, RegionReference
 
-__all__ = ["Empty", "dtype_of"]
+__all__ = ["Empty", "dtype_of", "is_text", "noted"]
+
+
+def noted(dtype: np.dtype[Any], key: str) -> Any:
+    """What the metadata of a data type says; ``None``: nothing."""
+    return None if dtype.metadata is None else dict(dtype.metadata).get(key)
+
+
+def is_text(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are text of variable length."""
+    return noted(dtype, "vlen") in (str, bytes)
 
 
 class Empty:
@@ -66,12 +77,12 @@ def _dtype(element: Any) -> np.dtype[Any]:
 
 
 def _with(kind: str, metadata: dict[str, Any]) -> np.dtype[Any]:
-    return np.dtype(kind, metadata=metadata)  # type: ignore[call-overload,no-any-return]
+    return np.dtype(kind, metadata=metadata)
 
 
 def _structure(element: Any) -> np.dtype[Any]:
-    """Members are where h5py has them: where they are in the file, but for text of variable length, which takes
-    8 bytes in place of 16. Where Python's objects do not fit in there, they follow each other.
+    """Members are where h5py has them: where they are in the file, but for text of variable length, which
+    takes 8 bytes in place of 16. Where Python's objects do not fit in there, they follow each other.
     """
     names = [name for name, _, _ in element["fields"]]
     formats = [_dtype(kind) for _, kind, _ in element["fields"]]
@@ -96,5 +107,5 @@ def _texts(element: Any) -> int:
     if "fields" in element:
         return sum(_texts(kind) for _, kind, _ in element["fields"])
     if "array" in element:
-        return math.prod(element["shape"]) * _texts(element["array"])
+        return int(math.prod(element["shape"])) * _texts(element["array"])
     return int("vlen_string" in element)

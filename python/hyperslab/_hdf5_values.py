@@ -1,7 +1,8 @@
-"""Values of elements that NumPy has only as Python objects: text and sequences of variable length, references.
+"""Values of elements that NumPy has only as Python objects: text and sequences of variable length,
+references.
 
-The engine reads them as raw bytes: heap ids and addresses. `values` takes the type apart once, and resolves each
-member of all elements in one call.
+The engine reads them as raw bytes: heap ids and addresses. `values` takes the type apart once, and resolves
+each member of all elements in one call.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._hdf5_types import Empty
+from hyperslab._hdf5_types import Empty, is_text
 
 __all__ = ["attribute_value", "decoded", "values"]
 
@@ -21,8 +22,8 @@ _Array = npt.NDArray[Any]
 
 
 def values(element: _native.ElementHandle, raw: _Array, encoding: tuple[str, str] | None = None) -> Any:
-    """What elements in memory are: an array of the same shape. ``encoding`` (and how to treat errors): text of
-    variable length is decoded.
+    """What elements in memory are: an array of the same shape. ``encoding`` (and how to treat errors): text
+    of variable length is decoded.
     """
     shape = raw.shape
     flat = np.ascontiguousarray(raw).reshape(-1)
@@ -71,7 +72,7 @@ def _column(
         bounds = starts.tolist()
         for index in range(count):
             made[index] = all_of_them[bounds[index] : bounds[index + 1]]
-    elif dtype.metadata is not None and "vlen" in dtype.metadata:
+    elif is_text(dtype):
         made[:] = element.strings(memory, offset, stride, count, *(encoding or ()))
     else:
         made[:] = element.references(memory, offset, stride, count)
@@ -93,15 +94,15 @@ def attribute_value(attribute: _native.AttributeHandle) -> Any:
     """
     element, shape = attribute.element, attribute.shape
     if element is None:
-        text = attribute.text
-        numbers = attribute.data().view(attribute.dtype).reshape(shape or ())
-        return text if text is not None else numbers[()]
+        text, numbers = attribute.text, np.dtype(attribute.dtype)
+        return attribute.data().view(numbers).reshape(shape or ())[()] if text is None else text
     dtype = element.dtype
     if shape is None:
         return Empty(dtype)
     memory = attribute.data()
     count = math.prod(shape)
-    is_text = (dtype.metadata or {}).get("vlen") in (str, bytes)
-    made = _column(element, memory, 0, element.size, count, ("utf-8", "surrogateescape") if is_text else None)
+    made = _column(
+        element, memory, 0, element.size, count, ("utf-8", "surrogateescape") if is_text(dtype) else None
+    )
     made = made.reshape(shape + made.shape[1:])
     return made[()] if made.ndim == 0 else made

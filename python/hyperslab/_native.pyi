@@ -83,7 +83,7 @@ class StoreHandle:
     @staticmethod
     def memory() -> StoreHandle: ...
     @staticmethod
-    def of_file_at(location: str) -> tuple[StoreHandle, str] | None: ...
+    def of_file_at(location: str | os.PathLike[str]) -> tuple[StoreHandle, str] | None: ...
     @property
     def is_file(self) -> bool: ...
     @property
@@ -354,12 +354,16 @@ class DatatypeHandle:
     def _file_attributes(self) -> list[AttributeHandle]: ...
 
 class Reference:
-    """A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is the object."""
+    """A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is the
+    object.
+    """
 
     def __bool__(self) -> bool: ...
     @property
     def name(self) -> str | None:
-        """The path of the object from the root; ``None``: it leads nowhere, into another file, or no link leads to it."""
+        """The path of the object from the root; ``None``: it leads nowhere, into another file, or no link
+        leads to it.
+        """
     @property
     def filename(self) -> str | None:
         """The other file that it leads into, as it is called there."""
@@ -369,8 +373,8 @@ class Reference:
     def _open(self) -> Any: ...
 
 class RegionReference(Reference):
-    """A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset, ``dataset[reference]``
-    the elements.
+    """A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset,
+    ``dataset[reference]`` the elements.
     """
 
     def _selection(self) -> tuple[Any, ...]: ...

@@ -67,7 +67,7 @@ pub use group::Group;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
 pub use local_files::reopened;
 pub use location::{local_path, store_at};
-pub use node::{Node, NodeKind, file_at, open, open_node};
+pub use node::{Node, NodeKind, file_at, file_at_path, open, open_node};
 
 pub use hyperslab_array::{
     ChunkCache, Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Row, Selection, Source, Strategy,

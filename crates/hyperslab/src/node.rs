@@ -4,6 +4,7 @@ use crate::{Array, DataFile, Error, Format, Group, Json, local_files, local_path
 use hyperslab_store::Store;
 use hyperslab_zarr as zarr;
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a name in a group stands for.
@@ -62,7 +63,12 @@ pub fn open(location: &str) -> Result<Node, Error> {
 
 /// The HDF5 or NetCDF file that a path or `file://` URL leads to or into, and the path in it. `None`: something else is there, or nothing.
 pub fn file_at(location: &str) -> Result<Option<(DataFile, String)>, Error> {
-    local_files::find(&local_path(location)?)
+    file_at_path(&local_path(location)?)
+}
+
+/// As [`file_at`], of a path.
+pub fn file_at_path(path: &Path) -> Result<Option<(DataFile, String)>, Error> {
+    local_files::find(path)
 }
 
 /// Opens the Zarr node that is stored at `path` (`""`: the root) in a store. Without a `format`, it is recognised from what is stored.

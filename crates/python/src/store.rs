@@ -74,8 +74,13 @@ impl StoreHandle {
 
     /// The file of HDF5 or NetCDF at a path or `file://` URL, or above it, and the path in it. `None`: there is none.
     #[staticmethod]
-    fn of_file_at(py: Python<'_>, location: &str) -> PyResult<Option<(Self, String)>> {
-        let found = py.detach(|| hyperslab::file_at(location)).map_err(|error| errors::any(py, &error))?;
+    fn of_file_at(py: Python<'_>, location: &Bound<'_, PyAny>) -> PyResult<Option<(Self, String)>> {
+        // A path that is not UTF-8 is no URL.
+        let path: PathBuf = match location.extract::<String>() {
+            Ok(text) => hyperslab::local_path(&text).map_err(|error| errors::any(py, &error))?,
+            Err(_) => location.extract()?,
+        };
+        let found = py.detach(|| hyperslab::file_at_path(&path)).map_err(|error| errors::any(py, &error))?;
         Ok(found.map(|(file, path)| (Self::of_file(file), path)))
     }
 

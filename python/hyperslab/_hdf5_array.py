@@ -1,11 +1,11 @@
-"""Arrays and groups of HDF5 and NetCDF files, with h5py's habits beside those of `Array` and `Group`."""
+"""Arrays of HDF5 and NetCDF files, with h5py's habits beside those of `Array`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,27 +13,25 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._array import Array, Metadata
 from hyperslab._cache import Cache
-from hyperslab._group import Group
 from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_dims import Dimensions
-from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink, UserLink, link_of
 from hyperslab._hdf5_regions import read_region
-from hyperslab._hdf5_types import Empty
+from hyperslab._hdf5_types import Empty, is_text, noted
 from hyperslab._hdf5_values import decoded, values
+from hyperslab._hdf5_views import Converted, Fields, Text, View
 from hyperslab._info import Info, human_size
-from hyperslab._native import Reference, RegionReference
-from hyperslab._store import FileStore, Store
-from hyperslab.errors import ExternalFileError, NodeNotFoundError, ReadOnlyError, UnsupportedError
+from hyperslab._native import RegionReference
+from hyperslab._store import Store
+from hyperslab.errors import ReadOnlyError, UnsupportedError
 
-__all__ = ["Datatype", "FileArray", "FileGroup"]
+if TYPE_CHECKING:
+    from hyperslab._hdf5_group import FileGroup
+
+__all__ = ["FileArray"]
 
 _NAMES = {1: "gzip", 4: "szip", 32000: "lzf"}
 # Those, shuffle, fletcher32 and scale-offset.
 _FILTERS = frozenset({*_NAMES, 2, 3, 6})
-
-
-def _refuse() -> NoReturn:
-    raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
 
 
 def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -48,109 +46,21 @@ def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return made
 
 
-class Datatype:
-    """A committed datatype: an element type that has a name and attributes of its own in an HDF5 file."""
-
-    def __init__(self, handle: _native.DatatypeHandle) -> None:
-        self._handle = handle
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The element type."""
-        return self._handle.element.dtype
-
-    @property
-    def name(self) -> str:
-        """``/`` and the path in the file."""
-        return f"/{self._handle.path}"
-
-    @cached_property
-    def attrs(self) -> FileAttributes:
-        """Its attributes."""
-        return FileAttributes(self._handle)
-
-    def __repr__(self) -> str:
-        return f"<Datatype {self.name} {self.dtype}>"
-
-
-class _View:
-    """An array, read in another way."""
-
-    def __init__(self, array: FileArray, dtype: np.dtype[Any]) -> None:
-        self._array, self.dtype = array, dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements per axis."""
-        return self._array.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self._array.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._array.size
-
-    def __len__(self) -> int:
-        return len(self._array)
-
-    def __getitem__(self, selection: Any) -> Any:
-        raise NotImplementedError
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError("`copy=False` is not supported. This method always creates a copy.")
-        found = np.asarray(self[...])
-        return found if dtype is None else found.astype(dtype, copy=False)
-
-
-class _Converted(_View):
-    def __getitem__(self, selection: Any) -> Any:
-        if self.dtype.kind == "T":
-            return np.asarray(self._array.asstr()[selection], dtype=self.dtype)[()]
-        return np.asarray(self._array[selection]).astype(self.dtype)[()]
-
-
-class _Fields(_View):
-    def __init__(self, array: FileArray, names: str | Sequence[str]) -> None:
-        self._names = names if isinstance(names, str) else list(names)
-        known = array.dtype.names or ()
-        for name in [self._names] if isinstance(self._names, str) else self._names:
-            if name not in known:
-                raise ValueError(f"Field {name!r} does not appear in this type.")
-        super().__init__(array, array.dtype[self._names])  # type: ignore[index]
-
-    def __getitem__(self, selection: Any) -> Any:
-        found = self._array[selection][self._names]
-        return found.copy() if isinstance(found, np.ndarray) else found
-
-
-class _Text(_View):
-    def __init__(self, array: FileArray, encoding: str, errors: str) -> None:
-        super().__init__(array, np.dtype(object))
-        self._encoding, self._errors = encoding, errors
-
-    def __getitem__(self, selection: Any) -> Any:
-        return self._array._decoded(selection, self._encoding, self._errors)
-
-
 class FileArray(Array):
     """An array of an HDF5 or NetCDF file: a dataset or variable. Made by `hyperslab.open` and groups.
 
-    It is read as any `Array`. What HDF5 has and Zarr has not is as in h5py: text of variable length is read as
-    `bytes` (`asstr` decodes), sequences of variable length as arrays in an array of objects, references as
+    It is read as any `Array`. What HDF5 has and Zarr has not is as in h5py: text of variable length is read
+    as `bytes` (`asstr` decodes), sequences of variable length as arrays in an array of objects, references as
     `Reference`; members of structures by name (``array["a"]``).
 
     Examples
     --------
-    >>> import h5py, hyperslab as hs
-    >>> with h5py.File("example.h5", "w") as file:
+    >>> import h5py, hyperslab as hs, tempfile
+    >>> path = tempfile.mkdtemp() + "/example.h5"
+    >>> with h5py.File(path, "w") as file:
     ...     _ = file.create_dataset("t", data=[1.5, 2.5, 3.5], chunks=(2,), compression="gzip")
     ...     file["names"] = ["Rhône", "Rhein"]
-    >>> file = hs.open("example.h5")
+    >>> file = hs.open(path)
     >>> file["t"][1:], file["t"].chunks, file["t"].compression
     (array([2.5, 3.5]), (2,), 'gzip')
     >>> file["names"][0], file["names"].asstr()[0]
@@ -189,7 +99,7 @@ class FileArray(Array):
     @property
     def size(self) -> int:
         """Number of elements; ``None``: it has no elements and no shape."""
-        return None if self.shape is None else super().size  # type: ignore[return-value]
+        return cast(int, None if self.shape is None else super().size)
 
     @property
     def ndim(self) -> int:
@@ -226,7 +136,7 @@ class FileArray(Array):
             whole = self._of_objects is None and fill is not None
             return np.frombuffer(fill, base).reshape(shape) if whole and fill else np.zeros(shape, base)
         if dtype.kind == "O":
-            return b"" if (dtype.metadata or {}).get("vlen") in (str, bytes) else None
+            return b"" if is_text(dtype) else None
         return _without_objects(dtype)[0]
 
     @property
@@ -323,17 +233,23 @@ class FileArray(Array):
         """Labels and dimension scales of the axes."""
         return Dimensions(self)
 
-    @property
-    def attrs(self) -> FileAttributes:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def attrs(self) -> FileAttributes:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The attributes."""
         found = self.__dict__.get("_read_attributes")
         if found is None:
             found = self.__dict__["_read_attributes"] = FileAttributes(self)
         return found
 
+    @attrs.setter
+    def attrs(self, attributes: Mapping[str, Any]) -> None:
+        raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
+
     @property
     def file(self) -> FileGroup:
         """The root group of the file."""
+        from hyperslab._hdf5_group import root_of
+
         return root_of(self._store)
 
     @property
@@ -463,7 +379,7 @@ class FileArray(Array):
         out[...] = made
         return out
 
-    def asstr(self, encoding: str | None = None, errors: str = "strict") -> _Text:
+    def asstr(self, encoding: str | None = None, errors: str = "strict") -> Text:
         """The array, of which text is read as `str`.
 
         Parameters
@@ -479,22 +395,21 @@ class FileArray(Array):
             Where elements are not text.
         """
         dtype = self.dtype
-        kind = (dtype.metadata or {}).get("vlen")
-        if dtype.kind != "S" and kind not in (str, bytes):
+        if dtype.kind != "S" and not is_text(dtype):
             raise TypeError("dset.asstr() can only be used on datasets with an HDF5 string datatype")
         if encoding is None:
-            ascii_ = kind is bytes or (dtype.metadata or {}).get("h5py_encoding") == "ascii"
-            encoding = "ascii" if ascii_ else "utf-8"
-        return _Text(self, encoding, errors)
+            is_ascii = noted(dtype, "vlen") is bytes or noted(dtype, "h5py_encoding") == "ascii"
+            encoding = "ascii" if is_ascii else "utf-8"
+        return Text(self, encoding, errors)
 
-    def astype(self, dtype: npt.DTypeLike) -> _View:
-        """The array, of which elements are read as another type. ``"T"``: text, as NumPy's ``StringDType``."""
+    def astype(self, dtype: npt.DTypeLike) -> View:
+        """The array, read as another type. ``"T"``: text, as NumPy's ``StringDType``."""
         wanted = np.dtype(dtype)
-        return _Converted(self, wanted)
+        return Converted(self, wanted)
 
-    def fields(self, names: str | Sequence[str]) -> _View:
+    def fields(self, names: str | Sequence[str]) -> View:
         """The array, of which only some members of its structures are read."""
-        return _Fields(self, names)
+        return Fields(self, names)
 
     def chunk_index(self) -> npt.NDArray[Any]:
         """Where the stored chunks are.
@@ -556,7 +471,7 @@ class FileArray(Array):
             return NotImplemented
         return self._store == other._store and self._facts["address"] == other._facts["address"]
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return hash((self._store.url, self._facts["address"]))
 
     def refresh(self) -> Array:
@@ -566,7 +481,7 @@ class FileArray(Array):
             self.__dict__.pop(name, None)
         return self
 
-    def with_config(self, config: Any) -> Array:
+    def with_config(self, config: Mapping[str, Any]) -> Array:
         """The same array with settings of its own; see `Array.with_config`."""
         from hyperslab._array import parse_cache
 
@@ -585,275 +500,6 @@ class FileArray(Array):
         return array_html(title, self._array_facts(), self.shape or (), self.chunks or self.shape or ())
 
 
-def root_of(store: Store) -> FileGroup:
-    """The root group of a file."""
-    handle = _native.open_node(store._native, "")
-    assert isinstance(handle, _native.GroupHandle)
-    return FileGroup(handle, store)
-
-
 def _reopen_array(store: Store, path: str, cache: Cache | None) -> FileArray:
     """An unpickled array."""
     return FileArray(_native.ArrayHandle.deferred(store._native, path, None), store, None, cache)
-
-
-def _reopen_group(store: Store, path: str, cache: Cache | None) -> FileGroup:
-    """An unpickled group."""
-    return FileGroup(_native.GroupHandle.deferred(store._native, path, None), store, cache)
-
-
-Link = HardLink | SoftLink | ExternalLink | UserLink
-
-
-class FileGroup(Group):
-    """A group of an HDF5 or NetCDF file. Made by `hyperslab.open` and groups.
-
-    A mapping from names to arrays, groups and committed datatypes, which follows links: ``group["ocean/sst"]``.
-    Names of links that lead nowhere are in it too; getting them raises `KeyError`.
-    ``group[reference]`` is what a `Reference` refers to.
-
-    Examples
-    --------
-    >>> import h5py, hyperslab as hs
-    >>> with h5py.File("example.h5", "w") as file:
-    ...     file["ocean/sst"] = [1.5, 2.5]
-    ...     file["ocean"].attrs["title"] = "an ocean"
-    ...     file["same"] = h5py.SoftLink("/ocean/sst")
-    >>> file = hs.open("example.h5")
-    >>> list(file), file["same"].shape, file["ocean"].attrs["title"]
-    (['ocean', 'same'], (2,), 'an ocean')
-    >>> file.get("same", getlink=True)
-    <SoftLink to "/ocean/sst">
-    """
-
-    def _node(self, handle: Any) -> Any:
-        if isinstance(handle, _native.DatatypeHandle):
-            return Datatype(handle)
-        store = self._store
-        # Behind an external link is another file.
-        if not store._native.is_file_of(handle):
-            store = FileStore._of(handle.file)
-        if isinstance(handle, _native.ArrayHandle):
-            return FileArray(handle, store, None, self._cache)
-        return FileGroup(handle, store, self._cache)
-
-    # ---- what it is
-
-    @property
-    def attrs(self) -> FileAttributes:  # type: ignore[override]
-        """The attributes."""
-        found = self.__dict__.get("_read_attributes")
-        if found is None:
-            found = self.__dict__["_read_attributes"] = FileAttributes(self)
-        return found
-
-    @property
-    def file(self) -> FileGroup:
-        """The root group of the file."""
-        return root_of(self._store)
-
-    @property
-    def parent(self) -> Any:
-        """The group that it is in."""
-        return self.file[self.name.rpartition("/")[0] or "/"]
-
-    @property
-    def zarr_format(self) -> Any:
-        """Not there: it is in a file."""
-        raise AttributeError(f"group '{self.name}' is in a file, and has no Zarr format")
-
-    @property
-    def metadata(self) -> Metadata:
-        """Kind and attributes."""
-        return Metadata({"node_type": "group", "attributes": self.attrs.asdict()})
-
-    @property
-    def info(self) -> Info:
-        """What it is, one fact per line."""
-        return Info(
-            {
-                "Name": self.name,
-                "Type": "Group",
-                "Format": self._store._native.file_format,
-                "Read-only": True,
-                "Store type": type(self._store).__name__,
-            }
-        )
-
-    # ---- nodes in it
-
-    def __getitem__(self, path: str | bytes | Reference) -> Any:
-        if isinstance(path, Reference):
-            return self._node(path._open())
-        if isinstance(path, bytes):
-            path = path.decode("utf-8", "surrogateescape")
-        if not isinstance(path, str):
-            raise TypeError(f"Accessing a group is done with bytes or str, not {type(path)}")
-        try:
-            return self._node(self._child(path))
-        except NodeNotFoundError as error:
-            raise KeyError(f"{path}: {error}") from None
-
-    def get(self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False) -> Any:
-        """What is of this name, ``default`` where there is nothing.
-
-        Parameters
-        ----------
-        name : str
-            A name or path.
-        default : optional
-        getclass : bool, default False
-            Whether to get the class instead: `FileArray`, `FileGroup`, `Datatype`.
-        getlink : bool, default False
-            Whether to get the link instead: `HardLink`, `SoftLink` (with ``path``), `ExternalLink` (with
-            ``filename`` and ``path``); with ``getclass``, its class.
-        """
-        if getlink:
-            link = self._link(name)
-            if link is None:
-                return default
-            return type(link) if getclass else link
-        try:
-            found = self[name]
-        except (KeyError, ExternalFileError):
-            return default
-        return type(found) if getclass else found
-
-    def _link(self, name: str) -> Link | None:
-        """The link at a name or path."""
-        above, _, last = name.rstrip("/").rpartition("/")
-        group = self
-        if above or name.startswith("/"):
-            found = self.get(above or "/")
-            if not isinstance(found, FileGroup):
-                return None
-            group = found
-        link = group._file_link(last) if last else None
-        if link is None:
-            return HardLink() if not last else None
-        return link_of(link)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([name for name, _ in self._file_links()])
-
-    def __reversed__(self) -> Iterator[str]:
-        return reversed([name for name, _ in self._file_links()])
-
-    def __len__(self) -> int:
-        return len(self._file_links())
-
-    def __contains__(self, path: object) -> bool:
-        if isinstance(path, Reference):
-            return bool(path)
-        if isinstance(path, bytes):
-            path = path.decode("utf-8", "surrogateescape")
-        if not isinstance(path, str) or not path:
-            return False
-        # As in h5py: a soft or external link is there, wherever it leads; but what is behind it must be there for a path that goes on.
-        return self._link(path) is not None
-
-    def _linked(self) -> Iterator[tuple[str, Any]]:
-        """Names and what they lead to, as far as they lead anywhere."""
-        base = f"{self.path}/" if self.path else ""
-        for name, (kind, address, _, _) in self._file_links():
-            if kind == "hard":
-                yield name, self._node(self._file_object(address, base + name))
-            else:
-                found = self.get(name)
-                if found is not None:
-                    yield name, found
-
-    def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Any], ...]:
-        """Arrays and groups below, with their paths relative to this group.
-
-        Parameters
-        ----------
-        max_depth : int or None, default 0
-            0: what is directly in it, also behind links; ``None``: all nodes, without following links.
-        """
-        if max_depth == 0:
-            return tuple(found for found in self._linked() if isinstance(found[1], (Array, Group)))
-        depth = None if max_depth is None else max_depth + 1
-        return tuple((path, self[path]) for path, kind in self._walk(depth) if kind in ("array", "group"))
-
-    def nmembers(self, max_depth: int | None = 0) -> int:
-        """How many arrays and groups are below; ``max_depth`` as in `members`."""
-        return len(self.members(max_depth))
-
-    def array_keys(self) -> Iterator[str]:
-        """Names of arrays directly below."""
-        return iter([name for name, node in self._linked() if isinstance(node, Array)])
-
-    def group_keys(self) -> Iterator[str]:
-        """Names of groups directly below."""
-        return iter([name for name, node in self._linked() if isinstance(node, Group)])
-
-    def visit(self, function: Callable[[str], Any]) -> Any:
-        """Call a function with the path of each object below, each once; soft and external links are not
-        followed. A value other than ``None`` ends it, and is returned.
-        """
-        return self.visititems(lambda path, _: function(path))
-
-    def visititems(self, function: Callable[[str, Any], Any]) -> Any:
-        """Call a function with path and object of each object below; see `visit`."""
-        seen = {self._hdf5_address()}
-        return self._visit("", seen, function)
-
-    def _visit(self, base: str, seen: set[int | None], function: Callable[[str, Any], Any]) -> Any:
-        for name, (kind, address, _, _) in self._file_links():
-            if kind != "hard" or address in seen:
-                continue
-            seen.add(address)
-            path = f"{base}{name}"
-            full = f"{self.path}/{name}" if self.path else name
-            node = self._node(self._file_object(address, full))
-            answer = function(path, node)
-            if answer is None and isinstance(node, FileGroup):
-                answer = node._visit(f"{path}/", seen, function)
-            if answer is not None:
-                return answer
-        return None
-
-    # ---- what cannot be done
-
-    def __setitem__(self, path: str, value: Any) -> None:
-        _refuse()
-
-    def __delitem__(self, path: str) -> None:
-        _refuse()
-
-    def create_group(self, *_: Any, **__: Any) -> NoReturn:
-        """Not for HDF5, which is read only so far."""
-        _refuse()
-
-    def create_array(self, *_: Any, **__: Any) -> NoReturn:
-        """Not for HDF5, which is read only so far."""
-        _refuse()
-
-    create = create_array
-
-    def consolidate(self) -> NoReturn:
-        """Not for HDF5."""
-        _refuse()
-
-    # ---- what Python asks
-
-    def refresh(self) -> Group:
-        """Open the file again: what its writer added becomes visible. Returns the group."""
-        super().refresh()
-        self.__dict__.pop("_read_attributes", None)
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, FileGroup):
-            return NotImplemented
-        return self._store == other._store and self._hdf5_address() == other._hdf5_address()
-
-    def __hash__(self) -> int:
-        return hash((self._store.url, self._hdf5_address()))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen_group, (self._store, self.path, self._cache)
-
-    def __dask_tokenize__(self) -> tuple[str, ...]:
-        return "hyperslab.Group", self._store.url, self.path
