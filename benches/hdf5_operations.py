@@ -168,7 +168,8 @@ class ChunkIndexes(Operation):
         def by_hyperslab() -> Any:
             import hyperslab as hs
 
-            index = hs.open_array(path, path=hdf5.DATASET).chunk_index()
+            array: Any = hs.open_array(path, path=hdf5.DATASET)
+            index = array.chunk_index()
             return len(index), int(index["offset"].sum())
 
         def by_h5py() -> Any:
