@@ -99,7 +99,7 @@ class FileArray(Array):
     @property
     def size(self) -> int:
         """Number of elements; ``None``: it has no elements and no shape."""
-        return None if self.shape is None else super().size  # type: ignore[return-value]
+        return None if self.shape is None else super().size
 
     @property
     def ndim(self) -> int:
