@@ -64,7 +64,10 @@ def everything(path: Path) -> tuple[dict[str, str], list[str]]:
         if attrs is not None:
             found[f"{name} attributes"] = attrs
         if isinstance(node, hs.Array):
-            found[name] = f"{node.shape} {node.dtype} {node.chunks} {node.maxshape}"
+            facts = attempt(name, lambda: f"{node.shape} {node.dtype} {node.chunks} {node.maxshape}")
+            if facts is None:
+                continue
+            found[name] = facts
             if node.shape is not None:
                 small = node.size * max(1, node.dtype.itemsize) <= LARGEST
                 part = ... if small else tuple(slice(0, 2) for _ in node.shape)
@@ -75,7 +78,9 @@ def everything(path: Path) -> tuple[dict[str, str], list[str]]:
             names = attempt(name, lambda: list(node)) or []
             waiting += [(f"{name}/{key}", attempt(name, lambda: node[key])) for key in names]
         else:
-            found[name] = repr(node)
+            text = attempt(name, lambda: repr(node))
+            if text is not None:
+                found[name] = text
     return found, errors
 
 
