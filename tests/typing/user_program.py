@@ -43,6 +43,14 @@ def mean(z: hs.Array) -> npt.NDArray[Any]:
     return np.asarray(total / len(z))
 
 
+def picked(z: hs.Array) -> None:
+    z[[3, 1], :, 0] = z.oindex[[1, 3], ..., z[0, 0] > 1]
+    z.vindex[[0, 1], np.array([2, 3]), 4] += 1
+    z.blocks[0, -1:] = 0
+    z.set_mask_selection(z[...] > 3, 3)
+    z.get_coordinate_selection(([0], [1], [2]), out=np.empty(1))
+
+
 def warmer(z: hs.Array, out: hs.Array) -> None:
     stream = z.stream(axis=-1, start=1, stop=None, ahead="64 MiB")
     with out.writer(buffer=1 << 20) as w:

@@ -110,7 +110,7 @@ pub struct Task {
     /// Where the first one goes, in elements from the start of the ascending selection. (Of points that are on several axes: how many come before it, at the first of these axes.)
     pub out: Dims,
     /// Which points, along the axes that have them, where there is more than one run of them; their axes count one element above.
-    pub(crate) picks: SmallVec<[Pick; 1]>,
+    pub(crate) picks: Vec<Pick>,
     /// Whether every element of the chunk that lies inside the array is selected.
     pub whole: bool,
 }
@@ -161,12 +161,12 @@ impl Plan {
     }
 
     /// Where the points of a task are, in memory of these strides per axis of the array.
+    #[inline]
     pub(crate) fn places(&self, task: &Task, strides: &[isize]) -> AllPlaces<'_> {
-        let mut places = AllPlaces::new();
-        for pick in &task.picks {
-            places.extend(pick.places(&self.points, strides));
+        if task.picks.is_empty() {
+            return AllPlaces::new();
         }
-        places
+        task.picks.iter().filter_map(|pick| pick.places(&self.points, strides)).collect()
     }
 
     /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of their own, along the axis that is stored slowest:
@@ -224,9 +224,7 @@ impl Plan {
         for vector in [&mut task.chunk, &mut task.first, &mut task.step, &mut task.count, &mut task.out] {
             vector.resize(rank, 0);
         }
-        if !task.picks.is_empty() {
-            task.picks.clear();
-        }
+        task.picks.clear();
         task.whole = true;
         let mut rest = number as u64;
         for (k, axis) in self.axes.iter().enumerate().rev() {
@@ -246,6 +244,7 @@ impl Plan {
     }
 
     /// Adds the points to a task; `rest`: which of their spans.
+    #[inline(never)]
     fn put_points(&self, layout: &ArrayLayout, grid: &ChunkGrid, rest: usize, task: &mut Task) {
         let inside = |axis: usize, index: u64| grid.inside(axis, index, layout.shape()[axis]);
         let picked = |axis: usize| self.points.iter().any(|points| points.axes().contains(&axis));

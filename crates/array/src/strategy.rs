@@ -14,6 +14,9 @@
 //! | encode-from | a whole chunk, one run of the caller's memory | encode straight from the caller's memory |
 //! | elide | a whole chunk of nothing but fill value | delete what is stored, if anything |
 //! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
+//!
+//! Tasks with several runs of points have no single run of bytes on either side: of a chunk without codecs they read the ranges around the points ([`crate::pieces`]), and the pass in the end
+//! goes from place to place ([`crate::gather`]).
 
 use crate::strided::Region;
 use crate::{ChunkEncoding, Strides, Task, settings};
