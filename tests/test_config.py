@@ -65,7 +65,7 @@ def test_sizes(size: Any, expected: int) -> None:
         ("decodes_in_flight", 0), ("decodes_in_flight", "many"), ("shard_index_bound", -1),
         ("partial_reads", 2), ("partial_decode", "perhaps"),
         ("recycler_bytes", "64 apples"), ("recycler_bytes", -1), ("recycler_bytes", None),
-        ("verify_checksums", "perhaps"), ("verify_checksums", 2), ("fsync", None),
+        ("verify_checksums", "perhaps"), ("verify_checksums", 2), ("fsync", None), ("external_files", "here"),
         ("default_zarr_format", 4), ("default_zarr_format", True),
     ],
 )  # fmt: skip
@@ -151,6 +151,7 @@ def test_environment() -> None:
             "HYPERSLAB_PARTIAL_READS": "no",
             "HYPERSLAB_PARTIAL_DECODE": "off",
             "HYPERSLAB_SHARD_INDEX_BOUND": "1 MiB",
+            "HYPERSLAB_EXTERNAL_FILES": "refuse",
             "HYPERSLAB_FSYNC": "TRUE",
             "HYPERSLAB_ZARR_FORMAT": "2",
         }
@@ -166,6 +167,7 @@ def test_environment() -> None:
             "partial_reads": False,
             "partial_decode": False,
             "shard_index_bound": 1 << 20,
+            "external_files": "refuse",
             "fsync": True,
             "default_zarr_format": 2,
         }

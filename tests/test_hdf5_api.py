@@ -245,6 +245,23 @@ def test_objects(path: Path) -> None:
     assert file["ragged"][0:0].shape == (0,)
 
 
+def test_every_kind_of_index(path: Path) -> None:
+    file = hs.open(path)
+    field, text = file["g/field"], file["text"]
+    with h5py.File(path) as theirs:
+        values, words = theirs["g/field"][...], theirs["text"][...]
+    mask = values % 3 == 0
+    for key in ([0, 3], (slice(None), [1, 1, 7]), mask, ([4, 0], slice(2, 5)), (..., [True, False] * 6)):
+        assert np.array_equal(field[key], values[key])
+    assert np.array_equal(field.vindex[[0, 4], [11, 0]], values[[0, 4], [11, 0]])
+    assert np.array_equal(field.oindex[[0, 4], [11, 0]], values[np.ix_([0, 4], [11, 0])])
+    assert np.array_equal(field.blocks[1, 0], values[2:4, :5])
+    assert text[[3, 0]].tolist() == words[[3, 0]].tolist()
+    assert text[words == b"a"].tolist() == [b"a"]
+    assert text.oindex[[2, 1]].tolist() == text.vindex[[2, 1]].tolist() == words[[2, 1]].tolist()
+    assert text.asstr()[[2]].tolist() == ["été"]
+
+
 def test_members(path: Path) -> None:
     pairs = hs.open(path)["pairs"]
     with h5py.File(path) as file:

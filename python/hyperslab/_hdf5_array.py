@@ -99,7 +99,7 @@ class FileArray(Array):
     @property
     def size(self) -> int:
         """Number of elements; ``None``: it has no elements and no shape."""
-        return None if self.shape is None else super().size
+        return None if self.shape is None else super().size  # pyright: ignore[reportReturnType]
 
     @property
     def ndim(self) -> int:
@@ -354,8 +354,17 @@ class FileArray(Array):
             return super().__getitem__(selection)
         raw = super().read(selection)
         made = values(self._of_objects, raw, encoding)
-        is_scalar = raw.ndim == 0 and Ellipsis not in parts
+        is_scalar = raw.ndim == 0 and not any(part is Ellipsis for part in parts)
         return made[()] if is_scalar or made.ndim == 0 else made
+
+    def _get(self, meaning: _native._Meaning, selection: Any, out: Any = None) -> Any:
+        if self._of_objects is None:
+            return super()._get(meaning, selection, out)
+        made = values(self._of_objects, np.asarray(super()._get(meaning, selection)))
+        if out is None:
+            return made[()] if made.ndim == 0 else made
+        out[...] = made
+        return out
 
     def _decoded(self, selection: Any, encoding: str, errors: str) -> Any:
         if self.dtype.kind == "S":

@@ -91,7 +91,7 @@ class FileGroup(Group):
     # ---- what it is
 
     @property  # type: ignore[override]
-    def attrs(self) -> FileAttributes:
+    def attrs(self) -> FileAttributes:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The attributes."""
         found = self.__dict__.get("_read_attributes")
         if found is None:

@@ -293,38 +293,44 @@ impl Walked {
             String::new(),
             hdf5::group_attributes(&group, "/", options, self.is_netcdf, &mut self.notes)?,
         ));
+        let format = options.format.unwrap_or(Format::ZarrV3).zarr()?;
+        // What is in a group that was left out follows it.
+        let mut skipped: Option<String> = None;
         for (path, kind) in group.walk(None)? {
-            match kind {
-                NodeKind::Group => {
-                    let group = group.group(&path)?;
-                    let attributes = hdf5::group_attributes(
-                        &group,
-                        &shown(&path),
-                        options,
-                        self.is_netcdf,
-                        &mut self.notes,
-                    )?;
-                    self.groups.push((path, attributes));
-                }
-                NodeKind::Array => {
-                    let added =
-                        group.array(&path).and_then(|array| self.add_array(path.clone(), array, options));
-                    match added {
-                        Err(error) if options.skip_unsupported && is_unsupported(&error) => {
-                            self.report.skipped.push((shown(&path), error.to_string()));
-                        }
-                        added => added?,
-                    }
-                }
+            if skipped.as_ref().is_some_and(|above| path.starts_with(above)) {
+                continue;
+            }
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let is_group = kind == NodeKind::Group;
+            let added = match kind {
                 NodeKind::Datatype => {
                     self.notes.entry(hdf5::NO_DATATYPES).or_default().push(shown(&path));
+                    continue;
                 }
                 NodeKind::Link(target) => {
-                    self.notes
-                        .entry(hdf5::NO_LINKS)
-                        .or_default()
-                        .push(format!("{} → {target}", shown(&path)));
+                    let link = format!("{} → {target}", shown(&path));
+                    self.notes.entry(hdf5::NO_LINKS).or_default().push(link);
+                    continue;
                 }
+                // HDF5 allows names that Zarr does not.
+                _ if zarr::check_node_name(name, format).is_err() => zarr::check_node_name(name, format)
+                    .map_err(|why| Error::Copy { array: shown(&path), why: why.to_string() }),
+                NodeKind::Group => group.group(&path).and_then(|group| {
+                    let (name, notes) = (shown(&path), &mut self.notes);
+                    let attributes = hdf5::group_attributes(&group, &name, options, self.is_netcdf, notes)?;
+                    self.groups.push((path.clone(), attributes));
+                    Ok(())
+                }),
+                NodeKind::Array => {
+                    group.array(&path).and_then(|array| self.add_array(path.clone(), array, options))
+                }
+            };
+            match added {
+                Err(error) if options.skip_unsupported && is_unsupported(&error) => {
+                    self.report.skipped.push((shown(&path), error.to_string()));
+                    skipped = is_group.then(|| format!("{path}/"));
+                }
+                added => added?,
             }
         }
         Ok(())

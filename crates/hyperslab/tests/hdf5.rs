@@ -1,0 +1,123 @@
+//! HDF5 and NetCDF files behind the same types. Files are those of other projects; without them the tests have nothing to look at.
+
+use hyperslab::copy::{CopyOptions, copy};
+use hyperslab::references::{ReferenceOptions, chunks, references};
+use hyperslab::{Error, Format, Group, Index, Json, Node, NodeKind, hdf5, open};
+use std::path::{Path, PathBuf};
+
+fn corpus(name: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("HYPERSLAB_CORPORA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora"), PathBuf::from);
+    let path = root.join("hdf5").join(name);
+    if !path.exists() {
+        println!("skipped: there is no {}", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+fn group(path: &Path) -> Group {
+    open(path.to_str().unwrap()).unwrap().into_group().unwrap()
+}
+
+#[test]
+fn a_chunked_dataset() {
+    let Some(path) = corpus("jhdf/chunked_v4_datasets.hdf5") else { return };
+    let file = group(&path);
+    assert_eq!((file.format(), file.path(), file.name()), (Format::Hdf5, "", "/".into()));
+    assert!(file.url().starts_with("file:///") && file.url().ends_with("/chunked_v4_datasets.hdf5"));
+    let array = file.array("filtered_fixed_array/int32").unwrap();
+    assert_eq!(array.shape(), [5, 3]);
+    assert_eq!(array.format(), Format::Hdf5);
+    assert!(array.has_chunks() && array.as_zarr().is_none() && array.as_hdf5().is_some());
+    let all: Vec<i32> = array.read_vec(&[]).unwrap();
+    assert_eq!(array.read_vec::<i32>(&[Index::At(-1), Index::At(1)]).unwrap(), [all[13]]);
+    let (number, bytes) = array.chunks_stored().unwrap();
+    let info = array.info().unwrap();
+    assert_eq!((info.chunks_stored, info.bytes_stored), (number, bytes));
+    assert!(number > 0 && bytes > 0);
+    assert_eq!(info.storage, Some("chunked, found by a fixed array"));
+    let told = array.explain_read(&array.select(&[]).unwrap(), 100).unwrap();
+    assert_eq!(told.objects, 1);
+}
+
+#[test]
+fn paths_lead_into_files() {
+    let Some(path) = corpus("jhdf/chunked_v4_datasets.hdf5") else { return };
+    let path = path.to_str().unwrap();
+    let at = |rest: &str| open(&format!("{path}{rest}"));
+    assert!(matches!(at("/fixed_array"), Ok(Node::Group(_))));
+    assert!(matches!(
+        open(&format!("file://{}/fixed_array/int8", std::fs::canonicalize(path).unwrap().display())),
+        Ok(Node::Array(_))
+    ));
+    assert!(matches!(at("/none/of/that"), Err(Error::Hdf5(hdf5::Hdf5Error::NotFound { .. }))));
+    assert!(matches!(at("/fixed_array/int8/x"), Err(Error::Hdf5(hdf5::Hdf5Error::NotFound { .. }))));
+}
+
+#[test]
+fn nothing_can_be_changed() {
+    let Some(path) = corpus("jhdf/chunked_v4_datasets.hdf5") else { return };
+    let mut file = group(&path);
+    let mut array = file.array("fixed_array/int8").unwrap();
+    let refused = [
+        file.set_attributes(Json::object()).unwrap_err(),
+        file.create_group("new", Json::object()).unwrap_err(),
+        array.resize(&[1, 1]).unwrap_err(),
+        array.write_slice(&[], &[0i8; 15]).unwrap_err(),
+        array.set_attributes(Json::object()).unwrap_err(),
+        Group::create("/nowhere", Format::Hdf5).unwrap_err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, Error::OnlyRead { format: Format::Hdf5 }), "{error}");
+        assert!(error.to_string().contains("HDF5 files are read only so far"));
+    }
+    assert_eq!(array.compact(false, None).unwrap(), 0);
+}
+
+#[test]
+fn links_are_shown_and_not_followed_in_a_walk() {
+    let Some(path) = corpus("jhdf/test_file.hdf5") else { return };
+    let found = group(&path).walk(None).unwrap();
+    let kind = |name: &str| found.iter().find(|(path, _)| path == name).map(|(_, kind)| kind.clone());
+    assert_eq!(kind("datasets_group"), Some(NodeKind::Group));
+    assert_eq!(kind("datasets_group/float"), Some(NodeKind::Group));
+    assert_eq!(kind("datasets_group/float/float32"), Some(NodeKind::Array));
+    assert_eq!(
+        kind("links_group/soft_link_to_int8"),
+        Some(NodeKind::Link("/datasets_group/int/int8".into()))
+    );
+    let soft = group(&path).array("links_group/soft_link_to_int8").unwrap();
+    assert_eq!(soft.shape(), group(&path).array("datasets_group/int/int8").unwrap().shape());
+    let top = group(&path).children().unwrap();
+    assert!(top.iter().all(|(path, _)| !path.contains('/')) && !top.is_empty());
+}
+
+/// Every file can be walked, told about, indexed and copied, or says by name what is missing.
+#[test]
+fn every_file() {
+    let Some(root) = corpus("") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (mut opened, mut copied) = (0, 0);
+    for project in std::fs::read_dir(root).unwrap() {
+        for file in std::fs::read_dir(project.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            let Ok(node) = open(path.to_str().unwrap()) else { continue };
+            let Node::Group(group) = &node else { panic!("{}: no group", path.display()) };
+            opened += 1;
+            group.info().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            if group.format() == Format::Hdf5 {
+                chunks(&node).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let options = ReferenceOptions { skip_unsupported: true, ..ReferenceOptions::default() };
+                references(&node, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            }
+            let target = directory.path().join(format!("{opened}.zarr"));
+            let options = CopyOptions { skip_unsupported: true, verify: true, ..CopyOptions::default() };
+            match copy(&node, target.to_str().unwrap(), &options) {
+                Ok(report) => copied += report.arrays,
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+        }
+    }
+    assert!(opened > 130 && copied > 3000, "{opened} files, {copied} arrays");
+}
