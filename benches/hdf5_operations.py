@@ -207,6 +207,10 @@ class AtOnce(Reads):
     threads: int = 4
 
     def work(self, place: Place, contender: Contender) -> Work:
+        if contender.name == "netcdf4":
+            raise Cannot("crashes: the netCDF library is not for threads")
+        if contender.name == "processes":
+            raise Cannot("has no threads")
         array, pool = contender.open(place.source), ThreadPoolExecutor(self.threads)
         shares = [self.selections[n :: self.threads] for n in range(self.threads)]
 
