@@ -325,6 +325,30 @@ def test_dimensions(tmp_path: Path) -> None:
         v.dims[2]
 
 
+def test_virtual_datasets(tmp_path: Path) -> None:
+    path = tmp_path / "virtual.h5"
+    with h5py.File(path, "w") as file:
+        for number in range(3):
+            file[f"part{number}"] = np.full(4, number)
+        layout = h5py.VirtualLayout((3, 4), "i8")
+        for number in range(3):
+            layout[number] = h5py.VirtualSource(file[f"part{number}"])
+        file.create_virtual_dataset("all", layout, fillvalue=-1)
+        elsewhere = h5py.VirtualLayout((8,), "i8")
+        elsewhere[2:6] = h5py.VirtualSource("missing.h5", "x", (4,))
+        file.create_virtual_dataset("missing", elsewhere, fillvalue=-1)
+    file = hs.open(path)
+    assert file["all"].is_virtual and file["all"][:, 1].tolist() == [0, 1, 2]
+    with h5py.File(path) as theirs:
+        for name in ("all", "missing"):
+            assert file[name][...].tolist() == theirs[name][...].tolist()
+            ours, expected = file[name].virtual_sources(), theirs[name].virtual_sources()
+            assert [s[1:3] for s in ours] == [s[1:3] for s in expected]
+    assert ours[0].vspace == ("slabs", [(2, 4, 1, 4)])
+    with pytest.raises(RuntimeError, match="Not a virtual"):
+        file["part0"].virtual_sources()
+
+
 def test_ways_to_open(path: Path) -> None:
     for place in (path, str(path), path.as_uri(), hs.FileStore(path)):
         assert hs.open(place)["plain"][3] == 3

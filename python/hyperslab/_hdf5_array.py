@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,23 @@ from hyperslab.errors import ReadOnlyError, UnsupportedError
 if TYPE_CHECKING:
     from hyperslab._hdf5_group import FileGroup
 
-__all__ = ["FileArray"]
+__all__ = ["FileArray", "VirtualSource"]
+
+
+class VirtualSource(NamedTuple):
+    """A part of a virtual dataset: some of its elements are some elements of another dataset."""
+
+    vspace: tuple[Any, ...]
+    """The elements: ``("all",)``, ``("slabs", [(start, stride, count, block), …])`` with one for each axis (a
+    count or block of ``None``: as many as there are), or ``("points", …)``, ``("blocks", …)``, ``("none",)``.
+    """
+    file_name: str
+    """The file of the other dataset; ``"."``: the same."""
+    dset_name: str
+    """Its path."""
+    src_space: tuple[Any, ...]
+    """Its elements."""
+
 
 _NAMES = {1: "gzip", 4: "szip", 32000: "lzf"}
 # Those, shuffle, fletcher32 and scale-offset.
@@ -222,6 +238,12 @@ class FileArray(Array):
     def is_virtual(self) -> bool:
         """Whether it is made of parts of other datasets."""
         return bool(self._facts["virtual"])
+
+    def virtual_sources(self) -> list[VirtualSource]:
+        """What it is made of, if it `is_virtual`; raises `RuntimeError` if not."""
+        if not self.is_virtual:
+            raise RuntimeError("Not a virtual dataset")
+        return [VirtualSource(*source) for source in self._virtual_sources()]
 
     @property
     def is_scale(self) -> bool:

@@ -12,6 +12,7 @@ use crate::messages::external_files::ExternalFiles;
 use crate::messages::fill_value::{FillTime, FillValue};
 use crate::messages::{self};
 use crate::object_header::ObjectHeader;
+use crate::virtual_dataset::{self, VirtualSource};
 use crate::{Attribute, File, Hdf5Error};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::Scratch;
@@ -122,6 +123,17 @@ impl Dataset {
     /// External raw data files: name, offset, bytes (`None`: to its end).
     pub fn external_files(&self) -> &[(String, u64, Option<u64>)] {
         &self.facts.external
+    }
+
+    /// What it is made of, if it is a virtual dataset.
+    pub fn virtual_sources(&self) -> Result<Vec<VirtualSource>, Hdf5Error> {
+        match self.data_layout() {
+            DataLayout::Virtual { collection, index } => {
+                virtual_dataset::sources(&self.file, (*collection, *index))
+                    .map_err(|error| self.within(error))
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Its attributes, sorted by name (by creation order where that is kept).

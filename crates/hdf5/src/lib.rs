@@ -63,3 +63,4 @@ pub use messages::{data_layout, dataspace, filter};
 pub use reference::Reference;
 pub use source::{Bytes, Source};
 pub use value::Value;
+pub use virtual_dataset::VirtualSource;

@@ -110,6 +110,30 @@ pub(crate) fn layout_within(
     Ok(layout.with_mosaic(Mosaic::new(pieces))?)
 }
 
+/// What a virtual dataset says that some of its elements are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VirtualSource {
+    /// The file of the source; `.` is the one that has the virtual dataset. `%b` in it, or in the path, stands for the number of a block.
+    pub file: String,
+    /// The path of the source.
+    pub dataset: String,
+    /// The elements of the virtual dataset.
+    pub target: Selection,
+    /// Those of the source, in the same order.
+    pub source: Selection,
+}
+
+/// The mappings of a virtual dataset, as they are stored.
+pub(crate) fn sources(file: &File, heap_id: (Option<u64>, u32)) -> Result<Vec<VirtualSource>, Hdf5Error> {
+    let sources = mappings(file, heap_id)?.into_iter().map(|mapping| VirtualSource {
+        file: mapping.file.text(),
+        dataset: mapping.dataset.text(),
+        target: mapping.target,
+        source: mapping.source,
+    });
+    Ok(sources.collect())
+}
+
 /// The mappings in the global heap; none where there is no such heap object.
 fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<Mapping>, Hdf5Error> {
     let Some(address) = collection else { return Ok(Vec::new()) };

@@ -45,6 +45,12 @@ impl Name {
         Ok(Name(parts.into()))
     }
 
+    /// As it is stored.
+    pub(crate) fn text(&self) -> String {
+        let parts: Vec<String> = self.0.iter().map(|part| part.replace('%', "%%")).collect();
+        parts.join("%b")
+    }
+
     /// Whether block numbers stand in it.
     pub(crate) fn is_numbered(&self) -> bool {
         self.0.len() > 1

@@ -278,7 +278,7 @@ impl Array {
     /// # fn main() -> Result<(), hyperslab::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let location = directory.path().join("a").display().to_string();
-    /// let array = Array::create(&location, &ArraySpec::new(Format::ZarrV3.into(), &[3, 4], "|u1".parse()?))?;
+    /// let array = Array::create(&location, &ArraySpec::new(Format::ZarrV3.zarr()?, &[3, 4], "|u1".parse()?))?;
     /// array.write_slice(&[], &(0..12u8).collect::<Vec<_>>())?;
     ///
     /// let points = array.select_points(&[&[0, 2, -1], &[1, 1, -1]])?;

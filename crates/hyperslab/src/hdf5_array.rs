@@ -66,7 +66,11 @@ impl Hdf5Array {
 
     /// The indices of the chunks that are stored. `None`: not known, any may be.
     pub(crate) fn stored_chunks(&self) -> Result<Option<Vec<Dims>>, Error> {
-        let Some(index) = self.dataset.chunk_index()? else { return Ok(None) };
+        let Some(index) = self.dataset.chunk_index()? else {
+            let data = self.dataset.data_layout();
+            let unwritten = matches!(data, DataLayout::Contiguous { address: None, .. });
+            return Ok((unwritten && self.dataset.external_files().is_empty()).then(Vec::new));
+        };
         Ok(Some(index.records.iter().map(|record| place(&index, record.number)).collect()))
     }
 

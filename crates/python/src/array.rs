@@ -19,7 +19,7 @@ use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::Arc;
 
 impl Stored for Array {
@@ -352,6 +352,11 @@ impl ArrayBase {
     /// What a dataset or variable of a file says of itself.
     fn _file_facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         file::facts(py, &*self.array(py)?)
+    }
+
+    /// What an HDF5 dataset is made of.
+    fn _virtual_sources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        file::virtual_sources(py, &*self.array(py)?)
     }
 
     /// The type of what the engine reads.

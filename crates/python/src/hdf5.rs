@@ -414,26 +414,43 @@ impl RegionReference {
     /// The elements: ``("none",)``, ``("all",)``, ``("slabs", [(start, stride, count, block), …])`` with one for each axis, ``("points", [[…], …])``, or ``("blocks", [(first,
     /// last), …])``.
     fn _selection<'py>(this: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let target = this.as_super().target.as_ref();
-        match target.map(|target| &target.part) {
-            None | Some(Part::Region(Selection::None) | Part::Attribute(_)) => PyTuple::new(py, ["none"]),
-            Some(Part::Whole | Part::Region(Selection::All)) => PyTuple::new(py, ["all"]),
-            Some(Part::Region(selection)) => match selection.clone().regularised() {
-                Selection::Regular(slabs) => {
-                    let slabs: Vec<_> =
-                        slabs.iter().map(|slab| (slab.start, slab.stride, slab.count, slab.block)).collect();
-                    ("slabs", slabs).into_pyobject(py)
-                }
-                Selection::Points { .. } => {
-                    ("points", selection.points().map(<[u64]>::to_vec).collect::<Vec<_>>()).into_pyobject(py)
-                }
-                other => {
-                    let blocks = other.blocks().map(|(first, last)| (first.to_vec(), last.to_vec()));
-                    ("blocks", blocks.collect::<Vec<_>>()).into_pyobject(py)
-                }
-            },
+        match this.as_super().target.as_ref().map(|target| &target.part) {
+            None | Some(Part::Attribute(_)) => selection(py, &Selection::None),
+            Some(Part::Whole) => selection(py, &Selection::All),
+            Some(Part::Region(found)) => selection(py, found),
         }
     }
+}
+
+/// A selection as `RegionReference._selection` gives it.
+fn selection<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py, PyTuple>> {
+    match selection.clone().regularised() {
+        Selection::None => PyTuple::new(py, ["none"]),
+        Selection::All => PyTuple::new(py, ["all"]),
+        Selection::Regular(slabs) => {
+            let slabs: Vec<_> =
+                slabs.iter().map(|slab| (slab.start, slab.stride, slab.count, slab.block)).collect();
+            ("slabs", slabs).into_pyobject(py)
+        }
+        Selection::Points { .. } => {
+            ("points", selection.points().map(<[u64]>::to_vec).collect::<Vec<_>>()).into_pyobject(py)
+        }
+        other => {
+            let blocks = other.blocks().map(|(first, last)| (first.to_vec(), last.to_vec()));
+            ("blocks", blocks.collect::<Vec<_>>()).into_pyobject(py)
+        }
+    }
+}
+
+/// What a virtual dataset is made of: its elements, file, path, the source's elements.
+pub(crate) fn virtual_sources<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyList>> {
+    let Some(dataset) = array.as_hdf5() else { return Ok(PyList::empty(py)) };
+    let sources = py.detach(|| dataset.virtual_sources()).map_err(|error| errors::hdf5(py, &error))?;
+    let made = sources.into_iter().map(|source| -> PyResult<_> {
+        let (target, from) = (selection(py, &source.target)?, selection(py, &source.source)?);
+        (target, source.file, source.dataset, from).into_pyobject(py)
+    });
+    PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
 }
 
 /// Where a link leads: its kind, an address (of a hard link), a path, a file.
