@@ -49,7 +49,7 @@ pub struct AxisSelection {
     pub dropped: bool,
 }
 
-/// What is selected of an array: along each axis a strided range, or [points](Points) along one or more axes. Every element named lies inside the array.
+/// What is selected of an array: along each axis a strided range, or points along one or more axes. Every element named lies inside the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     axes: SmallVec<[AxisSelection; 8]>,
