@@ -70,8 +70,8 @@ test-docs: $(WHEEL_STAMP) ## Build the Rust documentation; run the examples of R
 	@$(with_wheel) \
 	$(STEP) 'Examples of README.md and docs/' "$$venv/bin/python" scripts/check_docs.py
 
-# Crates are checked as if published, in a target directory of a new name each time: cargo keeps the unpacked sources by that
-# name and by their version, and would take those of an earlier state with the same version.
+# Crates are checked as if published, in a target directory of a new name each time: cargo keeps unpacked sources and what it has compiled of
+# them by that name and by their version, and would take those of an earlier state with the same version.
 test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as they would be published
 	@$(with_tools) rm -rf build/sdist; \
 	$(STEP) 'Package: sdist' "$$venv/bin/maturin" sdist --out build/sdist; \
@@ -79,7 +79,7 @@ test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as the
 	    "$$venv/bin/python" scripts/check_package.py build/wheel/*.whl build/sdist/*.tar.gz; \
 	$(STEP) 'Package: sdist installs from source' scripts/try-sdist.sh "$$venv/bin/python" build/sdist/*.tar.gz
 	@$(with_rust) rm -rf build/package; mkdir -p build/package; \
-	CARGO_BUILD_BUILD_DIR=target $(STEP) 'Package: crates' $(CARGO) package $(CARGO_FLAGS) --target-dir "$$(mktemp -d build/package/XXXXXX)" --workspace --exclude hyperslab-python --exclude hyperslab-limit --allow-dirty --quiet
+	$(STEP) 'Package: crates' $(CARGO) package $(CARGO_FLAGS) --target-dir "$$(mktemp -d build/package/XXXXXX)" --workspace --exclude hyperslab-python --exclude hyperslab-limit --allow-dirty --quiet
 
 ##@ Work
 

@@ -13,7 +13,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shards import ShardCase, shard_cases
+from shards import OLD_ZARR, ShardCase, shard_cases
 from strategies import Case, cases, from_bits, selections
 from support import assert_same, examples, scratch
 
@@ -283,8 +283,9 @@ def test_zarr_python_says_the_same(arrays: tuple[Values, hs.Array, Any], data: s
         assert_same(np.asarray(ways(ours)[selection]), expected, repr(selection))
         new = np.arange(expected.size, dtype="i4").reshape(expected.shape) + 1000
         ways(ours)[selection] = new
-        # Where elements are named twice, zarr-python's order is not NumPy's.
-        if ways(ours)[selection].tolist() == new.tolist():
+        # Where elements are named twice, zarr-python's order is not NumPy's. An older one fails to write lists to
+        # shards.
+        if ways(ours)[selection].tolist() == new.tolist() and not (OLD_ZARR and ours.shards):
             ways(theirs)[selection] = new
             assert_same(ours[...], theirs[...], f"after writing {selection!r}")
         ours[...] = theirs[...] = values

@@ -67,6 +67,10 @@ pub(crate) fn basic(item: &Bound<'_, PyAny>) -> PyResult<Option<Index<'static>>>
     if item.is_none() || item.is_instance_of::<PyBool>() || item.is_instance_of::<PyString>() {
         return Err(refuse(item));
     }
+    // NumPy's Booleans are integers for Python up to NumPy 2.2, with a warning.
+    if item.get_type().name().is_ok_and(|name| name == "bool" || name == "bool_") {
+        return Ok(None);
+    }
     // Everything that is an integer for Python: NumPy's, 0-dimensional arrays of them.
     if item.hasattr("__index__")? {
         match item.call_method0("__index__") {
