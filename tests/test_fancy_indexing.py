@@ -283,8 +283,8 @@ def test_zarr_python_says_the_same(arrays: tuple[Values, hs.Array, Any], data: s
         assert_same(np.asarray(ways(ours)[selection]), expected, repr(selection))
         new = np.arange(expected.size, dtype="i4").reshape(expected.shape) + 1000
         ways(ours)[selection] = new
-        # Where elements are named twice, zarr-python's order is not NumPy's. An older one fails to write lists
-        # to shards.
+        # Where elements are named twice, zarr-python's order is not NumPy's. An older one fails to write
+        # lists to shards.
         if ways(ours)[selection].tolist() == new.tolist() and not (OLD_ZARR and ours.shards):
             ways(theirs)[selection] = new
             assert_same(ours[...], theirs[...], f"after writing {selection!r}")
