@@ -16,12 +16,14 @@ mod dtype;
 mod error;
 mod gzip;
 pub mod hdf5;
+mod heap;
 mod lz4;
 pub mod registry;
 mod scratch;
 #[cfg(test)]
 mod testing;
 mod transpose;
+mod vlen;
 mod zlib;
 mod zstd;
 
@@ -33,9 +35,11 @@ pub use crc32c::Crc32c;
 pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
 pub use error::CodecError;
 pub use gzip::Gzip;
+pub use heap::{Cell, Heap, HeapBuffer};
 pub use lz4::Lz4;
 pub use scratch::Scratch;
 pub use transpose::Transpose;
+pub use vlen::{Vlen, VlenKind};
 pub use zlib::Zlib;
 pub use zstd::Zstd;
 

@@ -5,10 +5,10 @@ use crate::hdf5_array::{Hdf5Array, filter_name};
 use crate::netcdf_array::{self, NetcdfArray};
 use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, store_at};
 use hyperslab_array::{
-    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
+    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, Ragged, ReadOptions, Selection,
     Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
-use hyperslab_codec::{ByteOrder, DataType};
+use hyperslab_codec::{ByteOrder, DataType, VlenKind};
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf::{self as netcdf, netcdf4};
 use hyperslab_store::Store;
@@ -329,6 +329,28 @@ impl Array {
     ) -> Result<(), Error> {
         self.check_writable()?;
         Ok(engine::write(self.layout(), selection, source, options)?)
+    }
+
+    /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text is what the file calls so; sequences of what is no plain number are
+    /// arrays of raw bytes, of which [`Array::as_hdf5`] says what they are.)
+    pub fn vlen(&self) -> Option<VlenKind> {
+        None
+    }
+
+    /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have one size.
+    pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
+        Ok(engine::read_ragged(self.layout(), selection, options)?)
+    }
+
+    /// Writes elements of variable length; the shape of `values` is broadcast to that of the selection. What is null is written as empty.
+    pub fn write_ragged(
+        &self,
+        selection: &Selection,
+        values: &Arc<Ragged>,
+        options: WriteOptions<'_>,
+    ) -> Result<(), Error> {
+        self.check_writable()?;
+        Ok(engine::write_ragged(self.layout(), selection, values, options)?)
     }
 
     /// The rows of one axis, in order, read ahead by other threads: what [`Array::read`] gives for each index of it.

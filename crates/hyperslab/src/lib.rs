@@ -73,7 +73,7 @@ pub use hyperslab_array::{
     ChunkCache, Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Row, Selection, Source, Strategy,
     Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
-pub use hyperslab_codec::{ByteOrder, DataType, Kind};
+pub use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
 pub use hyperslab_store::{FileStore, Key, LocalOptions, LocalStore, MemoryStore, Store};
 pub use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json};
 

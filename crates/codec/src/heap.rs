@@ -1,0 +1,86 @@
+//! Where the bytes of elements of variable length are while the engine moves elements.
+//!
+//! The engine moves elements of one size. One of variable length is a [`Cell`] to it: 16 bytes that say where its bytes are in the [`Heap`] of the
+//! request. [`crate::Vlen`] makes cells of the bytes of a chunk, and bytes of cells; so whatever the engine does with chunks (selections, points,
+//! orders of axes, shards, threads) it does with these, too.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// An element of variable length, as the engine moves it. All zero: no bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// The buffer of the heap that its bytes are in.
+    pub buffer: u32,
+    /// How many bytes.
+    pub len: u32,
+    /// Where in the buffer they begin.
+    pub offset: u64,
+}
+
+impl Cell {
+    /// Bytes of a cell.
+    pub const SIZE: usize = 16;
+
+    /// From memory, in the machine's byte order.
+    pub fn read(bytes: &[u8; Cell::SIZE]) -> Cell {
+        let [a, b, c, d, e, f, g, h, offset @ ..] = *bytes;
+        Cell {
+            buffer: u32::from_ne_bytes([a, b, c, d]),
+            len: u32::from_ne_bytes([e, f, g, h]),
+            offset: u64::from_ne_bytes(offset),
+        }
+    }
+
+    /// To memory, in the machine's byte order.
+    pub fn write(self) -> [u8; Cell::SIZE] {
+        let mut bytes = [0; Cell::SIZE];
+        let (front, offset) = bytes.split_at_mut(8);
+        let (buffer, len) = front.split_at_mut(4);
+        buffer.copy_from_slice(&self.buffer.to_ne_bytes());
+        len.copy_from_slice(&self.len.to_ne_bytes());
+        offset.copy_from_slice(&self.offset.to_ne_bytes());
+        bytes
+    }
+}
+
+/// Bytes that a buffer of a heap owns.
+pub type HeapBuffer = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// The bytes of the cells of one request. Buffer 0 is the fill value.
+pub struct Heap {
+    buffers: RwLock<Vec<HeapBuffer>>,
+    fill: u32,
+}
+
+impl Heap {
+    /// A heap of nothing but the fill value.
+    pub fn new(fill: &[u8]) -> Self {
+        let buffer: HeapBuffer = Arc::new(fill.to_vec());
+        Heap { buffers: RwLock::new(vec![buffer]), fill: u32::try_from(fill.len()).unwrap_or(u32::MAX) }
+    }
+
+    /// The cell of elements that were never written.
+    pub fn fill(&self) -> Cell {
+        Cell { buffer: 0, len: self.fill, offset: 0 }
+    }
+
+    /// Adds a buffer, and gives its number. `None`: there are 2³² already.
+    pub fn push(&self, buffer: HeapBuffer) -> Option<u32> {
+        let mut buffers = self.buffers.write().unwrap_or_else(PoisonError::into_inner);
+        let number = u32::try_from(buffers.len()).ok()?;
+        buffers.push(buffer);
+        Some(number)
+    }
+
+    /// All buffers that there are now.
+    pub fn buffers(&self) -> Vec<HeapBuffer> {
+        self.buffers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl std::fmt::Debug for Heap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Heap")
+    }
+}
