@@ -10,6 +10,7 @@ from typing import Any
 import common
 import hdf5_rows
 import numpy as np
+import ragged_rows
 from common import MIB, Array
 from contenders import Spec
 from operations import (
@@ -476,6 +477,7 @@ def cases(quick: bool) -> list[Case]:
         changes_and_repeats,
         shards,
         hdf5_rows.files,
+        ragged_rows.ragged,
         large,
     ):
         found += make(quick)
