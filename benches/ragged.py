@@ -168,8 +168,8 @@ class Rows(Ragged):
                 return {"hyperslab": lambda: ours[:], "h5py": lambda: h5py[:]}
             case "windows":
                 return {
-                    "hyperslab": lambda: joined([ours.read_ragged(window) for window in windows]),
-                    "h5py": lambda: joined([h5py[window] for window in windows]),
+                    "hyperslab": lambda: Joined([ours.read_ragged(window) for window in windows]),
+                    "h5py": lambda: Joined([h5py[window] for window in windows]),
                 }
             case "single":
                 return {
@@ -191,7 +191,7 @@ class Rows(Ragged):
         return {"limit": Work(lambda _: call(), nothing, many=times(call))}
 
 
-class joined:  # noqa: N801 (a list of windows, joined only when it is checked)
+class Joined:
     """Windows one after the other."""
 
     def __init__(self, parts: list[Any]) -> None:
