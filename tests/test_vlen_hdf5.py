@@ -1,0 +1,366 @@
+"""Elements of variable length in HDF5: values beside those that were written, counts of what is read, damage."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperslab as hs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import examples, scratch
+from test_syscalls import strace
+
+STRUCT = np.dtype([("a", "<i4"), ("b", "<f4"), ("c", "<i4")])
+ITEMS = ["<i4", ">i2", "|u1", "<f8", ">f4", STRUCT]
+
+#: How long elements are: what an application has, and what breaks readers.
+LENGTHS: dict[str, Callable[[random.Random], int]] = {
+    "tiny": lambda rng: rng.randint(0, 3),
+    "empty": lambda rng: 0,
+    "same": lambda rng: 5,
+    "mixed": lambda rng: rng.choice([0, 1, 7, 100]),
+    # Larger than a collection of the usual size.
+    "huge": lambda rng: 3000 if rng.random() < 0.05 else rng.randint(0, 4),
+}
+
+
+def rows(seed: int, count: int, dtype: Any, lengths: str) -> list[np.ndarray[Any, Any]]:
+    rng, dtype = random.Random(seed), np.dtype(dtype)
+    made = []
+    for _ in range(count):
+        n = LENGTHS[lengths](rng)
+        bits = np.frombuffer(rng.randbytes(n * dtype.itemsize), "u1") & 0x3F
+        made.append(bits.view(dtype))
+    return made
+
+
+def texts(seed: int, count: int, lengths: str) -> list[str]:
+    rng = random.Random(seed)
+    return ["".join(rng.choices("abcä水 ", k=LENGTHS[lengths](rng))) for _ in range(count)]
+
+
+def new_file(path: Path, libver: str, offsets: int) -> h5py.File:
+    """A file whose addresses have so many bytes."""
+    plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    plist.set_sizes(offsets, 8)
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    bounds = {"earliest": h5py.h5f.LIBVER_EARLIEST, "latest": h5py.h5f.LIBVER_LATEST}
+    access.set_libver_bounds(bounds[libver], h5py.h5f.LIBVER_LATEST)
+    return h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, plist, access))
+
+
+def fill_in(dataset: h5py.Dataset, values: list[Any], order: list[int]) -> None:
+    """One by one: that is the order of the heap; and rows of one length stay rows."""
+    for number in order:
+        dataset[number] = values[number]
+
+
+storages = st.sampled_from(["contiguous", "chunked", "gzip"])
+
+
+def layout(storage: str, count: int) -> dict[str, Any]:
+    if storage == "contiguous":
+        return {}
+    filters = {"compression": "gzip", "shuffle": True} if storage == "gzip" else {}
+    return {"chunks": (max(1, count // 3),), **filters}
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(0, 60),
+    item=st.sampled_from(ITEMS),
+    lengths=st.sampled_from(sorted(LENGTHS)),
+    storage=storages,
+    libver=st.sampled_from(["earliest", "latest"]),
+    offsets=st.sampled_from([4, 8]),
+    shuffled=st.booleans(),
+)
+@settings(max_examples=examples(120))
+def test_rows(
+    seed: int, count: int, item: Any, lengths: str, storage: str, libver: str, offsets: int, shuffled: bool
+) -> None:
+    values, rng = rows(seed, count, item, lengths), random.Random(seed)
+    order = list(range(count))
+    if shuffled:
+        rng.shuffle(order)
+    # Some are never written: null.
+    unwritten = set(order[: count // 8]) if rng.random() < 0.3 else set()
+    with scratch() as root:
+        with new_file(root / "a.h5", libver, offsets) as file:
+            dataset = file.create_dataset(
+                "d", (count,), h5py.vlen_dtype(np.dtype(item)), **layout(storage, count)
+            )
+            fill_in(dataset, values, [n for n in order if n not in unwritten])
+        expected = [value[:0] if n in unwritten else value for n, value in enumerate(values)]
+        dset = hs.open(root / "a.h5")["d"]
+        ragged = dset.read_ragged()
+        lens = [len(value) for value in expected]
+        assert ragged.offsets.tolist() == np.cumsum([0, *lens]).tolist()
+        assert ragged.values.dtype == np.dtype(item)
+        assert ragged.values.tobytes() == b"".join(value.tobytes() for value in expected)
+        if unwritten and ragged.validity is not None:
+            assert set(np.flatnonzero(~ragged.validity).tolist()) >= unwritten
+        for found, row in zip(dset[...], expected, strict=True):
+            assert found.dtype == row.dtype
+            assert found.tobytes() == row.tobytes()
+        for _ in range(3):
+            start, stop = sorted((rng.randint(0, count), rng.randint(0, count)))
+            step = rng.choice([1, 2, -1])
+            window = slice(start, stop, step) if step > 0 else slice(stop, start or None, step)
+            part = dset.read_ragged(window)
+            assert [row.tobytes() for row in part] == [row.tobytes() for row in expected[window]]
+        if count:
+            for n in (0, count - 1, rng.randrange(count)):
+                assert dset[n].tobytes() == expected[n].tobytes()
+            picked = sorted(rng.sample(range(count), min(count, 5)))
+            assert [row.tobytes() for row in dset.read_ragged(picked)] == [
+                expected[n].tobytes() for n in picked
+            ]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(0, 80),
+    lengths=st.sampled_from(sorted(LENGTHS)),
+    storage=storages,
+    charset=st.sampled_from(["utf-8", "ascii"]),
+    shuffled=st.booleans(),
+)
+@settings(max_examples=examples(80))
+def test_texts(seed: int, count: int, lengths: str, storage: str, charset: str, shuffled: bool) -> None:
+    values = texts(seed, count, lengths)
+    if charset == "ascii":
+        values = [value.encode("ascii", "replace").decode() for value in values]
+    order = list(range(count))
+    if shuffled:
+        random.Random(seed).shuffle(order)
+    with scratch() as root:
+        with h5py.File(root / "a.h5", "w") as file:
+            dataset = file.create_dataset("d", (count,), h5py.string_dtype(charset), **layout(storage, count))
+            fill_in(dataset, values, order)
+        dset = hs.open(root / "a.h5")["d"]
+        with h5py.File(root / "a.h5") as file:
+            theirs = file["d"][...]
+            assert dset[...].tolist() == theirs.tolist() == [value.encode() for value in values]
+            assert dset.asstr()[...].tolist() == values
+            wide = dset.astype("T")[...]
+            assert wide.dtype == np.dtypes.StringDType()
+            assert wide.tolist() == values
+        assert dset.read_ragged().tolist() == values
+        if count:
+            n = random.Random(seed).randrange(count)
+            assert dset[n] == values[n].encode()
+            assert dset.asstr()[n] == values[n]
+
+
+def test_levels(tmp_path: Path) -> None:
+    """Sequences of sequences, level by level; members of structures; attributes."""
+    # h5py cannot write sequences of sequences of numbers: the low-level interface makes the type, and cells
+    # of text within rows are what it can write.
+    rng = random.Random(1)
+    named = np.dtype([("id", "<i4"), ("name", h5py.string_dtype()), ("list", h5py.vlen_dtype("<u2"))])
+    ids, names = list(range(200)), texts(5, 200, "mixed")
+    lists = rows(6, 200, "<u2", "mixed")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        values = np.empty(200, named)
+        values["id"], values["name"] = ids, names
+        for n in range(200):
+            values["list"][n] = lists[n]
+        file.create_dataset("members", data=values, chunks=(64,), compression="gzip")
+        file.attrs["one"] = names[3]
+        file.attrs.create("many", names[:50], dtype=h5py.string_dtype())
+        attribute = np.empty(50, object)
+        attribute[:] = [np.asarray(row) for row in lists[:50]]
+        file.attrs.create("rows", attribute, dtype=h5py.vlen_dtype("<u2"))
+    file = hs.open(tmp_path / "a.h5")
+    found = file["members"][...]
+    assert found["id"].tolist() == ids
+    assert [name.decode() for name in found["name"]] == names
+    assert [row.tolist() for row in found["list"]] == [row.tolist() for row in lists]
+    few = file["members"][10:190:7]
+    assert [name.decode() for name in few["name"]] == names[10:190:7]
+    assert file.attrs["one"] == names[3]
+    assert list(file.attrs["many"]) == names[:50]
+    assert [row.tolist() for row in file.attrs["rows"]] == [row.tolist() for row in lists[:50]]
+    del rng
+
+
+def test_many_share_one_object(tmp_path: Path) -> None:
+    """Two cells may have one heap id: the ids are copied in the file."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("d", (10,), h5py.vlen_dtype("<i4"))
+        fill_in(dataset, rows(1, 10, "<i4", "same"), list(range(10)))
+        offset = dataset.id.get_offset()
+    content = bytearray(path.read_bytes())
+    for n in range(1, 10, 2):
+        content[offset + 16 * n : offset + 16 * n + 16] = content[offset : offset + 16]
+    path.write_bytes(content)
+    with h5py.File(path) as file:
+        expected = [row.tolist() for row in file["d"][...]]
+    assert [row.tolist() for row in hs.open(path)["d"].read_ragged()] == expected
+
+
+# ------------------------------------------------------------------------------------------------ counts
+
+TRACED = """
+import os, sys
+import hyperslab as hs
+path, what = sys.argv[1], sys.argv[2]
+dset = hs.open(path)["d"]
+if "warm" in what:
+    dset.read_ragged()
+elif "open" not in what:
+    dset.read_ragged(slice(0, 1))
+os.path.exists("/hyperslab-mark-begin")
+if "one" in what:
+    dset.read_ragged(slice(dset.shape[0] // 2, dset.shape[0] // 2 + 1))
+else:
+    dset.read_ragged()
+os.path.exists("/hyperslab-mark-end")
+"""
+
+
+def reads(trace: Path, path: Path, what: str) -> tuple[int, int]:
+    """Calls that read the file, and their bytes."""
+    count, total, counting = 0, 0, False
+    for line in strace(trace, "file,desc", TRACED, str(path), what):
+        if "/hyperslab-mark-begin" in line:
+            counting = True
+        elif "/hyperslab-mark-end" in line:
+            break
+        elif counting and (found := re.match(r"(pread64|preadv|read|readv)\(.*= (\d+)$", line)):
+            count += 1
+            total += int(found[2])
+    return count, total
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
+def test_reads_of_a_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYPERSLAB_THREADS", "1")
+    path, count = tmp_path / "a.h5", 20_000
+    values = rows(3, count, "<i4", "mixed")
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("d", (count,), h5py.vlen_dtype("<i4"))
+        made = np.empty(count, object)
+        made[:] = values
+        dataset[...] = made
+    heap = sum(value.nbytes for value in values)
+    # All: in long reads, and hardly more than there is.
+    calls, total = reads(tmp_path / "all", path, "all")
+    size = os.path.getsize(path)
+    assert total <= size * 1.1
+    assert calls <= 4 + total // (128 << 10), (calls, total, heap)
+    # One cell of a large heap: its id, and its collection.
+    calls, total = reads(tmp_path / "one", path, "one")
+    assert calls <= 3
+    assert total <= 80 << 10
+    # Again: what was parsed is kept (of a heap of this size), so only ids are read.
+    calls, _ = reads(tmp_path / "again", path, "one warm")
+    assert calls <= 2
+
+
+# ------------------------------------------------------------------------------------------------ damage
+
+
+def heap_of(content: bytes) -> list[tuple[int, int]]:
+    """Where collections are: address and bytes."""
+    found = [match.start() for match in re.finditer(b"GCOL\x01\0\0\0", content)]
+    return [(at, int.from_bytes(content[at + 8 : at + 16], "little")) for at in found]
+
+
+@pytest.mark.parametrize("kind", ["rows", "texts"])
+def test_damaged_heaps(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        if kind == "rows":
+            dataset = file.create_dataset("d", (12,), h5py.vlen_dtype("<i4"))
+            fill_in(dataset, rows(1, 12, "<i4", "same"), list(range(12)))
+        else:
+            dataset = file.create_dataset("d", (12,), h5py.string_dtype())
+            fill_in(dataset, texts(1, 12, "same"), list(range(12)))
+        ids = dataset.id.get_offset()
+    good = path.read_bytes()
+    ((heap, _),) = heap_of(good)
+    expected = [np.asarray(row).tolist() for row in hs.open(path)["d"].read_ragged()]
+    rng = random.Random(7)
+    places = [*range(ids, ids + 12 * 16), *range(heap, heap + 12 * 40)]
+    errors = 0
+    for at in places:
+        for value in (0, 0xFF, good[at] ^ (1 << rng.randrange(8))):
+            path.write_bytes(good[:at] + bytes([value]) + good[at + 1 :])
+            try:
+                found = hs.open(path)["d"].read_ragged()
+                assert len(found) == 12
+                assert found.offsets[-1] == len(found.values)
+                assert found.nbytes < 1 << 20
+            except (OSError, ValueError) as error:
+                assert isinstance(error, hs.errors.HyperslabError), repr(error)
+                errors += 1
+    assert errors > 100
+    for cut in (heap + 8, heap + 20, heap + 100, ids + 3):
+        path.write_bytes(good[:cut])
+        with pytest.raises(hs.errors.HyperslabError):
+            hs.open(path)["d"].read_ragged()
+    path.write_bytes(good)
+    assert [np.asarray(row).tolist() for row in hs.open(path)["d"].read_ragged()] == expected
+
+
+def damaged(path: Path, change: Callable[[bytearray, int, int], None]) -> str:
+    """What reading a file says of which the heap, or the ids, were changed."""
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("group/name", (12,), h5py.vlen_dtype("<i4"))
+        fill_in(dataset, rows(1, 12, "<i4", "same"), list(range(12)))
+        ids = dataset.id.get_offset()
+    content = bytearray(path.read_bytes())
+    ((heap, _),) = heap_of(bytes(content))
+    change(content, ids, heap)
+    path.write_bytes(content)
+    with pytest.raises(hs.errors.HyperslabError) as caught:
+        hs.open(path)["group/name"].read_ragged()
+    return str(caught.value)
+
+
+def test_errors_name_dataset_cell_and_collection(tmp_path: Path) -> None:
+    def put(content: bytearray, at: int, value: int, size: int) -> None:
+        content[at : at + size] = value.to_bytes(size, "little")
+
+    def third(content: bytearray, ids: int, heap: int, **fields: int) -> None:
+        """Length, address and index of the third id."""
+        for name, (at, size) in {"length": (0, 4), "address": (4, 8), "index": (12, 4)}.items():
+            if name in fields:
+                put(content, ids + 2 * 16 + at, fields[name], size)
+
+    cases: dict[str, Callable[[bytearray, int, int], None]] = {
+        "no such object": lambda c, ids, heap: third(c, ids, heap, index=77),
+        "index 0": lambda c, ids, heap: third(c, ids, heap, index=0),
+        "past the object": lambda c, ids, heap: third(c, ids, heap, length=6),
+        "overflow": lambda c, ids, heap: third(c, ids, heap, length=2**32 - 1),
+        "past the file": lambda c, ids, heap: third(c, ids, heap, address=1 << 40),
+        "not a heap": lambda c, ids, heap: third(c, ids, heap, address=heap + 8),
+        # The free space begins in the middle.
+        "index 0 in the middle": lambda c, ids, heap: put(c, heap + 16 + 2 * 40, 0, 2),
+    }
+    for what, change in cases.items():
+        message = damaged(tmp_path / "a.h5", change)
+        assert "group/name" in message, f"{what}: {message}"
+        assert re.search(r"(element|cell) 2\b", message), f"{what}: {message}"
+        assert re.search(r"collection at (address )?\d+", message), f"{what}: {message}"
+    # What concerns the collection as a whole.
+    for what, change in {
+        "longer than the file": lambda c, ids, heap: put(c, heap + 8, 1 << 40, 8),
+        "an object past its end": lambda c, ids, heap: put(c, heap + 16 + 8, 1 << 30, 8),
+        "no bytes": lambda c, ids, heap: put(c, heap + 8, 0, 8),
+    }.items():
+        message = damaged(tmp_path / "a.h5", change)
+        assert "group/name" in message, f"{what}: {message}"
+        assert re.search(r"collection at (address )?\d+", message), f"{what}: {message}"
