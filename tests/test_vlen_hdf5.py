@@ -1,4 +1,4 @@
-"""Elements of variable length in HDF5: values beside those that were written, counts of what is read, damage."""
+"""Elements of variable length in HDF5: values beside those that were written, counts of reads, damage."""
 
 from __future__ import annotations
 
