@@ -1,4 +1,4 @@
-"""Elements of variable length in Zarr: what zarr-python and numcodecs write we read, and they what we write."""
+"""Elements of variable length in Zarr: zarr-python and numcodecs read what we write, and we what they do."""
 
 from __future__ import annotations
 
