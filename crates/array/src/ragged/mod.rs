@@ -1,5 +1,11 @@
 //! Values of variable length: what the engine's second kind of output is, and how it is made.
 
+mod batches;
+mod fill;
+
+pub use batches::{Batch, in_batches};
+pub use fill::{Group, fill_groups};
+
 use crate::{ArrayError, ArrayLayout, Dims, Memory, ReadOptions, Selection, WriteOptions};
 use std::sync::Arc;
 
@@ -14,68 +20,6 @@ pub struct Ragged {
     pub values: Memory,
     /// Which elements are there (null is not the same as empty). `None`: all.
     pub validity: Option<Vec<bool>>,
-}
-
-/// Elements of fixed size (heap ids, cells) that were read: a part of a request.
-#[derive(Debug)]
-pub struct Batch<'a> {
-    /// Their bytes, dense, in C order.
-    pub memory: &'a [u8],
-    /// How many there were before.
-    pub first: usize,
-    /// How many there are.
-    pub count: usize,
-}
-
-/// Reads a selection in batches of about `cells` elements, in C order, and gives each to `each`: what becomes of references need not be in memory as a
-/// whole. Batches end where chunks end, if that is possible. Points come in one batch.
-pub fn in_batches<E: From<ArrayError>>(
-    layout: &ArrayLayout,
-    selection: &Selection,
-    options: ReadOptions<'_>,
-    cells: usize,
-    each: &mut dyn FnMut(Batch<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    let _ = (selection, options, cells, each);
-    Err(E::from(stub(layout)))
-}
-
-/// Cells of one group, to be filled.
-#[derive(Debug)]
-pub struct Group<'a> {
-    number: usize,
-    /// The cells, ascending.
-    cells: &'a [u32],
-}
-
-impl Group<'_> {
-    /// Its number.
-    pub fn number(&self) -> usize {
-        self.number
-    }
-
-    /// Calls `each` with the number of every cell, ascending, and with the place of its bytes. Stops at the first error.
-    pub fn fill<E>(&mut self, each: &mut dyn FnMut(usize, &mut [u8]) -> Result<(), E>) -> Result<(), E> {
-        let _ = (self.cells, each);
-        Ok(())
-    }
-}
-
-/// Fills `values`, where cell `i` has `lens[i] * size` bytes, one behind the other, on up to `threads` threads, group by group: cell `i` is in
-/// group `group_of[i]` (`u32::MAX`: in none, it stays as it is), of `groups` groups, which are started in the order of their numbers. Cells are grouped by counting, so no two groups have the same one, and no two
-/// threads the same bytes. Small work stays on the caller's thread. `values` that are shorter than that: nothing is filled (checked first).
-#[allow(clippy::too_many_arguments)]
-pub fn fill_groups<E: Send>(
-    values: &mut [u8],
-    lens: &[u32],
-    size: usize,
-    group_of: &[u32],
-    groups: usize,
-    threads: Option<usize>,
-    fill: &(dyn Fn(&mut Group<'_>) -> Result<(), E> + Sync),
-) -> Result<(), E> {
-    let _ = (values, lens, size, group_of, groups, threads, fill);
-    Ok(())
 }
 
 /// Reads elements of variable length whose codec is [`hyperslab_codec::Vlen`]. Errors as [`crate::read()`].

@@ -3,7 +3,7 @@
 mod cached;
 mod counts;
 mod failures;
-mod generated;
+pub(crate) mod generated;
 pub(crate) mod model;
 mod mosaics;
 mod points;
