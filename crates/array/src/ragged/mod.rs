@@ -2,6 +2,7 @@
 
 mod batches;
 mod fill;
+mod rows;
 
 pub use batches::{Batch, in_batches};
 pub use fill::{Group, fill_groups};
