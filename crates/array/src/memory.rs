@@ -86,17 +86,17 @@ impl Memory {
 
     /// Makes room for `len` bytes; at least as many as there are. Returns whether there is.
     fn grow(&mut self, len: usize) -> bool {
-        match &mut self.block {
-            Block::Small(words) if len < PAGES_FROM => {
-                words.resize(len.div_ceil(size_of::<u128>()), 0);
-                return true;
-            }
-            Block::Pages(Some(pages)) => {
-                if recycler::class_of(len).is_some_and(|class| remap(pages, class)) {
-                    return true;
-                }
-            }
-            _ => {}
+        if let Block::Small(words) = &mut self.block
+            && len < PAGES_FROM
+        {
+            words.resize(len.div_ceil(size_of::<u128>()), 0);
+            return true;
+        }
+        if let Block::Pages(Some(pages)) = &mut self.block
+            && let Some(class) = recycler::class_of(len)
+            && remap(pages, class)
+        {
+            return true;
         }
         let Some(mut other) = Memory::dirty(len) else { return false };
         other.as_mut_slice()[..self.len].copy_from_slice(self.as_slice());

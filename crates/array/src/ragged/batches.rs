@@ -102,7 +102,7 @@ impl<'s> Batches<'s> {
         for k in (1..axes.len()).rev() {
             let slower = row * axes[k].len;
             let most = if self.coded && self.chunk[k - 1] > 1 { most } else { cells };
-            if slower > most || first % slower != 0 {
+            if slower > most || !first.is_multiple_of(slower) {
                 break;
             }
             (along, row) = (k - 1, slower);

@@ -43,6 +43,7 @@ impl Group<'_> {
     }
 
     /// Calls `each` with the number of every cell, ascending, and with the place of its bytes. Stops at the first error.
+    #[allow(clippy::type_complexity)]
     pub fn fill<E>(&mut self, each: &mut dyn FnMut(usize, &mut [u8]) -> Result<(), E>) -> Result<(), E> {
         for cell in self.cells {
             let cell = *cell as usize;

@@ -7,6 +7,7 @@ pub(crate) mod generated;
 pub(crate) mod model;
 mod mosaics;
 mod points;
+mod ragged;
 mod shards;
 mod sharing;
 mod streams;
