@@ -334,12 +334,18 @@ impl Array {
     /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text is what the file calls so; sequences of what is no plain number are
     /// arrays of raw bytes, of which [`Array::as_hdf5`] says what they are.)
     pub fn vlen(&self) -> Option<VlenKind> {
-        None
+        match &self.0 {
+            Inner::Hdf5(array) => array.vlen(),
+            _ => None,
+        }
     }
 
     /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have one size.
     pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
-        Ok(engine::read_ragged(self.layout(), selection, options)?)
+        match &self.0 {
+            Inner::Hdf5(array) => array.read_ragged(selection, options),
+            _ => Ok(engine::read_ragged(self.layout(), selection, options)?),
+        }
     }
 
     /// Writes elements of variable length; the shape of `values` is broadcast to that of the selection. What is null is written as empty.
