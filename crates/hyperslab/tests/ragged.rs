@@ -186,7 +186,7 @@ fn one_size_and_variable_length_are_not_mixed_up() {
     .unwrap()
     .into();
     let error = numbers.read_ragged(&all, ReadOptions::default()).unwrap_err();
-    assert!(matches!(error, Error::FixedLength { .. }), "{error}");
+    assert!(matches!(error, Error::ElementType { .. }), "{error}");
     assert_eq!(numbers.vlen(), None);
 }
 
