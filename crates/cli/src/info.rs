@@ -45,7 +45,7 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Row> {
         (
             "data type",
             match info.vlen {
-                Some(_) => format!("{}, of variable length", text::element_type(array)),
+                Some(_) => text::element_type(array),
                 None => format!("{} ({})", text::element_type(array), info.dtype),
             },
         ),
