@@ -392,6 +392,9 @@ fn cut(values: &mut [u8], lens: &mut [u32]) -> usize {
 }
 
 #[cfg(test)]
+mod generated;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{REST, collection, element, file, heap_id};
