@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 use hyperslab::prelude::*;
-use hyperslab::{Choice, Json};
+use hyperslab::{Choice, Json, Ragged, VlenKind};
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -92,6 +92,45 @@ ocean.zarr/sst
     _ARRAY_DIMENSIONS  [\"time\", \"lat\", \"lon\"]
 "
     );
+}
+
+#[test]
+fn elements_of_variable_length() {
+    let directory = tempfile::tempdir().unwrap();
+    let location = directory.path().join("names.zarr").display().to_string();
+    let mut spec = ArraySpec::of_vlen(Format::ZarrV3.zarr().unwrap(), &[5], VlenKind::Text);
+    spec.chunks = Some([2].as_slice().into());
+    spec.fill = Some("none".into());
+    spec.compressors = Choice::Set(Vec::new());
+    let array = Array::create(&location, &spec).unwrap();
+    let values = Ragged::of(&[2], ["Ada", ""].map(str::as_bytes).into_iter()).unwrap();
+    let first = array.select(&[Index::range(0, 2)]).unwrap();
+    array.write_ragged(&first, &values.into(), Default::default()).unwrap();
+    assert_eq!(
+        output(&directory, &["info", "names.zarr"]),
+        "\
+names.zarr
+  kind         array, Zarr v3
+  shape        (5,)
+  data type    string
+  chunks       (2,)
+  grid         (3,), 3 chunks
+  order        C
+  codecs       vlen-utf8
+  fill value   \"none\"
+  stored       1 of 3 chunks, 15 bytes
+"
+    );
+    let tree = output(&directory, &["tree", "names.zarr"]);
+    assert!(tree.contains("string") && tree.contains("vlen-utf8"), "{tree}");
+    let told = output(&directory, &["explain", "names.zarr[:3]"]);
+    assert!(told.contains("2 in 2 objects") && told.contains("1 fill"), "{told}");
+    let copied = output(&directory, &["copy", "--format", "v2", "--verify", "names.zarr", "v2.zarr"]);
+    assert!(copied.contains("copied 1 array") && copied.contains("verified"), "{copied}");
+    let json: serde_json::Value =
+        serde_json::from_str(&output(&directory, &["info", "--json", "v2.zarr"])).unwrap();
+    assert_eq!((&json["dtype"], &json["fill_value"]), (&"string".into(), &"none".into()));
+    assert_eq!(json["codecs"], serde_json::json!([{"id": "vlen-utf8"}]));
 }
 
 #[test]

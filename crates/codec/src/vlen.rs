@@ -57,6 +57,16 @@ impl VlenKind {
     }
 }
 
+impl std::fmt::Display for VlenKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            VlenKind::Text => f.write_str("string"),
+            VlenKind::Bytes => f.write_str("bytes"),
+            VlenKind::Array(dtype) => write!(f, "array of {dtype}"),
+        }
+    }
+}
+
 /// The codec: the first of its chain. It decodes and encodes only when it is bound to the heap of a request.
 #[derive(Clone, Debug)]
 pub struct Vlen {

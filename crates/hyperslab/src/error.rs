@@ -2,7 +2,7 @@
 
 use crate::Format;
 use hyperslab_array::ArrayError;
-use hyperslab_codec::DataType;
+use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_netcdf::NetcdfError;
 use hyperslab_store::StoreError;
@@ -73,6 +73,14 @@ pub enum Error {
         wanted: &'static str,
         /// The array's.
         found: DataType,
+    },
+    /// Elements of variable length are asked for as if they had one size.
+    #[error("array '{array}' has elements of variable length ({found}): use read_ragged and write_ragged")]
+    VariableLength {
+        /// The array.
+        array: String,
+        /// What they are.
+        found: VlenKind,
     },
     /// A text is not the name of an element type.
     #[error("{0}")]

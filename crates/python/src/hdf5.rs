@@ -122,7 +122,9 @@ impl ElementHandle {
         let is_ascii = encoding == Some("ascii");
         let made = ragged.offsets.windows(2).map(|range| -> PyResult<Bound<'py, PyAny>> {
             let text = match *range {
-                [start, end] => ragged.values.get(start as usize..end as usize).unwrap_or_default(),
+                [start, end] => {
+                    ragged.values.as_slice().get(start as usize..end as usize).unwrap_or_default()
+                }
                 _ => &[],
             };
             let Some(encoding) = encoding else { return Ok(PyBytes::new(py, text).into_any()) };
@@ -173,9 +175,9 @@ impl ElementHandle {
         offset: usize,
         stride: usize,
         count: usize,
-    ) -> PyResult<(Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u8>>)> {
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>)> {
         let ragged = self.resolve(&memory, offset, stride, count)?;
-        Ok((PyArray1::from_vec(py, ragged.offsets), PyArray1::from_vec(py, ragged.values)))
+        Ok((PyArray1::from_vec(py, ragged.offsets), PyArray1::from_slice(py, ragged.values.as_slice())))
     }
 }
 

@@ -3,6 +3,7 @@
 mod batches;
 mod fill;
 mod read;
+mod rows;
 mod write;
 
 pub use batches::{Batch, in_batches};
