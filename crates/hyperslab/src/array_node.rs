@@ -5,8 +5,8 @@ use crate::hdf5_array::{Hdf5Array, filter_name};
 use crate::netcdf_array::{self, NetcdfArray};
 use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, store_at};
 use hyperslab_array::{
-    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, Ragged, ReadOptions, Selection,
-    Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
+    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, Ragged, ReadOptions,
+    Selection, Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType, VlenKind};
 use hyperslab_hdf5 as hdf5;
