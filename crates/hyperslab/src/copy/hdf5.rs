@@ -49,6 +49,7 @@ pub(crate) fn facts(
         ElementKind::ObjectReference | ElementKind::RegionReference | ElementKind::AnyReference => {
             return refuse("references as elements are not supported in Zarr");
         }
+        ElementKind::Unsupported(what) => return refuse(&format!("{what} is not supported")),
     }
     let dtype = array.layout().dtype();
     Ok(Facts {
