@@ -520,6 +520,29 @@ def test_only_what_is_wanted_is_read_and_decoded() -> None:
     assert (told.chunks, told.bytes_read, told.strategies) == (2, 16, {"read-into": 1, "read-rows": 1})
 
 
+def test_explain_of_every_kind_of_index() -> None:
+    z = hs.create_array(hs.MemoryStore(), shape=(8, 12), chunks=(2, 3), dtype="f4")
+    z[...] = 1
+    mask = np.zeros(z.shape, bool)
+    mask[1, 2] = mask[7, 0] = True
+    cases = [
+        (z.oindex, ([1, 7], [0, 5, 11])),
+        (z.oindex, (slice(None, None, 3), np.arange(12) % 5 == 0)),
+        (z.vindex, ([1, 7, 1], [0, 5, 2])),
+        (z.vindex, mask),
+        (z.blocks, (slice(1, 3), 2)),
+    ]
+    for index, selection in cases:
+        told = index.explain(selection)
+        assert told.shape == index[selection].shape, selection
+        assert sum(task.elements for task in told.tasks) == index[selection].size
+        assert not told.write and index.explain(selection, write=True, tasks=1).write
+        assert len(index.explain(selection, tasks=1).tasks) == 1
+    assert (z.oindex.explain(cases[0][1]).chunks, z.vindex.explain(cases[2][1]).chunks) == (6, 2)
+    with pytest.raises(IndexError):
+        z.vindex.explain(slice(2))
+
+
 def test_large_requests(tmp_path: Any) -> None:
     """Several threads, results in the engine's own memory, absent chunks."""
     rng = np.random.default_rng(3)

@@ -287,6 +287,26 @@ def test_nothing(path: Path) -> None:
     assert hs.open(path)["zero"][...].shape == (0, 3)
 
 
+def test_types_that_numpy_has_not(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        h5py.h5d.create(file.id, b"time", h5py.h5t.UNIX_D32LE, h5py.h5s.create_simple((3, 4)))
+        file["time"].attrs["a"] = 5
+        file["other"] = [1, 2]
+    ours = hs.open(path)
+    assert sorted(ours) == ["other", "time"] and ours["other"][:].tolist() == [1, 2]
+    array = ours["time"]
+    with h5py.File(path) as file:
+        theirs = file["time"]
+        assert (array.shape, array.ndim, array.maxshape) == (theirs.shape, theirs.ndim, theirs.maxshape)
+        assert dict(array.attrs) == dict(theirs.attrs) == {"a": 5}
+        for read in [lambda a: a.dtype, lambda a: a[...], lambda a: a[0, 1:], lambda a: a.fillvalue]:
+            with pytest.raises(TypeError, match="TypeTimeID"):
+                read(theirs)
+            with pytest.raises(TypeError, match="the datatype class 'time' is not supported"):
+                read(array)
+
+
 def test_references(path: Path) -> None:
     file = hs.open(path)
     field, group, nothing = file["references"][:]

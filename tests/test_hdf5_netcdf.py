@@ -269,6 +269,49 @@ def test_scales_of_other_software(tmp_path: Path) -> None:
     assert group["data/plain"].dimension_names is None
 
 
+def write_without_dimensions(path: Path, seed: int) -> None:
+    """Groups in groups, datasets of few lengths, some of which may grow, and a few scales. (No arrays as
+    elements: netCDF-C shows none of these datasets, but of some it counts the axes.)
+    """
+    chance = random.Random(seed)
+    with h5py.File(path, "w", track_order=chance.choice([False, True])) as file:
+        groups: list[h5py.Group] = [file]
+        for number in range(chance.randint(0, 3)):
+            groups.append(chance.choice(groups).create_group(f"{chance.choice('abxy')}{number}"))
+        scales: list[h5py.Dataset] = []
+        for number in range(chance.randint(1, 9)):
+            group, name = chance.choice(groups), f"{chance.choice('mz')}{number}"
+            shape = tuple(chance.choices([2, 3, 4], k=chance.randint(0, 3)))
+            limits = tuple(chance.choice([n, n, None]) for n in shape)
+            dtype = chance.choice(["i4", "f8", "f2", "S3", h5py.string_dtype(), h5py.ref_dtype, "?"])
+            dataset = group.create_dataset(name, shape, dtype, maxshape=limits if shape else None)
+            if len(shape) == 1 and dtype in ("i4", "f8") and chance.random() < 0.5:
+                dataset.make_scale()
+                scales.append(dataset)
+            elif shape and dtype in ("i4", "f8"):
+                fit = [scale for scale in scales if (scale.shape, scale.maxshape) == (shape[:1], limits[:1])]
+                if fit and chance.random() < 0.5:
+                    dataset.dims[0].attach_scale(chance.choice(fit))
+
+
+@pytest.mark.filterwarnings("ignore")  # netCDF4-python's, of types that it does not have
+def test_phony_dimensions(tmp_path: Path) -> None:
+    path, count = tmp_path / "f.h5", 0
+    for seed in range(examples(200)):
+        write_without_dimensions(path, seed)
+        found = hs.open(path, mode="r").phony_dimensions()
+        with netCDF4.Dataset(path) as theirs:
+            for group in groups_of(theirs):
+                for name, variable in group.variables.items():
+                    full = f"{group.path.rstrip('/')}/{name}"
+                    if full in found:
+                        assert found[full] == variable.dimensions, (seed, full)
+                    else:
+                        assert not any("phony" in name for name in variable.dimensions), (seed, full)
+                    count += full in found
+    assert count > 200
+
+
 @pytest.mark.filterwarnings("ignore")  # netCDF4-python's, of what it skips
 def test_files_of_other_projects(corpora: Path) -> None:
     """What netCDF4-python reads of them."""

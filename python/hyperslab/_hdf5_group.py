@@ -135,6 +135,28 @@ class FileGroup(Group):
             }
         )
 
+    def phony_dimensions(self) -> dict[str, tuple[str, ...]]:
+        """Names for axes that have none, as netCDF gives them when it reads an HDF5 file: ``phony_dim_0``, …
+
+        They depend on all that is in the file, so that they are not those of `Array.dimension_names`.
+
+        Returns
+        -------
+        dict[str, tuple[str, ...]]
+            For each array in the file without dimensions its `name` and those of its axes: axes of the same
+            length in one group share a name, but not within one array.
+
+        Examples
+        --------
+        >>> import h5py, hyperslab as hs, tempfile
+        >>> path = tempfile.mkdtemp() + "/example.h5"
+        >>> with h5py.File(path, "w") as file:
+        ...     file["a"], file["b"] = [1, 2, 3], [[1, 2, 3], [4, 5, 6]]
+        >>> hs.open(path).phony_dimensions()
+        {'/a': ('phony_dim_0',), '/b': ('phony_dim_1', 'phony_dim_0')}
+        """
+        return {f"/{path}": tuple(names) for path, names in self._phony_dimensions().items()}
+
     # ---- nodes in it
 
     def __getitem__(self, path: str | bytes | Reference) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab._native import Reference, RegionReference
+from hyperslab.errors import DataTypeError
 
 __all__ = ["Empty", "dtype_of", "is_text", "noted"]
 
@@ -73,6 +74,8 @@ def _dtype(element: Any) -> np.dtype[Any]:
         return _with("O", {"vlen": str if element["vlen_string"] else bytes})
     if "vlen" in element:
         return _with("O", {"vlen": _dtype(element["vlen"])})
+    if "unsupported" in element:
+        raise DataTypeError(f"{element['unsupported']} is not supported: NumPy has no such elements")
     return _with("O", {"ref": RegionReference if element["reference"] == "region" else Reference})
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab._explain import Explain
+
 if TYPE_CHECKING:
+    from hyperslab import _native
     from hyperslab._array import Array
 
 __all__ = ["BlockIndex", "OIndex", "VIndex"]
@@ -17,8 +20,25 @@ __all__ = ["BlockIndex", "OIndex", "VIndex"]
 class _Index:
     """An array, indexed in another way."""
 
+    _meaning: ClassVar[_native._Meaning]
+
     def __init__(self, array: Array) -> None:
         self.array = array
+
+    def explain(self, selection: Any, *, write: bool = False, tasks: int = 20) -> Explain:
+        """What reading (or writing) what such an index selects would do; see `hyperslab.Array.explain`.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(4, 6), chunks=(2, 3), dtype="f4", compressors=None)
+        >>> told = z.oindex.explain(([0, 3], [1, 2]))
+        >>> told.shape, told.chunks
+        ((2, 2), 2)
+        >>> z.vindex.explain(([0, 3], [1, 2])).shape, z.blocks.explain((1, 0)).shape
+        ((2,), (2, 3))
+        """
+        return Explain._from(self.array._explain(selection, write, tasks, self._meaning))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.array!r}>"
@@ -26,6 +46,8 @@ class _Index:
 
 class OIndex(_Index):
     """``array.oindex[...]``: see `hyperslab.Array.oindex`."""
+
+    _meaning = "orthogonal"
 
     def __getitem__(self, selection: Any) -> Any:
         return self.array.get_orthogonal_selection(selection)
@@ -37,6 +59,8 @@ class OIndex(_Index):
 class VIndex(_Index):
     """``array.vindex[...]``: see `hyperslab.Array.vindex`."""
 
+    _meaning = "points"
+
     def __getitem__(self, selection: Any) -> Any:
         return self.array._get("points", selection)
 
@@ -46,6 +70,8 @@ class VIndex(_Index):
 
 class BlockIndex(_Index):
     """``array.blocks[...]``: see `hyperslab.Array.blocks`."""
+
+    _meaning = "blocks"
 
     def __getitem__(self, selection: Any) -> Any:
         return self.array.get_block_selection(selection)

@@ -16,6 +16,7 @@ mod encoding;
 mod error;
 mod execute;
 mod explain;
+mod fetch;
 mod fill;
 mod gather;
 mod grid;

@@ -8,9 +8,10 @@
 //! 4. Where there is more than one window, the object is opened once for all: windows of an object that is replaced meanwhile would make a chunk that never was.
 
 use crate::execute::{self, memory_error, store_error};
+use crate::fetch::{Parts, ranges_of};
 use crate::gather;
 use crate::point_plan::Places;
-use crate::read::{Parts, Reader, ranges_of};
+use crate::read::Reader;
 use crate::scratch::{Scratch, sized, with_ranges};
 use crate::strategy::RANGE_COST;
 use crate::strided::{Axis, Region};

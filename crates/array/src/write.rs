@@ -1,10 +1,11 @@
 //! Writing: each task by its strategy.
 
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
+use crate::fetch::fetch;
 use crate::gather::{self, Direction};
 use crate::locks::ChunkLocks;
 use crate::point_plan::Places;
-use crate::read::{fetch, within_chunk};
+use crate::read::within_chunk;
 use crate::scratch::{Scratch, sized};
 use crate::strategy::choose_write;
 use crate::strided::{self, Region};

@@ -94,6 +94,7 @@ fn element(element: &Element) -> String {
         ElementKind::Vlen { element, .. } => format!("vlen of {}", self::element(element)),
         ElementKind::ObjectReference | ElementKind::AnyReference => "reference".into(),
         ElementKind::RegionReference => "region reference".into(),
+        ElementKind::Unsupported(what) => format!("{} (not supported)", plain(what)),
     }
 }
 

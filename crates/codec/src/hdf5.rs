@@ -24,7 +24,6 @@ mod shuffle;
 mod szip;
 
 use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Scratch, Zlib, Zstd};
-use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -141,14 +140,6 @@ impl Codec for AsStored {
 
     fn unframe<'a>(&self, src: &'a [u8], _verify: bool) -> Option<Result<&'a [u8], CodecError>> {
         Some(Ok(src))
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

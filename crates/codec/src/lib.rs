@@ -87,10 +87,7 @@ pub trait Codec: Debug + Send + Sync {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        if wanted.end > dst.len() {
-            return Err(CodecError::size(self.name(), dst.len(), wanted.end));
-        }
-        decode_all(self, src, dst, scratch)
+        decode_wanted(self.name(), wanted, dst, |_, dst| self.decode(src, dst, scratch))
     }
 
     /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
@@ -118,10 +115,14 @@ pub trait Codec: Debug + Send + Sync {
     }
 
     /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no such codec.
-    fn to_v3(&self) -> Option<Value>;
+    fn to_v3(&self) -> Option<Value> {
+        None
+    }
 
     /// The Zarr v2 (numcodecs) metadata object, `{"id": …, …}`; `None` where v2 has no such codec.
-    fn to_v2(&self) -> Option<Value>;
+    fn to_v2(&self) -> Option<Value> {
+        None
+    }
 }
 
 /// Decodes a chunk that has exactly the size of `dst`.
@@ -131,8 +132,22 @@ fn decode_all(
     dst: &mut [u8],
     scratch: &mut Scratch,
 ) -> Result<(), CodecError> {
-    match codec.decode(src, dst, scratch)? {
-        written if written == dst.len() => Ok(()),
-        written => Err(CodecError::size(codec.name(), dst.len(), written)),
+    decode_wanted(codec.name(), 0..dst.len(), dst, |_, dst| codec.decode(src, dst, scratch))
+}
+
+/// [`Codec::decode_part`] by `run`, which decodes at least the bytes that it is given the range of, and returns the size of the whole.
+fn decode_wanted(
+    codec: &'static str,
+    wanted: Range<usize>,
+    dst: &mut [u8],
+    run: impl FnOnce(Range<usize>, &mut [u8]) -> Result<usize, CodecError>,
+) -> Result<(), CodecError> {
+    let size = dst.len();
+    if wanted.end > size {
+        return Err(CodecError::size(codec, size, wanted.end));
+    }
+    match run(wanted, dst)? {
+        found if found == size => Ok(()),
+        found => Err(CodecError::size(codec, size, found)),
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
+use crate::element::ElementKind;
 use crate::{Dataset, Hdf5Error, virtual_dataset};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
@@ -62,6 +63,9 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         return Err(source.invalid("it has no elements and no shape (a null dataspace)"));
     }
     let element = dataset.element();
+    if let ElementKind::Unsupported(what) = &element.kind {
+        return Err(unsupported(dataset, what.clone()));
+    }
     let dtype =
         element.engine_type().ok_or_else(|| source.invalid(format!("elements of {} bytes", element.size)))?;
     let layout = match dataset.data_layout() {
@@ -287,6 +291,29 @@ mod tests {
         assert!(values(&[u64::MAX / 2], contiguous(0, u64::MAX), &[], put).is_err());
         let short = values(&[2], vec![3, 0, 3, 0, 1, 2, 3], &[], |_, _| ()).unwrap_err().to_string();
         assert!(short.contains("4 bytes, 3 are stored"), "{short}");
+    }
+
+    #[test]
+    fn what_numpy_has_not_is_looked_at_but_not_read() {
+        let time = vec![0x12, 0, 0, 0, 4, 0, 0, 0, 32, 0];
+        let mut all = dataset(&[2], vec![3, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        all[1] = (messages::DATATYPE, time);
+        all.push((messages::FILL_VALUE, vec![3, 0x20, 4, 0, 0, 0, 9, 0, 0, 0]));
+        all.push((
+            messages::ATTRIBUTE,
+            b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0".to_vec(),
+        ));
+        let mut builder = Builder::new();
+        let data = builder.header(&all);
+        let root = builder.header(&[link_info(false), hard("d", data)]);
+        let file = open(&builder.finish(root, 2, 0)).unwrap();
+        let Node::Dataset(dataset) = file.node("d").unwrap() else { panic!("no dataset") };
+        assert_eq!((dataset.dataspace().shape(), dataset.element().size), (&[2][..], 4));
+        assert_eq!(dataset.element().to_json(), r#"{"unsupported":"the datatype class 'time'"}"#);
+        assert_eq!(dataset.attributes().unwrap()[0].values().unwrap(), [5, 0]);
+        assert_eq!(dataset.fill_value(), None);
+        let message = dataset.layout().unwrap_err().to_string();
+        assert!(message.ends_with(", '/d': the datatype class 'time' is not supported"), "{message}");
     }
 
     #[test]

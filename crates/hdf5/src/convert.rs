@@ -9,7 +9,6 @@ use crate::datatype::{Class, Datatype, Padding};
 use crate::element::{Element, ElementKind, in_order};
 use crate::number::{F16, F32, F64, F80, Float, FloatType, Integer, byte_order, store};
 use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Kind, Scratch};
-use serde_json::Value;
 use std::ops::Range;
 
 const NAME: &str = "hdf5 elements";
@@ -142,14 +141,6 @@ impl Codec for Conversion {
 
     fn max_encoded(&self, decoded: usize) -> usize {
         decoded.div_ceil(self.memory).saturating_mul(self.stored)
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

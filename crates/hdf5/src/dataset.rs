@@ -4,7 +4,7 @@ use crate::array_layout;
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
-use crate::element::Element;
+use crate::element::{Element, ElementKind};
 use crate::filter::{self, Filter};
 use crate::heaps::LocalHeap;
 use crate::index::{ChunkIndex, Chunks};
@@ -142,7 +142,8 @@ impl Dataset {
         self.file.again(attributes).map_err(|error| self.within(error))
     }
 
-    /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is looked for. A null dataspace is an error.
+    /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is looked for. A null dataspace is an error, and so is
+    /// what is not supported.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         if let Some(layout) = self.made.layout.get() {
             return Ok(layout.clone());
@@ -196,7 +197,7 @@ impl Facts {
         let data = file.message(header, messages::DATA_LAYOUT, DataLayout::parse)?;
         let data = data.ok_or_else(|| missing("data layout"))?;
         let filters = file.message(header, messages::FILTER_PIPELINE, |cursor, _| filter::parse(cursor))?;
-        let element = Element::of(&datatype, file.sizes());
+        let element = Element::of_dataset(&datatype, file.sizes());
         let element = element.map_err(|why| source.wrong("datatype message", address, why))?;
         if let DataLayout::Chunked(layout) = &data {
             let (rank, size) = (dataspace.shape().len(), u64::from(datatype.size));
@@ -233,6 +234,9 @@ fn in_memory(
     datatype: &Datatype,
     element: &Element,
 ) -> Result<Option<Vec<u8>>, Hdf5Error> {
+    if matches!(element.kind, ElementKind::Unsupported(_)) {
+        return Ok(None);
+    }
     let Some(stored) = fill.and_then(|fill| fill.value) else { return Ok(None) };
     if stored.len() as u64 != u64::from(datatype.size) {
         let why = format!("the fill value has {} bytes, an element {}", stored.len(), datatype.size);

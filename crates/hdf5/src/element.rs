@@ -85,6 +85,8 @@ pub enum ElementKind {
     RegionReference,
     /// A reference of HDF5 1.12, of which each says whether it is to an object, a region or an attribute; in memory as stored.
     AnyReference,
+    /// What has no meaning in NumPy, by name: the type of a dataset that can be looked at but not read.
+    Unsupported(String),
 }
 
 impl Element {
@@ -151,6 +153,17 @@ impl Element {
         Ok(Element { size: checked(size)?, kind })
     }
 
+    /// The meaning of a dataset's datatype: one that is not supported is no reason not to tell the shape and the attributes.
+    pub(crate) fn of_dataset(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
+        match Element::of(datatype, sizes) {
+            Err(ParseError::Unsupported(what)) => {
+                let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
+                Ok(Element { size, kind: ElementKind::Unsupported(what) })
+            }
+            found => found,
+        }
+    }
+
     /// The type that the engine moves: itself if it is one of the engine's, else raw bytes of the same size. `None`: larger than any element may be.
     pub fn engine_type(&self) -> Option<DataType> {
         match &self.kind {
@@ -162,6 +175,9 @@ impl Element {
 
     /// What turns stored elements into those in memory. `None`: they are the same bytes.
     pub fn conversion(&self, datatype: &Datatype) -> Option<Arc<dyn Codec>> {
+        if matches!(self.kind, ElementKind::Unsupported(_)) {
+            return None;
+        }
         Some(Arc::new(Conversion::new(datatype, self)?))
     }
 
@@ -182,7 +198,8 @@ impl Element {
 
     /// The type as JSON, for other languages: a string of NumPy's (`"<f4"`), or an object with one of the members
     /// `{"string": n, "utf8": b}`, `{"enum": "<i4", "members": {…}}`, `{"fields": [[name, type, offset], …], "itemsize": n}`,
-    /// `{"array": type, "shape": […]}`, `{"vlen_string": utf8}`, `{"vlen": type}`, `{"reference": "object" | "region" | "any"}`.
+    /// `{"array": type, "shape": […]}`, `{"vlen_string": utf8}`, `{"vlen": type}`, `{"reference": "object" | "region" | "any"}`,
+    /// `{"unsupported": what}`.
     pub fn to_json(&self) -> String {
         self.json().to_string()
     }
@@ -216,6 +233,7 @@ impl Element {
             ElementKind::ObjectReference => json!({"reference": "object"}),
             ElementKind::RegionReference => json!({"reference": "region"}),
             ElementKind::AnyReference => json!({"reference": "any"}),
+            ElementKind::Unsupported(what) => json!({"unsupported": what}),
         }
     }
 

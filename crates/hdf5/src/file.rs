@@ -17,7 +17,7 @@ use crate::members;
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
 use crate::superblock::{self, DriverInfo, Superblock};
-use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source, datatype::Datatype};
+use crate::{Cursor, Hdf5Error, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -33,9 +33,6 @@ const INDEXES: u64 = 256 << 20;
 /// How many fractal heaps and how many other files are kept.
 const HEAPS: u64 = 1024;
 const FILES: usize = 128;
-
-/// A shared message may lead to another; so far.
-const SHARED_DEPTH: usize = 4;
 
 /// How often a structure that changes under the reader is read, and how long to wait in between.
 const ATTEMPTS: u32 = 8;
@@ -357,67 +354,8 @@ impl File {
         self.inner.headers.get(address, || self.again(read), |header| header.bytes.max(64))
     }
 
-    /// The message of a kind; `None`: the header has none. `parse` gets its bytes, as a cursor and as they are.
-    pub(crate) fn message<T>(
-        &self,
-        header: &ObjectHeader,
-        kind: u16,
-        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
-    ) -> Result<Option<T>, Hdf5Error> {
-        header.message(kind).map(|message| self.parse(message, parse)).transpose()
-    }
-
-    /// Parses a message, wherever it is.
-    pub(crate) fn parse<T>(
-        &self,
-        message: &Message,
-        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
-    ) -> Result<T, Hdf5Error> {
-        let message = &self.unshare(message)?;
-        let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
-        let name = messages::name(message.kind).unwrap_or("message");
-        parse(&mut cursor, &message.data).map_err(|why| self.source().wrong(name, message.address, why))
-    }
-
-    /// The message itself where it is shared.
-    pub(crate) fn unshare(&self, message: &Message) -> Result<Message, Hdf5Error> {
-        let mut message = message.clone();
-        for _ in 0..SHARED_DEPTH {
-            if !message.is_shared() {
-                return Ok(message);
-            }
-            let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
-            let place = shared::Shared::parse(&mut cursor)
-                .map_err(|why| self.source().wrong("shared message", message.address, why))?;
-            message = self.shared(message.kind, &place)?;
-        }
-        Err(self
-            .source()
-            .invalid(format!("the shared message at address {} leads in a circle", message.address)))
-    }
-
-    /// The message of a kind in a place where several objects share it.
-    pub(crate) fn shared(&self, kind: u16, place: &shared::Shared) -> Result<Message, Hdf5Error> {
-        let name = messages::name(kind).unwrap_or("message");
-        match place {
-            shared::Shared::Header(address) => {
-                let header = self.header(*address)?;
-                header.message(kind).cloned().ok_or_else(|| {
-                    self.source().invalid(format!("a shared {name} is not in the object header at {address}"))
-                })
-            }
-            shared::Shared::Heap(id) => {
-                let address = self.shared_heap(kind)?.ok_or_else(|| {
-                    self.source().invalid(format!("a shared {name}, of which the file has no heap"))
-                })?;
-                let data = self.heap(address)?.get(self.source(), id)?;
-                Ok(Message { kind, flags: 0, creation: None, address, data })
-            }
-        }
-    }
-
     /// Address of the heap of shared messages of a kind.
-    fn shared_heap(&self, kind: u16) -> Result<Option<u64>, Hdf5Error> {
+    pub(crate) fn shared_heap(&self, kind: u16) -> Result<Option<u64>, Hdf5Error> {
         if let Some(table) = self.inner.table.get() {
             return Ok(table.as_ref().and_then(|table| table.heap(kind)));
         }

@@ -165,6 +165,9 @@ impl Walk<'_> {
                     found.iter().map(|found| reference_value(self.file, found.as_ref())).collect();
                 values?
             }
+            ElementKind::Unsupported(what) => {
+                return Err(source.invalid(format!("{what} is not supported")));
+            }
         })
     }
 }

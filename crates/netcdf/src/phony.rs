@@ -10,7 +10,7 @@ use crate::netcdf4::{Axes, Scale, datasets};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Class, Datatype};
 use hyperslab_hdf5::{Dataset, File, Group, Hdf5Error, LinkTarget, Node};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// An axis: its length, and whether it may grow.
 type Axis = (u64, bool);
@@ -24,14 +24,14 @@ struct Known {
 /// A group, and what of it comes after the groups in it.
 struct Visited {
     dimensions: Vec<Known>,
-    /// The datasets without scales, by address, and their axes.
-    without: Vec<(u64, Vec<Axis>)>,
+    /// The datasets without scales, by path, and their axes.
+    without: Vec<(String, Vec<Axis>)>,
     /// Indices of the groups in it.
     inner: Vec<usize>,
 }
 
-/// The names that netCDF-C gives to the axes of the datasets without dimensions, by the address of the dataset's header. All of the file is looked at.
-pub fn phony_dimension_names(file: &File) -> Result<HashMap<u64, Vec<String>>, Hdf5Error> {
+/// The names that netCDF-C gives to the axes of the datasets without dimensions, by the dataset's path without the leading `/`. All of the file is looked at.
+pub fn phony_dimension_names(file: &File) -> Result<BTreeMap<String, Vec<String>>, Hdf5Error> {
     let root = file.root()?;
     let mut seen = HashSet::from([root.address()]);
     let mut visited: Vec<Visited> = Vec::new();
@@ -56,11 +56,11 @@ pub fn phony_dimension_names(file: &File) -> Result<HashMap<u64, Vec<String>>, H
         }
         waiting.extend(inner.into_iter().rev());
     }
-    let mut names = HashMap::new();
+    let mut names = BTreeMap::new();
     for index in inner_first(&visited) {
         let Some(group) = visited.get_mut(index) else { continue };
-        for (address, axes) in std::mem::take(&mut group.without) {
-            names.insert(address, take(&mut group.dimensions, &mut next_id, &axes));
+        for (path, axes) in std::mem::take(&mut group.without) {
+            names.insert(path, take(&mut group.dimensions, &mut next_id, &axes));
         }
     }
     Ok(names)
@@ -75,7 +75,7 @@ fn visit(group: &Group, next_id: &mut i128) -> Result<Visited, Hdf5Error> {
             let name = dataset.path().rsplit('/').next().unwrap_or_default().to_owned();
             visited.dimensions.extend(axes.first().map(|axis| Known { axis: *axis, name }));
         } else if !Axes::of(&dataset)?.first_is_known() && is_netcdf(dataset.datatype()) && !axes.is_empty() {
-            visited.without.push((dataset.address(), axes));
+            visited.without.push((dataset.path().to_owned(), axes));
         }
     }
     Ok(visited)

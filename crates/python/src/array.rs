@@ -393,16 +393,21 @@ impl ArrayBase {
         })
     }
 
-    #[pyo3(signature = (selection=None, write=false, tasks=20))]
+    /// What a request would do. `meaning`: that of the index, where it is another than that of ``array[selection]``.
+    #[pyo3(signature = (selection=None, write=false, tasks=20, meaning=None))]
     fn _explain<'py>(
         &self,
         py: Python<'py>,
         selection: Option<&Bound<'py, PyAny>>,
         write: bool,
         tasks: usize,
+        meaning: Option<&str>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let array = self.array(py)?;
-        let selection = self.select(&array, selection)?;
+        let selection = match (selection, meaning) {
+            (Some(key), Some(name)) => fancy::selection(key, array.layout(), Meaning::named(py, name)?)?,
+            (key, _) => self.select(&array, key)?,
+        };
         let told = py
             .detach(|| {
                 if write {

@@ -7,9 +7,10 @@ use crate::hdf5::{self as file, AttributeHandle, DatatypeHandle, Link};
 use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
 use hyperslab::zarr::{self, Consolidation, Format};
-use hyperslab::{Array, DataFile, Error, Group, Node, hdf5};
+use hyperslab::{Array, DataFile, Error, Group, Node, hdf5, netcdf};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Stored for Group {
@@ -310,6 +311,14 @@ impl GroupBase {
             Some(group) => NodeHandle::found(py, group.file(), || group.file().object_at(address, path)),
             None => self._child(py, path),
         }
+    }
+
+    /// The names that netCDF-C gives to the axes of datasets without dimensions, by path; of the whole file.
+    fn _phony_dimensions(&self, py: Python<'_>) -> PyResult<BTreeMap<String, Vec<String>>> {
+        self.ask(py, |group| match group.as_hdf5() {
+            Some(group) => Ok(netcdf::phony_dimension_names(group.file())?),
+            None => Ok(BTreeMap::new()),
+        })
     }
 
     /// Address of the object header of an HDF5 group.

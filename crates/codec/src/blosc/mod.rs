@@ -30,7 +30,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::ops::Range;
 
-use crate::{Codec, CodecError, Reach, Scratch};
+use crate::{Codec, CodecError, Reach, Scratch, decode_wanted};
 
 const NAME: &str = "blosc";
 
@@ -217,13 +217,7 @@ impl Codec for Blosc {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        if wanted.end > dst.len() {
-            return Err(CodecError::size(NAME, dst.len(), wanted.end));
-        }
-        match decode::decode(src, wanted, dst, &mut scratch.blosc)? {
-            found if found == dst.len() => Ok(()),
-            found => Err(CodecError::size(NAME, dst.len(), found)),
-        }
+        decode_wanted(NAME, wanted, dst, |wanted, dst| decode::decode(src, wanted, dst, &mut scratch.blosc))
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {

@@ -11,8 +11,7 @@ use super::{config, framed_block, parameter, read_only, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Reach, Scratch, chain};
-use serde_json::Value;
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted};
 use std::ops::Range;
 
 /// The `bitshuffle` filter.
@@ -126,13 +125,7 @@ impl Codec for Bitshuffle {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        if wanted.end > dst.len() {
-            return Err(CodecError::size(NAME, dst.len(), wanted.end));
-        }
-        match self.run(src, wanted, dst, scratch)? {
-            found if found == dst.len() => Ok(()),
-            found => Err(CodecError::size(NAME, dst.len(), found)),
-        }
+        decode_wanted(NAME, wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
     }
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -151,14 +144,6 @@ impl Codec for Bitshuffle {
 
     fn reach(&self) -> Reach {
         Reach::Blocks
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

@@ -8,8 +8,7 @@
 
 use super::{framed_block, read_only, sized_header};
 use crate::blosc::header::Format;
-use crate::{Codec, CodecError, Reach, Scratch, chain};
-use serde_json::Value;
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted};
 use std::ops::Range;
 
 /// The `lz4` filter.
@@ -79,13 +78,7 @@ impl Codec for Lz4 {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        if wanted.end > dst.len() {
-            return Err(CodecError::size("lz4", dst.len(), wanted.end));
-        }
-        match self.run(src, wanted, dst, scratch)? {
-            found if found == dst.len() => Ok(()),
-            found => Err(CodecError::size("lz4", dst.len(), found)),
-        }
+        decode_wanted("lz4", wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
     }
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -99,14 +92,6 @@ impl Codec for Lz4 {
 
     fn reach(&self) -> Reach {
         Reach::Blocks
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

@@ -11,7 +11,6 @@
 
 use crate::blosc::blosclz::copy_match;
 use crate::{Codec, CodecError, Reach, Scratch, chain};
-use serde_json::Value;
 use std::ops::Range;
 
 /// The `lzf` filter.
@@ -60,14 +59,6 @@ impl Codec for Lzf {
 
     fn reach(&self) -> Reach {
         Reach::Prefix
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

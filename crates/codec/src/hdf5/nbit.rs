@@ -12,7 +12,6 @@
 use super::bits::Bits;
 use super::{config, parameter, read_only};
 use crate::{ByteOrder, Codec, CodecError, Scratch, chain};
-use serde_json::Value;
 
 const NAME: &str = "nbit";
 /// The deepest nesting of datatypes that is read.
@@ -235,14 +234,6 @@ impl Codec for Nbit {
 
     fn max_encoded(&self, decoded: usize) -> usize {
         chain::generous_bound(decoded)
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

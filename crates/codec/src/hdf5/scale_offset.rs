@@ -14,7 +14,6 @@
 use super::bits::Bits;
 use super::{config, parameter, read_only};
 use crate::{ByteOrder, Codec, CodecError, Scratch, chain};
-use serde_json::Value;
 
 const NAME: &str = "scaleoffset";
 const HEADER: usize = 21;
@@ -168,14 +167,6 @@ impl Codec for ScaleOffset {
 
     fn max_encoded(&self, decoded: usize) -> usize {
         chain::generous_bound(decoded)
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

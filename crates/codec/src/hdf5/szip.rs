@@ -15,7 +15,6 @@ use super::{config, parameter, read_only};
 use crate::blosc::shuffle::unshuffle;
 use crate::scratch::sized;
 use crate::{ByteOrder, Codec, CodecError, Scratch, chain};
-use serde_json::Value;
 
 const NAME: &str = "szip";
 
@@ -98,14 +97,6 @@ impl Codec for Szip {
         let scanlines = decoded.div_ceil(self.samples.scanline * self.samples.bytes());
         let samples = scanlines.saturating_mul(padded).saturating_mul(self.samples.bytes());
         chain::generous_bound(samples)
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

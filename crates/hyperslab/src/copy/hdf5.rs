@@ -48,6 +48,7 @@ pub(crate) fn facts(
         ElementKind::RegionReference | ElementKind::AnyReference => {
             return refuse("references to regions as elements are not supported in Zarr");
         }
+        ElementKind::Unsupported(what) => return refuse(&format!("{what} is not supported")),
     }
     let dtype = array.layout().dtype();
     Ok(Facts {

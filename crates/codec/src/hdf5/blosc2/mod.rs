@@ -12,11 +12,10 @@ mod chunk;
 mod frame;
 
 use super::read_only;
-use crate::{Codec, CodecError, Reach, Scratch, chain};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted};
 use b2nd::Boxes;
 use chunk::Chunk;
 use frame::{Content, Frame};
-use serde_json::Value;
 use std::ops::Range;
 
 /// The `blosc2` filter.
@@ -100,13 +99,7 @@ impl Codec for Blosc2 {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        if wanted.end > dst.len() {
-            return Err(CodecError::size(NAME, dst.len(), wanted.end));
-        }
-        match run(src, wanted, dst, scratch)? {
-            found if found == dst.len() => Ok(()),
-            found => Err(CodecError::size(NAME, dst.len(), found)),
-        }
+        decode_wanted(NAME, wanted, dst, |wanted, dst| run(src, wanted, dst, scratch))
     }
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -119,14 +112,6 @@ impl Codec for Blosc2 {
 
     fn reach(&self) -> Reach {
         Reach::Blocks
-    }
-
-    fn to_v3(&self) -> Option<Value> {
-        None
-    }
-
-    fn to_v2(&self) -> Option<Value> {
-        None
     }
 }
 

@@ -1,0 +1,70 @@
+//! Messages of object headers, wherever in the file they are: in the header itself, in that of another object (a committed datatype), or in a heap that
+//! objects share ("Shared Message", IV.A.2 and III.G of the HDF5 file format).
+
+use crate::messages::{self, Message, shared};
+use crate::object_header::ObjectHeader;
+use crate::{Bytes, Cursor, File, Hdf5Error, ParseError};
+
+/// A shared message may lead to another; so far.
+const SHARED_DEPTH: usize = 4;
+
+impl File {
+    /// The message of a kind; `None`: the header has none. `parse` gets its bytes, as a cursor and as they are.
+    pub(crate) fn message<T>(
+        &self,
+        header: &ObjectHeader,
+        kind: u16,
+        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, Hdf5Error> {
+        header.message(kind).map(|message| self.parse(message, parse)).transpose()
+    }
+
+    /// Parses a message, wherever it is.
+    pub(crate) fn parse<T>(
+        &self,
+        message: &Message,
+        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
+    ) -> Result<T, Hdf5Error> {
+        let message = &self.unshare(message)?;
+        let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+        let name = messages::name(message.kind).unwrap_or("message");
+        parse(&mut cursor, &message.data).map_err(|why| self.source().wrong(name, message.address, why))
+    }
+
+    /// The message itself where it is shared.
+    pub(crate) fn unshare(&self, message: &Message) -> Result<Message, Hdf5Error> {
+        let mut message = message.clone();
+        for _ in 0..SHARED_DEPTH {
+            if !message.is_shared() {
+                return Ok(message);
+            }
+            let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+            let place = shared::Shared::parse(&mut cursor)
+                .map_err(|why| self.source().wrong("shared message", message.address, why))?;
+            message = self.shared(message.kind, &place)?;
+        }
+        Err(self
+            .source()
+            .invalid(format!("the shared message at address {} leads in a circle", message.address)))
+    }
+
+    /// The message of a kind in a place where several objects share it.
+    pub(crate) fn shared(&self, kind: u16, place: &shared::Shared) -> Result<Message, Hdf5Error> {
+        let name = messages::name(kind).unwrap_or("message");
+        match place {
+            shared::Shared::Header(address) => {
+                let header = self.header(*address)?;
+                header.message(kind).cloned().ok_or_else(|| {
+                    self.source().invalid(format!("a shared {name} is not in the object header at {address}"))
+                })
+            }
+            shared::Shared::Heap(id) => {
+                let address = self.shared_heap(kind)?.ok_or_else(|| {
+                    self.source().invalid(format!("a shared {name}, of which the file has no heap"))
+                })?;
+                let data = self.heap(address)?.get(self.source(), id)?;
+                Ok(Message { kind, flags: 0, creation: None, address, data })
+            }
+        }
+    }
+}
