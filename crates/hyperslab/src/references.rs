@@ -108,7 +108,9 @@ fn dataset_references(
         dataset.element().kind,
         ElementKind::VlenString { .. } | ElementKind::Vlen { .. } | ElementKind::ObjectReference
     ) {
-        return Err(refuse("its chunks hold references into the file, which references cannot say".into()));
+        return Err(refuse(
+            "its chunks hold addresses in the file, not values, which references cannot say".into(),
+        ));
     }
     let mut facts = source::facts(hdf5, &name, &CopyOptions::default(), is_netcdf, &mut Default::default())?;
     if dataset.element().conversion(dataset.datatype()).is_some() {

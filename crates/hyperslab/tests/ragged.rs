@@ -283,8 +283,11 @@ struct Case {
     fortran: bool,
     compressors: &'static str,
     fill: &'static str,
-    writes: Vec<(Vec<(u64, u64)>, Vec<String>)>,
+    writes: Vec<Written>,
 }
+
+/// A box, by its first index and its length along each axis, and what is written there, again and again.
+type Written = (Vec<(u64, u64)>, Vec<String>);
 
 fn cases() -> impl Strategy<Value = Case> {
     let axes = prop::collection::vec((1..7u64, 1..4u64), 1..3);
