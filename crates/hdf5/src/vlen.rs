@@ -226,7 +226,7 @@ impl<'a> Growing<'a> {
         for (cell, id) in ids.enumerate() {
             self.see(id.is_some());
             let Some((len, address, index)) = id.filter(|(len, ..)| *len > 0) else {
-                self.add(0);
+                self.add(&[0]);
                 continue;
             };
             if last.as_ref().is_none_or(|last| last.address() != address) {
@@ -240,7 +240,7 @@ impl<'a> Growing<'a> {
             self.items.put(file, object, place)?;
             let mut lens = [len];
             end += if self.items.text { cut(place, &mut lens) } else { place.len() };
-            lens.into_iter().for_each(|len| self.add(len));
+            self.add(&lens);
         }
         self.values.resize(end);
         Ok(true)
@@ -252,8 +252,9 @@ impl<'a> Growing<'a> {
         ids: impl Iterator<Item = Id> + Clone,
         threads: Option<usize>,
     ) -> Result<(), Hdf5Error> {
-        let (mut total, mut nulls) = (0, false);
+        let (mut count, mut total, mut nulls) = (0_usize, 0_u64, false);
         for id in ids.clone() {
+            count += 1;
             total += u64::from(id.map_or(0, |(len, ..)| len));
             nulls |= id.is_none();
         }
@@ -277,7 +278,7 @@ impl<'a> Growing<'a> {
         if nulls || self.validity.is_some() {
             ids.clone().for_each(|id| self.see(id.is_some()));
         } else {
-            self.seen += ids.clone().count();
+            self.seen += count;
         }
         let (mut end, mut rest) = (self.grow(total)?, ids);
         while let Some(Piece { heap, mut lens, total }) = Piece::next(&mut rest) {
@@ -290,7 +291,7 @@ impl<'a> Growing<'a> {
                 Ok(items.put(file, object, place)?)
             })?;
             end += if items.text { cut(values, &mut lens) } else { bytes };
-            lens.into_iter().for_each(|len| self.add(len));
+            self.add(&lens);
         }
         self.values.resize(end);
         Ok(())
@@ -333,11 +334,13 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// The next element has so many items.
-    #[inline]
-    fn add(&mut self, items: u32) {
-        let end = self.offsets.last().copied().unwrap_or_default();
-        self.offsets.push(end.saturating_add(i64::from(items)));
+    /// The next elements have so many items.
+    fn add(&mut self, lens: &[u32]) {
+        let mut end = self.offsets.last().copied().unwrap_or_default();
+        self.offsets.extend(lens.iter().map(|len| {
+            end = end.saturating_add(i64::from(*len));
+            end
+        }));
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct HeapIds {
     cells: Vec<(u32, u32)>,
     /// The collections, as they came.
     addresses: Vec<u64>,
+    /// That of the last cell that has one, and its number.
+    last: Option<(u64, u32)>,
     numbers: HashMap<u64, u32, Seed>,
 }
 
@@ -72,21 +74,22 @@ impl HeapIds {
     #[inline]
     pub fn push(&mut self, id: Option<(u64, u32)>) {
         let Some((address, index)) = id else { return self.cells.push((NONE, 0)) };
-        let last = self.cells.last().map_or(NONE, |(number, _)| *number);
-        if self.addresses.get(at(last)) == Some(&address) {
-            return self.cells.push((last, index));
-        }
-        self.push_other(address, index);
+        let number = match self.last {
+            Some((last, number)) if last == address => number,
+            _ => self.number(address),
+        };
+        self.cells.push((number, index));
     }
 
-    fn push_other(&mut self, address: u64, index: u32) {
+    fn number(&mut self, address: u64) -> u32 {
         // There are no more than cells, of which 2³² are not in memory.
         let next = u32::try_from(self.addresses.len()).unwrap_or(NONE);
         let number = *self.numbers.entry(address).or_insert(next);
         if number == next {
             self.addresses.push(address);
         }
-        self.cells.push((number, index));
+        self.last = Some((address, number));
+        number
     }
 
     /// How many collections they have.
