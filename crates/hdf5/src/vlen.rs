@@ -13,7 +13,7 @@
 use crate::convert::Conversion;
 use crate::cursor::{address, number};
 use crate::element::{Element, ElementKind};
-use crate::heaps::{Collection, Grouped, HeapIds, Object, named};
+use crate::heaps::{Collection, Fetch, Grouped, HeapIds, Object, named};
 use crate::{Dataset, File, Hdf5Error, Sizes};
 pub use hyperslab_array::Ragged;
 use hyperslab_array::{ArrayLayout, Dims, Memory, ReadOptions, Selection, element_count, in_batches};
@@ -165,8 +165,9 @@ struct Growing<'a> {
     validity: Option<Vec<bool>>,
     /// Elements of which the id has been seen.
     seen: usize,
-    /// Bytes of all objects so far.
+    /// Bytes of all objects so far, and heap collections, some more than once.
     bytes: u64,
+    collections: usize,
 }
 
 impl<'a> Growing<'a> {
@@ -180,7 +181,17 @@ impl<'a> Growing<'a> {
         offsets.try_reserve_exact(count.saturating_add(1)).map_err(|_| none())?;
         offsets.push(0);
         let values = Memory::dirty(0).ok_or_else(none)?;
-        Ok(Growing { file, id: element.size, items, offsets, values, validity: None, seen: 0, bytes: 0 })
+        Ok(Growing {
+            file,
+            id: element.size,
+            items,
+            offsets,
+            values,
+            validity: None,
+            seen: 0,
+            bytes: 0,
+            collections: 0,
+        })
     }
 
     fn finish(self, shape: Dims) -> Ragged {
@@ -263,7 +274,8 @@ impl<'a> Growing<'a> {
         if stored > there {
             let (mut rest, mut first) = (ids.clone(), self.offsets.len() - 1);
             while let Some(Piece { heap, lens, .. }) = Piece::next(&mut rest) {
-                heap.fill(file, &mut [], (&lens, 0), threads, first, |cell, object, index, _| {
+                let fetch = Fetch { file, keep: false, first };
+                heap.fill(fetch, &mut [], &lens, 0, threads, |cell, object, index, _| {
                     let len = lens.get(cell).copied().unwrap_or_default();
                     Ok(self.items.payload(object, index, len).map(|_| ())?)
                 })?;
@@ -285,8 +297,10 @@ impl<'a> Growing<'a> {
             let bytes = total.saturating_mul(self.items.size);
             let values = self.values.as_mut_slice().get_mut(end..).unwrap_or_default();
             let values = values.get_mut(..bytes).unwrap_or_default();
-            let (items, first) = (&self.items, self.offsets.len() - 1);
-            heap.fill(file, values, (&lens, items.size), threads, first, |cell, object, index, place| {
+            self.collections += heap.collections();
+            let fetch = Fetch { file, keep: file.can_keep(self.collections), first: self.offsets.len() - 1 };
+            let items = &self.items;
+            heap.fill(fetch, values, &lens, items.size, threads, |cell, object, index, place| {
                 let object = items.payload(object, index, lens.get(cell).copied().unwrap_or_default())?;
                 Ok(items.put(file, object, place)?)
             })?;

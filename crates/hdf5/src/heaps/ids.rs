@@ -134,34 +134,47 @@ impl HeapIds {
     }
 }
 
+/// How collections are fetched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetch<'a> {
+    /// Where they are.
+    pub file: &'a File,
+    /// Whether they may be wanted again.
+    pub keep: bool,
+    /// What the first cell is called in errors; the others follow.
+    pub first: usize,
+}
+
 impl Grouped {
+    /// How many collections there are.
+    pub fn collections(&self) -> usize {
+        self.addresses.len()
+    }
+
     /// Calls `each` with the number of every cell that has an id, its object (`None`: there is none), the index of that, and its bytes of `values`, where cell `i` has `lens[i] * size`; on up to `threads` threads, in
-    /// no order. Errors of it are about that cell, which is called `first` more than its number here.
+    /// no order. Errors of it are about that cell.
     pub fn fill(
         &self,
-        file: &File,
+        fetch: Fetch<'_>,
         values: &mut [u8],
-        (lens, size): (&[u32], usize),
+        lens: &[u32],
+        size: usize,
         threads: Option<usize>,
-        first: usize,
         each: impl Fn(usize, Option<Object<'_>>, u32, &mut [u8]) -> Result<(), ObjectError> + Sync,
     ) -> Result<(), Hdf5Error> {
-        let keep = file.can_keep(self.addresses.len());
         let filled = fill_groups(values, lens, size, &self.run_of, self.runs.len(), threads, &|group| {
-            self.fill_run(file, keep, first, group, &each)
+            self.fill_run(fetch, group, &each)
         })?;
         if filled {
             return Ok(());
         }
-        Err(file.source().invalid(format!("no memory for {} heap ids", self.cells.len())))
+        Err(fetch.file.source().invalid(format!("no memory for {} heap ids", self.cells.len())))
     }
 
     /// Fetches a run and calls `each` for its cells.
     fn fill_run(
         &self,
-        file: &File,
-        keep: bool,
-        first: usize,
+        Fetch { file, keep, first }: Fetch<'_>,
         group: &mut Group<'_>,
         each: &impl Fn(usize, Option<Object<'_>>, u32, &mut [u8]) -> Result<(), ObjectError>,
     ) -> Result<(), Hdf5Error> {
