@@ -12,7 +12,7 @@
 
 use crate::cursor::{address, number};
 use crate::element::{Element, ElementKind};
-use crate::heaps::HeapIds;
+use crate::heaps::{Fetch, HeapIds};
 use crate::selection::Selection;
 use crate::text::lossless;
 use crate::vlen::strided;
@@ -82,7 +82,8 @@ pub fn resolve(
     }
     let found = Mutex::new(found);
     let lens = vec![0; heads.len()];
-    ids.grouped().fill(file, &mut [], (&lens, 0), Some(1), 0, |cell, object, index, _| {
+    let fetch = Fetch { file, keep: true, first: 0 };
+    ids.grouped().fill(fetch, &mut [], &lens, 0, Some(1), |cell, object, index, _| {
         let object = object.ok_or_else(|| format!("there is no object {index}"))?;
         let bytes = object.read(file.source())?;
         let mut cursor = Cursor::whole(&bytes, 0, sizes);

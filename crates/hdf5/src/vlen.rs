@@ -13,7 +13,7 @@
 use crate::convert::Conversion;
 use crate::cursor::{address, number};
 use crate::element::{Element, ElementKind};
-use crate::heaps::{Collection, Grouped, HeapIds, Object, named};
+use crate::heaps::{Collection, Fetch, Grouped, HeapIds, Object, named};
 use crate::{Dataset, File, Hdf5Error, Sizes};
 pub use hyperslab_array::Ragged;
 use hyperslab_array::{ArrayLayout, Dims, Memory, ReadOptions, Selection, element_count, in_batches};
@@ -165,8 +165,9 @@ struct Growing<'a> {
     validity: Option<Vec<bool>>,
     /// Elements of which the id has been seen.
     seen: usize,
-    /// Bytes of all objects so far.
+    /// Bytes of all objects so far, and heap collections, some more than once.
     bytes: u64,
+    collections: usize,
 }
 
 impl<'a> Growing<'a> {
@@ -180,7 +181,17 @@ impl<'a> Growing<'a> {
         offsets.try_reserve_exact(count.saturating_add(1)).map_err(|_| none())?;
         offsets.push(0);
         let values = Memory::dirty(0).ok_or_else(none)?;
-        Ok(Growing { file, id: element.size, items, offsets, values, validity: None, seen: 0, bytes: 0 })
+        Ok(Growing {
+            file,
+            id: element.size,
+            items,
+            offsets,
+            values,
+            validity: None,
+            seen: 0,
+            bytes: 0,
+            collections: 0,
+        })
     }
 
     fn finish(self, shape: Dims) -> Ragged {
@@ -226,7 +237,7 @@ impl<'a> Growing<'a> {
         for (cell, id) in ids.enumerate() {
             self.see(id.is_some());
             let Some((len, address, index)) = id.filter(|(len, ..)| *len > 0) else {
-                self.add(0);
+                self.add(&[0]);
                 continue;
             };
             if last.as_ref().is_none_or(|last| last.address() != address) {
@@ -240,7 +251,7 @@ impl<'a> Growing<'a> {
             self.items.put(file, object, place)?;
             let mut lens = [len];
             end += if self.items.text { cut(place, &mut lens) } else { place.len() };
-            lens.into_iter().for_each(|len| self.add(len));
+            self.add(&lens);
         }
         self.values.resize(end);
         Ok(true)
@@ -252,8 +263,9 @@ impl<'a> Growing<'a> {
         ids: impl Iterator<Item = Id> + Clone,
         threads: Option<usize>,
     ) -> Result<(), Hdf5Error> {
-        let (mut total, mut nulls) = (0, false);
+        let (mut count, mut total, mut nulls) = (0_usize, 0_u64, false);
         for id in ids.clone() {
+            count += 1;
             total += u64::from(id.map_or(0, |(len, ..)| len));
             nulls |= id.is_none();
         }
@@ -262,7 +274,8 @@ impl<'a> Growing<'a> {
         if stored > there {
             let (mut rest, mut first) = (ids.clone(), self.offsets.len() - 1);
             while let Some(Piece { heap, lens, .. }) = Piece::next(&mut rest) {
-                heap.fill(file, &mut [], (&lens, 0), threads, first, |cell, object, index, _| {
+                let fetch = Fetch { file, keep: false, first };
+                heap.fill(fetch, &mut [], &lens, 0, threads, |cell, object, index, _| {
                     let len = lens.get(cell).copied().unwrap_or_default();
                     Ok(self.items.payload(object, index, len).map(|_| ())?)
                 })?;
@@ -277,20 +290,22 @@ impl<'a> Growing<'a> {
         if nulls || self.validity.is_some() {
             ids.clone().for_each(|id| self.see(id.is_some()));
         } else {
-            self.seen += ids.clone().count();
+            self.seen += count;
         }
         let (mut end, mut rest) = (self.grow(total)?, ids);
         while let Some(Piece { heap, mut lens, total }) = Piece::next(&mut rest) {
             let bytes = total.saturating_mul(self.items.size);
             let values = self.values.as_mut_slice().get_mut(end..).unwrap_or_default();
             let values = values.get_mut(..bytes).unwrap_or_default();
-            let (items, first) = (&self.items, self.offsets.len() - 1);
-            heap.fill(file, values, (&lens, items.size), threads, first, |cell, object, index, place| {
+            self.collections += heap.collections();
+            let fetch = Fetch { file, keep: file.can_keep(self.collections), first: self.offsets.len() - 1 };
+            let items = &self.items;
+            heap.fill(fetch, values, &lens, items.size, threads, |cell, object, index, place| {
                 let object = items.payload(object, index, lens.get(cell).copied().unwrap_or_default())?;
                 Ok(items.put(file, object, place)?)
             })?;
             end += if items.text { cut(values, &mut lens) } else { bytes };
-            lens.into_iter().for_each(|len| self.add(len));
+            self.add(&lens);
         }
         self.values.resize(end);
         Ok(())
@@ -333,11 +348,13 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// The next element has so many items.
-    #[inline]
-    fn add(&mut self, items: u32) {
-        let end = self.offsets.last().copied().unwrap_or_default();
-        self.offsets.push(end.saturating_add(i64::from(items)));
+    /// The next elements have so many items.
+    fn add(&mut self, lens: &[u32]) {
+        let mut end = self.offsets.last().copied().unwrap_or_default();
+        self.offsets.extend(lens.iter().map(|len| {
+            end = end.saturating_add(i64::from(*len));
+            end
+        }));
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct HeapIds {
     cells: Vec<(u32, u32)>,
     /// The collections, as they came.
     addresses: Vec<u64>,
+    /// That of the last cell that has one, and its number.
+    last: Option<(u64, u32)>,
     numbers: HashMap<u64, u32, Seed>,
 }
 
@@ -72,21 +74,22 @@ impl HeapIds {
     #[inline]
     pub fn push(&mut self, id: Option<(u64, u32)>) {
         let Some((address, index)) = id else { return self.cells.push((NONE, 0)) };
-        let last = self.cells.last().map_or(NONE, |(number, _)| *number);
-        if self.addresses.get(at(last)) == Some(&address) {
-            return self.cells.push((last, index));
-        }
-        self.push_other(address, index);
+        let number = match self.last {
+            Some((last, number)) if last == address => number,
+            _ => self.number(address),
+        };
+        self.cells.push((number, index));
     }
 
-    fn push_other(&mut self, address: u64, index: u32) {
+    fn number(&mut self, address: u64) -> u32 {
         // There are no more than cells, of which 2³² are not in memory.
         let next = u32::try_from(self.addresses.len()).unwrap_or(NONE);
         let number = *self.numbers.entry(address).or_insert(next);
         if number == next {
             self.addresses.push(address);
         }
-        self.cells.push((number, index));
+        self.last = Some((address, number));
+        number
     }
 
     /// How many collections they have.
@@ -131,34 +134,47 @@ impl HeapIds {
     }
 }
 
+/// How collections are fetched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetch<'a> {
+    /// Where they are.
+    pub file: &'a File,
+    /// Whether they may be wanted again.
+    pub keep: bool,
+    /// What the first cell is called in errors; the others follow.
+    pub first: usize,
+}
+
 impl Grouped {
+    /// How many collections there are.
+    pub fn collections(&self) -> usize {
+        self.addresses.len()
+    }
+
     /// Calls `each` with the number of every cell that has an id, its object (`None`: there is none), the index of that, and its bytes of `values`, where cell `i` has `lens[i] * size`; on up to `threads` threads, in
-    /// no order. Errors of it are about that cell, which is called `first` more than its number here.
+    /// no order. Errors of it are about that cell.
     pub fn fill(
         &self,
-        file: &File,
+        fetch: Fetch<'_>,
         values: &mut [u8],
-        (lens, size): (&[u32], usize),
+        lens: &[u32],
+        size: usize,
         threads: Option<usize>,
-        first: usize,
         each: impl Fn(usize, Option<Object<'_>>, u32, &mut [u8]) -> Result<(), ObjectError> + Sync,
     ) -> Result<(), Hdf5Error> {
-        let keep = file.can_keep(self.addresses.len());
         let filled = fill_groups(values, lens, size, &self.run_of, self.runs.len(), threads, &|group| {
-            self.fill_run(file, keep, first, group, &each)
+            self.fill_run(fetch, group, &each)
         })?;
         if filled {
             return Ok(());
         }
-        Err(file.source().invalid(format!("no memory for {} heap ids", self.cells.len())))
+        Err(fetch.file.source().invalid(format!("no memory for {} heap ids", self.cells.len())))
     }
 
     /// Fetches a run and calls `each` for its cells.
     fn fill_run(
         &self,
-        file: &File,
-        keep: bool,
-        first: usize,
+        Fetch { file, keep, first }: Fetch<'_>,
         group: &mut Group<'_>,
         each: &impl Fn(usize, Option<Object<'_>>, u32, &mut [u8]) -> Result<(), ObjectError>,
     ) -> Result<(), Hdf5Error> {
