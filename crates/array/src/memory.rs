@@ -59,7 +59,23 @@ impl Memory {
         true
     }
 
-    /// Gives back the room behind the end, as far as that is whole pages.
+    /// Makes room for about `len` bytes, in pages that were in use before if there are some. What is guessed too large is given back by
+    /// [`Memory::shrink`], too small grows again. Returns whether there is room.
+    pub fn reserve(&mut self, len: usize) -> bool {
+        if len <= self.room() {
+            return true;
+        }
+        let Some(class) = recycler::class_of(len).filter(|_| len >= PAGES_FROM) else {
+            return self.grow(len);
+        };
+        let Some(pages) = process::current().recycler.take_about(class) else { return self.grow(len) };
+        let mut other = Memory { block: Block::Pages(Some(pages)), len: self.len };
+        other.as_mut_slice().copy_from_slice(self.as_slice());
+        *self = other;
+        true
+    }
+
+    /// Gives back the room behind the end, as far as that is whole pages and more than a quarter of what is used: blocks of any other size would not be used again.
     pub fn shrink(&mut self) {
         match (&mut self.block, recycler::class_of(self.len)) {
             (Block::Small(words), _) => words.truncate(self.len.div_ceil(size_of::<u128>())),
@@ -68,7 +84,7 @@ impl Memory {
                 bytemuck::cast_slice_mut(&mut words)[..self.len].copy_from_slice(self.as_slice());
                 *self = Memory { block: Block::Small(words), len: self.len };
             }
-            (Block::Pages(Some(pages)), Some(class)) if class < pages.len() => {
+            (Block::Pages(Some(pages)), Some(class)) if class + class / 4 < pages.len() => {
                 // Where it cannot be made smaller it stays as it is: only addresses are lost.
                 remap(pages, class);
             }
@@ -218,8 +234,21 @@ mod tests {
             assert_eq!(memory.len(), len);
             assert!(memory.as_slice().iter().enumerate().all(|(at, found)| *found == byte(at)), "{len}");
             let most = recycler::class_of(len).unwrap();
-            assert!(!cfg!(target_os = "linux") || memory.room() <= most, "{len}: {}", memory.room());
+            assert!(
+                !cfg!(target_os = "linux") || memory.room() <= most + most / 4,
+                "{len}: {}",
+                memory.room()
+            );
         }
+        // What was in use before is used again for what is about as large.
+        let mut guessed = Memory::dirty(10).unwrap();
+        guessed.as_mut_slice().fill(7);
+        drop(Memory::dirty(77 << 20).unwrap());
+        assert!(guessed.reserve(70 << 20) && guessed.as_slice() == [7; 10]);
+        assert_eq!(guessed.room(), recycler::class_of(77 << 20).unwrap());
+        assert!(guessed.resize(72 << 20) && guessed.as_slice()[..10] == [7; 10]);
+        guessed.shrink();
+        assert_eq!(guessed.room(), recycler::class_of(77 << 20).unwrap());
         // As long as there is room, nothing moves.
         assert!(memory.resize(100_000) && memory.resize(150_000));
         let (place, room) = (memory.as_slice().as_ptr(), memory.room());

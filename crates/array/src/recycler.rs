@@ -55,6 +55,14 @@ impl Recycler {
         Some(block)
     }
 
+    /// A block of this class, or of one at most a quarter larger, with stale contents.
+    pub(crate) fn take_about(&self, class: usize) -> Option<MmapMut> {
+        let fitting = class..=class.saturating_add(class / 4);
+        let found =
+            self.lock().classes.range(fitting).find(|(_, kept)| !kept.blocks.is_empty()).map(|(c, _)| *c);
+        self.take(found?)
+    }
+
     /// Keeps a block, in favour of classes longer unused; beyond the bound, blocks go back to the system.
     pub(crate) fn give(&self, block: MmapMut) {
         let (bound, class) = (settings::recycler_bound(), block.len());
@@ -128,6 +136,9 @@ mod tests {
         assert!(recycler.take(4096).is_some());
         assert!(recycler.take(4096).is_none());
         assert!(recycler.take(16 << 20).is_some());
+        recycler.give(block(20 << 20));
+        assert!(recycler.take_about((20 << 20) + 4096).is_none() && recycler.take_about(9 << 20).is_none());
+        assert_eq!(recycler.take_about(17 << 20).map(|block| block.len()), Some(20 << 20));
         recycler.trim(0);
         assert_eq!(recycler.lock().bytes, 0);
         assert!(recycler.take(16 << 20).is_none());

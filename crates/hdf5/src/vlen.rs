@@ -47,7 +47,9 @@ pub fn read(
     let size = dataset.element().size;
     in_batches(layout, selection, options, BATCH, &mut |batch| {
         let pushed = found.push(batch.memory, 0, size, batch.count, options.threads);
-        pushed.map_err(|error| dataset.within(error))
+        pushed.map_err(|error| dataset.within(error))?;
+        found.expect(batch.first + batch.count, count.unwrap_or_default());
+        Ok::<(), Hdf5Error>(())
     })?;
     Ok(found.finish(shape))
 }
@@ -345,6 +347,16 @@ impl<'a> Growing<'a> {
                     .source()
                     .invalid(format!("no memory for {items} more elements of {size} bytes")))
             }
+        }
+    }
+
+    /// Makes room for `total` elements, if they are as long as those that are `there`: room of addresses only, no more than the file has bytes.
+    fn expect(&mut self, there: usize, total: usize) {
+        if there < total {
+            let guess = self.values.len() as u128 * total as u128 / there.max(1) as u128;
+            let most = u128::from(self.file.source().size());
+            // Where there is no such room, it grows as it is needed.
+            self.values.reserve(usize::try_from((guess + guess / 32).min(most)).unwrap_or_default());
         }
     }
 

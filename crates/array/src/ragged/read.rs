@@ -55,6 +55,7 @@ pub fn read_ragged(
             Ok::<(), ArrayError>(())
         })?;
         first += part.count;
+        output.expect(first, batches.total());
         let fitting = (u128::from(PAYLOAD) * u128::from(part.count) / u128::from(payload.max(1))) as u64;
         cells = fitting.min(cells.saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
     }
@@ -104,6 +105,17 @@ impl Output {
             return Err(ArrayError::Layout { array: layout.name().into(), why });
         }
         Ok(Output { offsets, values: Memory::dirty(0).ok_or_else(none)?, item })
+    }
+
+    /// Makes room for all elements, if they are as long as those that are there.
+    fn expect(&mut self, there: u64, total: u64) {
+        let guess = self.values.len() as u128 * u128::from(total) / u128::from(there.max(1));
+        if there < total
+            && let Ok(guess) = usize::try_from(guess + guess / 32)
+        {
+            // Where there is no such memory it grows as it is needed.
+            self.values.reserve(guess);
+        }
     }
 
     /// Appends what cells refer to. Returns the bytes of the heap, and of the cells.
