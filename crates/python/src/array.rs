@@ -1,25 +1,30 @@
 //! The base class of `hyperslab.Array`.
 
 use crate::cache::CacheBase;
+use crate::cells;
 use crate::create;
 use crate::engine::Signals;
 use crate::errors;
 use crate::explain;
 use crate::fancy::{self, Meaning};
-use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
+use crate::hdf5::{self as file, AttributeHandle, ElementHandle, RegionReference};
 use crate::index::selection;
 use crate::output::{Reading, read_item, read_new, read_out};
+use crate::ragged::{self, Form};
 use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
 use crate::values::{Writing, assign};
+use crate::vlen::{self, Shown};
 use hyperslab::array::{ChunkCache, Selection, element_count, explain_read_cached, explain_write};
+use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::zarr::{self, Format, Json};
 use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::sync::Arc;
 
 impl Stored for Array {
@@ -64,12 +69,31 @@ impl ArrayHandle {
     }
 }
 
-/// NumPy's descriptions of the elements.
+/// What elements are, and NumPy's descriptions of them.
 struct Types {
     /// Of the values.
     values: Py<PyArrayDescr>,
     /// Of what the engine reads: other than values where those are Python objects, to be made of it.
     memory: Py<PyArrayDescr>,
+    elements: Elements,
+}
+
+/// Who makes values of what the engine reads.
+enum Elements {
+    /// Nobody needs to.
+    Plain,
+    /// They are of variable length.
+    Vlen(Form),
+    /// Python: structures that hold objects, references; and what has no elements at all.
+    Objects,
+}
+
+/// Whether an index of an HDF5 dataset is, or holds, the name of a member; or is a reference.
+fn names_something(key: &Bound<'_, PyAny>) -> bool {
+    if let Ok(tuple) = key.cast::<PyTuple>() {
+        return tuple.iter_borrowed().any(|part| part.is_instance_of::<PyString>());
+    }
+    key.is_instance_of::<PyString>() || key.is_instance_of::<RegionReference>()
 }
 
 /// What is fast or unsafe about an array.
@@ -91,20 +115,103 @@ impl ArrayBase {
 
     fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
         self.types.get_or_try_init(py, || {
-            let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?;
+            let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?.unbind();
             let Some(dataset) = array.as_hdf5() else {
-                let memory = memory.unbind();
-                return Ok(Types { values: memory.clone_ref(py), memory });
+                return Ok(match array.vlen() {
+                    None => Types { values: memory.clone_ref(py), memory, elements: Elements::Plain },
+                    Some(kind) => {
+                        let (values, form) = vlen::types(py, kind)?;
+                        Types { values, memory, elements: Elements::Vlen(form) }
+                    }
+                });
             };
-            let values = file::descr(py, dataset.element(), &memory)?;
-            let memory = if file::is_made_of_objects(dataset.element()) { memory } else { values.clone() };
-            Ok(Types { values: values.unbind(), memory: memory.unbind() })
+            let values = file::descr(py, dataset.element(), memory.bind(py))?.unbind();
+            let elements = match vlen::form(py, dataset.element())? {
+                _ if matches!(dataset.dataspace(), Dataspace::Null) => Elements::Objects,
+                Some(form) => Elements::Vlen(form),
+                None if file::is_made_of_objects(dataset.element()) => Elements::Objects,
+                None => return Ok(Types { memory: values.clone_ref(py), values, elements: Elements::Plain }),
+            };
+            Ok(Types { values, memory, elements })
         })
     }
 
-    /// The type of what the engine reads.
-    fn descr<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<&Bound<'py, PyArrayDescr>> {
-        Ok(self.types(py, array)?.memory.bind(py))
+    /// Reads what is made into objects one by one.
+    fn read_vlen<'py>(
+        &self,
+        py: Python<'py>,
+        (array, types, form): (&Array, &Types, &Form),
+        selection: &Selection,
+        shown: Shown<'_, 'py>,
+        reading: Reading<'_>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = vlen::read(py, array, form, selection, reading)?;
+        vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
+    }
+
+    /// What a selection holds, as `array[selection]` gives it.
+    fn item<'py>(
+        &self,
+        py: Python<'py>,
+        array: &Array,
+        types: &Types,
+        selection: &Selection,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let reading = self.reading(array);
+        match &types.elements {
+            Elements::Vlen(form) => self.read_vlen(py, (array, types, form), selection, Shown::Item, reading),
+            _ => read_item(array.layout(), types.memory.bind(py), selection, reading),
+        }
+    }
+
+    /// Reads a selection into memory of the caller.
+    fn item_into<'py>(
+        &self,
+        py: Python<'py>,
+        array: &Array,
+        types: &Types,
+        selection: &Selection,
+        out: Bound<'py, PyAny>,
+        reading: Reading<'_>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match &types.elements {
+            Elements::Vlen(form) => {
+                let found = self.read_vlen(py, (array, types, form), selection, Shown::Array, reading)?;
+                vlen::assign_out(&out, found)?;
+            }
+            _ => read_out(array.layout(), types.memory.bind(py), selection, &out, reading)?,
+        }
+        Ok(out)
+    }
+
+    /// Writes a selection.
+    fn assign(
+        &self,
+        py: Python<'_>,
+        array: &Array,
+        selection: &Selection,
+        value: &Bound<'_, PyAny>,
+        writing: Writing,
+    ) -> PyResult<()> {
+        let types = self.types(py, array)?;
+        match &types.elements {
+            Elements::Vlen(form) => vlen::write(array, form, selection, value, writing),
+            _ => assign(array.layout(), types.memory.bind(py), selection, value, writing),
+        }
+    }
+
+    /// What elements of variable length are. Errors for others.
+    fn form<'a>(&self, array: &Array, types: &'a Types) -> PyResult<&'a Form> {
+        match &types.elements {
+            Elements::Vlen(form) => Ok(form),
+            _ => {
+                let name = array.name();
+                let message = format!(
+                    "array '{name}': elements have one size: read_ragged reads those of variable length"
+                );
+                Err(PyTypeError::new_err(message))
+            }
+        }
     }
 
     /// Asks about what only Zarr has.
@@ -365,6 +472,12 @@ impl ArrayBase {
         Ok(self.types(py, &*self.array(py)?)?.memory.bind(py).clone())
     }
 
+    /// Whether elements are of variable length, and the engine resolves them.
+    #[getter]
+    fn _is_vlen(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(matches!(self.types(py, &*self.array(py)?)?.elements, Elements::Vlen(_)))
+    }
+
     /// The elements of an HDF5 dataset whose values are Python objects; `None`: what is read are the values.
     #[getter]
     fn _objects(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
@@ -461,16 +574,108 @@ impl ArrayBase {
         verify: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
-        let dtype = self.descr(py, &array)?;
+        let types = self.types(py, &array)?;
         let selection = self.select(&array, selection)?;
         let reading = Reading { threads, verify, ..self.reading(&array) };
-        match out {
-            None => Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any()),
-            Some(out) => {
-                read_out(array.layout(), dtype, &selection, &out, reading)?;
-                Ok(out)
+        match (out, &types.elements) {
+            (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
+            (None, Elements::Vlen(form)) => {
+                self.read_vlen(py, (&array, types, form), &selection, Shown::Array, reading)
             }
+            (None, _) => Ok(read_new(array.layout(), types.memory.bind(py), &selection, reading)?.into_any()),
         }
+    }
+
+    /// Read elements of variable length as they are in memory: offsets and values.
+    ///
+    /// Parameters
+    /// ----------
+    /// selection : index, optional
+    ///     As in ``array[selection]``; by default everything.
+    /// threads : int, optional
+    ///     How many threads may work on it. Default: ``config.threads``.
+    /// verify : bool, optional
+    ///     Whether checksums are verified. Default: ``config.verify_checksums``.
+    ///
+    /// Returns
+    /// -------
+    /// Ragged
+    ///     Of the selection's shape. No object is made for an element.
+    ///
+    /// Raises
+    /// ------
+    /// TypeError
+    ///     Where elements have one size.
+    /// BoundsCheckError
+    ///     For an index outside the array.
+    /// ChunkError
+    ///     For a corrupt chunk or heap.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import hyperslab as hs
+    /// >>> z = hs.create_array(hs.MemoryStore(), shape=(3,), dtype="string")
+    /// >>> z[...] = ["Rhine", "", "Rhône"]
+    /// >>> names = z.read_ragged()
+    /// >>> names.offsets, names[2]
+    /// (array([ 0,  5,  5, 11]), 'Rhône')
+    #[pyo3(signature = (selection=None, *, threads=None, verify=None))]
+    fn read_ragged<'py>(
+        &self,
+        py: Python<'py>,
+        selection: Option<&Bound<'py, PyAny>>,
+        threads: Option<usize>,
+        verify: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let form = self.form(&array, self.types(py, &array)?)?;
+        let selection = self.select(&array, selection)?;
+        let reading = Reading { threads, verify, ..self.reading(&array) };
+        ragged::to_python(py, vlen::read(py, &array, form, &selection, reading)?, form)
+    }
+
+    /// Text of variable length as `str`, decoded, or as strings of NumPy's of this type.
+    #[pyo3(signature = (selection, encoding, errors, dtype=None))]
+    fn _text<'py>(
+        &self,
+        py: Python<'py>,
+        selection: &Bound<'py, PyAny>,
+        encoding: &str,
+        errors: &str,
+        dtype: Option<&Bound<'py, PyArrayDescr>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let types = self.types(py, &array)?;
+        let form = self.form(&array, types)?;
+        let selection = self.select(&array, Some(selection))?;
+        let shown = match dtype {
+            Some(dtype) => Shown::Strings(dtype),
+            None => Shown::Text { encoding: &cells::encoding(encoding), errors },
+        };
+        let found = vlen::read(py, &array, form, &selection, self.reading(&array))?;
+        vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
+    }
+
+    /// What the engine reads, of which Python makes objects.
+    #[pyo3(signature = (selection, meaning=None, threads=None, verify=None))]
+    fn _raw<'py>(
+        &self,
+        py: Python<'py>,
+        selection: Option<&Bound<'py, PyAny>>,
+        meaning: Option<&str>,
+        threads: Option<usize>,
+        verify: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let selection = match (selection, meaning) {
+            (Some(key), Some(meaning)) => {
+                fancy::selection(key, array.layout(), Meaning::named(py, meaning)?)?
+            }
+            (key, _) => self.select(&array, key)?,
+        };
+        let reading = Reading { threads, verify, ..self.reading(&array) };
+        let dtype = self.types(py, &array)?.memory.bind(py);
+        Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any())
     }
 
     /// ``array[selection] = value``, with options.
@@ -518,18 +723,22 @@ impl ArrayBase {
         let array = self.array(py)?;
         let selection = self.select(&array, selection)?;
         let writing = Writing { threads, write_empty_chunks: write_empty_chunks.or(self.write_empty_chunks) };
-        assign(array.layout(), self.descr(py, &array)?, &selection, value, writing)
+        self.assign(py, &array, &selection, value, writing)
     }
 
     fn __getitem__<'py>(
-        &self,
-        py: Python<'py>,
+        this: &Bound<'py, Self>,
         selection: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.array(py)?;
-        let dtype = self.descr(py, &array)?;
-        let selection = self.select(&array, Some(selection))?;
-        read_item(array.layout(), dtype, &selection, self.reading(&array))
+        let (py, base) = (this.py(), this.get());
+        let array = base.array(py)?;
+        let types = base.types(py, &array)?;
+        let is_object = matches!(types.elements, Elements::Objects);
+        if is_object || base.slot.file().is_some() && names_something(selection) {
+            return this.call_method1(intern!(py, "_read_objects"), (selection,));
+        }
+        let selection = base.select(&array, Some(selection))?;
+        base.item(py, &array, types, &selection)
     }
 
     fn __setitem__(
@@ -551,14 +760,11 @@ impl ArrayBase {
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
-        let dtype = self.descr(py, &array)?;
+        let types = self.types(py, &array)?;
         let selection = fancy::selection(selection, array.layout(), Meaning::named(py, meaning)?)?;
         match out {
-            None => read_item(array.layout(), dtype, &selection, self.reading(&array)),
-            Some(out) => {
-                read_out(array.layout(), dtype, &selection, &out, self.reading(&array))?;
-                Ok(out)
-            }
+            None => self.item(py, &array, types, &selection),
+            Some(out) => self.item_into(py, &array, types, &selection, out, self.reading(&array)),
         }
     }
 
@@ -574,7 +780,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let selection = fancy::selection(selection, array.layout(), Meaning::named(py, meaning)?)?;
         let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
-        assign(array.layout(), self.descr(py, &array)?, &selection, value, writing)
+        self.assign(py, &array, &selection, value, writing)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -164,7 +164,7 @@ impl ElementHandle {
         PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Sequences of variable length: where each begins, and all elements as bytes.
+    /// Text or sequences of variable length: where each begins, all elements as bytes, and which are not null (`None`: all).
     #[allow(clippy::type_complexity)]
     fn sequences<'py>(
         &self,
@@ -173,9 +173,12 @@ impl ElementHandle {
         offset: usize,
         stride: usize,
         count: usize,
-    ) -> PyResult<(Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u8>>)> {
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>, Option<Bound<'py, PyArray1<bool>>>)>
+    {
         let ragged = self.resolve(&memory, offset, stride, count)?;
-        Ok((PyArray1::from_vec(py, ragged.offsets), PyArray1::from_vec(py, ragged.values)))
+        let validity = ragged.validity.contains(&false).then(|| PyArray1::from_vec(py, ragged.validity));
+        let offsets = ragged.offsets.into_iter().map(|at| at as i64).collect();
+        Ok((PyArray1::from_vec(py, offsets), PyArray1::from_vec(py, ragged.values), validity))
     }
 }
 
