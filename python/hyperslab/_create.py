@@ -13,6 +13,7 @@ from hyperslab._config import config as settings
 from hyperslab._ragged import Ragged
 from hyperslab._vlen import Kind, kind_of, type_of
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
+from hyperslab.codecs import object_codec as object_codec_type
 from hyperslab.errors import DataTypeError, InvalidArgumentError, UnsupportedError
 
 __all__ = [
@@ -38,7 +39,6 @@ ShardsLike: TypeAlias = int | Iterable[int] | Mapping[str, Any] | Literal["auto"
 
 # Zarr's names of types of variable length.
 _VLEN_NAMES: dict[str, Kind] = {"string": "text", "variable_length_bytes": "bytes"}
-_OBJECT_CODECS: dict[str, Kind] = {"vlen-utf8": "text", "vlen-bytes": "bytes", "vlen-array": "items"}
 
 
 class ArraySpec(TypedDict):
@@ -249,45 +249,40 @@ def take_object_codec(
     """The data type, and the codecs without the one that makes bytes of objects: that goes with the type.
     Where the type is no more than ``object``, the codec says which.
     """
-    found = None if object_codec is None else codec_metadata(object_codec, 2)
-    if filters not in (None, "auto"):
-        given = [filters] if isinstance(filters, Mapping) or not isinstance(filters, Iterable) else filters
-        rest = []
+    said = None
+    if object_codec is not None:
+        said = object_codec_type(object_codec)
+        if said is None:
+            raise UnsupportedError(
+                f"object_codec: expected vlen-utf8, vlen-bytes or vlen-array, found {object_codec!r}"
+            )
+    if filters is not None and not isinstance(filters, str):
+        given = filters if isinstance(filters, Iterable) and not isinstance(filters, Mapping) else [filters]
+        rest: list[CodecLike] = []
         for codec in cast("Iterable[CodecLike]", given):
-            metadata = codec_metadata(codec, 2)
-            if _is_object_codec(metadata):
-                found = metadata
-            else:
+            found = object_codec_type(codec)
+            if found is None:
                 rest.append(codec)
+            else:
+                said = found
         filters = rest
-    if serializer not in (None, "auto"):
-        metadata = codec_metadata(serializer, 2)
-        if _is_object_codec(metadata):
-            found, serializer = metadata, "auto"
-    if found is None:
+    if serializer is not None and not isinstance(serializer, str):
+        found = object_codec_type(serializer)
+        if found is not None:
+            said, serializer = found, "auto"
+    if said is None:
         return dtype, filters, serializer
-    if not _is_object_codec(found):
-        raise UnsupportedError(
-            f"object_codec: expected vlen-utf8, vlen-bytes or vlen-array, found {found.get('id')!r}"
-        )
-    if found["id"] == "vlen-array" and "dtype" not in found:
-        raise InvalidArgumentError("vlen-array: dtype is missing")
-    said = type_of(_OBJECT_CODECS[found["id"]], np.dtype(found["dtype"]) if "dtype" in found else None)
-    is_named = isinstance(dtype, str) and dtype in _VLEN_NAMES
-    if dtype is None or (not is_named and dtype not in (str, bytes) and _is_any_object(np.dtype(dtype))):
+    is_named = dtype in (str, bytes) or (isinstance(dtype, str) and dtype in _VLEN_NAMES)
+    if dtype is None or (not is_named and _is_any_object(np.dtype(dtype))):
         return said, filters, serializer
     if kind_of(normalize_dtype(dtype)) != kind_of(said):
-        raise InvalidArgumentError(f"dtype {dtype} does not go with codec {found['id']}")
+        raise InvalidArgumentError(f"dtype {dtype} does not go with the codec, which is for {said}")
     return dtype, filters, serializer
 
 
 def _is_any_object(dtype: np.dtype[Any]) -> bool:
     """Whether nothing is said of what the objects are."""
     return dtype.kind == "O" and kind_of(dtype)[0] is None
-
-
-def _is_object_codec(metadata: Mapping[str, Any]) -> bool:
-    return metadata.get("id") in _OBJECT_CODECS
 
 
 def _key_encoding(given: Any) -> tuple[str, str] | None:

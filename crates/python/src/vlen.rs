@@ -7,11 +7,11 @@ use crate::hdf5::{descr, is_made_of_objects};
 use crate::output::Reading;
 use crate::ragged::{Form, Parts, bytes_of};
 use crate::values::Writing;
-use crate::vlen_input::{self, Target};
+use crate::vlen_input::{self, Target, is_list};
 use hyperslab::array::{Ragged, Selection, WriteOptions};
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::{Array, Memory, VlenKind};
-use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyEllipsis};
@@ -197,6 +197,10 @@ pub(crate) fn write(
     writing: Writing,
 ) -> PyResult<()> {
     let py = value.py();
+    // An empty list is an element without items.
+    let empty = matches!(form, Form::Items(_)) && is_list(value) && value.len()? == 0;
+    let none = if empty { Some(PyArray1::<u8>::zeros(py, 0, false).into_any()) } else { None };
+    let value = none.as_ref().unwrap_or(value);
     let ragged = to_engine(&vlen_input::of(value, &Target::of(form, py))?, array)?;
     engine::run_with(
         py,

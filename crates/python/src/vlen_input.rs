@@ -136,7 +136,7 @@ pub(crate) fn of<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyRes
     if values.is_none() || is_text_or_bytes(values) {
         return of_objects(py, &[], std::slice::from_ref(values), target);
     }
-    if values.is_instance_of::<PyList>() || values.is_instance_of::<PyTuple>() {
+    if is_list(values) {
         return of_list(values, target);
     }
     if arrow_input::is_arrow(values)? {
@@ -331,12 +331,11 @@ fn of_rows<'py>(
 
 /// Nested lists.
 fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
-    let (levels, arrays) = nesting(list)?;
-    // Of numbers the innermost level is the element; what is empty holds none.
-    let levels = match target {
-        Target::Text | Target::Bytes => levels,
-        Target::Any if !arrays => levels,
-        Target::Items(_) if !arrays && list.len()? > 0 => levels,
+    let (levels, leaf) = nesting(list)?;
+    // Of numbers the innermost level is the element.
+    let levels = match (target, leaf) {
+        (Target::Text | Target::Bytes, _) | (_, Leaf::Null) | (Target::Any, Leaf::Text) => levels,
+        (_, Leaf::Nothing) if levels == 1 => levels,
         _ => levels.saturating_sub(1),
     };
     let mut shape = Vec::new();
@@ -346,43 +345,40 @@ fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Boun
     of_objects(list.py(), &shape, &leaves, target)
 }
 
-/// How many levels of lists and arrays there are, and whether the innermost hold anything other than text and bytes.
-fn nesting(object: &Bound<'_, PyAny>) -> PyResult<(usize, bool)> {
+/// What is in the innermost of nested lists.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Leaf {
+    Nothing,
+    Null,
+    /// Text or bytes.
+    Text,
+    Other,
+}
+
+/// How many levels of lists and arrays there are, and what is in the innermost. The first that holds more than null tells.
+fn nesting(object: &Bound<'_, PyAny>) -> PyResult<(usize, Leaf)> {
     if let Ok(array) = object.cast::<PyUntypedArray>() {
-        return Ok((array.ndim(), !matches!(array.dtype().kind(), b'O' | b'T' | b'U' | b'S')));
+        let text = matches!(array.dtype().kind(), b'O' | b'T' | b'U' | b'S');
+        return Ok((array.ndim(), if text { Leaf::Text } else { Leaf::Other }));
     }
-    if !(object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()) {
-        return Ok((0, !(object.is_none() || is_text_or_bytes(object))));
+    if !is_list(object) {
+        let text = is_text_or_bytes(object);
+        let leaf = if text { Leaf::Text } else { Leaf::Other };
+        return Ok((0, if object.is_none() { Leaf::Null } else { leaf }));
     }
-    let mut found = (0, false);
-    let mut lists = false;
+    let mut found = (0, Leaf::Nothing);
     for item in object.try_iter()? {
-        let item = item?;
-        let inner = nesting(&item)?;
-        lists |= inner.0 > 0;
-        found = (found.0.max(inner.0), found.1 | inner.1);
-        // The first that holds something tells; empty ones and nulls do not.
-        if inner.1 || is_text_or_bytes(&item) {
+        found = found.max(nesting(&item?)?);
+        if found.1 > Leaf::Null {
             break;
         }
     }
-    // Of empty lists within a list, nothing tells; they are elements without items.
-    Ok((found.0 + 1, found.1 || lists && !holds_text(object)?))
+    Ok((found.0 + 1, found.1))
 }
 
-fn holds_text(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    if let Ok(array) = object.cast::<PyUntypedArray>() {
-        return Ok(matches!(array.dtype().kind(), b'O' | b'T' | b'U' | b'S'));
-    }
-    if !(object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()) {
-        return Ok(object.is_none() || is_text_or_bytes(object));
-    }
-    for item in object.try_iter()? {
-        if holds_text(&item?)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Whether it is a list or a tuple.
+pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
 }
 
 /// What is `levels` deep in lists, in C order; the lists of a level must be of equal length.
@@ -466,8 +462,6 @@ fn of_arrays<'py>(
     let numpy = py.import(intern!(py, "numpy"))?;
     let null = |object: &Bound<'_, PyAny>| object.is_none();
     let validity = objects.iter().any(null).then(|| objects.iter().map(|object| !object.is_none()).collect());
-    let is_list =
-        |object: &Bound<'_, PyAny>| object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
     let (mut offsets, mut end) = (Vec::with_capacity(objects.len() + 1), 0);
     offsets.push(end);
     let no_axis = |index: usize, what: &str| {
