@@ -2,7 +2,7 @@
 
 use crate::dims::{c_strides, element_count};
 use crate::{Dims, Strides};
-use hyperslab_codec::{ByteOrder, Codec, CodecChain, DataType};
+use hyperslab_codec::{ByteOrder, Codec, CodecChain, DataType, Heap};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -69,6 +69,11 @@ impl ChunkEncoding {
     /// The encoding of chunks for which some codecs were left out: bit `i` is the `i`-th of the chain.
     pub(crate) fn without(&self, skipped: u32) -> Self {
         ChunkEncoding { chain: self.chain.without(skipped), ..self.clone() }
+    }
+
+    /// The same encoding of elements of variable length whose bytes are in `heap`. `None`: they have one size.
+    pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
+        Some(ChunkEncoding { chain: self.chain.bound(heap)?, ..self.clone() })
     }
 
     /// Number of axes.

@@ -34,6 +34,14 @@ pub enum ArrayError {
         /// The contradiction.
         why: String,
     },
+    /// Values that are to be written contradict each other, or are not what the array holds.
+    #[error("array '{array}': {why}")]
+    Values {
+        /// The array.
+        array: String,
+        /// Which value, and what is wrong.
+        why: String,
+    },
     /// There is not enough memory for a result or a chunk.
     #[error("array '{array}': cannot get {bytes} bytes of memory for {what}")]
     Memory {

@@ -1,7 +1,7 @@
 //! What a format tells the engine about one array.
 
 use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Mosaic, Sharding};
-use hyperslab_codec::DataType;
+use hyperslab_codec::{DataType, Heap, Vlen};
 use hyperslab_store::Store;
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
@@ -236,6 +236,18 @@ impl ArrayLayout {
             (*kept == skipped).then(|| layout.clone())
         });
         Some(found.unwrap_or_else(made))
+    }
+
+    /// The codec of elements of variable length; `None`: they have one size. Where there is one, elements are [`hyperslab_codec::Cell`]s, and the array is read with [`crate::read_ragged`] and written with
+    /// [`crate::write_ragged`].
+    pub fn vlen(&self) -> Option<&Vlen> {
+        self.encoding.chain().vlen()
+    }
+
+    /// The same array of elements of variable length, whose bytes are in `heap`: for one request. `None`: they have one size.
+    pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
+        let encoding = self.encoding.bound(heap)?;
+        Some(ArrayLayout { encoding, decoding: OnceLock::new(), without: Default::default(), ..self.clone() })
     }
 
     /// What absent chunks hold.

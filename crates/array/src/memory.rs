@@ -29,7 +29,7 @@ impl Memory {
     /// Memory with unspecified (but initialised) contents: for callers who overwrite every byte. `None` if there is none.
     pub fn dirty(len: usize) -> Option<Self> {
         if len < PAGES_FROM {
-            return Some(Memory { block: small(len), len });
+            return Some(Memory { block: Block::Small(small(len)), len });
         }
         let class = recycler::class_of(len)?;
         let pages = match process::current().recycler.take(class) {
@@ -42,10 +42,67 @@ impl Memory {
     /// Memory of zeros. Large ones cost nothing until they are touched: the system zeroes pages on first use. `None` if there is none.
     pub fn zeroed(len: usize) -> Option<Self> {
         if len < PAGES_FROM {
-            return Some(Memory { block: small(len), len });
+            return Some(Memory { block: Block::Small(small(len)), len });
         }
         let pages = fresh(recycler::class_of(len)?, false)?;
         Some(Memory { block: Block::Pages(Some(pages)), len })
+    }
+
+    /// Makes it longer or shorter, contents kept; new bytes are unspecified (but initialised). `false`: there is no memory, and nothing changes. Growing step by step costs no more than growing at
+    /// once, and no memory: room is made for twice as much, of addresses only. [`Memory::shrink`] gives back what is not needed in the end.
+    pub fn resize(&mut self, len: usize) -> bool {
+        let room = self.room();
+        if len > room && !self.grow(len.max(room.saturating_mul(2))) && !self.grow(len) {
+            return false;
+        }
+        self.len = len;
+        true
+    }
+
+    /// Gives back the room behind the end, as far as that is whole pages.
+    pub fn shrink(&mut self) {
+        match (&mut self.block, recycler::class_of(self.len)) {
+            (Block::Small(words), _) => words.truncate(self.len.div_ceil(size_of::<u128>())),
+            (Block::Pages(_), _) if self.len < PAGES_FROM => {
+                let mut words = small(self.len);
+                bytemuck::cast_slice_mut(&mut words)[..self.len].copy_from_slice(self.as_slice());
+                *self = Memory { block: Block::Small(words), len: self.len };
+            }
+            (Block::Pages(Some(pages)), Some(class)) if class < pages.len() => {
+                // Where it cannot be made smaller it stays as it is: only addresses are lost.
+                remap(pages, class);
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes that it could have without another block.
+    fn room(&self) -> usize {
+        match &self.block {
+            Block::Small(words) => words.len() * size_of::<u128>(),
+            Block::Pages(pages) => pages.as_ref().map_or(0, |pages| pages.len()),
+        }
+    }
+
+    /// Makes room for `len` bytes; at least as many as there are. Returns whether there is.
+    fn grow(&mut self, len: usize) -> bool {
+        if let Block::Small(words) = &mut self.block
+            && len < PAGES_FROM
+        {
+            words.resize(len.div_ceil(size_of::<u128>()), 0);
+            return true;
+        }
+        if let Block::Pages(Some(pages)) = &mut self.block
+            && let Some(class) = recycler::class_of(len)
+            && remap(pages, class)
+        {
+            return true;
+        }
+        let Some(mut other) = Memory::dirty(len) else { return false };
+        other.as_mut_slice()[..self.len].copy_from_slice(self.as_slice());
+        other.len = self.len;
+        *self = other;
+        true
     }
 
     /// Number of bytes.
@@ -77,8 +134,26 @@ impl Memory {
     }
 }
 
-fn small(len: usize) -> Block {
-    Block::Small(vec![0u128; len.div_ceil(size_of::<u128>())])
+fn small(len: usize) -> Vec<u128> {
+    vec![0; len.div_ceil(size_of::<u128>())]
+}
+
+/// Makes a block larger or smaller without a copy: the system gives its pages other addresses. Returns whether it could.
+#[cfg(target_os = "linux")]
+fn remap(pages: &mut MmapMut, class: usize) -> bool {
+    let options = memmap2::RemapOptions::new().may_move(true);
+    // SAFETY: the mapping is anonymous, so there is no file that could be shorter than it; it is borrowed exclusively, so nothing else points into it.
+    let done = unsafe { pages.remap(class, options) }.is_ok();
+    if done && class >= HUGE_FROM {
+        // As in `fresh`.
+        let _ = pages.advise(memmap2::Advice::HugePage);
+    }
+    done
+}
+
+#[cfg(not(target_os = "linux"))]
+fn remap(_: &mut MmapMut, _: usize) -> bool {
+    false
 }
 
 fn fresh(class: usize, whole: bool) -> Option<MmapMut> {
@@ -124,6 +199,35 @@ mod tests {
                 assert!(zero.as_slice().iter().all(|b| *b == 0));
             }
         }
+    }
+
+    #[test]
+    fn growing_keeps_what_there_was() {
+        let byte = |at: usize| (at * 7 + at / 251) as u8;
+        let mut memory = Memory::dirty(0).unwrap();
+        for len in [0, 1, 15, 16, 100, 65_535, 65_536, 200_000, 200_001, 5 << 20, (40 << 20) + 3] {
+            let before = memory.len();
+            assert!(memory.resize(len));
+            assert_eq!(memory.len(), len);
+            (before..len).for_each(|at| memory.as_mut_slice()[at] = byte(at));
+            assert_eq!(memory.as_slice().as_ptr() as usize % 16, 0);
+        }
+        for len in [(40 << 20) + 3, 30 << 20, 70_000, 65_535, 17, 3] {
+            assert!(memory.resize(len));
+            memory.shrink();
+            assert_eq!(memory.len(), len);
+            assert!(memory.as_slice().iter().enumerate().all(|(at, found)| *found == byte(at)), "{len}");
+            let most = recycler::class_of(len).unwrap();
+            assert!(!cfg!(target_os = "linux") || memory.room() <= most, "{len}: {}", memory.room());
+        }
+        // As long as there is room, nothing moves.
+        assert!(memory.resize(100_000) && memory.resize(150_000));
+        let (place, room) = (memory.as_slice().as_ptr(), memory.room());
+        assert!(room >= 200_000 && memory.resize(room) && memory.resize(5) && memory.resize(room));
+        assert_eq!(memory.as_slice().as_ptr(), place);
+        assert!(!memory.resize(usize::MAX) && !memory.resize(isize::MAX as usize));
+        assert_eq!(memory.len(), room);
+        assert!(memory.as_slice()[..3].iter().enumerate().all(|(at, found)| *found == byte(at)));
     }
 
     #[test]

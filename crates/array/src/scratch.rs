@@ -47,6 +47,7 @@ impl Scratch {
             if scratch.decoded.as_ref().is_some_and(|memory| memory.len() > KEEP) {
                 scratch.decoded = None;
             }
+            scratch.codec.trim(KEEP);
         });
     }
 }

@@ -1,7 +1,7 @@
 //! In the steady state a chunk costs no heap allocation: requests over many chunks make as many as requests over few.
 
 use hyperslab_array::*;
-use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
+use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Vlen, VlenKind, Zstd};
 use hyperslab_store::{LocalOptions, LocalStore};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -115,6 +115,35 @@ fn chunks_allocate_nothing() {
             assert_eq!(reads[1], reads[0], "{name}: allocations for reading 64 and 16 chunks");
         }
     }
+}
+
+/// Of elements of variable length a chunk's bytes are kept until they are copied: so many allocations for each chunk, however many elements it has.
+#[test]
+fn chunks_of_variable_length_allocate_what_they_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cell, chunk) = (DataType::CELL, Dims::from_slice(&[50]));
+    let codecs: Vec<Arc<dyn Codec>> =
+        vec![Arc::new(Vlen::new(VlenKind::Text, [].into())), Arc::new(Zstd { level: 1, checksum: false })];
+    let encoding = ChunkEncoding::new(&chunk, cell, cell.order(), &[], codecs).unwrap();
+    let grid = ChunkGrid::regular(chunk).unwrap();
+    let store = Arc::new(LocalStore::open(folder.path(), LocalOptions::default()).unwrap());
+    let (shape, fill) = (Dims::from_slice(&[5000]), FillValue::zero(16));
+    let layout = ArrayLayout::new("t", shape, cell, grid, encoding, fill, Arc::new(Keys), store).unwrap();
+    let mut values = Memory::dirty(10_000).unwrap();
+    values.as_mut_slice().fill(b'x');
+    let offsets = (0..=5000).map(|n| n * 2).collect();
+    let texts = Arc::new(Ragged { shape: [5000].as_slice().into(), offsets, values, validity: None });
+    write_ragged(&layout, &Selection::all(&[5000]), &texts, WriteOptions::default()).unwrap();
+    let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
+    let allocations = |elements: i64| {
+        let selection = Selection::new("t", &[5000], &[Index::range(0, elements)]).unwrap();
+        let read = || read_ragged(&layout, &selection, options).unwrap();
+        assert_eq!(read().values.len() as i64, 2 * elements);
+        count(&mut || drop(read()))
+    };
+    let (one, few, many) = (allocations(1), allocations(500), allocations(5000));
+    assert!(many - few <= 90 * 2 + 16, "{few} and {many} allocations for 10 and 100 chunks");
+    assert!(one <= 40, "{one} allocations for one element");
 }
 
 /// A request of one chunk, as a whole: selecting, planning, reading a part of an unencoded chunk.

@@ -42,8 +42,20 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Row> {
     let order =
         info.order_name().map_or_else(|| format!("axes {:?}, slowest first", info.order), str::to_owned);
     rows.extend([
-        ("data type", format!("{} ({})", text::element_type(array), info.dtype)),
-        ("chunks", format!("{}, {} each", text::shape(&info.chunks), text::bytes(info.chunk_bytes))),
+        (
+            "data type",
+            match info.vlen {
+                Some(_) => format!("{}, of variable length", text::element_type(array)),
+                None => format!("{} ({})", text::element_type(array), info.dtype),
+            },
+        ),
+        (
+            "chunks",
+            match info.vlen {
+                Some(_) => text::shape(&info.chunks),
+                None => format!("{}, {} each", text::shape(&info.chunks), text::bytes(info.chunk_bytes)),
+            },
+        ),
         ("grid", format!("{}, {chunks}", text::shape(&info.grid))),
     ]);
     if !array.has_chunks() {
@@ -68,11 +80,11 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Row> {
         Some(shards) => (shards.stored, text::count(shards.total, "shard")),
     };
     let stored = format!("{stored} of {total}, {}{ratio}", text::bytes(info.bytes_stored));
-    rows.extend([
-        ("fill value", info.fill_value.brief()),
-        ("in memory", text::bytes(info.bytes)),
-        ("stored", if array.has_chunks() { stored } else { text::bytes(info.bytes_stored) }),
-    ]);
+    rows.push(("fill value", info.fill_value.brief()));
+    if info.vlen.is_none() {
+        rows.push(("in memory", text::bytes(info.bytes)));
+    }
+    rows.push(("stored", if array.has_chunks() { stored } else { text::bytes(info.bytes_stored) }));
     rows
 }
 

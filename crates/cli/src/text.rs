@@ -67,7 +67,11 @@ pub(crate) fn dtype(dtype: DataType) -> String {
 
 /// The element type of an array.
 pub(crate) fn element_type(array: &Array) -> String {
-    array.as_hdf5().map_or_else(|| dtype(array.dtype()), |dataset| element(dataset.element()))
+    match (array.as_hdf5(), array.vlen()) {
+        (Some(dataset), _) => element(dataset.element()),
+        (None, Some(kind)) => kind.to_string(),
+        (None, None) => dtype(array.dtype()),
+    }
 }
 
 /// An element of HDF5, in words that NumPy has no type strings for.

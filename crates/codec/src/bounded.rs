@@ -1,9 +1,9 @@
-//! Codecs in a row over bytes whose decoded size no metadata tells exactly: shards that went through codecs as a whole.
+//! Codecs in a row over bytes whose decoded size no metadata tells exactly: shards that went through codecs as a whole, and chunks of elements of variable length.
 //!
-//! Memory grows with what the bytes really decode to: each step starts with room for a few times its input, and doubles that as long as the
+//! Memory grows with what the bytes really decode to: each step starts with room for a few times its input (or as much as there is from before), and doubles that as long as the
 //! codec says that there is more.
 
-use crate::chain::{peel, stage};
+use crate::chain::{peel, stage, stage_room};
 use crate::{Codec, CodecError, Scratch};
 use std::sync::Arc;
 
@@ -67,20 +67,37 @@ fn decode_through(
 }
 
 /// Decodes into the front of a buffer, which grows as needed, to room for `bound` bytes at most; returns how many bytes that were.
-fn decode_growing(
+pub(crate) fn decode_growing(
     codec: &dyn Codec,
     src: &[u8],
     bound: usize,
     buf: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<usize, CodecError> {
-    let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).min(bound);
+    // What is there already costs nothing: the second of two chunks that are alike is decoded once.
+    let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).max(buf.len()).min(bound);
     loop {
-        match codec.decode(src, stage(buf, room, codec.name())?, scratch) {
-            Err(CodecError::Size { .. }) if room < bound => room = room.saturating_mul(2).min(bound),
+        match codec.decode(src, fresh(buf, room, codec.name())?, scratch) {
+            // Some formats say how much it is; where that is a lie, nothing of the room is touched.
+            Err(CodecError::Size { found, .. }) if room < bound => {
+                let found = usize::try_from(found).unwrap_or(usize::MAX);
+                room = room.saturating_mul(2).max(found).min(bound);
+            }
             result => return result,
         }
     }
+}
+
+/// The first `len` bytes of a buffer; nothing of what it held is kept. Memory that is new comes from the system as zeros, page by page when it is first touched: what is only room costs nothing.
+fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
+    if buf.len() < len {
+        *buf = Vec::new();
+        // Asks whether there is so much, in a way that may fail.
+        stage_room(buf, len, codec)?;
+        *buf = Vec::new();
+        *buf = vec![0; len];
+    }
+    Ok(&mut buf[..len])
 }
 
 /// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is cleared first; its capacity is reused.
@@ -172,6 +189,42 @@ mod tests {
         let error = decode_bounded(&zstd, &stored, 1 << 20, &mut out, &mut scratch, true).unwrap_err();
         assert!(matches!(error, CodecError::Size { expected: 0x10_0000, .. }), "{error}");
         assert!(out.capacity() <= 1 << 20);
+    }
+
+    /// A codec whose bytes say that they are many, and are not.
+    #[derive(Debug)]
+    struct Liar;
+
+    impl Codec for Liar {
+        fn name(&self) -> &'static str {
+            "liar"
+        }
+        fn decode(&self, _: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+            let claimed = 3 << 30;
+            if dst.len() < claimed { Err(CodecError::size("liar", dst.len(), claimed)) } else { Ok(5) }
+        }
+        fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+            Ok(())
+        }
+        fn max_encoded(&self, decoded: usize) -> usize {
+            decoded
+        }
+        fn to_v3(&self) -> Option<serde_json::Value> {
+            None
+        }
+        fn to_v2(&self) -> Option<serde_json::Value> {
+            None
+        }
+    }
+
+    #[test]
+    fn room_that_is_not_needed_is_not_touched() {
+        let (mut buf, mut scratch) = (Vec::new(), Scratch::default());
+        assert_eq!(decode_growing(&Liar, b"", 4 << 30, &mut buf, &mut scratch).unwrap(), 5);
+        assert_eq!(buf.len(), 3 << 30);
+        let error = decode_growing(&Liar, b"", 2 << 30, &mut Vec::new(), &mut scratch).unwrap_err();
+        assert!(matches!(error, CodecError::Size { .. }), "{error}");
+        assert!(decode_growing(&Liar, b"", usize::MAX, &mut buf, &mut scratch).is_ok());
     }
 
     #[test]

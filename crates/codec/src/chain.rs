@@ -3,9 +3,11 @@
 //! The metadata of an array lists codecs in the order of encoding; decoding runs the list backwards. Only the decoded size of the whole chain
 //! is known exactly. What lies between two codecs is as large as the earlier one made it, at most its [`Codec::max_encoded`]; so it
 //! goes through a buffer of that size, while what the first codec of the list decodes goes straight into the caller's memory.
+//!
+//! Where elements are of variable length nothing tells how large the bytes behind the first codec are: buffers grow with what there is ([`bounded`]).
 
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Reach, Scratch, bounded};
+use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen, bounded};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -39,6 +41,19 @@ impl CodecChain {
             |i: usize| u32::try_from(i).ok().and_then(|i| skipped.checked_shr(i)).unwrap_or(0) & 1 == 1;
         let codecs = self.codecs.iter().enumerate().filter(|(i, _)| !left_out(*i));
         CodecChain::new(codecs.map(|(_, codec)| codec.clone()).collect(), self.decoded_size())
+    }
+
+    /// The codec of elements of variable length; `None`: they have one size.
+    pub fn vlen(&self) -> Option<&Vlen> {
+        self.codecs.first().and_then(|codec| codec.as_vlen())
+    }
+
+    /// The same chain for elements of variable length whose bytes are in `heap`. `None`: its elements have one size.
+    pub fn bound(&self, heap: &Arc<Heap>) -> Option<CodecChain> {
+        let vlen = self.vlen()?.bound(heap);
+        let mut chain = self.clone();
+        *chain.codecs.first_mut()? = Arc::new(vlen);
+        Some(chain)
     }
 
     /// The codecs in the order of encoding.
@@ -141,7 +156,10 @@ impl CodecChain {
                 [codec] => return codec.decode_part(input, wanted, dst, scratch),
                 [earlier @ .., codec] => {
                     let bound = self.sizes.get(earlier.len()).copied().unwrap_or_default();
-                    staged = Some(codec.decode(input, stage(to, bound, codec.name())?, scratch)?);
+                    staged = Some(match self.vlen() {
+                        None => codec.decode(input, stage(to, bound, codec.name())?, scratch)?,
+                        Some(_) => bounded::decode_growing(codec.as_ref(), input, bound, to, scratch)?,
+                    });
                     std::mem::swap(from, to);
                     left = earlier;
                 }
@@ -203,12 +221,15 @@ pub(crate) fn stage<'a>(
     len: usize,
     codec: &'static str,
 ) -> Result<&'a mut [u8], CodecError> {
-    if let Some(more) = len.checked_sub(buf.len()) {
-        let failed =
-            |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
-        buf.try_reserve_exact(more).map_err(failed)?;
-    }
+    stage_room(buf, len, codec)?;
     Ok(sized(buf, len))
+}
+
+/// Makes room for `len` bytes.
+pub(crate) fn stage_room(buf: &mut Vec<u8>, len: usize, codec: &'static str) -> Result<(), CodecError> {
+    let failed =
+        |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
+    buf.try_reserve_exact(len.saturating_sub(buf.len())).map_err(failed)
 }
 
 /// The error of a stream that holds more than there is room for; how much more is not known.
@@ -227,7 +248,7 @@ pub(crate) fn generous_bound(decoded: usize) -> usize {
 mod tests {
     use super::*;
     use crate::testing::{noise, samples};
-    use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
+    use crate::{Cell, Crc32c, Gzip, Lz4, Zlib, Zstd};
 
     fn codec(name: &str) -> Arc<dyn Codec> {
         match name {
@@ -437,6 +458,57 @@ mod tests {
         whole.without(0b010).decode(&stored, &mut out, &mut scratch, true).unwrap();
         assert_eq!(out, [7; 1000]);
         assert!(whole.decode(&stored, &mut out, &mut scratch, true).is_err());
+    }
+
+    #[test]
+    fn elements_of_variable_length() {
+        // Texts that compress well, so that buffers grow several times.
+        let texts: Vec<Vec<u8>> = (0..500).map(|n: usize| vec![b'a' + (n % 7) as u8; n * n % 1000]).collect();
+        let (mut scratch, mut stored) = (Scratch::default(), Vec::new());
+        for names in CHAINS {
+            let vlen: Arc<dyn Codec> = Arc::new(Vlen::new(crate::VlenKind::Text, [].into()));
+            let codecs = std::iter::once(vlen).chain(names.iter().map(|name| codec(name))).collect();
+            let unbound = CodecChain::new(codecs, 16 * texts.len());
+            assert!(!unbound.only_frames() && unbound.reach() == Reach::Whole);
+            assert!((u32::MAX as usize..=u32::MAX as usize * 4).contains(&unbound.max_encoded()));
+            let heap = Arc::new(unbound.vlen().unwrap().heap());
+            let chain = unbound.bound(&heap).unwrap();
+            let buffer = heap.push(Arc::new(texts.concat())).unwrap();
+            let mut offset = 0;
+            let cells: Vec<u8> = texts
+                .iter()
+                .flat_map(|text| {
+                    let (at, len) = (offset, text.len());
+                    offset += len as u64;
+                    Cell { buffer, len: len as u32, offset: at }.write()
+                })
+                .collect();
+            chain.encode(&cells, &mut stored, &mut scratch).unwrap();
+            let mut out = vec![0xA5; cells.len()];
+            for scratch in [&mut scratch, &mut Scratch::default()] {
+                let again = Arc::new(unbound.vlen().unwrap().heap());
+                unbound.bound(&again).unwrap().decode(&stored, &mut out, scratch, true).unwrap();
+                for (text, cell) in texts.iter().zip(out.chunks(16)) {
+                    let cell = Cell::read(cell.try_into().unwrap());
+                    let bytes = again.buffers()[cell.buffer as usize].clone().unwrap();
+                    let start = cell.offset as usize;
+                    assert_eq!((*bytes).as_ref()[start..start + cell.len as usize], *text);
+                }
+            }
+            for wrong in [0, 16, 15 * texts.len(), 17 * texts.len()] {
+                let other = CodecChain::new(chain.codecs().to_vec(), wrong);
+                assert!(other.decode(&stored, &mut vec![0; wrong], &mut scratch, true).is_err());
+            }
+            for at in (0..stored.len()).step_by(stored.len() / 100 + 1) {
+                assert!(chain.decode(&stored[..at], &mut out, &mut scratch, true).is_err());
+                stored[at] ^= 0x41;
+                let _ = chain.decode(&stored, &mut out, &mut scratch, true);
+                stored[at] ^= 0x41;
+            }
+            assert!(unbound.decode(&stored, &mut out, &mut scratch, true).is_err());
+            assert!(unbound.encode(&cells, &mut stored, &mut scratch).is_err());
+        }
+        assert!(chain(&["zstd"], 16).bound(&Arc::new(Heap::new(b""))).is_none());
     }
 
     #[test]

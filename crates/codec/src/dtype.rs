@@ -77,6 +77,10 @@ impl DataType {
     /// The largest element that is accepted, in bytes. NumPy's own limit is `i32::MAX`.
     pub const MAX_SIZE: usize = i32::MAX as usize;
 
+    /// What elements of variable length are to the engine: [`Cell`](crate::Cell)s.
+    pub const CELL: DataType =
+        DataType { kind: Kind::Raw, size: crate::Cell::SIZE as u32, order: ByteOrder::NATIVE };
+
     /// A type of `size` bytes; `None` where there is no such type: floats of 2, 4, 8 bytes, complex of 8, 16, integers of 1, 2, 4, 8,
     /// text of a multiple of 4, dates of 8, bool of 1, and nothing above [`DataType::MAX_SIZE`]. Size zero is valid for `Bytes`, `Text`
     /// and `Raw` only (NumPy's `S0`). The order is set to native where it has no meaning (one-byte and uninterpreted types).

@@ -42,6 +42,12 @@ pub enum CodecError {
         /// The reason.
         why: String,
     },
+    /// Elements of variable length are not read and written as those of one size are.
+    #[error("{codec}: elements of variable length are read with read_ragged and written with write_ragged")]
+    Ragged {
+        /// The codec.
+        codec: &'static str,
+    },
     /// No such codec here. The message names it and says what there is.
     #[error("codec {name:?} is not supported (supported: {supported})")]
     Unknown {

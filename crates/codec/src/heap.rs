@@ -4,7 +4,7 @@
 //! request. [`crate::Vlen`] makes cells of the bytes of a chunk, and bytes of cells; so whatever the engine does with chunks (selections, points,
 //! orders of axes, shards, threads) it does with these, too.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// An element of variable length, as the engine moves it. All zero: no bytes.
 #[repr(C)]
@@ -49,15 +49,22 @@ pub type HeapBuffer = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// The bytes of the cells of one request. Buffer 0 is the fill value.
 pub struct Heap {
-    buffers: RwLock<Vec<HeapBuffer>>,
+    buffers: RwLock<Vec<Slot>>,
     fill: u32,
+}
+
+struct Slot {
+    buffer: Option<HeapBuffer>,
+    /// Whether it is of a chunk that was decoded.
+    decoded: bool,
 }
 
 impl Heap {
     /// A heap of nothing but the fill value.
     pub fn new(fill: &[u8]) -> Self {
+        let len = u32::try_from(fill.len()).unwrap_or(u32::MAX);
         let buffer: HeapBuffer = Arc::new(fill.to_vec());
-        Heap { buffers: RwLock::new(vec![buffer]), fill: u32::try_from(fill.len()).unwrap_or(u32::MAX) }
+        Heap { buffers: RwLock::new(vec![Slot { buffer: Some(buffer), decoded: false }]), fill: len }
     }
 
     /// The cell of elements that were never written.
@@ -67,15 +74,57 @@ impl Heap {
 
     /// Adds a buffer, and gives its number. `None`: there are 2³² already.
     pub fn push(&self, buffer: HeapBuffer) -> Option<u32> {
-        let mut buffers = self.buffers.write().unwrap_or_else(PoisonError::into_inner);
+        self.add(Slot { buffer: Some(buffer), decoded: false })
+    }
+
+    /// Buffers by their numbers; `None`: there is nothing.
+    pub fn buffers(&self) -> Vec<Option<HeapBuffer>> {
+        self.read().iter().map(|slot| slot.buffer.clone()).collect()
+    }
+
+    /// The buffer of a number; `None`: there is nothing.
+    pub(crate) fn buffer(&self, number: u32) -> Option<HeapBuffer> {
+        self.read().get(number as usize)?.buffer.clone()
+    }
+
+    /// A number for the buffer of a chunk that is decoded. `None`: there are 2³² already.
+    pub(crate) fn reserve(&self) -> Option<u32> {
+        self.add(Slot { buffer: None, decoded: true })
+    }
+
+    /// Puts a buffer where a number was reserved for it.
+    pub(crate) fn put(&self, number: u32, bytes: Vec<u8>) {
+        if let Some(slot) = self.write().get_mut(number as usize) {
+            slot.buffer = Some(Arc::new(bytes));
+        }
+    }
+
+    /// Drops those of these buffers that are of chunks that were decoded.
+    pub(crate) fn forget(&self, numbers: impl Iterator<Item = u32>) {
+        let mut dropped = Vec::new();
+        let mut buffers = self.write();
+        for number in numbers {
+            if let Some(slot) = buffers.get_mut(number as usize).filter(|slot| slot.decoded) {
+                dropped.push(slot.buffer.take());
+            }
+        }
+        // Freeing many pages takes long: not under the lock.
+        drop(buffers);
+    }
+
+    fn add(&self, slot: Slot) -> Option<u32> {
+        let mut buffers = self.write();
         let number = u32::try_from(buffers.len()).ok()?;
-        buffers.push(buffer);
+        buffers.push(slot);
         Some(number)
     }
 
-    /// All buffers that there are now.
-    pub fn buffers(&self) -> Vec<HeapBuffer> {
-        self.buffers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Slot>> {
+        self.buffers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<Slot>> {
+        self.buffers.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

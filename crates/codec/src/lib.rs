@@ -112,6 +112,11 @@ pub trait Codec: Debug + Send + Sync {
         Reach::Whole
     }
 
+    /// The codec of elements of variable length, if it is that.
+    fn as_vlen(&self) -> Option<&Vlen> {
+        None
+    }
+
     /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no such codec.
     fn to_v3(&self) -> Option<Value>;
 

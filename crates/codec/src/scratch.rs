@@ -15,6 +15,17 @@ pub struct Scratch {
     pub(crate) stages: [Vec<u8>; 2],
 }
 
+impl Scratch {
+    /// Gives back buffers of more than `keep` bytes.
+    pub fn trim(&mut self, keep: usize) {
+        for stage in &mut self.stages {
+            if stage.capacity() > keep {
+                *stage = Vec::new();
+            }
+        }
+    }
+}
+
 impl std::fmt::Debug for Scratch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Scratch")

@@ -1,6 +1,25 @@
 //! `vlen-utf8`, `vlen-bytes`, `vlen-array`: elements of variable length.
+//!
+//! * Specification: <https://numcodecs.readthedocs.io/en/stable/vlen.html>,
+//!   <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/vlen-utf8>
+//! * v3 names: `vlen-utf8`, `vlen-bytes`; v2 ids: these and `vlen-array`
+//!
+//! ```
+//! # let json = r#"
+//! {"name": "vlen-utf8", "configuration": {}}
+//! # "#;
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let vlen = hyperslab_codec::Vlen::new(hyperslab_codec::VlenKind::Text, [].into());
+//! # assert_eq!(hyperslab_codec::Codec::to_v3(&vlen), Some(metadata));
+//! ```
+//!
+//! A chunk is the number of its elements, then for each the number of its bytes and these bytes; numbers are 32 bits, little-endian. To the engine an element is a [`Cell`]: decoding
+//! puts the bytes of all elements, one behind the other, into a buffer of the request's [`Heap`], and makes cells; encoding takes the bytes that cells refer to.
+//!
+//! A value that equals the fill value has the fill value's cell, and an empty one the cell that is all zero, whatever chunk they are from: cells of nothing but fill value are found by comparing them.
 
-use crate::{DataType, Heap};
+use crate::{Cell, Codec, CodecError, DataType, Heap, HeapBuffer, Scratch};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What elements of variable length are.
@@ -14,6 +33,12 @@ pub enum VlenKind {
     Array(DataType),
 }
 
+/// The most bytes of a chunk before it is compressed.
+pub(crate) const MOST: usize = u32::MAX as usize;
+
+/// Bytes of a number: of elements, and of an element's bytes.
+const NUMBER: usize = size_of::<u32>();
+
 impl VlenKind {
     /// Bytes of one item: 1 but for arrays.
     pub fn item_size(self) -> usize {
@@ -22,20 +47,471 @@ impl VlenKind {
             VlenKind::Array(dtype) => dtype.size(),
         }
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            VlenKind::Text => "vlen-utf8",
+            VlenKind::Bytes => "vlen-bytes",
+            VlenKind::Array(_) => "vlen-array",
+        }
+    }
+}
+
+impl std::fmt::Display for VlenKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            VlenKind::Text => f.write_str("string"),
+            VlenKind::Bytes => f.write_str("bytes"),
+            VlenKind::Array(dtype) => write!(f, "array of {dtype}"),
+        }
+    }
 }
 
 /// The codec: the first of its chain. It decodes and encodes only when it is bound to the heap of a request.
 #[derive(Clone, Debug)]
 pub struct Vlen {
-    /// What the elements are.
-    pub kind: VlenKind,
-    /// Where their bytes go, or come from.
-    pub(crate) heap: Option<Arc<Heap>>,
+    kind: VlenKind,
+    fill: Arc<[u8]>,
+    /// Where the bytes of elements go, or come from.
+    heap: Option<Arc<Heap>>,
 }
 
 impl Vlen {
-    /// A codec that is bound to no heap yet.
-    pub fn new(kind: VlenKind) -> Self {
-        Vlen { kind, heap: None }
+    /// A codec that is bound to no heap yet. `fill`: the bytes of the fill value.
+    pub fn new(kind: VlenKind, fill: Arc<[u8]>) -> Self {
+        Vlen { kind, fill, heap: None }
+    }
+
+    /// What the elements are.
+    pub fn kind(&self) -> VlenKind {
+        self.kind
+    }
+
+    /// The bytes of the fill value.
+    pub fn fill(&self) -> &[u8] {
+        &self.fill
+    }
+
+    /// A heap of nothing but the fill value, for one request.
+    pub fn heap(&self) -> Heap {
+        Heap::new(&self.fill)
+    }
+
+    /// The cell of the fill value, in any heap.
+    pub fn fill_cell(&self) -> Cell {
+        Cell { buffer: 0, len: self.fill.len() as u32, offset: 0 }
+    }
+
+    /// The same codec, which gets bytes from `heap` and puts bytes there.
+    pub fn bound(&self, heap: &Arc<Heap>) -> Self {
+        Vlen { heap: Some(heap.clone()), ..self.clone() }
+    }
+
+    fn bound_heap(&self) -> Result<&Arc<Heap>, CodecError> {
+        self.heap.as_ref().ok_or(CodecError::Ragged { codec: self.kind.name() })
+    }
+
+    fn corrupt(&self, why: String) -> CodecError {
+        CodecError::corrupt(self.kind.name(), why)
+    }
+
+    /// Refuses what the element cannot be.
+    fn check_item(&self, cell: usize, bytes: &[u8]) -> Result<(), String> {
+        match self.kind {
+            VlenKind::Array(dtype) if !bytes.len().is_multiple_of(dtype.size()) => Err(format!(
+                "element {cell} has {} bytes, which is no multiple of the {} of {dtype}",
+                bytes.len(),
+                dtype.size()
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Codec for Vlen {
+    fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+        let heap = self.bound_heap()?;
+        let (cells, _) = dst.as_chunks_mut::<{ Cell::SIZE }>();
+        let Some((found, mut left)) = number(src) else {
+            return Err(self.corrupt(format!("the chunk has {} bytes, not even a count", src.len())));
+        };
+        if found != cells.len() {
+            return Err(self.corrupt(format!("{found} elements where {} are expected", cells.len())));
+        }
+        // What is not a length is payload.
+        let Some(most) = cells.len().checked_mul(NUMBER).and_then(|lengths| left.len().checked_sub(lengths))
+        else {
+            return Err(self.corrupt(format!("{} bytes are too few for {found} elements", src.len())));
+        };
+        let mut payload = Vec::new();
+        payload.try_reserve_exact(most).map_err(|_| self.corrupt(format!("no memory for {most} bytes")))?;
+        let buffer = heap.reserve().ok_or_else(|| self.corrupt("there are too many chunks".into()))?;
+        let fill = &*self.fill;
+        // Texts are checked all at once: they are, if all together are, and none begins within a character.
+        let mut begins_within = None;
+        for (at, cell) in cells.iter_mut().enumerate() {
+            let Some((len, rest)) = number(left) else {
+                return Err(self.corrupt(format!("it ends before the length of element {at} of {found}")));
+            };
+            let Some((bytes, rest)) = rest.split_at_checked(len) else {
+                let why = format!("element {at} has {len} bytes where {} are left", rest.len());
+                return Err(self.corrupt(why));
+            };
+            left = rest;
+            *cell = if bytes == fill {
+                self.fill_cell()
+            } else if bytes.is_empty() {
+                Cell::default()
+            } else {
+                self.check_item(at, bytes).map_err(|why| self.corrupt(why))?;
+                if is_continuation(bytes) {
+                    begins_within = begins_within.or(Some(at));
+                }
+                let offset = payload.len() as u64;
+                payload.extend_from_slice(bytes);
+                Cell { buffer, len: len as u32, offset }
+            }
+            .write();
+        }
+        if !left.is_empty() {
+            return Err(self.corrupt(format!("{} bytes behind its {found} elements", left.len())));
+        }
+        if self.kind == VlenKind::Text {
+            check_text(&payload, begins_within, |at| cells.iter().position(|cell| has(cell, buffer, at)))
+                .map_err(|why| self.corrupt(why))?;
+        }
+        if !payload.is_empty() {
+            heap.put(buffer, payload);
+        }
+        Ok(cells.len() * Cell::SIZE)
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+        let heap = self.bound_heap()?;
+        let refuse = |why: String| CodecError::Encode { codec: self.kind.name(), why };
+        let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
+        let count = u32::try_from(cells.len()).map_err(|_| refuse(format!("{} elements", cells.len())))?;
+        let lens: u64 = cells.iter().map(|cell| u64::from(Cell::read(cell).len)).sum();
+        let size = lens.saturating_add((NUMBER as u64).saturating_mul(u64::from(count) + 1));
+        let room = usize::try_from(size).ok().filter(|size| *size <= MOST).ok_or_else(|| {
+            refuse(format!(
+                "the chunk has {size} bytes, and {MOST} are the most that can be; smaller chunks are needed"
+            ))
+        })?;
+        dst.clear();
+        dst.try_reserve_exact(room).map_err(|_| refuse(format!("no memory for {size} bytes")))?;
+        dst.extend_from_slice(&count.to_le_bytes());
+        let mut buffers = Buffers { heap, known: Vec::new(), last: 0 };
+        for (at, cell) in cells.iter().enumerate() {
+            let cell = Cell::read(cell);
+            let bytes =
+                buffers.bytes(cell).ok_or_else(|| refuse(format!("element {at}: there is no {cell:?}")))?;
+            self.check_item(at, bytes).map_err(refuse)?;
+            dst.extend_from_slice(&cell.len.to_le_bytes());
+            dst.extend_from_slice(bytes);
+        }
+        // What the chunk held before is not needed any more.
+        heap.forget(buffers.known.iter().map(|(number, _)| *number));
+        Ok(())
+    }
+
+    /// No metadata says how long elements are.
+    fn max_encoded(&self, _: usize) -> usize {
+        MOST
+    }
+
+    fn as_vlen(&self) -> Option<&Vlen> {
+        Some(self)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        match self.kind {
+            VlenKind::Array(_) => None,
+            kind => Some(json!({"name": kind.name(), "configuration": {}})),
+        }
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        Some(match self.kind {
+            VlenKind::Array(dtype) => json!({"id": "vlen-array", "dtype": dtype.numpy()}),
+            kind => json!({"id": kind.name()}),
+        })
+    }
+}
+
+/// The buffers that the cells of a chunk are in: few, each asked for once.
+struct Buffers<'h> {
+    heap: &'h Heap,
+    known: Vec<(u32, HeapBuffer)>,
+    /// Which of them the last cell was in.
+    last: usize,
+}
+
+impl Buffers<'_> {
+    /// The bytes of a cell. `None`: they are not there.
+    fn bytes(&mut self, cell: Cell) -> Option<&[u8]> {
+        if cell.len == 0 {
+            return Some(&[]);
+        }
+        if self.known.get(self.last).is_none_or(|(number, _)| *number != cell.buffer) {
+            self.last = match self.known.iter().position(|(number, _)| *number == cell.buffer) {
+                Some(at) => at,
+                None => {
+                    self.known.push((cell.buffer, self.heap.buffer(cell.buffer)?));
+                    self.known.len() - 1
+                }
+            };
+        }
+        let (_, buffer) = self.known.get(self.last)?;
+        let start = usize::try_from(cell.offset).ok()?;
+        (**buffer).as_ref().get(start..start.checked_add(cell.len as usize)?)
+    }
+}
+
+/// The number at the start of some bytes, and what is behind it.
+fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<NUMBER>()?;
+    Some((u32::from_le_bytes(*number) as usize, rest))
+}
+
+/// Whether bytes begin within a character of UTF-8.
+fn is_continuation(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|byte| byte & 0xC0 == 0x80)
+}
+
+/// Whether the bytes of a cell are in this buffer, and byte `at` is among them.
+fn has(cell: &[u8; Cell::SIZE], buffer: u32, at: u64) -> bool {
+    let cell = Cell::read(cell);
+    cell.buffer == buffer && at.checked_sub(cell.offset).is_some_and(|within| within < u64::from(cell.len))
+}
+
+/// Checks texts one behind the other. `begins_within`: which of them begins within a character; if none does, none ends within one, as long as all together are text. `element_at`: which
+/// of them has a byte.
+fn check_text(
+    texts: &[u8],
+    begins_within: Option<usize>,
+    element_at: impl FnOnce(u64) -> Option<usize>,
+) -> Result<(), String> {
+    if let Some(at) = begins_within {
+        return Err(format!("element {at} is not UTF-8: it begins within a character"));
+    }
+    std::str::from_utf8(texts).map(|_| ()).map_err(|error| {
+        let at = element_at(error.valid_up_to() as u64).unwrap_or_default();
+        format!("element {at} is not UTF-8")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KINDS: [&str; 4] = ["text", "bytes", "<i4", ">f8"];
+
+    fn kind(name: &str) -> VlenKind {
+        match name {
+            "text" => VlenKind::Text,
+            "bytes" => VlenKind::Bytes,
+            dtype => VlenKind::Array(dtype.parse().unwrap()),
+        }
+    }
+
+    /// As numcodecs writes it.
+    fn stored(values: &[&[u8]]) -> Vec<u8> {
+        let mut stored = (values.len() as u32).to_le_bytes().to_vec();
+        for value in values {
+            stored.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            stored.extend_from_slice(value);
+        }
+        stored
+    }
+
+    fn cell_bytes(heap: &Heap, cell: &[u8]) -> Vec<u8> {
+        let mut buffers = Buffers { heap, known: Vec::new(), last: 0 };
+        buffers.bytes(Cell::read(cell.try_into().unwrap())).unwrap().to_vec()
+    }
+
+    /// Decodes with a new heap.
+    fn decode(vlen: &Vlen, stored: &[u8], count: usize) -> Result<Vec<Vec<u8>>, CodecError> {
+        let heap = Arc::new(vlen.heap());
+        let mut cells = vec![0xA5; count * Cell::SIZE];
+        let size = vlen.bound(&heap).decode(stored, &mut cells, &mut Scratch::default())?;
+        assert_eq!(size, cells.len());
+        for cell in cells.chunks(Cell::SIZE) {
+            let cell = Cell::read(cell.try_into().unwrap());
+            if cell.len == 0 {
+                assert_eq!(cell, Cell::default());
+            }
+            if cell.buffer == 0 && cell.len > 0 {
+                assert_eq!(cell, vlen.fill_cell());
+            }
+        }
+        Ok(cells.chunks(Cell::SIZE).map(|cell| cell_bytes(&heap, cell)).collect())
+    }
+
+    fn encode(vlen: &Vlen, values: &[&[u8]]) -> Result<Vec<u8>, CodecError> {
+        let heap = Arc::new(vlen.heap());
+        let all = values.concat();
+        let mut at = 0;
+        let buffer = heap.push(Arc::new(all)).unwrap();
+        let cells: Vec<u8> = values
+            .iter()
+            .flat_map(|value| {
+                let cell = Cell { buffer, len: value.len() as u32, offset: at };
+                at += value.len() as u64;
+                cell.write()
+            })
+            .collect();
+        let mut stored = b"old".to_vec();
+        vlen.bound(&heap).encode(&cells, &mut stored, &mut Scratch::default()).map(|()| stored)
+    }
+
+    #[test]
+    fn the_bytes_of_numcodecs() {
+        // numcodecs.VLenUTF8().encode(np.array(["a", "", "zö"], object))
+        let text = Vlen::new(VlenKind::Text, [].into());
+        let bytes = b"\x03\0\0\0\x01\0\0\0a\0\0\0\0\x03\0\0\0z\xc3\xb6";
+        assert_eq!(encode(&text, &[b"a", b"", "zö".as_bytes()]).unwrap(), bytes);
+        assert_eq!(decode(&text, bytes, 3).unwrap(), [&b"a"[..], b"", "zö".as_bytes()]);
+        // numcodecs.VLenArray("<i2").encode(np.array([np.array([1, 2]), np.array([])], object))
+        let array = Vlen::new(kind("<i2"), [].into());
+        let bytes = b"\x02\0\0\0\x04\0\0\0\x01\0\x02\0\0\0\0\0";
+        assert_eq!(encode(&array, &[b"\x01\0\x02\0", b""]).unwrap(), bytes);
+        assert_eq!(decode(&array, bytes, 2).unwrap(), [&b"\x01\0\x02\0"[..], b""]);
+    }
+
+    #[test]
+    fn metadata() {
+        let json = |name| {
+            let vlen = Vlen::new(kind(name), [].into());
+            (vlen.name(), vlen.to_v2().unwrap().to_string(), vlen.to_v3().map(|json| json.to_string()))
+        };
+        assert_eq!(json("bytes").1, r#"{"id":"vlen-bytes"}"#);
+        assert_eq!(json("text").2.unwrap(), r#"{"name":"vlen-utf8","configuration":{}}"#);
+        assert_eq!(json("<i4"), ("vlen-array", r#"{"id":"vlen-array","dtype":"<i4"}"#.into(), None));
+    }
+
+    #[test]
+    fn without_a_heap_it_refuses() {
+        let vlen = Vlen::new(VlenKind::Text, [].into());
+        let mut scratch = Scratch::default();
+        let error = vlen.decode(&stored(&[b"a"]), &mut [0; 16], &mut scratch).unwrap_err();
+        assert!(error.to_string().contains("read_ragged"), "{error}");
+        assert!(vlen.encode(&[0; 16], &mut Vec::new(), &mut scratch).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_refused() {
+        let of = |name| Vlen::new(kind(name), [].into());
+        let message = |name, stored: &[u8], count| decode(&of(name), stored, count).unwrap_err().to_string();
+        let two = stored(&[b"ab", b"c"]);
+        assert!(message("text", &two, 3).contains("2 elements where 3 are expected"));
+        assert!(message("text", &two, 1).contains("2 elements where 1 are expected"));
+        assert!(message("text", b"", 0).contains("not even a count"));
+        assert!(message("text", &[&two[..], b"\0"].concat(), 2).contains("1 bytes behind its 2 elements"));
+        assert!(
+            message("bytes", &two[..two.len() - 1], 2).contains("element 1 has 1 bytes where 0 are left")
+        );
+        assert!(message("bytes", &two[..7], 2).contains("7 bytes are too few for 2 elements"));
+        assert!(
+            message("bytes", b"\x01\0\0\0\xff\xff\xff\xffab", 1)
+                .contains("element 0 has 4294967295 bytes where 2 are left")
+        );
+        // The length of the first takes up the second's.
+        assert!(
+            message("bytes", b"\x02\0\0\0\x04\0\0\0\0\0\0\0", 2).contains("before the length of element 1")
+        );
+        let message = |name, values: &[&[u8]]| {
+            decode(&of(name), &stored(values), values.len()).unwrap_err().to_string()
+        };
+        assert!(message("text", &[b"a", b"\xff", b"b"]).contains("element 1 is not UTF-8"));
+        // Together they are text.
+        assert!(message("text", &[b"a\xc3", b"\xb6b"]).contains("element 1 is not UTF-8"));
+        assert!(message("text", &[b"a", b"b\xc3"]).contains("element 1 is not UTF-8"));
+        assert!(message("text", &[b"a\xc3", b"b"]).contains("element 0 is not UTF-8"));
+        assert_eq!(decode(&of("bytes"), &stored(&[b"\xff"]), 1).unwrap(), [b"\xff"]);
+        assert!(
+            message("<i4", &[b"", b"12345"]).contains("element 1 has 5 bytes, which is no multiple of the 4")
+        );
+        assert!(encode(&of("<i4"), &[b"12345"]).unwrap_err().to_string().contains("no multiple"));
+    }
+
+    #[test]
+    fn cells_of_nothing_and_of_the_fill_value() {
+        let vlen = Vlen::new(VlenKind::Text, (*b"xy").into());
+        let heap = Arc::new(vlen.heap());
+        let mut cells = [0xA5; 4 * Cell::SIZE];
+        let chunk = stored(&[b"", b"xy", b"z", b"xy"]);
+        vlen.bound(&heap).decode(&chunk, &mut cells, &mut Scratch::default()).unwrap();
+        let cells: Vec<Cell> = cells.chunks(16).map(|cell| Cell::read(cell.try_into().unwrap())).collect();
+        let z = Cell { buffer: 1, len: 1, offset: 0 };
+        assert_eq!(cells, [Cell::default(), vlen.fill_cell(), z, vlen.fill_cell()]);
+        assert_eq!(heap.fill(), vlen.fill_cell());
+    }
+
+    #[test]
+    fn a_chunk_that_is_encoded_gives_back_what_it_was() {
+        let vlen = Vlen::new(VlenKind::Bytes, [].into());
+        let heap = Arc::new(vlen.heap());
+        let (bound, mut scratch) = (vlen.bound(&heap), Scratch::default());
+        let given = heap.push(Arc::new(b"new".to_vec())).unwrap();
+        let mut cells = [0; 2 * Cell::SIZE];
+        bound.decode(&stored(&[b"old", b"older"]), &mut cells, &mut scratch).unwrap();
+        cells[..Cell::SIZE].copy_from_slice(&Cell { buffer: given, len: 3, offset: 0 }.write());
+        let old = Cell::read(cells[Cell::SIZE..].try_into().unwrap()).buffer;
+        let mut chunk = Vec::new();
+        bound.encode(&cells, &mut chunk, &mut scratch).unwrap();
+        assert_eq!(chunk, stored(&[b"new", b"older"]));
+        assert!(heap.buffer(given).is_some() && heap.buffer(old).is_none());
+        // Cells of what is not there are refused.
+        assert!(bound.encode(&cells, &mut chunk, &mut scratch).is_err());
+        for wrong in [(given, 4, 0), (given, 1, u64::MAX), (given, 1, 3), (99, 1, 0), (0, 1, 0)] {
+            let cell = Cell { buffer: wrong.0, len: wrong.1, offset: wrong.2 };
+            assert!(bound.encode(&cell.write(), &mut chunk, &mut scratch).is_err(), "{cell:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(
+            texts in prop::collection::vec("\\PC{0,6}|xy", 0..40),
+            name in prop::sample::select(KINDS.to_vec()),
+            fill in prop::sample::select(vec!["", "xy"]),
+        ) {
+            let size = kind(name).item_size();
+            let values: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().repeat(size)).collect();
+            let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            let vlen = Vlen::new(kind(name), fill.as_bytes().repeat(size).into());
+            let chunk = stored(&values);
+            prop_assert_eq!(decode(&vlen, &chunk, values.len()).unwrap(), values.clone());
+            prop_assert_eq!(encode(&vlen, &values).unwrap(), chunk);
+        }
+
+        /// Every byte changed, and every end: an error, or other values that fit; never a panic.
+        #[test]
+        fn damage(
+            values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..6), 0..8),
+            name in prop::sample::select(KINDS.to_vec()),
+        ) {
+            let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            let vlen = Vlen::new(kind(name), [].into());
+            let mut chunk = stored(&values);
+            for at in 0..chunk.len() {
+                prop_assert!(decode(&vlen, &chunk[..at], values.len()).is_err());
+                for flip in [1, 4, 0x80, 0xff] {
+                    chunk[at] ^= flip;
+                    for count in [values.len(), values.len() + 1] {
+                        if let Ok(found) = decode(&vlen, &chunk, count) {
+                            prop_assert_eq!(stored(&found.iter().map(Vec::as_slice).collect::<Vec<_>>()), chunk.clone());
+                        }
+                    }
+                    chunk[at] ^= flip;
+                }
+            }
+        }
     }
 }

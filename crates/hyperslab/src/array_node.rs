@@ -5,8 +5,8 @@ use crate::hdf5_array::{Hdf5Array, filter_name};
 use crate::netcdf_array::{self, NetcdfArray};
 use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, store_at};
 use hyperslab_array::{
-    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, Ragged, ReadOptions, Selection,
-    Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
+    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, Ragged, ReadOptions,
+    Selection, Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType, VlenKind};
 use hyperslab_hdf5 as hdf5;
@@ -306,6 +306,7 @@ impl Array {
 
     /// Reads a selection into new memory: dense, in C order, elements as [`Array::dtype`] says.
     pub fn read(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Memory, Error> {
+        self.check_fixed()?;
         Ok(engine::read(self.layout(), selection, options)?)
     }
 
@@ -316,6 +317,7 @@ impl Array {
         target: &mut Target<'_>,
         options: ReadOptions<'_>,
     ) -> Result<(), Error> {
+        self.check_fixed()?;
         Ok(engine::read_into(self.layout(), selection, target, options)?)
     }
 
@@ -328,17 +330,38 @@ impl Array {
         options: WriteOptions<'_>,
     ) -> Result<(), Error> {
         self.check_writable()?;
+        self.check_fixed()?;
         Ok(engine::write(self.layout(), selection, source, options)?)
     }
 
     /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text is what the file calls so; sequences of what is no plain number are
     /// arrays of raw bytes, of which [`Array::as_hdf5`] says what they are.)
     pub fn vlen(&self) -> Option<VlenKind> {
-        None
+        self.as_zarr()?.vlen()
     }
 
-    /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have one size.
+    /// Reads elements of variable length. Errors with [`Error::FixedLength`] where elements have one size.
+    ///
+    /// ```
+    /// use hyperslab::prelude::*;
+    /// use hyperslab::{Ragged, ReadOptions, VlenKind, WriteOptions};
+    ///
+    /// # fn main() -> Result<(), hyperslab::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let location = directory.path().join("names").display().to_string();
+    /// let names = Array::create(&location, &ArraySpec::of_vlen(Format::ZarrV3.zarr()?, &[3], VlenKind::Text))?;
+    /// let values = Ragged::of(&[3], ["Ada", "", "Čapek"].map(str::as_bytes).into_iter()).unwrap();
+    /// let all = names.select(&[])?;
+    /// names.write_ragged(&all, &values.into(), WriteOptions::default())?;
+    ///
+    /// let found = names.read_ragged(&all, ReadOptions::default())?;
+    /// assert_eq!(found.offsets, [0, 3, 3, 9]);
+    /// assert_eq!(found.values.as_slice(), "AdaČapek".as_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
+        self.check_vlen()?;
         Ok(engine::read_ragged(self.layout(), selection, options)?)
     }
 
@@ -350,6 +373,7 @@ impl Array {
         options: WriteOptions<'_>,
     ) -> Result<(), Error> {
         self.check_writable()?;
+        self.check_vlen()?;
         Ok(engine::write_ragged(self.layout(), selection, values, options)?)
     }
 
@@ -381,6 +405,7 @@ impl Array {
     /// # }
     /// ```
     pub fn stream(&self, axis: usize, options: StreamOptions) -> Result<Stream, Error> {
+        self.check_fixed()?;
         let len = self.shape().get(axis).copied().unwrap_or(0);
         Ok(Stream::new(self.layout().clone(), axis, 0..len, options)?)
     }
@@ -499,6 +524,52 @@ impl Array {
         })
     }
 
+    /// Makes an axis longer by as much as `values` are along it, and writes them there; their other axes are those of the array. If writing fails, the axis is as
+    /// long as before.
+    pub fn append_ragged(&mut self, axis: usize, values: &Arc<Ragged>) -> Result<(), Error> {
+        self.check_vlen()?;
+        let before = self.shape().to_vec();
+        let others = |shape: &[u64]| {
+            shape.iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n).collect::<Dims>()
+        };
+        let (Some(old), Some(more)) = (before.get(axis), values.shape.get(axis)) else {
+            let why = format!("append: there is no axis {axis}; the array has {}", before.len());
+            return Err(Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why }));
+        };
+        if others(&before) != others(&values.shape) {
+            let array = self.layout().name().to_owned();
+            let mut expected = before.clone();
+            expected[axis] = *more;
+            return Err(ArrayError::Shape { array, expected, found: values.shape.to_vec() }.into());
+        }
+        let mut after = before.clone();
+        after[axis] = old.saturating_add(*more);
+        let mut indices = vec![Index::ALL; before.len()];
+        indices[axis] = Index::Slice { start: Some(*old as i64), stop: None, step: 1 };
+        self.resize(&after)?;
+        let written =
+            self.select(&indices).and_then(|rows| self.write_ragged(&rows, values, WriteOptions::default()));
+        written.inspect_err(|_| {
+            // The first error is the one to report.
+            let _ = self.resize(&before);
+        })
+    }
+
+    /// What is read and written as [`Ragged`] is nothing else: the engine's cells mean nothing without the heap of their request.
+    fn check_fixed(&self) -> Result<(), Error> {
+        match self.as_zarr().and_then(zarr::Array::vlen) {
+            None => Ok(()),
+            Some(found) => Err(Error::VariableLength { array: self.layout().name().to_owned(), found }),
+        }
+    }
+
+    fn check_vlen(&self) -> Result<(), Error> {
+        match self.vlen() {
+            Some(_) => Ok(()),
+            None => Err(Error::FixedLength { array: self.layout().name().to_owned(), found: self.dtype() }),
+        }
+    }
+
     fn check_writable(&self) -> Result<(), Error> {
         match &self.0 {
             Inner::Zarr(_) => Ok(()),
@@ -507,6 +578,7 @@ impl Array {
     }
 
     fn check_element<T: Element>(&self) -> Result<(), Error> {
+        self.check_fixed()?;
         if T::is_element_of(self.dtype()) {
             return Ok(());
         }

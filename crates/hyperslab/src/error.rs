@@ -2,7 +2,7 @@
 
 use crate::Format;
 use hyperslab_array::ArrayError;
-use hyperslab_codec::DataType;
+use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_netcdf::NetcdfError;
 use hyperslab_store::StoreError;
@@ -71,6 +71,22 @@ pub enum Error {
         array: String,
         /// The Rust type asked for.
         wanted: &'static str,
+        /// The array's.
+        found: DataType,
+    },
+    /// Elements of variable length are asked for as if they had one size.
+    #[error("array '{array}' has elements of variable length ({found}): use read_ragged and write_ragged")]
+    VariableLength {
+        /// The array.
+        array: String,
+        /// What they are.
+        found: VlenKind,
+    },
+    /// Elements of one size are asked for as if they were of variable length.
+    #[error("array '{array}' has elements of one size, {found}, not of variable length: use read and write")]
+    FixedLength {
+        /// The array.
+        array: String,
         /// The array's.
         found: DataType,
     },

@@ -2,7 +2,7 @@
 
 use crate::{Array, Error, Format, Group, Json, Node, NodeKind, hdf5_json};
 use hyperslab_array::element_count;
-use hyperslab_codec::DataType;
+use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::value::Value;
 
 /// All facts about an array.
@@ -19,6 +19,8 @@ pub struct Info {
     pub shape: Vec<u64>,
     /// The element type in memory.
     pub dtype: DataType,
+    /// What elements of variable length are; `None`: they have one size.
+    pub vlen: Option<VlenKind>,
     /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub chunks: Vec<u64>,
     /// Chunks per axis.
@@ -37,7 +39,7 @@ pub struct Info {
     pub dimension_names: Option<Vec<Option<String>>>,
     /// The user's attributes.
     pub attributes: Json,
-    /// Bytes of all elements in memory.
+    /// Bytes of all elements in memory; of variable length without what is in them (as `chunk_bytes`).
     pub bytes: u64,
     /// Bytes of one chunk in memory.
     pub chunk_bytes: u64,
@@ -139,6 +141,7 @@ impl Info {
             format: array.format(),
             shape: layout.shape().to_vec(),
             dtype: layout.dtype(),
+            vlen: array.vlen(),
             chunks: layout.grid().chunk_shape().to_vec(),
             chunks_total: element_count(&grid).unwrap_or(u64::MAX),
             grid: grid.to_vec(),
@@ -159,7 +162,12 @@ impl Info {
         })
     }
 
-    /// How many times smaller the stored chunks are than their elements; `None` if nothing is stored. Chunks that are not stored do not count; but
+    /// The element type: as NumPy writes it, or `string`, `bytes`, `array of <i4`.
+    pub fn type_name(&self) -> String {
+        self.vlen.map_or_else(|| self.dtype.to_string(), |kind| kind.to_string())
+    }
+
+    /// How many times smaller the stored chunks are than their elements; `None` if nothing is stored, or elements are of variable length. Chunks that are not stored do not count; but
     /// those of a shard that is stored do, which makes this an estimate where there are shards.
     pub fn ratio(&self) -> Option<f64> {
         let elements = match &self.shards {
@@ -167,7 +175,7 @@ impl Info {
             None => self.chunk_bytes as f64 * self.chunks_stored as f64,
             Some(shards) => self.bytes as f64 * shards.stored as f64 / shards.total.max(1) as f64,
         };
-        (self.bytes_stored > 0).then(|| elements / self.bytes_stored as f64)
+        (self.bytes_stored > 0 && self.vlen.is_none()).then(|| elements / self.bytes_stored as f64)
     }
 
     /// As JSON: an object with the names of the fields. (The order of axes is `"C"`, `"F"` or a list.)
@@ -179,7 +187,7 @@ impl Info {
             ("name", self.name.as_str().into()),
             ("format", self.format.to_string().as_str().into()),
             ("shape", list(&self.shape)),
-            ("dtype", self.dtype.to_string().as_str().into()),
+            ("dtype", self.type_name().as_str().into()),
             ("chunks", list(&self.chunks)),
             ("grid", list(&self.grid)),
             ("order", self.order_name().map_or_else(|| list(&self.order), Json::from)),

@@ -70,8 +70,8 @@ pub use location::{local_path, store_at};
 pub use node::{Node, NodeKind, file_at, file_at_path, open, open_node};
 
 pub use hyperslab_array::{
-    ChunkCache, Dims, Explain, ExplainTask, Index, Memory, ReadOptions, Row, Selection, Source, Strategy,
-    Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
+    ChunkCache, Dims, Explain, ExplainTask, Index, Memory, Ragged, ReadOptions, Row, Selection, Source,
+    Strategy, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 pub use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
 pub use hyperslab_store::{FileStore, Key, LocalOptions, LocalStore, MemoryStore, Store};

@@ -8,6 +8,7 @@ use crate::copy::{CopyOptions, hdf5 as source};
 use crate::hdf5_array::{filter_name, place};
 use crate::{Array, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
 use hyperslab_hdf5::data_layout::DataLayout;
+use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
 use hyperslab_hdf5::{self as hdf5, Dataset};
 use hyperslab_zarr::{ArraySpec, Choice};
@@ -103,6 +104,12 @@ fn dataset_references(
     let refuse = |why: String| Error::Copy { array: name.clone(), why };
     let Some(hdf5) = array.hdf5() else { return Err(not_hdf5()) };
     let dataset = hdf5.dataset();
+    if matches!(
+        dataset.element().kind,
+        ElementKind::VlenString { .. } | ElementKind::Vlen { .. } | ElementKind::ObjectReference
+    ) {
+        return Err(refuse("its chunks hold references into the file, which references cannot say".into()));
+    }
     let mut facts = source::facts(hdf5, &name, &CopyOptions::default(), is_netcdf, &mut Default::default())?;
     if dataset.element().conversion(dataset.datatype()).is_some() {
         return Err(refuse("its elements are stored as numbers that NumPy has not".into()));

@@ -6,6 +6,7 @@ use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::path::{join, normalize_path};
 use crate::{ArraySpec, Format, KeyEncoding, ZarrError};
 use hyperslab_array::{ArrayError, ArrayLayout, Dims};
+use hyperslab_codec::VlenKind;
 use hyperslab_store::{Key, Store};
 use std::fmt;
 use std::sync::Arc;
@@ -154,6 +155,11 @@ impl Array {
         self.metadata.keys
     }
 
+    /// What its elements of variable length are; `None`: they have one size.
+    pub fn vlen(&self) -> Option<VlenKind> {
+        self.metadata.element.vlen()
+    }
+
     /// v3: the codecs before the serializer, `{"name": …, "configuration": …}`. v2: the filters, `{"id": …, …}`. Where the array's only codec makes
     /// shards, the codecs of [`Array::chunks`] (also of the two methods below).
     pub fn filters(&self) -> &[Json] {
@@ -192,7 +198,7 @@ impl Array {
         }
     }
 
-    /// The fill value, one element's bytes in memory; `None` where it is v2's `null` (then elements never written read as the type's default).
+    /// The fill value, one element's bytes in memory (of variable length: its bytes); `None` where it is v2's `null` (then elements never written read as the type's default).
     pub fn fill(&self) -> Option<&[u8]> {
         self.metadata.fill.as_deref()
     }

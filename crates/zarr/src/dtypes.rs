@@ -1,5 +1,7 @@
 //! Names of element types in metadata.
 //!
+//! Of elements of variable length, [`crate::vlen`] knows the names.
+//!
 //! v3: the core names (`int8` … `complex128`, `r<bits>`) and the extensions that zarr-python writes, `numpy.datetime64`, `numpy.timedelta64`,
 //! `fixed_length_utf32`, `null_terminated_bytes`, `raw_bytes`
 //! (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2: NumPy's type strings.
@@ -14,7 +16,7 @@ const MAX_ELEMENT: usize = 16 << 20;
 
 /// Every name that v3 metadata may give, for messages.
 const V3_NAMES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, complex64, \
-     complex128, r<bits>, numpy.datetime64, numpy.timedelta64, fixed_length_utf32, null_terminated_bytes, raw_bytes";
+     complex128, r<bits>, numpy.datetime64, numpy.timedelta64, fixed_length_utf32, null_terminated_bytes, raw_bytes, string, variable_length_bytes";
 
 /// The type of a v3 `data_type`. In memory its byte order is the machine's: v3 leaves the stored order to the codecs.
 pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
@@ -139,9 +141,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
     let mut chars = name.chars();
     let (order, code) = (chars.next(), chars.next());
     if name == "|O" || name == "O" {
-        return Err(Problem::Unsupported(
-            "object data type \"|O\" (strings or ragged arrays) is not supported".into(),
-        ));
+        return Err(Problem::Unsupported("object data type \"|O\" is not supported here".into()));
     }
     let dtype = name.parse::<DataType>().map_err(|why| match (order, code) {
         (Some('<' | '>' | '|'), Some('O' | 't' | 'a' | 'c' | 'f' | 'i' | 'u')) => {
@@ -210,7 +210,6 @@ mod tests {
     fn v3_refusals() {
         for (text, want) in [
             (r#""float128""#, "data type \"float128\" is not supported"),
-            (r#""string""#, "data type \"string\" is not supported"),
             (
                 r#"{"name": "struct", "configuration": {"fields": []}}"#,
                 "data type \"struct\" is not supported",

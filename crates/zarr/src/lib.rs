@@ -42,6 +42,7 @@ mod metadata;
 mod node;
 mod path;
 mod spec;
+mod vlen;
 
 pub use array::Array;
 pub use base64::encode as base64;

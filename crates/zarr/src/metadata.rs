@@ -4,9 +4,10 @@ use crate::error::{Problem, invalid};
 use crate::format::sharding::Shards;
 use crate::json::Json;
 use crate::keys::{ChunkKeys, KeyEncoding};
+use crate::vlen::Element;
 use crate::{Format, ZarrError};
 use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue};
-use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType};
+use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Vlen};
 use hyperslab_store::Store;
 use std::sync::Arc;
 
@@ -15,8 +16,7 @@ use std::sync::Arc;
 pub(crate) struct Metadata {
     pub(crate) format: Format,
     pub(crate) shape: Dims,
-    /// The type in memory.
-    pub(crate) dtype: DataType,
+    pub(crate) element: Element,
     /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub(crate) chunk: Dims,
     /// How chunks lie in shards.
@@ -25,9 +25,9 @@ pub(crate) struct Metadata {
     pub(crate) stored: ByteOrder,
     /// Which array axis is stored as the k-th, slowest first.
     pub(crate) order: Vec<usize>,
-    /// Bytes-to-bytes codecs in the order of encoding.
+    /// Bytes-to-bytes codecs in the order of encoding, without that of elements of variable length.
     pub(crate) codecs: Vec<Arc<dyn Codec>>,
-    /// One element; `None` for v2's `null`.
+    /// One element, of variable length its bytes; `None` for v2's `null`.
     pub(crate) fill: Option<Vec<u8>>,
     pub(crate) keys: KeyEncoding,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
@@ -51,24 +51,33 @@ impl Metadata {
         key: &str,
     ) -> Result<ArrayLayout, ZarrError> {
         let refuse = |why: String| Problem::Invalid(why).at(&store.url(), key);
+        let (dtype, fill, codecs) = match self.element {
+            Element::Fixed(dtype) => {
+                let default = || crate::fill::default(dtype);
+                (dtype, self.fill.clone().unwrap_or_else(default), self.codecs.clone())
+            }
+            Element::Vlen(kind) => {
+                // The codec of the elements is the first; it knows the bytes of the fill value, of which the engine has the cell.
+                let vlen = Vlen::new(kind, self.fill.as_deref().unwrap_or_default().into());
+                let fill = vlen.fill_cell().write().to_vec();
+                let first: Arc<dyn Codec> = Arc::new(vlen);
+                let codecs = std::iter::once(first).chain(self.codecs.iter().cloned()).collect();
+                (DataType::CELL, fill, codecs)
+            }
+        };
         let encoding =
-            ChunkEncoding::new(&self.chunk, self.dtype, self.stored, &self.order, self.codecs.clone())
-                .map_err(refuse)?;
+            ChunkEncoding::new(&self.chunk, dtype, self.stored, &self.order, codecs).map_err(refuse)?;
         let grid = ChunkGrid::regular(self.chunk.clone())
             .ok_or_else(|| refuse(format!("chunks of shape {:?} have no elements", self.chunk)))?;
-        let fill = match &self.fill {
-            Some(fill) => FillValue::new(fill),
-            None => FillValue::new(&crate::fill::default(self.dtype)),
-        };
         let locator = Arc::new(ChunkKeys::new(path, self.keys));
         let name = if path.is_empty() { store.url() } else { format!("/{path}") };
         let layout = ArrayLayout::new(
             name,
             self.shape.clone(),
-            self.dtype,
+            dtype,
             grid,
             encoding,
-            fill,
+            FillValue::new(&fill),
             locator,
             store.clone(),
         )?;
@@ -205,6 +214,11 @@ mod tests {
                 "index_codecs": [{"name": "transpose", "configuration": {"order": [2, 0, 1]}}, {"name": "bytes", "configuration": {"endian": "big"}}],
                 "index_location": "start"}}],
             "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}}]}"#;
+    const TEXT: &str = r#"{"shape": [9, 9], "data_type": "string", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 4]}},
+        "chunk_key_encoding": {"name": "default"}, "fill_value": "none", "zarr_format": 3, "node_type": "array", "codecs": [{"name": "sharding_indexed",
+        "configuration": {"chunk_shape": [4, 4], "codecs": [{"name": "vlen-utf8"}, "crc32c"], "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]}"#;
+    const OBJECTS: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": "|O", "fill_value": 0, "order": "C", "compressor": null, "zarr_format": 2,
+        "filters": [{"id": "vlen-array", "dtype": "<i4"}, {"id": "crc32c"}]}"#;
     const HOSTILE: &[&str] = &[
         "null",
         "true",
@@ -225,6 +239,10 @@ mod tests {
         "\"bytes\"",
         "\"r8\"",
         "\"|V2147483647\"",
+        "\"|O\"",
+        "\"string\"",
+        "\"vlen-bytes\"",
+        "{\"id\": \"vlen-utf8\"}",
         "\"<U536870911\"",
         "\"0x7fc00001\"",
         "[]",
@@ -280,7 +298,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn damaged_documents_are_refused_or_sound(
-            text in prop::sample::select(vec![V2, V3, SHARDED]),
+            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS]),
             damages in proptest::collection::vec((0usize..60, proptest::option::of(0..HOSTILE.len())), 1..4),
         ) {
             let mut document = Json::parse(text.as_bytes()).unwrap();
@@ -288,7 +306,7 @@ mod tests {
                 let by = by.map(|at| Json::parse(HOSTILE[at].as_bytes()).unwrap());
                 damage(&mut document, &mut which, by.as_ref());
             }
-            let parsed = if text != V2 { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
+            let parsed = if ![V2, OBJECTS].contains(&text) { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
             match parsed {
                 Err(problem) => prop_assert!(!problem.text().is_empty()),

@@ -2,9 +2,10 @@
 
 use crate::error::{Problem, invalid};
 use crate::json::Json;
+use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, chunks, fill};
 use hyperslab_array::{Dims, MAX_RANK};
-use hyperslab_codec::DataType;
+use hyperslab_codec::{Cell, DataType, VlenKind};
 
 /// A setting that has a default.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -36,6 +37,9 @@ pub struct ArraySpec {
     /// The element type. v2 stores its byte order; a v3 array has the machine's byte order in memory, whatever is asked for here (what is
     /// stored is a matter of `serializer`).
     pub dtype: DataType,
+    /// What elements of variable length are; then `dtype` means nothing. v3 has no arrays as elements. Their codec (`vlen-utf8`, …) is chosen; in v2 it is the
+    /// first filter, before `filters`, in v3 the `serializer`.
+    pub vlen: Option<VlenKind>,
     /// Elements of a chunk per axis; `None`: chosen by size, and so that chunks divide the shards.
     pub chunks: Option<Dims>,
     /// v3: elements of a shard per axis, multiples of `chunks`; the other codecs then are those of the chunks in it. `None`: each chunk is an
@@ -50,7 +54,7 @@ pub struct ArraySpec {
     pub compressors: Choice<Vec<Json>>,
     /// v3: the codec from array to bytes, `bytes` or `sharding_indexed`. Auto: `bytes`, in the machine's byte order. v2 has none.
     pub serializer: Choice<Json>,
-    /// One element in `dtype`'s byte order. `None`: `null` in v2, the type's default in v3.
+    /// One element in `dtype`'s byte order; of variable length: its bytes. `None`: `null` in v2, the type's default in v3.
     pub fill: Option<Vec<u8>>,
     /// Whether chunks are stored with the first axis fastest. v3 stores that as a `transpose` codec, and only where `filters` is auto.
     pub fortran_order: bool,
@@ -69,6 +73,7 @@ impl ArraySpec {
             format,
             shape: shape.into(),
             dtype,
+            vlen: None,
             chunks: None,
             shards: None,
             index_location: IndexLocation::End,
@@ -81,6 +86,27 @@ impl ArraySpec {
             dimension_names: None,
             key_encoding: None,
         }
+    }
+
+    /// An array of elements of variable length, with defaults for all else.
+    ///
+    /// ```
+    /// use hyperslab_codec::VlenKind;
+    /// use hyperslab_store::MemoryStore;
+    /// use hyperslab_zarr::{Array, ArraySpec, Format};
+    ///
+    /// let spec = ArraySpec::of_vlen(Format::V3, &[1000], VlenKind::Text);
+    /// let names = Array::create(std::sync::Arc::new(MemoryStore::new()), "names", spec, false)?;
+    /// assert_eq!(names.vlen(), Some(VlenKind::Text));
+    /// # Ok::<(), hyperslab_zarr::ZarrError>(())
+    /// ```
+    pub fn of_vlen(format: Format, shape: &[u64], kind: VlenKind) -> Self {
+        ArraySpec { vlen: Some(kind), ..ArraySpec::new(format, shape, DataType::CELL) }
+    }
+
+    /// What the elements are.
+    pub(crate) fn element(&self) -> Element {
+        self.vlen.map_or(Element::Fixed(self.dtype), Element::Vlen)
     }
 
     /// The metadata document of the array (`zarr.json`, `.zarray`) and its attributes. What it says is checked by parsing it.
@@ -99,8 +125,7 @@ impl ArraySpec {
 
     /// Chooses `chunks` by size, where they are not given.
     pub fn choose_chunks(&mut self) {
-        let guess = || chunks::guess(&self.shape, self.dtype.size(), chunks::LARGEST);
-        self.chunks = Some(self.chunks.clone().unwrap_or_else(guess));
+        self.chunks = Some(self.chunks.clone().unwrap_or_else(|| self.guess()));
     }
 
     /// Chooses `shards` by size: as many whole chunks as make up to 64 MiB in memory; `chunks` too, where they are not given.
@@ -108,21 +133,34 @@ impl ArraySpec {
     /// Errors (as text) where the chunks given are not valid.
     pub fn choose_shards(&mut self) -> Result<(), String> {
         let chunk = match &self.chunks {
-            None => chunks::guess(&self.shape, self.dtype.size(), chunks::LARGEST_IN_SHARD),
+            None => chunks::guess(&self.shape, self.size(), chunks::LARGEST_IN_SHARD),
             Some(chunk) => self.checked("chunks", chunk).map_err(Problem::text)?.clone(),
         };
-        self.shards = Some(chunks::guess_shards(&self.shape, &chunk, self.dtype.size()));
+        self.shards = Some(chunks::guess_shards(&self.shape, &chunk, self.size()));
         self.chunks = Some(chunk);
         Ok(())
     }
 
+    /// Bytes of an element in memory, of variable length: of its cell.
+    fn size(&self) -> usize {
+        self.vlen.map_or(self.dtype.size(), |_| Cell::SIZE)
+    }
+
+    /// Chunks that are objects.
+    fn guess(&self) -> Dims {
+        match self.vlen {
+            None => chunks::guess(&self.shape, self.dtype.size(), chunks::LARGEST),
+            // zarr-python takes each for a byte. Of the largest arrays that would be more cells than should be in memory at once.
+            Some(_) => chunks::guess(&self.shape, 1, chunks::LARGEST / Cell::SIZE as u64),
+        }
+    }
+
     /// The shapes of chunks and shards as metadata has them.
     pub(crate) fn grid_json(&self) -> Result<(Json, Option<Json>), Problem> {
-        let element = self.dtype.size();
         let shards = self.shards.as_ref().map(|shards| self.checked("shards", shards)).transpose()?;
         let chunk = match (&self.chunks, shards) {
-            (None, None) => chunks::guess(&self.shape, element, chunks::LARGEST),
-            (None, Some(shards)) => chunks::guess_in_shard(shards, element),
+            (None, None) => self.guess(),
+            (None, Some(shards)) => chunks::guess_in_shard(shards, self.size()),
             (Some(chunk), _) => self.checked("chunks", chunk)?.clone(),
         };
         if let Some(shards) = shards
@@ -158,10 +196,11 @@ impl ArraySpec {
     }
 
     pub(crate) fn fill_json(&self) -> Result<Json, Problem> {
-        match &self.fill {
-            None if self.format == Format::V2 => Ok(Json::Null),
-            None => fill::write(self.dtype, &fill::default(self.dtype), self.format),
-            Some(bytes) => fill::write(self.dtype, bytes, self.format),
+        match (&self.fill, self.element()) {
+            (None, _) if self.format == Format::V2 => Ok(Json::Null),
+            (None, Element::Fixed(dtype)) => fill::write(dtype, &fill::default(dtype), self.format),
+            (Some(bytes), Element::Fixed(dtype)) => fill::write(dtype, bytes, self.format),
+            (fill, Element::Vlen(kind)) => vlen::write_fill(kind, fill.as_deref().unwrap_or_default()),
         }
     }
 }

@@ -309,7 +309,11 @@ pub(crate) fn most_bytes(layout: &ArrayLayout, sharding: &Sharding, depth: usize
         return layout.encoding().chain().max_encoded() as u64;
     };
     let all = most_bytes(layout, sharding, depth + 1).saturating_mul(level.index().count() as u64);
-    let size = all.saturating_mul(2).saturating_add(level.index().size() as u64);
+    let mut size = all.saturating_mul(2).saturating_add(level.index().size() as u64);
+    if layout.vlen().is_some() {
+        // No metadata says how large it is: no larger than a chunk may be.
+        size = size.min(layout.encoding().chain().max_encoded() as u64);
+    }
     let encoded = level
         .codecs()
         .iter()

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::sync::Arc;
 
-pub(super) fn spec() -> impl Gen<Value = Spec> {
+pub(crate) fn spec() -> impl Gen<Value = Spec> {
     (0usize..4).prop_flat_map(|rank| {
         (
             prop::collection::vec(prop_oneof![8 => 1u64..14, 1 => Just(0u64), 1 => 14u64..40], rank),
@@ -31,7 +31,7 @@ pub(super) fn spec() -> impl Gen<Value = Spec> {
     })
 }
 
-pub(super) fn index(len: u64) -> impl Gen<Value = Index<'static>> {
+pub(crate) fn index(len: u64) -> impl Gen<Value = Index<'static>> {
     let n = len as i64;
     let bound = prop::option::of(-n - 2..n + 3);
     let step = prop_oneof![4 => Just(1i64), 2 => 2i64..5, 1 => -4i64..0, 1 => Just(i64::MAX)];

@@ -3,10 +3,11 @@
 mod cached;
 mod counts;
 mod failures;
-mod generated;
+pub(crate) mod generated;
 pub(crate) mod model;
 mod mosaics;
 mod points;
+mod ragged;
 mod shards;
 mod sharing;
 mod streams;

@@ -65,18 +65,18 @@ impl ChunkLocator for Packed {
 
 /// What varies between arrays.
 #[derive(Clone, Debug)]
-pub(super) struct Spec {
-    pub(super) shape: Vec<u64>,
-    pub(super) chunk: Vec<u64>,
-    pub(super) dtype: &'static str,
-    pub(super) stored: ByteOrder,
-    pub(super) order: Vec<usize>,
-    pub(super) codecs: u8,
-    pub(super) fill: Vec<u8>,
+pub(crate) struct Spec {
+    pub(crate) shape: Vec<u64>,
+    pub(crate) chunk: Vec<u64>,
+    pub(crate) dtype: &'static str,
+    pub(crate) stored: ByteOrder,
+    pub(crate) order: Vec<usize>,
+    pub(crate) codecs: u8,
+    pub(crate) fill: Vec<u8>,
 }
 
 impl Spec {
-    pub(super) fn plain(shape: &[u64], chunk: &[u64], dtype: &'static str) -> Self {
+    pub(crate) fn plain(shape: &[u64], chunk: &[u64], dtype: &'static str) -> Self {
         let size = dtype.parse::<DataType>().unwrap().size();
         Spec {
             shape: shape.into(),
@@ -89,7 +89,7 @@ impl Spec {
         }
     }
 
-    pub(super) fn codec_list(&self) -> Vec<Arc<dyn Codec>> {
+    pub(crate) fn codec_list(&self) -> Vec<Arc<dyn Codec>> {
         let mut list: Vec<Arc<dyn Codec>> = Vec::new();
         if self.codecs & 1 != 0 {
             list.push(Arc::new(Zstd { level: 1, checksum: false }));
@@ -103,7 +103,7 @@ impl Spec {
         list
     }
 
-    pub(super) fn layout_with(&self, store: Arc<dyn Store>, locator: Arc<dyn ChunkLocator>) -> ArrayLayout {
+    pub(crate) fn layout_with(&self, store: Arc<dyn Store>, locator: Arc<dyn ChunkLocator>) -> ArrayLayout {
         let dtype: DataType = self.dtype.parse().unwrap();
         let encoding =
             ChunkEncoding::new(&self.chunk, dtype, self.stored, &self.order, self.codec_list()).unwrap();
@@ -113,7 +113,7 @@ impl Spec {
             .unwrap()
     }
 
-    pub(super) fn layout(&self, store: &MemoryStore) -> ArrayLayout {
+    pub(crate) fn layout(&self, store: &MemoryStore) -> ArrayLayout {
         self.layout_with(Arc::new(store.clone()), Arc::new(PerChunk("a")))
     }
 }

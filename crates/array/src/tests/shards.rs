@@ -47,7 +47,7 @@ pub(super) fn level() -> impl Gen<Value = Level> {
 }
 
 /// Levels from the object inwards.
-fn sharding(spec: &Spec, levels: &[Level]) -> Sharding {
+pub(super) fn sharding(spec: &Spec, levels: &[Level]) -> Sharding {
     let rank = spec.shape.len();
     let mut inner = spec.chunk.clone();
     let mut list = Vec::new();

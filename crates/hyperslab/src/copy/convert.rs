@@ -2,7 +2,7 @@
 
 use super::{CopyOptions, Order, Shards};
 use crate::element::swap_bytes;
-use crate::{Array, Error, Format, copy::hdf5};
+use crate::{Array, Error, Format, copy::hdf5, copy::ragged};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose};
 use hyperslab_zarr::{self as zarr, ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
@@ -82,12 +82,17 @@ pub(super) fn convert(
     };
     let (dtype, stored) = (array.dtype(), facts.order);
 
+    let vlen = ragged::kind(array, name, format)?;
+    // What codecs take for one element: of variable length, bytes.
+    let element = if vlen.is_some() { 1 } else { dtype.size() };
+
     // v2 has the stored order in the element type, v3 in the serializer.
     let mut spec = ArraySpec::new(format.zarr()?, array.shape(), dtype.with_order(stored));
+    spec.vlen = vlen;
     spec.chunks = chunks(array, options);
     spec.choose_chunks();
     spec.fill = facts.fill.map(|mut fill| {
-        if stored != dtype.order() {
+        if vlen.is_none() && stored != dtype.order() {
             swap_bytes(&mut fill, dtype.number_size());
         }
         fill
@@ -131,26 +136,35 @@ pub(super) fn convert(
             let transpose = |order| Transpose::new(order).map(|codec| vec![Json::from(&codec.to_v3())]);
             let filters = if identity { Ok(Vec::new()) } else { transpose(order) };
             spec.filters = Choice::Set(filters.map_err(|error| refuse(error.to_string()))?);
-            let endian = dtype.has_order().then_some(stored);
-            spec.serializer = Choice::Set(Json::from(&BytesCodec { endian }.to_v3()));
+            if vlen.is_none() {
+                let endian = dtype.has_order().then_some(stored);
+                spec.serializer = Choice::Set(Json::from(&BytesCodec { endian }.to_v3()));
+            }
         }
     }
 
     match (&options.compressors, array.as_zarr()) {
         (None, Some(zarr)) if same_format && format == Format::ZarrV3 => {
-            let codecs = zarr.chunk_codecs().into_iter();
-            let after = codecs.skip_while(|json| codec_name(json) != Some("bytes")).skip(1);
+            let serializers = ["bytes", "vlen-utf8", "vlen-bytes"];
+            let is_serializer =
+                |json: &Json| codec_name(json).is_some_and(|name| serializers.contains(&name));
+            let after = zarr.chunk_codecs().into_iter().skip_while(|json| !is_serializer(json)).skip(1);
             spec.compressors = Choice::Set(after.collect());
         }
         (None, Some(zarr)) if same_format => {
-            spec.filters = Choice::Set(zarr.filters().to_vec());
+            // The first filter of elements of variable length follows from what they are.
+            spec.filters =
+                Choice::Set(zarr.filters().iter().skip(usize::from(vlen.is_some())).cloned().collect());
             spec.compressors = Choice::Set(zarr.compressors().to_vec());
         }
         (chosen, _) => {
             let codecs = match (chosen, array.as_hdf5()) {
-                (Some(chosen), _) => chosen.codecs(dtype.size())?,
-                (None, Some(dataset)) => hdf5::compressors(dataset, name, notes)?.codecs(dtype.size())?,
-                (None, None) => array.layout().encoding().chain().codecs().to_vec(),
+                (Some(chosen), _) => chosen.codecs(element)?,
+                (None, Some(dataset)) => hdf5::compressors(dataset, name, notes)?.codecs(element)?,
+                (None, None) => {
+                    let codecs = array.layout().encoding().chain().codecs();
+                    codecs.iter().skip(usize::from(vlen.is_some())).cloned().collect()
+                }
             };
             let hint = if chosen.is_none() { "; choose another compressor" } else { "" };
             let metadata = codecs.iter().map(|codec| {

@@ -1,7 +1,7 @@
 //! Copying datasets of HDF5: what of them a Zarr array can say.
 
 use super::convert::{Facts, Notes};
-use super::{Compressors, CopyOptions};
+use super::{Compressors, CopyOptions, ragged};
 use crate::hdf5_array::Hdf5Array;
 use crate::{DataFile, Error, Group, Json, Node, hdf5_json};
 use hyperslab_hdf5::element::ElementKind;
@@ -37,23 +37,26 @@ pub(crate) fn facts(
     match &dataset.element().kind {
         ElementKind::Plain(_) | ElementKind::FixedString { .. } => {}
         ElementKind::Enum { members, .. } => flags(&mut attributes, members, name, notes),
-        ElementKind::VlenString { .. } => {
-            return refuse("text of variable length is not supported in Zarr yet");
-        }
+        ElementKind::VlenString { .. } | ElementKind::ObjectReference => {}
+        ElementKind::Vlen { element, .. } if matches!(element.kind, ElementKind::Plain(_)) => {}
         ElementKind::Vlen { .. } => {
-            return refuse("elements of variable length are not supported in Zarr yet");
+            return refuse("sequences of what is no plain number are not supported in Zarr");
         }
         ElementKind::Struct(_) => return refuse("compound elements are not supported in Zarr yet"),
         ElementKind::Array { .. } => return refuse("arrays as elements are not supported in Zarr"),
         ElementKind::Extended { .. } => return refuse("floats of 80 bits are not supported in Zarr"),
-        ElementKind::ObjectReference | ElementKind::RegionReference | ElementKind::AnyReference => {
-            return refuse("references as elements are not supported in Zarr");
+        ElementKind::RegionReference | ElementKind::AnyReference => {
+            return refuse("references to regions as elements are not supported in Zarr");
         }
     }
     let dtype = array.layout().dtype();
     Ok(Facts {
         order: dtype.order(),
-        fill: Some(dataset.absent_value().map_or_else(|| vec![0; dtype.size()], <[u8]>::to_vec)),
+        fill: Some(match dataset.element().kind {
+            ElementKind::VlenString { .. } => ragged::absent_text(dataset, name)?,
+            ElementKind::Vlen { .. } | ElementKind::ObjectReference => Vec::new(),
+            _ => dataset.absent_value().map_or_else(|| vec![0; dtype.size()], <[u8]>::to_vec),
+        }),
         attributes,
         dimension_names: netcdf4::dimension_names(dataset)?,
         key_encoding: None,

@@ -17,6 +17,7 @@ mod compressor;
 mod convert;
 pub(crate) mod hdf5;
 mod place;
+mod ragged;
 mod transfer;
 
 pub use compressor::Compressors;
@@ -141,7 +142,7 @@ pub struct CopyReport {
     pub groups: u64,
     /// Number of arrays.
     pub arrays: u64,
-    /// Bytes of all elements in memory.
+    /// Bytes of all elements in memory (of variable length: with those of the values that were copied).
     pub bytes: u64,
     /// Bytes of the source's chunks.
     pub stored_before: u64,
@@ -368,7 +369,6 @@ impl Walked {
         }
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
         let transfer = Transfer::new(&jobs, threads, options.max_memory, options.verify, options.progress)?;
-        self.report.block_bytes = transfer.block_bytes();
         transfer.run(Phase::Copy, self.report.bytes)?;
         if self.consolidated {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate()?;
@@ -379,6 +379,8 @@ impl Walked {
             transfer.run(Phase::Verify, self.report.bytes)?;
             self.report.verified = Some(start.elapsed());
         }
+        self.report.block_bytes = transfer.block_bytes();
+        self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
         for job in &jobs {
             let (_, bytes) = job.target.chunks_stored()?;
             self.report.stored_after = self.report.stored_after.saturating_add(bytes);

@@ -1,12 +1,14 @@
 //! Moving elements, block by block, and comparing them.
 
 use super::blocks::{Block, Blocks, Cut};
-use super::{Phase, Progress};
+use super::{Phase, Progress, ragged};
 use crate::element::swap_bytes;
 use crate::info::array_bytes;
 use crate::{Array, Dims, Error};
 use hyperslab_array::{ArrayError, Memory, ReadOptions, Source, Target, WriteOptions};
-use std::cell::RefCell;
+use hyperslab_codec::VlenKind;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 /// One array and its copy, which exists and is empty.
 pub(super) struct Job {
@@ -23,6 +25,8 @@ pub(super) struct Transfer<'a> {
     threads: Vec<usize>,
     /// One piece for all blocks of all arrays, so that no second one exists while the first waits to be used again.
     buffer: RefCell<Memory>,
+    /// Bytes of the values of variable length that were copied, and the most of a block.
+    values: Cell<(u64, u64)>,
     progress: Option<&'a dyn Progress>,
 }
 
@@ -39,17 +43,26 @@ impl<'a> Transfer<'a> {
             blocks: Vec::new(),
             threads: Vec::new(),
             buffer: RefCell::new(memory(0, "")?),
+            values: Cell::default(),
             progress,
         };
         let mut largest = (0, "");
         for job in jobs {
+            // Elements of variable length also are in the heap of the request, twice while they are compared.
+            let (element, parts) = match job.target.vlen() {
+                None => (job.source.dtype().size() as u64, 1),
+                Some(_) => (ragged::element_bytes(&job.source, &job.name)?, 4),
+            };
             // A thread holds an encoded and a decoded chunk, of the source or of the copy.
             let chunk = |array: &Array| match array.layout().encoding() {
                 // All of the array: only what is wanted is read.
                 encoding if !array.has_chunks() && encoding.chain().codecs().is_empty() => 0,
-                encoding => encoding.decoded_size() as u64,
+                encoding => {
+                    let size = encoding.decoded_size() as u64;
+                    (size / encoding.element_size().max(1) as u64).saturating_mul(element)
+                }
             };
-            let scratch = 2 * chunk(&job.source).max(chunk(&job.target));
+            let scratch = chunk(&job.source).max(chunk(&job.target)).saturating_mul(2);
             let fit = (max_memory / 2).checked_div(scratch).unwrap_or(u64::MAX);
             let threads = threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
             let budget = max_memory.saturating_sub(scratch.saturating_mul(threads as u64));
@@ -62,27 +75,36 @@ impl<'a> Transfer<'a> {
                     },
                     target_object: objects(&job.target),
                     target_chunk: job.target.chunk_shape(),
-                    element: job.source.dtype().size() as u64,
+                    element,
                     budget,
                 }
                 .blocks()
             };
             // Comparing takes a block of each.
-            let (copied, compared) = (cut(budget), cut(budget / 2));
+            let (copied, compared) = (cut(budget / parts), cut(budget / parts / 2));
+            this.threads.push(threads);
+            if parts > 1 {
+                this.blocks.push((copied, compared));
+                continue;
+            }
             let bytes = copied.bytes().max(if verify { compared.bytes().saturating_mul(2) } else { 0 });
             if bytes > largest.0 {
                 largest = (bytes, &job.name);
             }
             this.blocks.push((copied, compared));
-            this.threads.push(threads);
         }
         this.buffer = RefCell::new(memory(largest.0, largest.1)?);
         Ok(this)
     }
 
-    /// Bytes of the memory that all blocks go through.
+    /// Bytes of the memory that all blocks went through.
     pub(super) fn block_bytes(&self) -> u64 {
-        self.buffer.borrow().len() as u64
+        (self.buffer.borrow().len() as u64).max(self.values.get().1)
+    }
+
+    /// Bytes of the values of variable length that were copied.
+    pub(super) fn value_bytes(&self) -> u64 {
+        self.values.get().0
     }
 
     /// Copies or compares all arrays, which are `total` bytes in memory.
@@ -98,6 +120,7 @@ impl<'a> Transfer<'a> {
             let blocks = if phase == Phase::Copy { copied } else { compared };
             let step = Step { job, threads: *threads, cancelled: &|| self.cancelled() };
             let wanted = step.wanted(blocks, phase)?;
+            let mut reader = ragged::Reader::new(&job.source, &job.name);
             // Elsewhere both have the fill value.
             let mut rest = array_bytes(&job.source);
             for at in wanted {
@@ -106,9 +129,14 @@ impl<'a> Transfer<'a> {
                 }
                 let block = blocks.block(&at);
                 let len = block.elements() as usize * job.source.dtype().size();
-                let done = match phase {
-                    Phase::Copy => step.copy(&block, buffer.as_mut_slice(), len),
-                    Phase::Verify => step.compare(&block, buffer.as_mut_slice(), len),
+                let done = match (phase, job.target.vlen()) {
+                    (Phase::Copy, None) => step.copy(&block, buffer.as_mut_slice(), len),
+                    (Phase::Verify, None) => step.compare(&block, buffer.as_mut_slice(), len),
+                    (Phase::Copy, Some(kind)) => step.copy_ragged(&block, &mut reader, kind).map(|bytes| {
+                        let (all, most) = self.values.get();
+                        self.values.set((all.saturating_add(bytes), most.max(bytes + len as u64)));
+                    }),
+                    (Phase::Verify, Some(kind)) => step.compare_ragged(&block, &mut reader, kind),
                 };
                 done.map_err(|error| match error {
                     Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
@@ -162,6 +190,9 @@ impl Step<'_> {
         phase: Phase,
     ) -> Result<Box<dyn Iterator<Item = Dims> + 'b>, Error> {
         let (source, target) = (&self.job.source, &self.job.target);
+        if ragged::copies_absent(source) {
+            return Ok(Box::new(blocks.all()));
+        }
         let Some(stored) = source.stored_objects()? else { return Ok(Box::new(blocks.all())) };
         let mut wanted = blocks.holding(objects(source), stored.into_iter());
         if phase == Phase::Verify {
@@ -178,12 +209,48 @@ impl Step<'_> {
         let target = &self.job.target;
         let selection = target.select(&block.index())?;
         let source = Source::dense(bytes, &block.len, target.dtype().size()).ok_or_else(wrong_size)?;
-        let options = WriteOptions {
-            threads: Some(self.threads),
-            write_empty_chunks: Some(false),
-            interrupt: Some(self.cancelled),
-        };
-        target.write(&selection, &source, options)
+        target.write(&selection, &source, self.write_options())
+    }
+
+    /// Returns the bytes of the values.
+    fn copy_ragged(
+        &self,
+        block: &Block,
+        reader: &mut ragged::Reader<'_>,
+        kind: VlenKind,
+    ) -> Result<u64, Error> {
+        let values = reader.read(&self.job.source.select(&block.index())?, self.read_options())?;
+        if kind == VlenKind::Text && self.job.source.as_zarr().is_none() {
+            ragged::check_text(&values, block, &self.job.name)?;
+        }
+        let bytes = values.values.len() as u64;
+        let target = &self.job.target;
+        target.write_ragged(&target.select(&block.index())?, &Arc::new(values), self.write_options())?;
+        Ok(bytes)
+    }
+
+    fn compare_ragged(
+        &self,
+        block: &Block,
+        reader: &mut ragged::Reader<'_>,
+        kind: VlenKind,
+    ) -> Result<(), Error> {
+        let expected = reader.read(&self.job.source.select(&block.index())?, self.read_options())?;
+        let target = &self.job.target;
+        let found = target.read_ragged(&target.select(&block.index())?, self.read_options())?;
+        match ragged::difference(&expected, &found, kind.item_size()) {
+            None => Ok(()),
+            Some((number, expected, found)) => Err(self.mismatch(block, number, expected, found)),
+        }
+    }
+
+    fn mismatch(&self, block: &Block, number: u64, expected: &[u8], found: &[u8]) -> Error {
+        Error::Mismatch {
+            array: self.job.name.clone(),
+            index: block.position(number),
+            expected: hex(expected),
+            found: hex(found),
+        }
     }
 
     fn compare(&self, block: &Block, buffer: &mut [u8], len: usize) -> Result<(), Error> {
@@ -199,25 +266,31 @@ impl Step<'_> {
         let pairs = expected.chunks_exact(size).zip(found.chunks_exact(size));
         match pairs.enumerate().find(|(_, (expected, found))| expected != found) {
             None => Ok(()),
-            Some((number, (expected, found))) => Err(Error::Mismatch {
-                array: self.job.name.clone(),
-                index: block.position(number as u64),
-                expected: hex(expected),
-                found: hex(found),
-            }),
+            Some((number, (expected, found))) => Err(self.mismatch(block, number as u64, expected, found)),
         }
     }
 
     fn read(&self, array: &Array, block: &Block, bytes: &mut [u8]) -> Result<(), Error> {
         let selection = array.select(&block.index())?;
         let mut target = Target::dense(bytes, &block.len, array.dtype().size()).ok_or_else(wrong_size)?;
-        let options = ReadOptions {
+        array.read_into(&selection, &mut target, self.read_options())
+    }
+
+    fn read_options(&self) -> ReadOptions<'_> {
+        ReadOptions {
             threads: Some(self.threads),
             verify: Some(true),
             interrupt: Some(self.cancelled),
             ..ReadOptions::default()
-        };
-        array.read_into(&selection, &mut target, options)
+        }
+    }
+
+    fn write_options(&self) -> WriteOptions<'_> {
+        WriteOptions {
+            threads: Some(self.threads),
+            write_empty_chunks: Some(false),
+            interrupt: Some(self.cancelled),
+        }
     }
 
     /// Elements of a v3 array are in the machine's byte order in memory, those of a v2 array in the stored one.

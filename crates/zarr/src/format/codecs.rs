@@ -5,8 +5,9 @@ use super::sharding;
 use crate::error::{Problem, invalid};
 use crate::json::Json;
 use crate::metadata::codec_problem;
+use crate::vlen::{self, Element};
 use hyperslab_codec::registry::{self, Parsed};
-use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, VlenKind};
 use std::sync::Arc;
 
 /// A list of codecs.
@@ -26,17 +27,19 @@ pub(super) struct Chain<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Serializer<'a> {
     Bytes(BytesCodec),
+    /// `vlen-utf8`, `vlen-bytes`.
+    Vlen(VlenKind),
     /// `sharding_indexed`, whose configuration is another list, and more.
     Sharding(Extension<'a>),
 }
 
 impl<'a> Chain<'a> {
-    /// Parses the list at `field` (for messages). It encodes what has the axes `order` of the array, in elements of `element` bytes.
+    /// Parses the list at `field` (for messages). It encodes what has the axes `order` of the array, of elements `element`.
     pub(super) fn parse(
         field: &'a str,
         json: &'a Json,
         order: &[usize],
-        element: usize,
+        element: Element,
     ) -> Result<Self, Problem> {
         let Some(list) = json.as_array() else {
             return invalid(format!("{field}: expected a list, found {}", json.brief()));
@@ -52,7 +55,13 @@ impl<'a> Chain<'a> {
                 }
                 continue;
             }
-            match (codec(&extension, element)?, serializer) {
+            if let Some(kind) = vlen::of_v3_codec(&extension)? {
+                if serializer.replace((Serializer::Vlen(kind), at)).is_some() {
+                    return several(field, name);
+                }
+                continue;
+            }
+            match (codec(&extension, element.codec_size())?, serializer) {
                 (Parsed::Transpose(transpose), None) => {
                     let composed = transpose.order.iter().map(|axis| order.get(*axis).copied());
                     order = match composed.collect::<Option<Vec<usize>>>() {
@@ -84,7 +93,8 @@ impl<'a> Chain<'a> {
         }
         let Some((serializer, at)) = serializer else {
             return invalid(format!(
-                "{field}: expected a codec from array to bytes (\"bytes\", \"{}\"), found none",
+                "{field}: expected a codec from array to bytes (\"{}\", \"{}\"), found none",
+                element.serializer(),
                 sharding::NAME
             ));
         };
@@ -108,9 +118,10 @@ impl<'a> Chain<'a> {
 }
 
 impl Serializer<'_> {
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Serializer::Bytes(_) => "bytes",
+            Serializer::Vlen(kind) => vlen::codec_name(*kind),
             Serializer::Sharding(_) => sharding::NAME,
         }
     }
@@ -120,14 +131,27 @@ fn several<T>(field: &str, name: &str) -> Result<T, Problem> {
     invalid(format!("{field}: \"{name}\" is there besides another codec from array to bytes"))
 }
 
-/// The byte order in which `bytes` stores elements.
-pub(super) fn byte_order(field: &str, codec: BytesCodec, dtype: DataType) -> Result<ByteOrder, Problem> {
-    match codec.endian {
-        Some(order) => Ok(order),
-        None if dtype.has_order() => {
-            invalid(format!("{field}: \"bytes\" needs \"endian\" for elements of type {dtype}"))
-        }
-        None => Ok(ByteOrder::NATIVE),
+/// The byte order in which a serializer, which is none that makes shards, stores elements. Refuses one that is made for others.
+pub(super) fn byte_order(
+    field: &str,
+    serializer: Serializer<'_>,
+    element: Element,
+) -> Result<ByteOrder, Problem> {
+    match (serializer, element) {
+        (Serializer::Bytes(codec), Element::Fixed(dtype)) => match codec.endian {
+            Some(order) => Ok(order),
+            None if dtype.has_order() => {
+                invalid(format!("{field}: \"bytes\" needs \"endian\" for elements of type {dtype}"))
+            }
+            None => Ok(ByteOrder::NATIVE),
+        },
+        (Serializer::Vlen(found), Element::Vlen(kind)) if found == kind => Ok(ByteOrder::NATIVE),
+        (found, element) => invalid(format!(
+            "{field}: expected \"{}\" for elements of type {}, found \"{}\"",
+            element.serializer(),
+            element.name(),
+            found.name()
+        )),
     }
 }
 
@@ -142,12 +166,15 @@ fn codec(extension: &Extension<'_>, element: usize) -> Result<Parsed, Problem> {
 }
 
 /// A codec with every setting spelled out, so that what a default means cannot change later. `depth`: of shards around it.
-pub(super) fn normalized(field: &str, json: &Json, element: usize, depth: usize) -> Result<Json, Problem> {
+pub(super) fn normalized(field: &str, json: &Json, element: Element, depth: usize) -> Result<Json, Problem> {
     let extension = Extension::parse(field, json)?;
+    if let Some(kind) = vlen::of_v3_codec(&extension)? {
+        return Ok(vlen::v3_codec(kind));
+    }
     if extension.name == sharding::NAME {
         return sharding::normalized(&extension, element, depth);
     }
-    let value = match codec(&extension, element)? {
+    let value = match codec(&extension, element.codec_size())? {
         Parsed::Transpose(codec) => codec.to_v3(),
         Parsed::Bytes(codec) => codec.to_v3(),
         Parsed::Compressor(codec) => match codec.to_v3() {

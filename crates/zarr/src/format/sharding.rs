@@ -13,12 +13,14 @@
 
 use super::codecs::{Chain, Serializer, byte_order, normalized as normalized_codec};
 use super::extension::Extension;
+use crate::dtypes;
 use crate::error::{Problem, invalid};
 use crate::json::Json;
 use crate::metadata::sizes;
 use crate::spec::IndexLocation;
+use crate::vlen::{self, Element};
 use hyperslab_array::{Dims, IndexEncoding, ShardLevel, Sharding};
-use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec};
 use std::sync::Arc;
 
 pub(super) const NAME: &str = "sharding_indexed";
@@ -28,8 +30,10 @@ const MEMBERS: [&str; 4] = ["chunk_shape", "codecs", "index_codecs", "index_loca
 /// Shards in shards in shards … deeper than this are refused, before anything is made of them.
 const DEEPEST: usize = 8;
 
-/// Bytes of a number in an index.
-const NUMBER: usize = 8;
+/// An index is made of numbers.
+fn number() -> Result<Element, Problem> {
+    dtypes::from_v3(&"uint64".into()).map(Element::Fixed)
+}
 
 /// Whether metadata of a codec is that of a sharding codec.
 pub(super) fn is_sharding(json: &Json) -> bool {
@@ -64,16 +68,16 @@ pub(crate) struct Shards {
 
 impl Codecs {
     /// Parses the codecs of chunks (which may turn out to be shards) of `shape`.
-    pub(super) fn parse(json: &Json, dtype: DataType, shape: &[u64]) -> Result<Self, Problem> {
+    pub(super) fn parse(json: &Json, element: Element, shape: &[u64]) -> Result<Self, Problem> {
         let order: Vec<usize> = (0..shape.len()).collect();
-        let chain = Chain::parse("codecs", json, &order, dtype.size())?;
+        let chain = Chain::parse("codecs", json, &order, element)?;
         let own = |chain: &Chain<'_>| {
             (chain.filters().to_vec(), chain.serializer_json().cloned(), chain.compressors().to_vec())
         };
         let mut shown = own(&chain);
-        let sharding = match &chain.serializer {
-            Serializer::Bytes(codec) => {
-                let stored = byte_order("codecs", *codec, dtype)?;
+        let sharding = match chain.serializer {
+            Serializer::Bytes(_) | Serializer::Vlen(_) => {
+                let stored = byte_order("codecs", chain.serializer, element)?;
                 let (filters, serializer, compressors) = shown;
                 let Chain { order, bytes_to_bytes, .. } = chain;
                 let chunk = shape.into();
@@ -88,11 +92,11 @@ impl Codecs {
                     compressors,
                 });
             }
-            Serializer::Sharding(sharding) => *sharding,
+            Serializer::Sharding(sharding) => sharding,
         };
         let alone = chain.filters().is_empty() && chain.compressors().is_empty();
         let mut levels = Vec::new();
-        let inner = Inner::parse(&sharding, &chain, dtype, shape, &mut levels, &mut |inner| {
+        let inner = Inner::parse(&sharding, &chain, element, shape, &mut levels, &mut |inner| {
             if alone {
                 shown = own(inner);
             }
@@ -127,7 +131,7 @@ impl Inner {
     fn parse(
         sharding: &Extension<'_>,
         around: &Chain<'_>,
-        dtype: DataType,
+        element: Element,
         shape: &[u64],
         levels: &mut Vec<ShardLevel>,
         seen: &mut dyn FnMut(&Chain<'_>),
@@ -145,15 +149,15 @@ impl Inner {
         levels.push(level.map_err(|why| problem(&field, why))?);
 
         let inside = format!("{field}: codecs");
-        let chain = Chain::parse(&inside, sharding.require("codecs")?, order, dtype.size())?;
+        let chain = Chain::parse(&inside, sharding.require("codecs")?, order, element)?;
         if levels.len() == 1 {
             seen(&chain);
         }
-        match &chain.serializer {
-            Serializer::Sharding(deeper) => Inner::parse(deeper, &chain, dtype, &inner, levels, seen),
-            Serializer::Bytes(codec) => Ok(Inner {
+        match chain.serializer {
+            Serializer::Sharding(deeper) => Inner::parse(&deeper, &chain, element, &inner, levels, seen),
+            Serializer::Bytes(_) | Serializer::Vlen(_) => Ok(Inner {
                 chunk: inner,
-                stored: byte_order(&inside, *codec, dtype)?,
+                stored: byte_order(&inside, chain.serializer, element)?,
                 codecs: [
                     chain.filters(),
                     chain.serializer_json().map_or(&[], std::slice::from_ref),
@@ -211,9 +215,10 @@ fn index(
     let within = format!("{field}: index_codecs");
     // The index has an axis more: offset and length.
     let axes: Vec<usize> = (0..=order.len()).collect();
-    let chain = Chain::parse(&within, sharding.require("index_codecs")?, &axes, NUMBER)?;
+    let chain = Chain::parse(&within, sharding.require("index_codecs")?, &axes, number()?)?;
     let Serializer::Bytes(codec) = chain.serializer else {
-        return invalid(format!("{within}: \"{NAME}\" has no fixed size; expected \"bytes\""));
+        let name = chain.serializer.name();
+        return invalid(format!("{within}: \"{name}\" has no fixed size; expected \"bytes\""));
     };
     let Some(stored) = codec.endian else {
         return invalid(format!("{within}: \"bytes\" needs \"endian\""));
@@ -237,13 +242,13 @@ fn problem(field: &str, why: String) -> Problem {
 }
 
 /// A sharding codec with every setting spelled out. What is not given is as in zarr-python.
-pub(super) fn normalized(sharding: &Extension<'_>, element: usize, depth: usize) -> Result<Json, Problem> {
+pub(super) fn normalized(sharding: &Extension<'_>, element: Element, depth: usize) -> Result<Json, Problem> {
     let field = format!("{}: \"{NAME}\"", sharding.field);
     if depth >= DEEPEST {
         return invalid(format!("{field}: shards are nested more than {DEEPEST} deep"));
     }
     sharding.only(&MEMBERS)?;
-    let list = |member: &str, element: usize| -> Result<Option<Json>, Problem> {
+    let list = |member: &str, element: Element| -> Result<Option<Json>, Problem> {
         let field = format!("{field}: {member}");
         match sharding.get(member) {
             None => Ok(None),
@@ -254,10 +259,15 @@ pub(super) fn normalized(sharding: &Extension<'_>, element: usize, depth: usize)
             Some(other) => invalid(format!("{field}: expected a list, found {}", other.brief())),
         }
     };
-    let endian = (element > 1).then_some(ByteOrder::Little);
-    let codecs = list("codecs", element)?
-        .unwrap_or_else(|| Json::Array(vec![Json::from(&BytesCodec { endian }.to_v3())]));
-    let index_codecs = list("index_codecs", NUMBER)?.unwrap_or_else(default_index_codecs);
+    let serializer = match element {
+        Element::Vlen(kind) => vlen::v3_codec(kind),
+        Element::Fixed(dtype) => {
+            let endian = (dtype.size() > 1).then_some(ByteOrder::Little);
+            Json::from(&BytesCodec { endian }.to_v3())
+        }
+    };
+    let codecs = list("codecs", element)?.unwrap_or_else(|| Json::Array(vec![serializer]));
+    let index_codecs = list("index_codecs", number()?)?.unwrap_or_else(default_index_codecs);
     let shape = sharding.require("chunk_shape")?.clone();
     Ok(codec(shape, codecs, index_codecs, location(&field, sharding)?))
 }

@@ -11,7 +11,8 @@ use crate::error::{Problem, invalid};
 use crate::json::Json;
 use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
-use crate::{Format, KeyEncoding, dtypes, fill};
+use crate::vlen::{self, Element};
+use crate::{Format, KeyEncoding, fill};
 use hyperslab_codec::{Codec, registry};
 use std::sync::Arc;
 
@@ -34,11 +35,8 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
     check_format(document)?;
     let shape = sizes("shape", require(document, "shape")?)?;
     let chunk = chunk_sizes("chunks", require(document, "chunks")?, &shape)?;
-    let dtype = dtypes::from_v2(require(document, "dtype")?)?;
-    let fill = match require(document, "fill_value")? {
-        Json::Null => None,
-        value => Some(fill::parse(dtype, value, Format::V2)?),
-    };
+    let dtype = require(document, "dtype")?;
+    let fill = require(document, "fill_value")?;
     let fortran = match require(document, "order")?.as_str() {
         Some("C") => false,
         Some("F") => true,
@@ -61,10 +59,16 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
             return invalid(format!("compressor: expected null or an object, found {}", other.brief()));
         }
     };
+    let (element, behind) = vlen::from_v2(dtype, &filters)?;
+    let fill = match (fill, element) {
+        (Json::Null, _) => None,
+        (value, Element::Fixed(dtype)) => Some(fill::parse(dtype, value, Format::V2)?),
+        (value, Element::Vlen(kind)) => Some(vlen::parse_fill(kind, value, Format::V2)?),
+    };
     let mut codecs = Vec::new();
-    for (field, list) in [("filters", &filters), ("compressor", &compressors)] {
+    for (field, list) in [("filters", behind), ("compressor", compressors.as_slice())] {
         for json in list {
-            codecs.push(codec(field, json, dtype.size())?);
+            codecs.push(codec(field, json, element.codec_size())?);
         }
     }
     let separator = match document.get("dimension_separator") {
@@ -74,10 +78,10 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
     let rank = shape.len();
     Ok(Metadata {
         format: Format::V2,
-        dtype,
+        element,
         chunk,
         shards: None,
-        stored: dtype.order(),
+        stored: element.order(),
         order: if fortran { (0..rank).rev().collect() } else { (0..rank).collect() },
         codecs,
         fill,
@@ -123,7 +127,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let normalized = |field: &str, list: &[Json]| -> Result<Vec<Json>, Problem> {
         list.iter()
             .map(|json| {
-                let codec = codec(field, json, spec.dtype.size())?;
+                let codec = codec(field, json, spec.element().codec_size())?;
                 match codec.to_v2() {
                     Some(value) => Ok(Json::from(&value)),
                     None => invalid(format!("{field}: Zarr v2 has no codec \"{}\"", codec.name())),
@@ -131,11 +135,11 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
             })
             .collect()
     };
-    let filters = match &spec.filters {
-        Choice::Auto => Json::Null,
-        Choice::Set(list) if list.is_empty() => Json::Null,
-        Choice::Set(list) => Json::Array(normalized("filters", list)?),
-    };
+    let mut filters: Vec<Json> = spec.vlen.map(vlen::v2_filter).into_iter().collect();
+    if let Choice::Set(list) = &spec.filters {
+        filters.extend(normalized("filters", list)?);
+    }
+    let filters = if filters.is_empty() { Json::Null } else { Json::Array(filters) };
     let compressor = match &spec.compressors {
         Choice::Auto => Json::from([("id", "zstd".into()), ("level", 0u32.into())]),
         Choice::Set(list) if list.len() > 1 => {
@@ -161,7 +165,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let document = Json::from([
         ("shape", spec.shape_json()),
         ("chunks", spec.grid_json()?.0),
-        ("dtype", Json::String(spec.dtype.numpy())),
+        ("dtype", spec.vlen.map_or_else(|| Json::String(spec.dtype.numpy()), |_| "|O".into())),
         ("fill_value", spec.fill_json()?),
         ("order", if spec.fortran_order { "F".into() } else { "C".into() }),
         ("filters", filters),
@@ -187,7 +191,7 @@ mod tests {
         let metadata = parse_text(PLAIN).unwrap();
         assert_eq!(metadata.shape.as_slice(), [4, 5]);
         assert_eq!(metadata.chunk.as_slice(), [2, 2]);
-        assert_eq!(metadata.dtype.numpy(), ">f4");
+        assert_eq!(metadata.element, Element::Fixed(">f4".parse().unwrap()));
         assert_eq!(metadata.stored, hyperslab_codec::ByteOrder::Big);
         assert_eq!(metadata.order, [1, 0]);
         assert_eq!(metadata.fill.as_deref(), Some(&0x7fc0_0000u32.to_be_bytes()[..]));
@@ -259,7 +263,7 @@ mod tests {
             ("[2, 2]", "[2, [1, 1]]", "chunks: axis 1"),
             ("[2, 2]", "false", "chunks: expected a list"),
             ("\">f4\"", "\">f5\"", "data type \">f5\" is not supported"),
-            ("\">f4\"", "\"|O\"", "object data type"),
+            ("\">f4\"", "\"|O\"", "\"|O\" needs a first filter"),
             ("\">f4\"", "[[\"a\", \"<f4\"]]", "structured data type"),
             (
                 "\"NaN\"",

@@ -17,6 +17,7 @@ use crate::error::{Problem, invalid};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes, chunk_sizes, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
+use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, dtypes, fill};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec};
@@ -82,10 +83,14 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
     }
     known_fields(document, &ARRAY_FIELDS)?;
     let shape = sizes("shape", require(document, "shape")?)?;
-    let dtype = dtypes::from_v3(require(document, "data_type")?)?;
+    let element = Element::from_v3(require(document, "data_type")?)?;
     let chunk = chunk_grid(require(document, "chunk_grid")?, &shape)?;
     let keys = key_encoding(require(document, "chunk_key_encoding")?)?;
-    let fill = fill::parse(dtype, require(document, "fill_value")?, Format::V3)?;
+    let fill = require(document, "fill_value")?;
+    let fill = match element {
+        Element::Fixed(dtype) => fill::parse(dtype, fill, Format::V3)?,
+        Element::Vlen(kind) => vlen::parse_fill(kind, fill, Format::V3)?,
+    };
     match document.get("storage_transformers") {
         None | Some(Json::Null) => {}
         Some(Json::Array(transformers)) => {
@@ -98,12 +103,12 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
             return invalid(format!("storage_transformers: expected a list, found {}", other.brief()));
         }
     }
-    let codecs = Codecs::parse(require(document, "codecs")?, dtype, &chunk)?;
+    let codecs = Codecs::parse(require(document, "codecs")?, element, &chunk)?;
     Ok(Metadata {
         format: Format::V3,
         dimension_names: dimension_names(document.get("dimension_names"), shape.len())?,
         shape,
-        dtype,
+        element,
         chunk: codecs.chunk,
         shards: codecs.shards,
         stored: codecs.stored,
@@ -174,6 +179,10 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
 
 /// The document of a new array, and its attributes.
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
+    let data_type = match spec.element() {
+        Element::Fixed(dtype) => dtypes::to_v3(dtype),
+        Element::Vlen(kind) => vlen::to_v3(kind)?,
+    };
     let mut codecs = Vec::new();
     match &spec.filters {
         Choice::Auto if spec.fortran_order && spec.shape.len() > 1 => {
@@ -189,9 +198,10 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         }
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
-    codecs.push(match &spec.serializer {
-        Choice::Set(serializer) => serializer.clone(),
-        Choice::Auto => {
+    codecs.push(match (&spec.serializer, spec.vlen) {
+        (Choice::Set(serializer), _) => serializer.clone(),
+        (Choice::Auto, Some(kind)) => vlen::v3_codec(kind),
+        (Choice::Auto, None) => {
             let endian = spec.dtype.has_order().then_some(ByteOrder::NATIVE);
             Json::from(&BytesCodec { endian }.to_v3())
         }
@@ -206,7 +216,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
     // With every setting spelled out, so that what a default means cannot change later.
-    let codecs = codecs.iter().map(|json| normalized("codecs", json, spec.dtype.size(), 0));
+    let codecs = codecs.iter().map(|json| normalized("codecs", json, spec.element(), 0));
     let mut codecs = codecs.collect::<Result<Vec<_>, _>>()?;
     let (chunk, shards) = spec.grid_json()?;
     let objects = match shards {
@@ -226,7 +236,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     };
     let mut document = Json::from([
         ("shape", spec.shape_json()),
-        ("data_type", dtypes::to_v3(spec.dtype)),
+        ("data_type", data_type),
         ("chunk_grid", named("regular", "chunk_shape", objects)),
         ("chunk_key_encoding", named(name, "separator", Json::String(separator.into()))),
         ("fill_value", spec.fill_json()?),

@@ -1,0 +1,27 @@
+//! Values of variable length: what the engine's second kind of output is, and how it is made.
+
+mod batches;
+mod fill;
+mod rows;
+mod read;
+mod write;
+
+pub use batches::{Batch, in_batches};
+pub use fill::{Group, fill_groups};
+pub use read::read_ragged;
+pub use write::write_ragged;
+
+use crate::{Dims, Memory};
+
+/// Elements of variable length in one normal form. The `i`-th in C order is `values[offsets[i] * size..offsets[i + 1] * size]`, where `size` is that of an item.
+#[derive(Debug)]
+pub struct Ragged {
+    /// Elements per axis.
+    pub shape: Dims,
+    /// One more than there are elements; ascending from 0. In items, as in Arrow's large lists.
+    pub offsets: Vec<i64>,
+    /// The bytes of all items, one behind the other.
+    pub values: Memory,
+    /// Which elements are there (null is not the same as empty). `None`: all.
+    pub validity: Option<Vec<bool>>,
+}

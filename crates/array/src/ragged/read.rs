@@ -1,0 +1,202 @@
+//! Reading elements of variable length: batch by batch, so that memory is that of the result and little more. Steps, for each batch:
+//!
+//! 1. read its cells with the ordinary engine; decoding chunks puts what cells refer to into the batch's heap;
+//! 2. add up the lengths of the cells: the offsets of the result;
+//! 3. copy from the heap to the end of the values, on all threads, neighbours in one go.
+//!
+//! How many cells a batch has depends on how many bytes the last one had in its heap: those of all elements of the chunks that it touched.
+
+use super::Ragged;
+use super::batches::Batches;
+use crate::execute::{self, memory_error};
+use crate::{ArrayError, ArrayLayout, Memory, ReadOptions, Selection};
+use hyperslab_codec::{Cell, Heap, Vlen};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes that a batch should have in its heap.
+const PAYLOAD: u64 = 24 << 20;
+
+/// The most cells of a batch, unless a chunk has more.
+const MOST_CELLS: u64 = 512 << 10;
+
+/// Elements of chunks that the first batch touches, of which nothing is known yet.
+const FIRST: u64 = 64 << 10;
+
+/// A batch may be so many times larger than the one before.
+const GROWTH: u64 = 8;
+
+/// What finding a cell's bytes costs, in bytes that could be copied instead.
+const CELL_WORK: u64 = 32;
+
+/// Pieces for each thread that copies.
+const TURNS: usize = 4;
+
+/// Reads elements of variable length whose codec is [`hyperslab_codec::Vlen`]. What was never written is the fill value. Options for the order of the result and for a cache are of no meaning here.
+///
+/// Errors as [`crate::read()`]; with [`ArrayError::Layout`] where elements have one size.
+pub fn read_ragged(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    options: ReadOptions<'_>,
+) -> Result<Ragged, ArrayError> {
+    let vlen = codec(layout)?;
+    // Cells are of one heap: kept chunks would refer to others.
+    let options = ReadOptions { cache: None, fortran: false, ..options };
+    let batches = Batches::new(layout, selection)?;
+    let mut output = Output::new(layout, vlen, batches.total())?;
+    let mut cells = first_cells(layout, selection, execute::limit(options.threads));
+    let (mut buffer, mut first) = (None, 0);
+    while let Some(part) = batches.next(first, cells) {
+        let heap = Arc::new(vlen.heap());
+        let bound = layout.bound(&heap).ok_or_else(|| one_size(layout))?;
+        let mut payload = 0;
+        batches.read(&bound, &part, options, &mut buffer, &mut |memory| {
+            payload = output.append(layout, memory, &heap, options)?;
+            Ok::<(), ArrayError>(())
+        })?;
+        first += part.count;
+        let fitting = (u128::from(PAYLOAD) * u128::from(part.count) / u128::from(payload.max(1))) as u64;
+        cells = fitting.min(cells.saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
+    }
+    output.values.shrink();
+    let Output { offsets, values, .. } = output;
+    Ok(Ragged { shape: selection.shape(), offsets, values, validity: None })
+}
+
+/// The codec of an array's elements. Errors where they have one size.
+pub(super) fn codec(layout: &ArrayLayout) -> Result<&Vlen, ArrayError> {
+    layout.vlen().ok_or_else(|| one_size(layout))
+}
+
+pub(super) fn one_size(layout: &ArrayLayout) -> ArrayError {
+    let why = format!("its elements ({}) are of one size: they are read and written as such", layout.dtype());
+    ArrayError::Layout { array: layout.name().into(), why }
+}
+
+/// How many cells the first batch has: those of some chunks, at least one for each thread.
+fn first_cells(layout: &ArrayLayout, selection: &Selection, threads: usize) -> u64 {
+    let (mut elements, mut selected) = (1u64, 1u64);
+    for (axis, chunk) in selection.axes().iter().zip(layout.grid().chunk_shape()) {
+        let wanted = chunk.div_ceil(axis.step.unsigned_abs()).min(axis.len).max(1);
+        elements = elements.saturating_mul(*chunk);
+        selected = selected.saturating_mul(wanted);
+    }
+    selected.saturating_mul((FIRST / elements.max(1)).max(threads as u64))
+}
+
+/// The result as far as it is there.
+struct Output {
+    offsets: Vec<i64>,
+    values: Memory,
+    /// Bytes of an item.
+    item: u32,
+}
+
+impl Output {
+    fn new(layout: &ArrayLayout, vlen: &Vlen, total: u64) -> Result<Self, ArrayError> {
+        let none = || memory_error(layout, "the result", total.saturating_mul(size_of::<i64>() as u64));
+        let mut offsets = Vec::new();
+        offsets.try_reserve_exact(total as usize + 1).map_err(|_| none())?;
+        offsets.push(0);
+        let item = u32::try_from(vlen.kind().item_size()).unwrap_or(u32::MAX).max(1);
+        if !(vlen.fill().len() as u32).is_multiple_of(item) {
+            let why = format!("the fill value has {} bytes, no multiple of {item}", vlen.fill().len());
+            return Err(ArrayError::Layout { array: layout.name().into(), why });
+        }
+        Ok(Output { offsets, values: Memory::dirty(0).ok_or_else(none)?, item })
+    }
+
+    /// Appends what cells refer to. Returns the bytes of the heap, and of the cells.
+    fn append(
+        &mut self,
+        layout: &ArrayLayout,
+        memory: &[u8],
+        heap: &Heap,
+        options: ReadOptions<'_>,
+    ) -> Result<u64, ArrayError> {
+        let (cells, _) = memory.as_chunks::<{ Cell::SIZE }>();
+        let buffers = heap.buffers();
+        let buffers: Vec<&[u8]> =
+            buffers.iter().map(|buffer| buffer.as_deref().map_or(&[][..], |bytes| bytes.as_ref())).collect();
+        let (done, before) = (self.values.len(), self.offsets.len() - 1);
+        let mut end = self.offsets[before];
+        // Dividing takes longer than everything else here.
+        if self.item == 1 {
+            self.offsets.extend(cells.iter().map(|cell| {
+                end += i64::from(Cell::read(cell).len);
+                end
+            }));
+        } else {
+            self.offsets.extend(cells.iter().map(|cell| {
+                end += i64::from(Cell::read(cell).len / self.item);
+                end
+            }));
+        }
+        let offsets = &self.offsets[before..];
+        let place = |items: i64| usize::try_from(items).ok()?.checked_mul(self.item as usize);
+        let len = place(end).filter(|len| self.values.resize(*len));
+        let len = len.ok_or_else(|| {
+            memory_error(layout, "the result", (end as u64).saturating_mul(self.item.into()))
+        })?;
+
+        let work = ((len - done) as u64).saturating_add(CELL_WORK * cells.len() as u64);
+        let limit = execute::limit(options.threads);
+        let threads = execute::worthwhile(work, execute::INLINE_WORK, cells.len(), limit).max(1);
+        let pieces = if threads == 1 { 1 } else { threads * TURNS };
+        let mut left = (cells, &mut self.values.as_mut_slice()[done..]);
+        let mut jobs = Vec::with_capacity(pieces);
+        let mut cut = 0;
+        for piece in 1..=pieces {
+            let target = offsets[0] + ((end - offsets[0]) as i128 * piece as i128 / pieces as i128) as i64;
+            let next = if piece == pieces {
+                cells.len()
+            } else {
+                offsets.partition_point(|at| *at < target).max(cut)
+            };
+            // Of a batch whose offsets fit memory the lengths do.
+            let bytes = place(offsets[next] - offsets[cut]).unwrap_or(0);
+            let (these, others) = left.0.split_at(next - cut);
+            let (to, rest) = std::mem::take(&mut left.1).split_at_mut(bytes);
+            jobs.push((these, Mutex::new(to)));
+            left = (others, rest);
+            cut = next;
+        }
+        execute::run_tasks(layout, jobs.len(), work, (limit, 0), options.interrupt, &|number, _| {
+            let Some((cells, to)) = jobs.get(number) else { return Ok(()) };
+            let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+            copy(cells, &buffers, std::mem::take(&mut *to)).ok_or_else(|| {
+                let why = "a cell refers to bytes that its heap does not have".into();
+                ArrayError::Layout { array: layout.name().into(), why }
+            })
+        })?;
+        let payload: u64 = buffers.iter().map(|bytes| bytes.len() as u64).sum();
+        Ok(payload + memory.len() as u64)
+    }
+}
+
+/// Copies what cells refer to, one behind the other. Cells whose bytes follow each other are copied together. `None`: a cell refers to what is not there.
+fn copy(cells: &[[u8; Cell::SIZE]], buffers: &[&[u8]], mut to: &mut [u8]) -> Option<()> {
+    let mut run = Cell::default();
+    let mut end = 0;
+    let mut flush = |buffer: u32, start: u64, end: u64| {
+        let bytes =
+            buffers.get(buffer as usize)?.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?;
+        let (place, rest) = std::mem::take(&mut to).split_at_mut_checked(bytes.len())?;
+        place.copy_from_slice(bytes);
+        to = rest;
+        Some(())
+    };
+    for cell in cells {
+        let cell = Cell::read(cell);
+        if cell.buffer != run.buffer || cell.offset != end {
+            if cell.len == 0 {
+                continue;
+            }
+            flush(run.buffer, run.offset, end)?;
+            run = cell;
+            end = cell.offset;
+        }
+        end = end.checked_add(u64::from(cell.len))?;
+    }
+    flush(run.buffer, run.offset, end)
+}

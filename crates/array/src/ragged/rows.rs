@@ -1,0 +1,46 @@
+//! Values of variable length from one place in memory each.
+
+use super::Ragged;
+use crate::{Dims, Memory};
+
+impl Ragged {
+    /// Text or bytes: as many `rows`, in C order, as there are elements in an array of `shape`. Offsets count bytes. `None`: there are more or fewer, or there is no memory for
+    /// them.
+    pub fn of<'a>(shape: &[u64], rows: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Option<Ragged> {
+        if crate::element_count(shape)? != rows.len() as u64 {
+            return None;
+        }
+        let mut offsets = Vec::new();
+        offsets.try_reserve_exact(rows.len().checked_add(1)?).ok()?;
+        offsets.push(0);
+        let mut end = 0i64;
+        for row in rows.clone() {
+            end = end.checked_add(i64::try_from(row.len()).ok()?)?;
+            offsets.push(end);
+        }
+        let mut values = Memory::dirty(usize::try_from(end).ok()?)?;
+        let mut left = values.as_mut_slice();
+        for row in rows {
+            let (place, rest) = left.split_at_mut_checked(row.len())?;
+            place.copy_from_slice(row);
+            left = rest;
+        }
+        Some(Ragged { shape: Dims::from_slice(shape), offsets, values, validity: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_offsets_and_values() {
+        let rows: Vec<&[u8]> = vec![b"ab", b"", b"cde", b""];
+        let ragged = Ragged::of(&[2, 2], rows.iter().copied()).unwrap();
+        assert_eq!(ragged.shape.as_slice(), [2, 2]);
+        assert_eq!(ragged.offsets, [0, 2, 2, 5, 5]);
+        assert_eq!(ragged.values.as_slice(), b"abcde");
+        assert!(Ragged::of(&[3], rows.iter().copied()).is_none());
+        assert_eq!(Ragged::of(&[0, 7], [].into_iter()).unwrap().offsets, [0]);
+    }
+}

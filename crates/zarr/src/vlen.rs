@@ -1,0 +1,250 @@
+//! Elements of variable length in metadata: their names, codecs and fill values.
+//!
+//! | elements | v3 `data_type` | v3 codec | v2 first filter (`dtype` is `\|O`) | fill value |
+//! |---|---|---|---|---|
+//! | text | `string` | `vlen-utf8` | `{"id": "vlen-utf8"}` | text |
+//! | bytes | `variable_length_bytes`, `bytes` | `vlen-bytes` | `{"id": "vlen-bytes"}` | base 64 |
+//! | arrays | – | – | `{"id": "vlen-array", "dtype": "<i4"}` | none but the empty array |
+//!
+//! * v3: <https://github.com/zarr-developers/zarr-extensions/tree/main/data-types/string> and `bytes`, which zarr-python calls
+//!   `variable_length_bytes` where it writes.
+//! * v2: <https://numcodecs.readthedocs.io/en/stable/other/vlen.html>; `|O` is whatever its first filter says. `null` stands for the empty
+//!   element, and so does the 0 that zarr-python 2 wrote where no fill value was given; but of text it is read as `"0"`, as zarr-python does.
+
+use crate::error::{Problem, invalid};
+use crate::format::extension::Extension;
+use crate::json::Json;
+use crate::{Format, base64, dtypes};
+use hyperslab_codec::{ByteOrder, DataType, VlenKind};
+
+/// What the elements of an array are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    /// All of one size.
+    Fixed(DataType),
+    /// Of variable length.
+    Vlen(VlenKind),
+}
+
+impl Element {
+    /// The elements of a v3 `data_type`.
+    pub(crate) fn from_v3(json: &Json) -> Result<Self, Problem> {
+        match from_v3(json)? {
+            Some(kind) => Ok(Element::Vlen(kind)),
+            None => dtypes::from_v3(json).map(Element::Fixed),
+        }
+    }
+
+    /// Bytes of what codecs behind the serializer take for one element (as zarr-python).
+    pub(crate) fn codec_size(self) -> usize {
+        match self {
+            Element::Fixed(dtype) => dtype.size(),
+            Element::Vlen(_) => 1,
+        }
+    }
+
+    /// The byte order in memory.
+    pub(crate) fn order(self) -> ByteOrder {
+        match self {
+            Element::Fixed(dtype) => dtype.order(),
+            Element::Vlen(_) => ByteOrder::NATIVE,
+        }
+    }
+
+    /// The v3 codec that makes bytes of them.
+    pub(crate) fn serializer(self) -> &'static str {
+        self.vlen().map_or("bytes", codec_name)
+    }
+
+    /// The kind of elements of variable length.
+    pub(crate) fn vlen(self) -> Option<VlenKind> {
+        match self {
+            Element::Fixed(_) => None,
+            Element::Vlen(kind) => Some(kind),
+        }
+    }
+
+    /// As metadata calls it, for messages.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Element::Fixed(dtype) => dtype.to_string(),
+            Element::Vlen(kind) => v3_name(kind).map_or_else(|| "|O".to_owned(), str::to_owned),
+        }
+    }
+}
+
+/// The kind of a v3 `data_type`; `None`: its elements have one size.
+fn from_v3(json: &Json) -> Result<Option<VlenKind>, Problem> {
+    let extension = Extension::parse("data_type", json)?;
+    let kind = match extension.name {
+        "string" => VlenKind::Text,
+        "variable_length_bytes" | "bytes" => VlenKind::Bytes,
+        _ => return Ok(None),
+    };
+    extension.only(&[])?;
+    Ok(Some(kind))
+}
+
+/// The v3 `data_type` of a kind.
+pub(crate) fn to_v3(kind: VlenKind) -> Result<Json, Problem> {
+    v3_name(kind).map(Json::from).ok_or_else(|| {
+        Problem::Unsupported(
+            "data_type: Zarr v3 has no arrays of variable length as elements; use Zarr v2, which has them"
+                .into(),
+        )
+    })
+}
+
+fn v3_name(kind: VlenKind) -> Option<&'static str> {
+    match kind {
+        VlenKind::Text => Some("string"),
+        VlenKind::Bytes => Some("variable_length_bytes"),
+        VlenKind::Array(_) => None,
+    }
+}
+
+/// The codec of a kind, in both formats.
+pub(crate) fn codec_name(kind: VlenKind) -> &'static str {
+    match kind {
+        VlenKind::Text => "vlen-utf8",
+        VlenKind::Bytes => "vlen-bytes",
+        VlenKind::Array(_) => "vlen-array",
+    }
+}
+
+/// The kind that a v3 codec encodes; `None`: it is another codec.
+pub(crate) fn of_v3_codec(extension: &Extension<'_>) -> Result<Option<VlenKind>, Problem> {
+    let kind = match extension.name {
+        "vlen-utf8" => VlenKind::Text,
+        "vlen-bytes" => VlenKind::Bytes,
+        _ => return Ok(None),
+    };
+    extension.only(&[])?;
+    Ok(Some(kind))
+}
+
+/// The v3 codec of a kind.
+pub(crate) fn v3_codec(kind: VlenKind) -> Json {
+    Json::from([("name", codec_name(kind).into()), ("configuration", Json::object())])
+}
+
+/// Whether a v2 codec is one of those that make bytes of objects (all of numcodecs').
+fn is_object_codec(id: &str) -> bool {
+    ["vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize"].contains(&id)
+}
+
+fn id(json: &Json) -> Option<&str> {
+    json.get("id")?.as_str()
+}
+
+/// The elements of v2 metadata, and the filters that encode their bytes: of `|O`, those behind the first, which says what they are.
+pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element, &'a [Json]), Problem> {
+    let object = matches!(dtype.as_str(), Some("|O" | "O"));
+    let misplaced = filters.iter().skip(usize::from(object)).filter_map(id).find(|id| is_object_codec(id));
+    if let Some(id) = misplaced {
+        return invalid(format!(
+            "filters: \"{id}\" makes bytes of objects; it must be the first filter, of dtype \"|O\", found dtype {}",
+            dtype.brief()
+        ));
+    }
+    if !object {
+        return Ok((Element::Fixed(dtypes::from_v2(dtype)?), filters));
+    }
+    const SUPPORTED: &str = "vlen-utf8, vlen-bytes, vlen-array";
+    let Some((first, behind)) = filters.split_first() else {
+        return invalid(format!(
+            "dtype: \"|O\" needs a first filter that makes bytes of objects ({SUPPORTED}), found none"
+        ));
+    };
+    let (kind, known): (VlenKind, &[&str]) = match id(first) {
+        Some("vlen-utf8") => (VlenKind::Text, &["id"]),
+        Some("vlen-bytes") => (VlenKind::Bytes, &["id"]),
+        Some("vlen-array") => (VlenKind::Array(item(first)?), &["id", "dtype"]),
+        Some(id) if is_object_codec(id) => {
+            return Err(Problem::Unsupported(format!(
+                "filters: object codec \"{id}\" is not supported (supported: {SUPPORTED})"
+            )));
+        }
+        _ => {
+            return invalid(format!(
+                "filters: expected a first filter that makes bytes of objects ({SUPPORTED}), found {}",
+                first.brief()
+            ));
+        }
+    };
+    let members = first.as_object().unwrap_or_default();
+    if let Some((member, _)) = members.iter().find(|(member, _)| !known.contains(&member.as_str())) {
+        return invalid(format!("filters: \"{}\" has an unknown member \"{member}\"", codec_name(kind)));
+    }
+    Ok((Element::Vlen(kind), behind))
+}
+
+/// The type of the items of `vlen-array`.
+fn item(json: &Json) -> Result<DataType, Problem> {
+    let within = |problem| match problem {
+        Problem::Invalid(why) => Problem::Invalid(format!("filters: \"vlen-array\": {why}")),
+        Problem::Unsupported(what) => Problem::Unsupported(format!("filters: \"vlen-array\": {what}")),
+    };
+    let dtype = json.get("dtype").ok_or_else(|| Problem::Invalid("dtype is missing".into()));
+    dtype.and_then(dtypes::from_v2).map_err(within)
+}
+
+/// The first v2 filter of a kind.
+pub(crate) fn v2_filter(kind: VlenKind) -> Json {
+    let mut filter = Json::from([("id", codec_name(kind).into())]);
+    if let VlenKind::Array(dtype) = kind {
+        filter.set("dtype", Json::String(dtype.numpy()));
+    }
+    filter
+}
+
+/// The bytes of a fill value.
+pub(crate) fn parse_fill(kind: VlenKind, json: &Json, format: Format) -> Result<Vec<u8>, Problem> {
+    let is_integer = |text: &str| text.strip_prefix('-').unwrap_or(text).bytes().all(|b| b.is_ascii_digit());
+    let parsed = match (kind, json) {
+        (VlenKind::Text, Json::String(text)) => Some(text.as_bytes().to_vec()),
+        (VlenKind::Text, Json::Number(text)) if format == Format::V2 && is_integer(text) => {
+            Some(text.as_bytes().to_vec())
+        }
+        (VlenKind::Bytes, Json::String(text)) => base64::decode(text),
+        (VlenKind::Bytes, Json::Array(items)) if format == Format::V3 => {
+            items.iter().map(Json::as_integer).collect()
+        }
+        (VlenKind::Bytes | VlenKind::Array(_), Json::Number(text))
+            if format == Format::V2 && &**text == "0" =>
+        {
+            Some(Vec::new())
+        }
+        (VlenKind::Array(_), Json::String(text)) if text.is_empty() => Some(Vec::new()),
+        _ => None,
+    };
+    parsed.ok_or_else(|| {
+        let expected = match kind {
+            VlenKind::Text => "text",
+            VlenKind::Bytes => "base 64 text",
+            VlenKind::Array(_) => "null, 0 or \"\", for the empty array",
+        };
+        Problem::Invalid(format!("fill_value: expected {expected}, found {}", json.brief()))
+    })
+}
+
+/// The JSON of a fill value.
+pub(crate) fn write_fill(kind: VlenKind, bytes: &[u8]) -> Result<Json, Problem> {
+    match kind {
+        VlenKind::Text => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.into()),
+            Err(error) => invalid(format!(
+                "fill_value: expected text in UTF-8, found another byte at {}",
+                error.valid_up_to()
+            )),
+        },
+        VlenKind::Bytes => Ok(Json::String(base64::encode(bytes))),
+        // What zarr-python 2 writes.
+        VlenKind::Array(_) if bytes.is_empty() => Ok(0u32.into()),
+        VlenKind::Array(_) => invalid("fill_value: of arrays only the empty one can be stored"),
+    }
+}
+
+#[cfg(test)]
+#[path = "vlen_tests.rs"]
+mod tests;

@@ -1,0 +1,270 @@
+use super::*;
+use crate::{Array, ArraySpec, Choice};
+use hyperslab_codec::Cell;
+use hyperslab_store::{Key, MemoryStore, Store};
+use std::sync::Arc;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn int() -> VlenKind {
+    VlenKind::Array("<i4".parse().unwrap())
+}
+
+#[test]
+fn v3_names() {
+    for (text, kind) in [
+        (r#""string""#, Some(VlenKind::Text)),
+        (r#"{"name": "string", "configuration": {}}"#, Some(VlenKind::Text)),
+        (r#"{"name": "string"}"#, Some(VlenKind::Text)),
+        (r#""variable_length_bytes""#, Some(VlenKind::Bytes)),
+        (r#""bytes""#, Some(VlenKind::Bytes)),
+        (r#""int8""#, None),
+    ] {
+        assert_eq!(from_v3(&json(text)).unwrap(), kind, "{text}");
+    }
+    assert!(from_v3(&json(r#"{"name": "string", "configuration": {"x": 1}}"#)).is_err());
+    assert_eq!(to_v3(VlenKind::Bytes).unwrap().to_text(None), r#""variable_length_bytes""#);
+    assert!(to_v3(int()).unwrap_err().text().contains("use Zarr v2"));
+}
+
+#[test]
+fn v2_filters_say_what_objects_are() {
+    let object = json(r#""|O""#);
+    let crc = r#"{"id": "crc32c"}"#;
+    for (filter, kind) in [
+        (r#"{"id": "vlen-utf8"}"#, VlenKind::Text),
+        (r#"{"id": "vlen-bytes"}"#, VlenKind::Bytes),
+        (r#"{"id": "vlen-array", "dtype": "<i4"}"#, int()),
+    ] {
+        assert_eq!(v2_filter(kind).to_text(None), filter);
+        let filters = [json(filter), json(crc)];
+        let (element, behind) = from_v2(&object, &filters).unwrap();
+        assert_eq!((element, behind), (Element::Vlen(kind), &filters[1..]));
+    }
+    for (dtype, filters, want) in [
+        (r#""|O""#, "[]", "\"|O\" needs a first filter that makes bytes of objects (vlen-utf8"),
+        (r#""|O""#, r#"[{"id": "json2"}]"#, "object codec \"json2\" is not supported"),
+        (r#""|O""#, r#"[{"id": "pickle", "protocol": 5}]"#, "\"pickle\" is not supported"),
+        (r#""|O""#, r#"[{"id": "msgpack2"}]"#, "\"msgpack2\" is not supported"),
+        (r#""|O""#, r#"[{"id": "categorize", "labels": []}]"#, "\"categorize\" is not supported"),
+        (r#""|O""#, r#"[{"id": "crc32c"}, {"id": "vlen-utf8"}]"#, "\"vlen-utf8\" makes bytes of objects"),
+        (r#""|O""#, r#"[{"id": "crc32c"}]"#, "expected a first filter that makes bytes of objects"),
+        (r#""|O""#, "[3]", "found 3"),
+        (r#""|O""#, r#"[{"id": "vlen-utf8", "x": 1}]"#, "unknown member \"x\""),
+        (r#""|O""#, r#"[{"id": "vlen-array"}]"#, "\"vlen-array\": dtype is missing"),
+        (r#""|O""#, r#"[{"id": "vlen-array", "dtype": "|O"}]"#, "\"vlen-array\": object"),
+        (r#""|O""#, r#"[{"id": "vlen-array", "dtype": "<i4", "x": 1}]"#, "unknown member \"x\""),
+        (r#""<i4""#, r#"[{"id": "vlen-utf8"}]"#, "of dtype \"|O\", found dtype \"<i4\""),
+    ] {
+        let filters = json(filters).as_array().unwrap().to_vec();
+        let error = from_v2(&json(dtype), &filters).unwrap_err().text();
+        assert!(error.contains(want), "{filters:?}: {error}");
+    }
+}
+
+#[test]
+fn fill_values() {
+    let (text, bytes) = (VlenKind::Text, VlenKind::Bytes);
+    for (kind, format, json_text, value) in [
+        (text, Format::V3, r#""""#, Some(&b""[..])),
+        (text, Format::V3, r#""é""#, Some("é".as_bytes())),
+        (text, Format::V3, "0", None),
+        (text, Format::V3, "null", None),
+        // As zarr-python reads it.
+        (text, Format::V2, "0", Some(b"0")),
+        (text, Format::V2, "0.5", None),
+        (bytes, Format::V3, r#""YWI=""#, Some(b"ab")),
+        (bytes, Format::V3, "[97, 98]", Some(b"ab")),
+        (bytes, Format::V3, "[97, 256]", None),
+        (bytes, Format::V3, r#""x""#, None),
+        (bytes, Format::V3, "0", None),
+        (bytes, Format::V2, "0", Some(b"")),
+        (int(), Format::V2, "0", Some(b"")),
+        (int(), Format::V2, r#""""#, Some(b"")),
+        (int(), Format::V2, "1", None),
+    ] {
+        let found = parse_fill(kind, &json(json_text), format);
+        match value {
+            Some(value) => assert_eq!(found.unwrap(), value, "{json_text}"),
+            None => assert!(found.unwrap_err().text().contains("found"), "{json_text}"),
+        }
+    }
+    let written = |kind, bytes: &[u8]| write_fill(kind, bytes).map(|json| json.to_text(None));
+    assert_eq!(written(text, "é".as_bytes()).unwrap(), r#""\u00e9""#);
+    assert_eq!(written(bytes, b"ab").unwrap(), r#""YWI=""#);
+    assert_eq!(written(int(), b"").unwrap(), "0");
+    assert!(written(text, b"a\xff").unwrap_err().text().contains("at 1"));
+    assert!(written(int(), b"abcd").is_err());
+}
+
+/// As zarr-python 3.4 writes them.
+const SHARDED: &str = r#"{"shape": [5, 6], "data_type": "string", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": "\u00e9\"x", "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "codecs": [{"name": "vlen-utf8", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}], "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "index_location": "end"}}], "attributes": {}, "dimension_names": ["x", "y"], "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
+const BYTES: &str = r#"{"shape": [5, 6], "data_type": "variable_length_bytes", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": "YWI=", "codecs": [{"name": "vlen-bytes", "configuration": {}}, {"name": "blosc", "configuration": {"typesize": 1, "cname": "zstd", "clevel": 5, "shuffle": "bitshuffle", "blocksize": 0}}], "attributes": {}, "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
+const TRANSPOSED: &str = r#"{"shape": [5, 6], "data_type": "string", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": "", "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "vlen-utf8", "configuration": {}}], "attributes": {}, "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
+const V2: &str = r#"{"shape": [5, 6], "chunks": [2, 3], "dtype": "|O", "fill_value": "a", "order": "F", "filters": [{"id": "vlen-utf8"}], "dimension_separator": ".", "compressor": {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}, "zarr_format": 2}"#;
+
+/// A spec of 5 × 6 elements, the array that it makes, and its document as text.
+fn created(format: Format, kind: VlenKind, change: impl FnOnce(&mut ArraySpec)) -> (Array, String) {
+    let mut spec = ArraySpec::of_vlen(format, &[5, 6], kind);
+    spec.chunks = Some([2, 3].as_slice().into());
+    change(&mut spec);
+    let array = Array::create(Arc::new(MemoryStore::new()), "a", spec, false).unwrap();
+    let text = array.to_json().to_text(None);
+    (array, text)
+}
+
+#[test]
+fn documents_are_those_of_zarr_python() {
+    let blosc = |text: &str| Choice::Set(vec![json(text)]);
+    let (sharded, text) = created(Format::V3, VlenKind::Text, |spec| {
+        spec.shards = Some([4, 6].as_slice().into());
+        spec.fill = Some("é\"x".into());
+        spec.dimension_names = Some(vec![Some("x".into()), Some("y".into())]);
+    });
+    assert_eq!(text, SHARDED);
+    assert_eq!(sharded.fill(), Some("é\"x".as_bytes()));
+    assert_eq!(sharded.shards(), Some(&[4, 6][..]));
+    assert_eq!(sharded.serializer().unwrap().to_text(None), r#"{"name": "vlen-utf8", "configuration": {}}"#);
+    let (_, text) = created(Format::V3, VlenKind::Bytes, |spec| {
+        spec.fill = Some(b"ab".to_vec());
+        spec.compressors = blosc(
+            r#"{"name": "blosc", "configuration": {"typesize": 1, "cname": "zstd", "clevel": 5, "shuffle": "bitshuffle", "blocksize": 0}}"#,
+        );
+    });
+    assert_eq!(text, BYTES);
+    let (transposed, text) = created(Format::V3, VlenKind::Text, |spec| {
+        spec.fortran_order = true;
+        spec.compressors = Choice::Set(Vec::new());
+    });
+    assert_eq!(text, TRANSPOSED);
+    assert!(transposed.fortran_order());
+    let (v2, text) = created(Format::V2, VlenKind::Text, |spec| {
+        spec.fill = Some(b"a".to_vec());
+        spec.fortran_order = true;
+        spec.compressors =
+            blosc(r#"{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}"#);
+    });
+    assert_eq!(text, V2);
+    assert_eq!(v2.layout().encoding().order(), [1, 0]);
+    let (ragged, text) = created(Format::V2, int(), |spec| {
+        spec.filters = Choice::Set(vec![json(r#"{"id": "crc32c"}"#)]);
+    });
+    assert!(text.contains(r#""dtype": "|O", "fill_value": null"#), "{text}");
+    assert!(text.contains(r#""filters": [{"id": "vlen-array", "dtype": "<i4"}, {"id": "crc32c""#), "{text}");
+    assert_eq!((ragged.vlen(), ragged.fill()), (Some(int()), None));
+}
+
+#[test]
+fn the_engine_gets_cells() {
+    let (array, _) = created(Format::V3, VlenKind::Text, |spec| spec.fill = Some(b"none".to_vec()));
+    let layout = array.layout();
+    assert_eq!(layout.dtype(), DataType::CELL);
+    let fill = Cell { buffer: 0, len: 4, offset: 0 };
+    assert_eq!(layout.fill().bytes(), fill.write());
+    let names: Vec<_> = layout.encoding().chain().codecs().iter().map(|codec| codec.name()).collect();
+    assert_eq!(names, ["vlen-utf8", "zstd"]);
+    // An empty fill value is all zero.
+    let (array, _) = created(Format::V3, VlenKind::Bytes, |_| {});
+    assert!(array.layout().fill().is_zero());
+}
+
+#[test]
+fn chunks_are_those_of_zarr_python_where_that_is_sane() {
+    let chunks = |n: u64, shards: Option<u64>| {
+        let mut spec = ArraySpec::of_vlen(Format::V3, &[n], VlenKind::Text);
+        spec.shards = shards.map(|n| [n].as_slice().into());
+        Array::create(Arc::new(MemoryStore::new()), "a", spec, false).unwrap().chunks().to_vec()
+    };
+    assert_eq!(chunks(100, None), [100]);
+    assert_eq!(chunks(1_000_000, None), [250_000]);
+    assert_eq!(chunks(1_000_000_000, None), [1_953_125]);
+    assert!(chunks(1_000_000_000_000, None)[0] <= 4 << 20);
+    assert_eq!(chunks(10_000_000, Some(1_000_000)), [31_250]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let refused = |text: &str, from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let key = if text.contains("node_type") { "zarr.json" } else { ".zarray" };
+        store.write(Key::new(key).unwrap(), &[text.replace(from, to).as_bytes()]).unwrap();
+        Array::open(&store, "", None).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for (text, from, to, want) in [
+        (
+            TRANSPOSED,
+            "vlen-utf8",
+            "vlen-bytes",
+            "expected \"vlen-utf8\" for elements of type string, found \"vlen-bytes\"",
+        ),
+        (
+            TRANSPOSED,
+            r#""vlen-utf8", "configuration": {}"#,
+            r#""bytes""#,
+            "expected \"vlen-utf8\" for elements of type string, found \"bytes\"",
+        ),
+        (
+            TRANSPOSED,
+            "\"string\"",
+            r#"{"name": "null_terminated_bytes", "configuration": {"length_bytes": 5}}"#,
+            "expected \"bytes\" for elements of type |S5, found \"vlen-utf8\"",
+        ),
+        (
+            TRANSPOSED,
+            r#", {"name": "vlen-utf8", "configuration": {}}"#,
+            "",
+            "(\"vlen-utf8\", \"sharding_indexed\"), found none",
+        ),
+        (
+            TRANSPOSED,
+            r#"{"name": "vlen-utf8", "configuration": {}}"#,
+            r#""vlen-utf8", "vlen-utf8""#,
+            "besides another",
+        ),
+        (
+            TRANSPOSED,
+            r#""vlen-utf8", "configuration": {}"#,
+            r#""vlen-utf8", "configuration": {"x": 1}"#,
+            "unknown member \"x\"",
+        ),
+        (TRANSPOSED, r#""fill_value": """#, r#""fill_value": 0"#, "fill_value: expected text, found 0"),
+        (SHARDED, "vlen-utf8", "vlen-bytes", "\"sharding_indexed\": codecs: expected \"vlen-utf8\""),
+        (
+            SHARDED,
+            r#"{"name": "bytes", "configuration": {"endian": "little"}}"#,
+            r#""vlen-utf8""#,
+            "\"vlen-utf8\" has no fixed size",
+        ),
+        (BYTES, "YWI=", "YWI", "fill_value: expected base 64 text, found \"YWI\""),
+        (V2, "vlen-utf8", "json2", "object codec \"json2\" is not supported"),
+        (V2, r#"[{"id": "vlen-utf8"}]"#, "null", "needs a first filter"),
+        (V2, "\"|O\"", "\"<i4\"", "found dtype \"<i4\""),
+    ] {
+        let error = refused(text, from, to).unwrap_err();
+        assert!(error.contains(want), "{to}: {error}");
+    }
+    for (text, from, to) in [
+        (TRANSPOSED, "\"string\"", r#"{"name": "string", "configuration": {}}"#),
+        (TRANSPOSED, r#"{"name": "vlen-utf8", "configuration": {}}"#, "\"vlen-utf8\""),
+        (BYTES, "\"variable_length_bytes\"", "\"bytes\""),
+        (V2, r#""fill_value": "a""#, r#""fill_value": null"#),
+    ] {
+        assert_eq!(refused(text, from, to), Ok(()));
+    }
+    let spec = ArraySpec::of_vlen(Format::V3, &[5], int());
+    let error = Array::create(Arc::new(MemoryStore::new()), "", spec, false).unwrap_err().to_string();
+    assert!(error.contains("use Zarr v2"), "{error}");
+}
+
+#[test]
+fn resizing_keeps_the_elements_type() {
+    for format in [Format::V2, Format::V3] {
+        let (mut array, _) = created(format, VlenKind::Text, |_| {});
+        array.resize(&[7, 2]).unwrap();
+        let open = Array::open(array.store(), "a", None).unwrap();
+        assert_eq!((open.layout().shape(), open.vlen()), (&[7, 2][..], Some(VlenKind::Text)));
+    }
+}
