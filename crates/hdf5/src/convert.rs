@@ -85,6 +85,11 @@ impl Conversion {
         }
     }
 
+    /// Converts elements one behind the other, all that there is room for in `dst`.
+    pub fn convert(&self, src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+        self.run(src, 0..dst.len(), dst)
+    }
+
     /// Converts the elements that have bytes in `wanted`.
     fn run(&self, src: &[u8], wanted: Range<usize>, dst: &mut [u8]) -> Result<(), CodecError> {
         let count = src.len() / self.stored;

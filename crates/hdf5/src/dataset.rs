@@ -178,7 +178,7 @@ impl Dataset {
         self.made.chunks.get_or_init(make).clone()
     }
 
-    fn within(&self, error: Hdf5Error) -> Hdf5Error {
+    pub(crate) fn within(&self, error: Hdf5Error) -> Hdf5Error {
         error.within(&format!("/{}", self.path))
     }
 }

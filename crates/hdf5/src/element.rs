@@ -151,12 +151,6 @@ impl Element {
         Ok(Element { size: checked(size)?, kind })
     }
 
-    /// One byte, an unsigned number.
-    pub(crate) fn byte() -> Element {
-        let byte = DataType::new(Kind::UInt, 1, ByteOrder::NATIVE).map(ElementKind::Plain);
-        Element { size: 1, kind: byte.unwrap_or(ElementKind::FixedString { utf8: false }) }
-    }
-
     /// The type that the engine moves: itself if it is one of the engine's, else raw bytes of the same size. `None`: larger than any element may be.
     pub fn engine_type(&self) -> Option<DataType> {
         match &self.kind {

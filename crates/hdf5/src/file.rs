@@ -10,7 +10,7 @@
 
 use crate::dataset::Dataset;
 use crate::group::Group;
-use crate::heaps::{Collection, FractalHeap};
+use crate::heaps::{Collection, FractalHeap, SMALLEST};
 use crate::index::ChunkIndex;
 use crate::kept::Kept;
 use crate::members;
@@ -21,6 +21,7 @@ use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source, datatype::Datat
 use hyperslab_store::Store;
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -82,6 +83,8 @@ struct Inner {
     options: FileOptions,
     headers: Kept<ObjectHeader>,
     collections: Kept<Collection>,
+    /// Bytes of the last that was read.
+    collection_size: AtomicU64,
     heaps: Kept<FractalHeap>,
     indexes: Kept<ChunkIndex>,
     /// The table of shared messages, once it has been looked for.
@@ -137,6 +140,7 @@ impl File {
                 options,
                 headers: Kept::new(HEADERS),
                 collections: Kept::new(COLLECTIONS),
+                collection_size: SMALLEST.into(),
                 heaps: Kept::new(HEAPS),
                 indexes: Kept::new(INDEXES),
                 table: OnceLock::new(),
@@ -247,13 +251,56 @@ impl File {
 
     /// The global heap collection at an address.
     pub fn collection(&self, address: u64) -> Result<Arc<Collection>, Hdf5Error> {
-        let read = || Collection::read(self.source(), address, self.sizes());
-        self.inner.collections.get(address, || self.again(read), |heap| heap.bytes.len() as u64)
+        let found = self.collections(&[address], true)?;
+        found.into_iter().next().ok_or_else(|| self.source().invalid("no heap collection"))
     }
 
-    /// Whether the global heap collection at an address need not be read.
-    pub(crate) fn has_collection(&self, address: u64) -> bool {
-        self.inner.collections.has(address)
+    /// The global heap collections at these addresses, which ascend and lie close together: what is not there of them is fetched at once. `keep`: they may be wanted again.
+    pub(crate) fn collections(
+        &self,
+        addresses: &[u64],
+        keep: bool,
+    ) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
+        let kept: Vec<_> = addresses.iter().map(|address| self.kept_collection(*address)).collect();
+        let missing = addresses.iter().zip(&kept).filter(|(_, kept)| kept.is_none());
+        let missing: Vec<u64> = missing.map(|(address, _)| *address).collect();
+        if missing.is_empty() {
+            return Ok(kept.into_iter().flatten().collect());
+        }
+        let guess = self.collection_size();
+        let read = self.again(|| Collection::read(self.source(), &missing, guess, self.sizes()))?;
+        let mut read = read.into_iter().map(Arc::new);
+        let found: Vec<_> = kept
+            .into_iter()
+            .filter_map(|kept| {
+                kept.or_else(|| {
+                    let new = read.next()?;
+                    if keep {
+                        self.inner.collections.keep(new.address(), new.clone(), new.weight());
+                    }
+                    Some(new)
+                })
+            })
+            .collect();
+        if let Some(last) = found.last() {
+            self.inner.collection_size.store(last.guess(), Ordering::Relaxed);
+        }
+        Ok(found)
+    }
+
+    /// The global heap collection at an address, if it need not be read.
+    pub(crate) fn kept_collection(&self, address: u64) -> Option<Arc<Collection>> {
+        self.inner.collections.find(address)
+    }
+
+    /// Bytes that a global heap collection probably has: as many as the last that was read.
+    pub(crate) fn collection_size(&self) -> u64 {
+        self.inner.collection_size.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many global heap collections leave room for others.
+    pub(crate) fn can_keep(&self, collections: usize) -> bool {
+        (collections as u64).saturating_mul(self.collection_size()) <= COLLECTIONS / 2
     }
 
     /// The fractal heap at an address.

@@ -29,25 +29,32 @@ impl<T> Kept<T> {
         make: impl FnOnce() -> Result<Arc<T>, E>,
         weigh: impl FnOnce(&T) -> u64,
     ) -> Result<Arc<T>, E> {
-        if let Some(value) = self.lock().values.get(&address) {
-            return Ok(value.clone());
+        if let Some(value) = self.find(address) {
+            return Ok(value);
         }
         let value = make()?;
         let weight = weigh(&value);
-        if weight <= self.most {
-            let mut found = self.lock();
-            let full = found.weight.saturating_add(weight) > self.most;
-            let dropped = full.then(|| std::mem::take(&mut found.values));
-            found.weight = if full { weight } else { found.weight + weight };
-            found.values.insert(address, value.clone());
-            drop((found, dropped));
-        }
+        self.keep(address, value.clone(), weight);
         Ok(value)
     }
 
-    /// Whether the value of an address is there.
-    pub fn has(&self, address: u64) -> bool {
-        self.lock().values.contains_key(&address)
+    /// The value of an address, if it is there.
+    pub fn find(&self, address: u64) -> Option<Arc<T>> {
+        self.lock().values.get(&address).cloned()
+    }
+
+    /// Keeps a value, unless it is too heavy.
+    pub fn keep(&self, address: u64, value: Arc<T>, weight: u64) {
+        if weight > self.most {
+            return;
+        }
+        let mut found = self.lock();
+        let full = found.weight.saturating_add(weight) > self.most;
+        let dropped = full.then(|| std::mem::take(&mut found.values));
+        found.weight = if full { weight } else { found.weight + weight };
+        // Two threads may have made it: the weight of the first stays until all are dropped.
+        found.values.insert(address, value);
+        drop((found, dropped));
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Found<T>> {
@@ -71,5 +78,6 @@ mod tests {
         // Too much by itself: the others stay.
         assert_eq!((get(4, 11), get(4, 12), get(1, 9)), (11, 12, 5));
         assert_eq!(kept.get(9, || Err("no"), |_| 1), Err("no"));
+        assert_eq!((kept.find(1).as_deref(), kept.find(9)), (Some(&5), None));
     }
 }

@@ -17,6 +17,7 @@ use crate::selection::Selection;
 use crate::text::lossless;
 use crate::vlen::strided;
 use crate::{Cursor, File, Hdf5Error, ParseError, Sizes};
+use std::sync::{Mutex, PoisonError};
 
 /// What a reference leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,18 +80,22 @@ pub fn resolve(
         heads.push(head);
         ids.push(id);
     }
-    ids.objects(file, |cell, object| {
-        let mut cursor = Cursor::whole(object, 0, sizes);
+    let found = Mutex::new(found);
+    let lens = vec![0; heads.len()];
+    ids.grouped().fill(file, &mut [], (&lens, 0), Some(1), 0, |cell, object, _| {
+        let bytes = object.read(file.source())?;
+        let mut cursor = Cursor::whole(&bytes, 0, sizes);
         let reference = match heads.get(cell).copied().flatten() {
             Some(head) => encoded(&mut cursor, head),
             None => region(&mut cursor),
         };
-        if let Some(place) = found.get_mut(cell) {
-            *place = Some(reference.map_err(|why| why.to_string())?);
+        let reference = reference.map_err(|why| why.to_string())?;
+        if let Some(place) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(cell) {
+            *place = Some(reference);
         }
         Ok(())
     })?;
-    Ok(found)
+    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A reference to an object that is an address.

@@ -319,6 +319,44 @@ impl Source {
         Ok(bytes.into())
     }
 
+    /// Fills memory of the caller, each with the bytes at an address, in one request. No page is kept for them; what is in pages that are there is taken from those.
+    pub fn read_into<'m>(
+        &self,
+        structure: &'static str,
+        places: impl IntoIterator<Item = (u64, &'m mut [u8])>,
+    ) -> Result<(), Hdf5Error> {
+        let mut ranges = Vec::new();
+        for (address, buf) in places {
+            let len = buf.len() as u64;
+            if address.checked_add(len).is_none_or(|end| end > self.end()) {
+                let why = format!("{len} bytes are expected, the file has {} in all", self.end());
+                return Err(self.wrong(structure, address, ParseError::Corrupt { at: address, why }));
+            }
+            let offset = address.saturating_add(self.base);
+            if !self.copy_kept(offset, buf) {
+                ranges.push(RangeRead { offset, buf });
+            }
+        }
+        if ranges.is_empty() { Ok(()) } else { self.fetch_ranges(&mut ranges) }
+    }
+
+    /// Fills memory from pages that are there; `false`: one is not.
+    fn copy_kept(&self, offset: u64, buf: &mut [u8]) -> bool {
+        let pages = self.lock();
+        let (mut at, mut rest) = (offset, buf);
+        while !rest.is_empty() {
+            let (number, skip) = (at / PAGE, usize::try_from(at % PAGE).unwrap_or(usize::MAX));
+            let Some(here) = pages.found.get(&number).and_then(|page| page.get(skip..)) else { return false };
+            let len = here.len().min(rest.len());
+            let (Some(here), true) = (here.get(..len), len > 0) else { return false };
+            let (place, later) = rest.split_at_mut(len);
+            place.copy_from_slice(here);
+            at = at.saturating_add(len as u64);
+            rest = later;
+        }
+        true
+    }
+
     /// Fetches the pages of many structures, `(address, length)`, at once; what follows finds them. Ranges out of bounds are left to that.
     pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<(), Hdf5Error> {
         let mut wanted: Vec<u64> = Vec::new();

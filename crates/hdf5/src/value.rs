@@ -145,17 +145,15 @@ impl Walk<'_> {
             }
             ElementKind::VlenString { .. } => {
                 let found = vlen::resolve(self.file, element, memory, offset, stride, count)?;
-                let at = |offset: &u64| usize::try_from(*offset).unwrap_or(usize::MAX);
-                let ends = found.offsets.iter().skip(1);
-                let texts =
-                    found.offsets.iter().zip(ends).map(|(start, end)| found.values.get(at(start)..at(end)));
+                let at = |offset: &i64| usize::try_from(*offset).unwrap_or(usize::MAX);
+                let (values, ends) = (found.values.as_slice(), found.offsets.iter().skip(1));
+                let texts = found.offsets.iter().zip(ends).map(|(start, end)| values.get(at(start)..at(end)));
                 texts.map(|text| text_value(text.unwrap_or_default())).collect()
             }
-            ElementKind::Vlen { .. } => {
+            ElementKind::Vlen { element: item, .. } => {
                 let found = vlen::resolve(self.file, element, memory, offset, stride, count)?;
-                let size = found.element.size;
-                let values =
-                    self.values(&found.element, &found.values, 0, size, found.values.len() / size.max(1))?;
+                let items = found.values.len() / item.size.max(1);
+                let values = self.values(item, found.values.as_slice(), 0, item.size, items)?;
                 let mut values = values.into_iter();
                 let ends = found.offsets.iter().skip(1);
                 let lens = found.offsets.iter().zip(ends).map(|(start, end)| usize::try_from(end - start));

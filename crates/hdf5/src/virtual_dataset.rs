@@ -138,11 +138,12 @@ pub(crate) fn sources(file: &File, heap_id: (Option<u64>, u32)) -> Result<Vec<Vi
 fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<Mapping>, Hdf5Error> {
     let Some(address) = collection else { return Ok(Vec::new()) };
     let heap = file.collection(address)?;
-    let bytes = heap.object(index).ok_or_else(|| {
+    let object = heap.object(index).ok_or_else(|| {
         file.source()
             .invalid(format!("the global heap collection at address {address} has no object {index}"))
     })?;
-    virtual_mapping::parse(&mut Cursor::whole(bytes, 0, file.sizes()), file.verify())
+    let bytes = object.read(file.source())?;
+    virtual_mapping::parse(&mut Cursor::whole(&bytes, 0, file.sizes()), file.verify())
         .map_err(|why| file.source().wrong("global heap block for virtual datasets", address, why))
 }
 

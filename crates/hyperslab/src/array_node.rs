@@ -337,7 +337,11 @@ impl Array {
     /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text is what the file calls so; sequences of what is no plain number are
     /// arrays of raw bytes, of which [`Array::as_hdf5`] says what they are.)
     pub fn vlen(&self) -> Option<VlenKind> {
-        self.as_zarr()?.vlen()
+        match &self.0 {
+            Inner::Zarr(array) => array.vlen(),
+            Inner::Hdf5(array) => array.vlen(),
+            Inner::NetCdf3(_) => None,
+        }
     }
 
     /// Reads elements of variable length. Errors with [`Error::FixedLength`] where elements have one size.
@@ -362,7 +366,10 @@ impl Array {
     /// ```
     pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
         self.check_vlen()?;
-        Ok(engine::read_ragged(self.layout(), selection, options)?)
+        match &self.0 {
+            Inner::Hdf5(array) => array.read_ragged(selection, options),
+            _ => Ok(engine::read_ragged(self.layout(), selection, options)?),
+        }
     }
 
     /// Writes elements of variable length; the shape of `values` is broadcast to that of the selection. What is null is written as empty.

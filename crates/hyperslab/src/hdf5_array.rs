@@ -2,14 +2,16 @@
 
 use crate::{Dims, Error, Json, hdf5_json};
 use hyperslab_array::{
-    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, FillValue, LocateError, Location, element_count,
+    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, FillValue, LocateError, Location, Ragged,
+    ReadOptions, Selection, element_count,
 };
-use hyperslab_codec::{ByteOrder, DataType, Kind};
+use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
 use hyperslab_hdf5::data_layout::{ChunkIndexKind, DataLayout};
 use hyperslab_hdf5::dataspace::Dataspace;
+use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
 use hyperslab_hdf5::index::ChunkIndex;
-use hyperslab_hdf5::{Dataset, Hdf5Error};
+use hyperslab_hdf5::{Dataset, Hdf5Error, vlen};
 use std::sync::Arc;
 
 /// A dataset, and what the engine needs to read it.
@@ -47,6 +49,28 @@ impl Hdf5Array {
 
     pub(crate) fn attributes(&self) -> Result<Json, Error> {
         Ok(hdf5_json::attributes(&self.dataset.attributes()?)?)
+    }
+
+    /// What its elements of variable length are. Items of which NumPy has no plain type are raw bytes.
+    pub(crate) fn vlen(&self) -> Option<VlenKind> {
+        match &self.dataset.element().kind {
+            ElementKind::VlenString { .. } => Some(VlenKind::Text),
+            ElementKind::Vlen { element, .. } => element.engine_type().map(VlenKind::Array),
+            _ => None,
+        }
+    }
+
+    /// Reads elements of variable length.
+    pub(crate) fn read_ragged(
+        &self,
+        selection: &Selection,
+        options: ReadOptions<'_>,
+    ) -> Result<Ragged, Error> {
+        if self.vlen().is_none() {
+            let (array, found) = (self.layout.name().to_owned(), self.layout.dtype());
+            return Err(Error::ElementType { array, wanted: "elements of variable length", found });
+        }
+        Ok(vlen::read(&self.dataset, &self.layout, selection, options)?)
     }
 
     /// Number of chunks that are stored (one, where there are no chunks), and their bytes. What lies in other files is not counted.

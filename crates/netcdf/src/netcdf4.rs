@@ -219,21 +219,20 @@ impl Axes {
 /// For each element of an attribute, a list of object references: the last of it. Empty where the attribute is something else.
 fn references(attribute: &Attribute) -> Result<Vec<Option<u64>>, Hdf5Error> {
     let element = attribute.element()?;
-    let is_list = match &element.kind {
-        ElementKind::Vlen { element, .. } => element.kind == ElementKind::ObjectReference,
-        _ => false,
+    let size = match &element.kind {
+        ElementKind::Vlen { element, .. } if element.kind == ElementKind::ObjectReference => element.size,
+        _ => return Ok(Vec::new()),
     };
-    if !is_list || element.size == 0 {
+    if element.size == 0 {
         return Ok(Vec::new());
     }
     let memory = attribute.values()?;
     let count = memory.len() / element.size;
     let ragged = vlen::resolve(&attribute.file, &element, &memory, 0, element.size, count)?;
-    let last = |ends: &[u64]| {
+    let last = |ends: &[i64]| {
         let [start, end] = ends else { return None };
         let (start, end) = (usize::try_from(*start).ok()?, usize::try_from(*end).ok()?);
-        let size = ragged.element.size;
-        let bytes = ragged.values.get(start.checked_mul(size)?..end.checked_mul(size)?)?;
+        let bytes = ragged.values.as_slice().get(start.checked_mul(size)?..end.checked_mul(size)?)?;
         // A reference is an address in little-endian bytes; all bits set: to nothing.
         let bytes = bytes.rchunks_exact(size.max(1)).next()?;
         let address = bytes.iter().rev().fold(0u64, |address, byte| address << 8 | u64::from(*byte));

@@ -5,6 +5,7 @@
 
 use crate::errors;
 use crate::group::NodeHandle;
+use crate::output::over;
 use crate::store::StoreHandle;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
@@ -13,7 +14,7 @@ use hyperslab::hdf5::reference::{self, Part, Reference as Target};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, vlen};
 use hyperslab::{Array, DataFile, Kind, netcdf};
-use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1};
+use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -122,7 +123,9 @@ impl ElementHandle {
         let is_ascii = encoding == Some("ascii");
         let made = ragged.offsets.windows(2).map(|range| -> PyResult<Bound<'py, PyAny>> {
             let text = match *range {
-                [start, end] => ragged.values.get(start as usize..end as usize).unwrap_or_default(),
+                [start, end] => {
+                    ragged.values.as_slice().get(start as usize..end as usize).unwrap_or_default()
+                }
                 _ => &[],
             };
             let Some(encoding) = encoding else { return Ok(PyBytes::new(py, text).into_any()) };
@@ -173,12 +176,13 @@ impl ElementHandle {
         offset: usize,
         stride: usize,
         count: usize,
-    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>, Option<Bound<'py, PyArray1<bool>>>)>
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyUntypedArray>, Option<Bound<'py, PyArray1<bool>>>)>
     {
-        let ragged = self.resolve(&memory, offset, stride, count)?;
-        let validity = ragged.validity.contains(&false).then(|| PyArray1::from_vec(py, ragged.validity));
-        let offsets = ragged.offsets.into_iter().map(|at| at as i64).collect();
-        Ok((PyArray1::from_vec(py, offsets), PyArray1::from_vec(py, ragged.values), validity))
+        let found = self.resolve(&memory, offset, stride, count)?;
+        let (bytes, validity) = (found.values.len() as u64, found.validity);
+        let values = over(found.values, &numpy::dtype::<u8>(py), &[bytes], false)?;
+        let validity = validity.map(|validity| PyArray1::from_vec(py, validity));
+        Ok((PyArray1::from_vec(py, found.offsets), values, validity))
     }
 }
 

@@ -66,49 +66,15 @@ pub(crate) fn read(
     selection: &Selection,
     reading: Reading<'_>,
 ) -> PyResult<Ragged> {
-    let mut found = read_as_stored(py, array, selection, reading)?;
+    let mut found = engine::run_with(
+        py,
+        |stop| array.read_ragged(selection, Reading { fortran: false, ..reading }.options(stop)),
+        |error| errors::any(py, &error),
+    )?;
     if matches!(form, Form::Items(_)) {
         found.validity = None;
     }
     Ok(found)
-}
-
-fn read_as_stored(
-    py: Python<'_>,
-    array: &Array,
-    selection: &Selection,
-    reading: Reading<'_>,
-) -> PyResult<Ragged> {
-    if let Some(dataset) = array.as_hdf5() {
-        // MERGE: goes when Array::read_ragged does this.
-        return engine::run_with(
-            py,
-            |stop| {
-                let raw = array.read(selection, reading.options(stop))?;
-                let (element, shape) = (dataset.element(), selection.shape());
-                let count = shape.iter().product::<u64>() as usize;
-                let found = hyperslab::hdf5::vlen::resolve(
-                    dataset.file(),
-                    element,
-                    raw.as_slice(),
-                    0,
-                    element.size,
-                    count,
-                )?;
-                let mut values = Memory::dirty(found.values.len()).unwrap();
-                values.as_mut_slice().copy_from_slice(&found.values);
-                let offsets = found.offsets.iter().map(|at| *at as i64).collect();
-                let validity = found.validity.contains(&false).then_some(found.validity);
-                Ok(Ragged { shape, offsets, values, validity })
-            },
-            |error: hyperslab::Error| errors::any(py, &error),
-        );
-    }
-    engine::run_with(
-        py,
-        |stop| array.read_ragged(selection, Reading { fortran: false, ..reading }.options(stop)),
-        |error| errors::any(py, &error),
-    )
 }
 
 /// What becomes of elements that were read.

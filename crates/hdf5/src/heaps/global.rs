@@ -1,89 +1,412 @@
 //! Collections of the global heap: elements of variable length, and regions (specification III.E).
+//!
+//! Fetching several that lie close together:
+//!
+//! 1. The first bytes of each, as many as a collection of this file has had before. Neighbours are one range, all ranges one request.
+//! 2. The header says how long a collection is. What is missing of those that are longer is a second request.
+//! 3. Each directory is walked once into a flat table.
+//!
+//! One of more than 64 KiB (the HDF5 library makes such a one for a large object, and none else) is not fetched: its directory is walked from object
+//! to object, and its objects are read when they are wanted, straight to where they go.
 
 use crate::cursor::number;
-use crate::{Bytes, Hdf5Error, ParseError, Sizes, Source};
+use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
+use hyperslab_array::Memory;
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
-
-/// A collection of the global heap (specification III.E), its directory taken apart once.
-#[derive(Debug)]
-pub struct Collection {
-    /// Where it is.
-    pub address: u64,
-    /// All of its bytes.
-    pub bytes: Bytes,
-    /// For each object index, where its bytes are in `bytes` (start, length); `(0, 0)`: no such object.
-    pub objects: Vec<(u32, u32)>,
-}
 
 /// What a collection is called in messages.
 const STRUCTURE: &str = "global heap collection";
 
+/// The smallest collection that the HDF5 library makes.
+pub(crate) const SMALLEST: u64 = 4 << 10;
+
+/// Up to this size a collection is fetched as a whole: the library does not let them grow any larger.
+pub(crate) const WHOLE: u64 = 64 << 10;
+
+/// Two collections with no more bytes between them are one range.
+const GAP: u64 = 4 << 10;
+
+/// Indices have 16 bits.
+const MOST_OBJECTS: usize = 1 << 16;
+
+/// A collection of the global heap (specification III.E), its directory taken apart once.
+#[derive(Debug)]
+pub struct Collection {
+    address: u64,
+    /// In all, with its header.
+    len: u64,
+    /// By index.
+    objects: Vec<Entry>,
+    /// All of its bytes; `None`: they are too many.
+    bytes: Option<Part>,
+}
+
+/// Where an object is in its collection.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    index: u16,
+    start: u64,
+    len: u64,
+}
+
+/// A part of memory that several collections share.
+#[derive(Clone, Debug)]
+struct Part {
+    memory: Arc<Memory>,
+    range: Range<usize>,
+}
+
+/// An object of a collection.
+#[derive(Clone, Copy, Debug)]
+pub enum Object<'a> {
+    /// Its bytes.
+    Here(&'a [u8]),
+    /// Where in the file they are.
+    There {
+        /// Address of the first.
+        address: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
 impl Collection {
-    /// Reads the collection at an address.
-    pub fn read(source: &Source, address: u64, sizes: Sizes) -> Result<Arc<Collection>, Hdf5Error> {
-        // Nearly all have the smallest size that there is.
-        let (header, len) = source.parse(STRUCTURE, address, 4096, sizes, |cursor| {
+    /// The collections at these addresses, which ascend. Of each, `guess` bytes are fetched at first.
+    pub(crate) fn read(
+        source: &Source,
+        addresses: &[u64],
+        guess: u64,
+        sizes: Sizes,
+    ) -> Result<Vec<Collection>, Hdf5Error> {
+        let mut found = Vec::with_capacity(addresses.len());
+        for (address, head) in addresses.iter().zip(heads(source, addresses, guess)?) {
+            found.push((Head::parse(source, *address, head.bytes(), sizes)?, head));
+        }
+        // Were that let pass, many small parts of a file could claim much memory.
+        for pair in found.windows(2) {
+            if let [(a, _), (b, _)] = pair
+                && a.address.saturating_add(a.len) > b.address
+            {
+                let why =
+                    format!("a collection of {} bytes, the next one is at address {}", a.len, b.address);
+                return Err(source.wrong(STRUCTURE, a.address, ParseError::Corrupt { at: a.address, why }));
+            }
+        }
+        complete(source, &mut found)?;
+        found.into_iter().map(|(head, part)| Collection::taken_apart(source, head, part, sizes)).collect()
+    }
+
+    fn taken_apart(source: &Source, head: Head, part: Part, sizes: Sizes) -> Result<Collection, Hdf5Error> {
+        let (address, len, there) = (head.address, head.len, part.bytes());
+        let size = object_header(sizes);
+        let mut window = Window { start: 0, bytes: Cow::Borrowed(there) };
+        let objects = directory(source, &head, sizes, |at| {
+            if len > WHOLE && window.get(at, size).is_none() {
+                let wanted = usize::try_from(SMALLEST.min(len.saturating_sub(at))).unwrap_or(size);
+                let mut bytes = vec![0; wanted];
+                source.read_into(STRUCTURE, [(address.saturating_add(at), bytes.as_mut_slice())])?;
+                window = Window { start: at, bytes: Cow::Owned(bytes) };
+            }
+            let header = window.get(at, size).unwrap_or_default();
+            let index = header.first_chunk().map_or(0, |index| u16::from_le_bytes(*index));
+            Ok((index, header.get(8..8 + usize::from(sizes.length)).and_then(number)))
+        })?;
+        Ok(Collection { address, len, objects, bytes: (len <= WHOLE).then_some(part) })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Bytes of memory that it takes, about.
+    pub(crate) fn weight(&self) -> u64 {
+        let objects = self.objects.len().saturating_mul(size_of::<Entry>());
+        let bytes = if self.bytes.is_some() { self.len } else { 0 };
+        bytes.saturating_add((objects + size_of::<Collection>()) as u64)
+    }
+
+    /// Bytes to fetch of another collection that is probably as long as this one.
+    pub(crate) fn guess(&self) -> u64 {
+        if self.len <= WHOLE { self.len.max(SMALLEST) } else { SMALLEST }
+    }
+
+    /// All of its bytes, if they are in memory. For many objects of it: [`Collection::object`].
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.as_ref().map_or(&[], Part::bytes)
+    }
+
+    /// The object of an index; `None`: there is none.
+    pub fn object(&self, index: u32) -> Option<Object<'_>> {
+        self.object_in(self.bytes(), index)
+    }
+
+    /// As [`Collection::object`], with what [`Collection::bytes`] gave.
+    #[inline]
+    pub(crate) fn object_in<'a>(&self, bytes: &'a [u8], index: u32) -> Option<Object<'a>> {
+        let index = u16::try_from(index).ok()?;
+        // Nearly always the objects are those of the indices 1, 2, 3, …
+        let usual = self.objects.get(usize::from(index).wrapping_sub(1));
+        let Entry { start, len, .. } = match usual {
+            Some(entry) if entry.index == index => *entry,
+            _ => {
+                let place = self.objects.binary_search_by_key(&index, |entry| entry.index).ok()?;
+                *self.objects.get(place)?
+            }
+        };
+        if self.bytes.is_none() {
+            return Some(Object::There { address: self.address.saturating_add(start), len });
+        }
+        let start = usize::try_from(start).ok()?;
+        bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?).map(Object::Here)
+    }
+}
+
+impl<'a> Object<'a> {
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        match self {
+            Object::Here(bytes) => bytes.len() as u64,
+            Object::There { len, .. } => *len,
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first `len` bytes of it; `None`: it has fewer.
+    #[inline]
+    pub(crate) fn first(self, len: u64) -> Option<Object<'a>> {
+        match self {
+            Object::Here(bytes) => bytes.get(..usize::try_from(len).ok()?).map(Object::Here),
+            Object::There { address, len: all } => (len <= all).then_some(Object::There { address, len }),
+        }
+    }
+
+    /// Its bytes.
+    pub fn read(&self, source: &Source) -> Result<Cow<'a, [u8]>, Hdf5Error> {
+        let (address, len) = match *self {
+            Object::Here(bytes) => return Ok(Cow::Borrowed(bytes)),
+            Object::There { address, len } => (address, len),
+        };
+        let mut bytes = Vec::new();
+        let reserved = usize::try_from(len).ok().filter(|len| bytes.try_reserve_exact(*len).is_ok());
+        let len =
+            reserved.ok_or_else(|| source.invalid(format!("no memory for an object of {len} bytes")))?;
+        bytes.resize(len, 0);
+        source.read_into(STRUCTURE, [(address, bytes.as_mut_slice())])?;
+        Ok(Cow::Owned(bytes))
+    }
+
+    /// Copies as many of its bytes as `place` has, which it must have at least.
+    #[inline]
+    pub(crate) fn copy_to(&self, source: &Source, place: &mut [u8]) -> Result<(), Hdf5Error> {
+        match self {
+            Object::Here(bytes) => {
+                if let Some(bytes) = bytes.get(..place.len()) {
+                    place.copy_from_slice(bytes);
+                }
+                Ok(())
+            }
+            // Small ones probably have neighbours that are wanted too: they come in the same page.
+            Object::There { address, .. } if (place.len() as u64) < WHOLE => {
+                place.copy_from_slice(&source.read(STRUCTURE, *address, place.len() as u64)?);
+                Ok(())
+            }
+            Object::There { address, .. } => source.read_into(STRUCTURE, [(*address, place)]),
+        }
+    }
+}
+
+impl Part {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.memory.as_slice().get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+/// Some bytes of a collection.
+struct Window<'a> {
+    /// Of the collection, the first.
+    start: u64,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl Window<'_> {
+    fn get(&self, at: u64, len: usize) -> Option<&[u8]> {
+        let from = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..from.checked_add(len)?)
+    }
+}
+
+/// The header of a collection.
+struct Head {
+    address: u64,
+    /// Bytes of the collection.
+    len: u64,
+    /// Where its first object is.
+    first: u64,
+}
+
+impl Head {
+    fn parse(source: &Source, address: u64, bytes: &[u8], sizes: Sizes) -> Result<Head, Hdf5Error> {
+        let mut cursor = Cursor::whole(bytes, address, sizes);
+        let mut parse = || {
             cursor.signature(b"GCOL")?;
             cursor.version(STRUCTURE, &[1])?;
             cursor.skip(3)?;
             let len = cursor.length()?;
             // Objects start at a multiple of 8, also where lengths are of 4 bytes.
             cursor.align(8)?;
-            match cursor.position() as u64 <= len {
-                true => Ok((cursor.position(), len)),
-                false => Err(cursor.corrupt(format!("a collection of {len} bytes"))),
-            }
-        })?;
-        let bytes = source.read(STRUCTURE, address, len)?;
-        let objects =
-            directory(&bytes, header, address, sizes).map_err(|why| source.wrong(STRUCTURE, address, why))?;
-        Ok(Arc::new(Collection { address, bytes, objects }))
-    }
-
-    /// The bytes of an object; `None`: there is none of that index.
-    pub fn object(&self, index: u32) -> Option<&[u8]> {
-        let (start, len) = *self.objects.get(usize::try_from(index).ok()?)?;
-        let start = usize::try_from(start).ok().filter(|start| *start > 0)?;
-        self.bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?)
+            let first = cursor.position() as u64;
+            let end = address.saturating_add(len);
+            let why = match () {
+                () if len < first => format!("a collection of {len} bytes"),
+                () if end > source.end() => {
+                    format!("a collection of {len} bytes, the file has {} in all", source.end())
+                }
+                () => return Ok(Head { address, len, first }),
+            };
+            Err(ParseError::Corrupt { at: address, why })
+        };
+        parse().map_err(|why| source.wrong(STRUCTURE, address, why))
     }
 }
 
-/// Where the objects of a collection are. There may be thousands in one, of a few bytes each: numbers are taken from the bytes as they are.
-fn directory(bytes: &[u8], header: usize, address: u64, sizes: Sizes) -> Result<Vec<(u32, u32)>, ParseError> {
-    let mut objects = vec![(0, 0)];
-    let mut at = header;
-    let length = usize::from(sizes.length);
-    // Index, reference count, 4 reserved bytes, size; padded.
-    let object = (8 + length).next_multiple_of(8);
-    // At the end there may be fewer bytes than an object has: they are free.
-    while let Some(start) = bytes.get(at..).and_then(|rest| rest.get(..object)) {
-        let (index, size) = (start.get(..2).and_then(number), start.get(8..8 + length).and_then(number));
-        let index = index.and_then(|index| usize::try_from(index).ok()).unwrap_or_default();
-        // What is free is behind all objects, and bears the index 0.
-        if index == 0 {
-            break;
+/// The first bytes of each collection.
+fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<Part>, Hdf5Error> {
+    let size = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+    // Ranges of the file, and where in memory the last of them begins.
+    let (mut ranges, mut begin): (Vec<(u64, u64)>, usize) = (Vec::new(), 0);
+    let mut places = Vec::with_capacity(addresses.len());
+    for address in addresses.iter().copied() {
+        let end = address.saturating_add(guess).min(source.end());
+        if end <= address {
+            let why = format!("the file has only {} bytes from the base address", source.end());
+            return Err(source.wrong(STRUCTURE, address, ParseError::Corrupt { at: address, why }));
         }
-        let data = at + object;
-        let end = size.and_then(|size| usize::try_from(size).ok()).and_then(|size| data.checked_add(size));
-        let end = end.filter(|end| *end <= bytes.len());
-        let place = end.and_then(|end| Some((u32::try_from(data).ok()?, u32::try_from(end - data).ok()?)));
-        let (Some(end), Some(place)) = (end, place) else {
-            let size = size.map_or("more than 2⁶⁴".into(), |size| size.to_string());
-            let why =
-                format!("object {index} has {size} bytes, {} are left", bytes.len() - data.min(bytes.len()));
-            return Err(ParseError::Corrupt { at: address.saturating_add(at as u64), why });
-        };
-        if objects.len() <= index {
-            objects.resize(index + 1, (0, 0));
-        }
-        match objects.get_mut(index) {
-            Some(free @ (0, 0)) => *free = place,
-            _ => {
-                let why = format!("a second object {index}");
-                return Err(ParseError::Corrupt { at: address.saturating_add(at as u64), why });
+        let start = match ranges.last_mut() {
+            Some((start, last)) if address <= last.saturating_add(GAP) => {
+                *last = end.max(*last);
+                *start
             }
+            last => {
+                begin += last.map_or(0, |(start, end)| size(*start, *end));
+                ranges.push((address, end));
+                address
+            }
+        };
+        let place = begin.saturating_add(size(start, address));
+        places.push(place..place.saturating_add(size(address, end)));
+    }
+    let total = begin.saturating_add(ranges.last().map_or(0, |(start, end)| size(*start, *end)));
+    let mut memory = memory(source, total)?;
+    let mut rest = memory.as_mut_slice();
+    let mut wanted = Vec::with_capacity(ranges.len());
+    for (start, end) in ranges {
+        let (here, later) = rest.split_at_mut(size(start, end));
+        wanted.push((start, here));
+        rest = later;
+    }
+    source.read_into(STRUCTURE, wanted)?;
+    let memory = Arc::new(memory);
+    Ok(places.into_iter().map(|range| Part { memory: memory.clone(), range }).collect())
+}
+
+/// Fetches the rest of those collections of which not all bytes are there.
+fn complete(source: &Source, found: &mut [(Head, Part)]) -> Result<(), Hdf5Error> {
+    let mut grown = Vec::new();
+    for (head, part) in found {
+        let len = usize::try_from(head.len.min(WHOLE)).unwrap_or(usize::MAX);
+        let there = part.range.len();
+        if head.len > WHOLE {
+            continue;
         }
+        if len <= there {
+            part.range.end = part.range.start + len;
+            continue;
+        }
+        let mut memory = memory(source, len)?;
+        if let Some(start) = memory.as_mut_slice().get_mut(..there) {
+            start.copy_from_slice(part.bytes());
+        }
+        grown.push((head.address.saturating_add(there as u64), there, memory, part));
+    }
+    if grown.is_empty() {
+        return Ok(());
+    }
+    let rests = grown.iter_mut().map(|(address, there, memory, _)| {
+        (*address, memory.as_mut_slice().get_mut(*there..).unwrap_or_default())
+    });
+    source.read_into(STRUCTURE, rests)?;
+    for (_, _, memory, part) in grown {
+        *part = Part { range: 0..memory.len(), memory: Arc::new(memory) };
+    }
+    Ok(())
+}
+
+fn memory(source: &Source, len: usize) -> Result<Memory, Hdf5Error> {
+    Memory::dirty(len).ok_or_else(|| source.invalid(format!("no memory for {len} bytes of the global heap")))
+}
+
+/// Bytes before those of an object: index, reference count, 4 reserved bytes, size; padded.
+fn object_header(sizes: Sizes) -> usize {
+    (8 + usize::from(sizes.length)).next_multiple_of(8)
+}
+
+/// Where the objects of a collection are, sorted by index. There may be thousands in one, of a few bytes each. `header` gives index and size of the object whose
+/// header is there.
+fn directory(
+    source: &Source,
+    head: &Head,
+    sizes: Sizes,
+    mut header: impl FnMut(u64) -> Result<(u16, Option<u64>), Hdf5Error>,
+) -> Result<Vec<Entry>, Hdf5Error> {
+    let corrupt = |at: u64, why: String| {
+        let at = head.address.saturating_add(at);
+        source.wrong(STRUCTURE, head.address, ParseError::Corrupt { at, why })
+    };
+    let size = object_header(sizes) as u64;
+    let mut objects: Vec<Entry> = Vec::new();
+    let mut at = head.first;
+    // At the end there may be fewer bytes than an object's header has: they are free.
+    while let Some(start) = at.checked_add(size).filter(|start| *start <= head.len) {
+        let (index, len) = header(at)?;
+        let shown = || len.map_or("more than 2⁶⁴".into(), |len| len.to_string());
+        // What is free is behind all objects, and bears the index 0. Its size is with its header, for some writers without, or not given.
+        if index == 0 {
+            let left = head.len - at;
+            if [left, head.len - start, 0].map(Some).contains(&len) {
+                break;
+            }
+            let why = format!("free space of {} bytes, {left} are left", shown());
+            return Err(corrupt(at, why));
+        }
+        let end = len.and_then(|len| start.checked_add(len)).filter(|end| *end <= head.len);
+        let Some(end) = end else {
+            let why = format!("object {index} has {} bytes, {} are left", shown(), head.len - start);
+            return Err(corrupt(at, why));
+        };
+        if objects.len() >= MOST_OBJECTS {
+            return Err(corrupt(at, format!("a second object {index}")));
+        }
+        objects.push(Entry { index, start, len: end - start });
         at = end.next_multiple_of(8);
+    }
+    if !objects.is_sorted_by_key(|object| object.index) {
+        objects.sort_unstable_by_key(|object| object.index);
+    }
+    for pair in objects.windows(2) {
+        if let [a, b] = pair
+            && a.index == b.index
+        {
+            return Err(corrupt(a.start.max(b.start), format!("a second object {}", a.index)));
+        }
     }
     Ok(objects)
 }
@@ -114,25 +437,34 @@ mod tests {
         bytes
     }
 
+    fn read(source: &Source, sizes: Sizes) -> Result<Collection, Hdf5Error> {
+        Collection::read(source, &[0], SMALLEST, sizes).map(|found| found.into_iter().next().unwrap())
+    }
+
+    fn object(source: &Source, found: &Collection, index: u32) -> Option<Vec<u8>> {
+        Some(found.object(index)?.read(source).unwrap().into_owned())
+    }
+
     #[test]
     fn objects_by_index() {
         for length in [4, 8] {
             let objects: [(u16, &[u8]); 4] = [(1, b"one"), (3, b"exactly8"), (2, b""), (700, b"far")];
             let bytes = collection(&objects, length);
             let sizes = Sizes { length: length as u8, ..SIZES };
-            let found = Collection::read(&source(&bytes), 0, sizes).unwrap();
+            let source = source(&bytes);
+            let found = read(&source, sizes).unwrap();
             for (index, data) in objects {
-                assert_eq!(found.object(index.into()), Some(data));
+                assert_eq!(object(&source, &found, index.into()).as_deref(), Some(data));
             }
             for index in [0, 4, 699, 701, u32::MAX] {
-                assert_eq!(found.object(index), None);
+                assert_eq!(object(&source, &found, index), None);
             }
         }
     }
 
     #[test]
     fn damage_is_named() {
-        let wrong = |bytes: &[u8]| Collection::read(&source(bytes), 0, SIZES).unwrap_err().to_string();
+        let wrong = |bytes: &[u8]| read(&source(bytes), SIZES).unwrap_err().to_string();
         let twice = wrong(&collection(&[(1, b"a"), (1, b"b")], 8));
         assert!(twice.contains("a second object 1"), "{twice}");
         let mut long = collection(&[(1, b"a")], 8);
@@ -146,8 +478,8 @@ mod tests {
     #[test]
     fn any_bytes() {
         mutations(&collection(&[(1, b"one"), (2, b"exactly8"), (9, b"!")], 8), |source| {
-            if let Ok(found) = Collection::read(source, 0, SIZES) {
-                (0..12).for_each(|index| drop(found.object(index).map(<[u8]>::to_vec)));
+            if let Ok(found) = read(source, SIZES) {
+                (0..12).for_each(|index| drop(object(source, &found, index)));
             }
         });
     }

@@ -1,19 +1,21 @@
 //! Many global heap ids at once (specification III.E): what elements of variable length and references to regions hold.
 //!
 //! 1. Ids are noted cell by cell; those that follow each other mostly have the same collection.
-//! 2. Cells are grouped by collection, by counting, the collections in the order of their addresses.
-//! 3. Each collection is fetched once, neighbours together. One is needed at a time, however large the heap is.
+//! 2. Collections are sorted by address and cut into runs of about 1 MiB of the file.
+//! 3. Cells are grouped by run, by counting. Each run is fetched once, by the thread that copies its objects; what is in memory of the heap are the runs that
+//!    are being copied.
 
+use super::Object;
 use crate::{File, Hdf5Error};
+use hyperslab_array::{Group, fill_groups};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 
-/// Collections that are fetched together.
-const TOGETHER: usize = 64;
+/// The collections of a run begin within so many bytes.
+const RUN: u64 = 1 << 20;
 
-/// The most bytes that are fetched for each of them: how large they are is not known before.
-const LOOK_AHEAD: u64 = 64 << 10;
-
-/// The number of no collection.
+/// The number of no collection, and of no run.
 const NONE: u32 = u32::MAX;
 
 /// The heap ids of numbered cells.
@@ -23,26 +25,62 @@ pub(crate) struct HeapIds {
     cells: Vec<(u32, u32)>,
     /// The collections, as they came.
     addresses: Vec<u64>,
-    numbers: HashMap<u64, u32>,
+    numbers: HashMap<u64, u32, Seed>,
 }
 
 /// Cells by collection.
-struct Grouped {
-    /// Addresses of the collections, ascending, with how many cells each has.
-    sorted: Vec<(u64, usize)>,
-    /// The cells in that order, with the index of each.
-    cells: Vec<(usize, u32)>,
+#[derive(Debug)]
+pub(crate) struct Grouped {
+    /// For each cell the number of its collection in `addresses`, and the index of the object in it.
+    cells: Vec<(u32, u32)>,
+    /// The collections, ascending.
+    addresses: Vec<u64>,
+    /// Those that are fetched together.
+    runs: Vec<Range<usize>>,
+    /// For each cell the number of its run.
+    run_of: Vec<u32>,
+}
+
+/// Why an object cannot be what it should.
+#[derive(Debug)]
+pub(crate) enum ObjectError {
+    /// What is wrong with it.
+    Wrong(String),
+    /// It could not be read.
+    Read(Hdf5Error),
+}
+
+impl From<String> for ObjectError {
+    fn from(why: String) -> Self {
+        ObjectError::Wrong(why)
+    }
+}
+
+impl From<Hdf5Error> for ObjectError {
+    fn from(error: Hdf5Error) -> Self {
+        ObjectError::Read(error)
+    }
 }
 
 impl HeapIds {
+    /// Nothing yet; later on this many cells.
+    pub fn with_capacity(cells: usize) -> Self {
+        HeapIds { cells: Vec::with_capacity(cells), ..HeapIds::default() }
+    }
+
     /// Notes the next cell: address of the collection and index of the object; `None`: it has none.
+    #[inline]
     pub fn push(&mut self, id: Option<(u64, u32)>) {
         let Some((address, index)) = id else { return self.cells.push((NONE, 0)) };
         let last = self.cells.last().map_or(NONE, |(number, _)| *number);
-        if usize::try_from(last).ok().and_then(|last| self.addresses.get(last)) == Some(&address) {
+        if self.addresses.get(at(last)) == Some(&address) {
             return self.cells.push((last, index));
         }
-        // There are fewer collections than 2³² in any file: each has 4 KiB, or was found wrong before.
+        self.push_other(address, index);
+    }
+
+    fn push_other(&mut self, address: u64, index: u32) {
+        // There are no more than cells, of which 2³² are not in memory.
         let next = u32::try_from(self.addresses.len()).unwrap_or(NONE);
         let number = *self.numbers.entry(address).or_insert(next);
         if number == next {
@@ -51,84 +89,154 @@ impl HeapIds {
         self.cells.push((number, index));
     }
 
-    /// Calls `each` with the number of every cell that has an id, and with its object, in no order. Errors of it are about that cell.
-    pub fn objects(
-        &self,
-        file: &File,
-        mut each: impl FnMut(usize, &[u8]) -> Result<(), String>,
-    ) -> Result<(), Hdf5Error> {
-        let Grouped { sorted, cells } = self.grouped();
-        let mut cells = cells.as_slice();
-        for (at, (address, count)) in sorted.iter().enumerate() {
-            if at % TOGETHER == 0 {
-                prefetch(file, sorted.get(at..).unwrap_or_default())?;
-            }
-            let (here, later) = cells.split_at((*count).min(cells.len()));
-            cells = later;
-            let named = |cell: usize, why: String| {
-                let why = format!("element {cell}, global heap collection at address {address}: {why}");
-                file.source().invalid(why)
-            };
-            let first = here.first().map_or(0, |(cell, _)| *cell);
-            let collection = file.collection(*address).map_err(|error| match error {
-                Hdf5Error::Parse { why, .. } => named(first, why.to_string()),
-                other => other,
-            })?;
-            for (cell, index) in here {
-                let object = collection.object(*index);
-                let result = object.ok_or_else(|| format!("there is no object {index}"));
-                let result = result.and_then(|object| each(*cell, object));
-                result.map_err(|why| named(*cell, why))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn grouped(&self) -> Grouped {
-        let at = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        let mut counts = vec![0; self.addresses.len()];
-        for (number, _) in &self.cells {
-            if let Some(count) = counts.get_mut(at(*number)) {
-                *count += 1;
-            }
-        }
-        let mut order: Vec<usize> = (0..self.addresses.len()).collect();
-        order.sort_unstable_by_key(|number| self.addresses.get(*number));
-        // Where the next cell of each collection goes.
-        let mut next = vec![0; order.len()];
-        let (mut sorted, mut end) = (Vec::with_capacity(order.len()), 0);
-        for number in order {
-            let (Some(address), Some(count)) = (self.addresses.get(number), counts.get(number)) else {
-                continue;
-            };
-            sorted.push((*address, *count));
-            if let Some(next) = next.get_mut(number) {
-                *next = end;
-            }
-            end += count;
-        }
-        let mut cells = vec![(0, 0); end];
-        for (cell, (number, index)) in self.cells.iter().enumerate() {
-            if let Some(next) = next.get_mut(at(*number)) {
-                if let Some(place) = cells.get_mut(*next) {
-                    *place = (cell, *index);
+    /// The cells by collection.
+    pub fn grouped(self) -> Grouped {
+        let HeapIds { mut cells, mut addresses, .. } = self;
+        if !addresses.is_sorted() {
+            let mut order: Vec<u32> = (0..).take(addresses.len()).collect();
+            order.sort_unstable_by_key(|number| addresses.get(at(*number)));
+            let mut rank = vec![NONE; addresses.len()];
+            for (place, number) in (0..).zip(&order) {
+                if let Some(rank) = rank.get_mut(at(*number)) {
+                    *rank = place;
                 }
-                *next += 1;
             }
+            for (number, _) in &mut cells {
+                *number = rank.get(at(*number)).copied().unwrap_or(NONE);
+            }
+            addresses.sort_unstable();
         }
-        Grouped { sorted, cells }
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let mut begin = 0;
+        let mut run_of_collection = Vec::with_capacity(addresses.len());
+        for (place, address) in addresses.iter().enumerate() {
+            match runs.last_mut() {
+                Some(run) if address - begin < RUN => run.end = place + 1,
+                _ => {
+                    begin = *address;
+                    runs.push(place..place + 1);
+                }
+            }
+            run_of_collection.push(u32::try_from(runs.len() - 1).unwrap_or(NONE));
+        }
+        let run_of = |(number, _): &(u32, u32)| run_of_collection.get(at(*number)).copied().unwrap_or(NONE);
+        let run_of = cells.iter().map(run_of).collect();
+        Grouped { cells, addresses, runs, run_of }
     }
 }
 
-/// Fetches the first of these collections together, as far as each can reach before the next one begins.
-fn prefetch(file: &File, sorted: &[(u64, usize)]) -> Result<(), Hdf5Error> {
-    let ends = sorted.iter().skip(1).map(|(next, _)| *next).chain([u64::MAX]);
-    let wanted: Vec<(u64, u64)> = sorted
-        .iter()
-        .zip(ends)
-        .take(TOGETHER)
-        .filter(|((address, _), _)| !file.has_collection(*address))
-        .map(|((address, _), end)| (*address, (end - address).min(LOOK_AHEAD)))
-        .collect();
-    if wanted.len() > 1 { file.source().prefetch(&wanted) } else { Ok(()) }
+impl Grouped {
+    /// Calls `each` with the number of every cell that has an id, its object, and its bytes of `values`, where cell `i` has `lens[i] * size`; on up to `threads` threads, in
+    /// no order. Errors of it are about that cell, which is called `first` more than its number here.
+    pub fn fill(
+        &self,
+        file: &File,
+        values: &mut [u8],
+        (lens, size): (&[u32], usize),
+        threads: Option<usize>,
+        first: usize,
+        each: impl Fn(usize, Object<'_>, &mut [u8]) -> Result<(), ObjectError> + Sync,
+    ) -> Result<(), Hdf5Error> {
+        let keep = file.can_keep(self.addresses.len());
+        let filled = fill_groups(values, lens, size, &self.run_of, self.runs.len(), threads, &|group| {
+            self.fill_run(file, keep, first, group, &each)
+        })?;
+        if filled {
+            return Ok(());
+        }
+        Err(file.source().invalid(format!("no memory for {} heap ids", self.cells.len())))
+    }
+
+    /// Fetches a run and calls `each` for its cells.
+    fn fill_run(
+        &self,
+        file: &File,
+        keep: bool,
+        first: usize,
+        group: &mut Group<'_>,
+        each: &impl Fn(usize, Object<'_>, &mut [u8]) -> Result<(), ObjectError>,
+    ) -> Result<(), Hdf5Error> {
+        let run = self.runs.get(group.number()).cloned().unwrap_or_default();
+        let addresses = self.addresses.get(run.clone()).unwrap_or_default();
+        let named =
+            |cell: usize, address: u64, why: String| named(file, first.saturating_add(cell), address, why);
+        let collections = match file.collections(addresses, keep) {
+            Ok(collections) => collections,
+            Err(Hdf5Error::Parse { address, why, .. }) => {
+                // It is told of the first cell that needs the collection.
+                let is_its = |cell| self.address(cell) == Some(address);
+                group.fill(&mut |cell, _| match is_its(cell) {
+                    true => Err(named(cell, address, why.to_string())),
+                    false => Ok(()),
+                })?;
+                return Err(file.source().invalid(why.to_string()));
+            }
+            Err(error) => return Err(error),
+        };
+        let open: Vec<_> = collections.iter().map(|found| (&**found, found.bytes())).collect();
+        group.fill(&mut |cell, place| {
+            let Some((number, index)) = self.cells.get(cell).copied() else { return Ok(()) };
+            let collection = at(number).checked_sub(run.start).and_then(|number| open.get(number));
+            let Some((collection, bytes)) = collection else { return Ok(()) };
+            let object = collection.object_in(bytes, index);
+            let object = object.ok_or_else(|| format!("there is no object {index}").into());
+            object.and_then(|object| each(cell, object, place)).map_err(|error| match error {
+                ObjectError::Wrong(why) => named(cell, collection.address(), why),
+                ObjectError::Read(Hdf5Error::Parse { why, .. }) => {
+                    named(cell, collection.address(), why.to_string())
+                }
+                ObjectError::Read(error) => error,
+            })
+        })
+    }
+
+    fn address(&self, cell: usize) -> Option<u64> {
+        let (number, _) = self.cells.get(cell)?;
+        self.addresses.get(at(*number)).copied()
+    }
+}
+
+/// An error about a cell.
+pub(crate) fn named(file: &File, cell: usize, address: u64, why: String) -> Hdf5Error {
+    file.source().invalid(format!("element {cell}, global heap collection at address {address}: {why}"))
+}
+
+#[inline]
+fn at(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Hashes addresses: one multiplication, with a secret so that no file can choose addresses of equal hashes.
+#[derive(Clone, Debug)]
+struct Seed(u64);
+
+impl Default for Seed {
+    fn default() -> Self {
+        Seed(RandomState::new().build_hasher().finish())
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = Seed;
+
+    fn build_hasher(&self) -> Seed {
+        self.clone()
+    }
+}
+
+impl Hasher for Seed {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Folded, so that all bits of the number reach all bits of the hash.
+        let product = u128::from(self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (high, low) = (u64::try_from(product >> 64), u64::try_from(product & u128::from(u64::MAX)));
+        self.0 = high.unwrap_or_default() ^ low.unwrap_or_default();
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }

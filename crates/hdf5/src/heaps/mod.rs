@@ -7,6 +7,7 @@ mod ids;
 mod local;
 
 pub use fractal::FractalHeap;
-pub use global::Collection;
-pub(crate) use ids::HeapIds;
+pub(crate) use global::SMALLEST;
+pub use global::{Collection, Object};
+pub(crate) use ids::{HeapIds, named};
 pub use local::LocalHeap;
