@@ -23,6 +23,7 @@ impl Cell {
     pub const SIZE: usize = 16;
 
     /// From memory, in the machine's byte order.
+    #[inline]
     pub fn read(bytes: &[u8; Cell::SIZE]) -> Cell {
         let [a, b, c, d, e, f, g, h, offset @ ..] = *bytes;
         Cell {
@@ -33,6 +34,7 @@ impl Cell {
     }
 
     /// To memory, in the machine's byte order.
+    #[inline]
     pub fn write(self) -> [u8; Cell::SIZE] {
         let mut bytes = [0; Cell::SIZE];
         let (front, offset) = bytes.split_at_mut(8);
