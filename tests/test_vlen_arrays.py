@@ -1,5 +1,5 @@
-"""Arrays whose elements are of variable length: creating, reading and writing them as NumPy would. zarr-python
-is the judge of what is stored.
+"""Arrays whose elements are of variable length: creating, reading and writing them as NumPy would.
+zarr-python is the judge of what is stored.
 """
 
 from __future__ import annotations

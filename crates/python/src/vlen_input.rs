@@ -274,7 +274,7 @@ fn of_characters<'py>(
             }
         }
         // NUL at the end is padding.
-        builder.push(text[..end].as_bytes());
+        builder.push(&text.as_bytes()[..end]);
     }
     builder.finish(py, shape, &Form::Text)
 }
