@@ -495,6 +495,7 @@ def test_datasets_as_h5py_reads_them(file: Any) -> None:
         ours[name].read(out=out)
         assert str(out) == str(expected)
         assert [str(row) for _, row in ours[name].stream()] == [str(row) for row in expected]
+        assert [str(row) for row in ours[name]] == [str(row) for row in expected]
     rows = ours["rows"][...]
     rows[2][0] = 9
     assert rows[2].flags.writeable and rows[2].tolist() == [9, 1, 2, 3] and ours["rows"][2][0] == 0
@@ -507,6 +508,17 @@ def test_datasets_as_h5py_reads_them(file: Any) -> None:
     with pytest.raises(UnicodeDecodeError):
         ours["text"].asstr("ascii")[0]
     assert ours["text"].asstr("ascii", "replace")[0] == "Rh\ufffd\ufffdne"
+
+
+def test_offsets_of_others_are_not_touched() -> None:
+    offsets = np.array([0, 1, 2])
+    r = Ragged(offsets, np.arange(2))
+    assert offsets.flags.writeable and not r.offsets.flags.writeable and r.tolist() == [[0], [1]]
+    # What has been changed since leads nowhere else.
+    offsets[2] = 99
+    for use in (lambda: pa.array(r), lambda: r[[0]], lambda: r.astype(object)):
+        with pytest.raises(ValueError):
+            use()
 
 
 def test_index_of_a_member(file: Any) -> None:

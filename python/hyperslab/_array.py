@@ -31,6 +31,8 @@ __all__ = ["Array", "Metadata"]
 
 # Iteration reads about so many bytes at a time.
 _ITERATION_BYTES = 16 << 20
+# Of an element of variable length, where its values are.
+_CELL_BYTES = 16
 
 
 class Metadata(dict[str, Any]):
@@ -421,7 +423,9 @@ class Array(_native.ArrayBase):
         axis %= self.ndim
         wanted = range(self.shape[axis])[start:stop]
         before = (slice(None),) * axis
-        step = max((self.chunks or self.shape)[axis], 1)
+        # What is not cut into chunks (in a file) is read some rows at a time.
+        row = max(self.size // max(self.shape[axis], 1), 1)
+        step = self.chunks[axis] if self.chunks else max(_ITERATION_BYTES // (row * _CELL_BYTES), 1)
         return self._vlen_blocks(wanted, before, step)
 
     def _vlen_blocks(self, wanted: range, before: tuple[slice, ...], step: int) -> Generator[tuple[int, Any]]:
@@ -499,7 +503,8 @@ class Array(_native.ArrayBase):
         for each of its rows.
         """
         row = max(self.nbytes // max(len(self), 1), 1)
-        step = max(min(self.chunks[0], _ITERATION_BYTES // row), 1)
+        # Arrays of files need not have chunks.
+        step = max(min((self.chunks or self.shape)[0], _ITERATION_BYTES // row), 1)
         for start in range(0, len(self), step):
             block = self.read(slice(start, start + step))
             # Copies: a row that is kept must not keep its block.

@@ -82,7 +82,8 @@ class Ragged:
         shape: tuple[int, ...] | None = None,
     ) -> Self:
         kind = _kind_given(dtype)
-        ends = np.ascontiguousarray(offsets, dtype=np.int64)
+        # A view: whose array it is may go on changing that.
+        ends = np.ascontiguousarray(offsets, dtype=np.int64).view()
         held: Any = values if isinstance(values, Ragged) else np.ascontiguousarray(values)
         valid = None if validity is None else np.ascontiguousarray(validity, dtype=np.bool_)
         count = ends.size - 1

@@ -7,7 +7,7 @@ use crate::arrow_input::{self, Kind};
 use crate::errors;
 use crate::npy_string::{for_each_string, is_strings};
 use crate::output::data_of;
-use crate::ragged::{Form, made, ragged_class};
+use crate::ragged::{Form, made, ragged_check_text, ragged_class};
 use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -198,7 +198,11 @@ fn of_arrow<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<B
         Kind::Items(item) => Form::Items(item.unbind()),
     };
     let shape = [builder.len() as u64];
-    of_ragged(&builder.finish(values.py(), &shape, &form)?, target)
+    let found = builder.finish(values.py(), &shape, &form)?;
+    if matches!(form, Form::Text) {
+        ragged_check_text(&found)?;
+    }
+    of_ragged(&found, target)
 }
 
 fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
