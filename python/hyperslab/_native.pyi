@@ -361,8 +361,8 @@ class ElementHandle:
         stride: int,
         count: int,
         encoding: str | None = None,
-        errors: str | None = None,
-    ) -> list[Any]: ...
+        errors: str = "strict",
+    ) -> npt.NDArray[Any]: ...
     def references(
         self, memory: npt.NDArray[np.uint8], offset: int, stride: int, count: int
     ) -> list[Reference]: ...

@@ -3,20 +3,20 @@
 use crate::cache::CacheBase;
 use crate::cells;
 use crate::create;
+use crate::elements::{Elements, Types};
 use crate::engine::Signals;
 use crate::errors;
 use crate::explain;
 use crate::fancy::{self, Meaning};
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle, RegionReference};
 use crate::index::selection;
-use crate::output::{Reading, read_item, read_new, read_out};
-use crate::ragged::{self, Form};
+use crate::output::{Reading, read_new};
+use crate::ragged;
 use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
-use crate::values::{Writing, assign};
+use crate::values::Writing;
 use crate::vlen::{self, Shown};
 use hyperslab::array::{ChunkCache, Selection, element_count, explain_read_cached, explain_write};
-use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::zarr::{self, Format, Json};
 use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
@@ -69,25 +69,6 @@ impl ArrayHandle {
     }
 }
 
-/// What elements are, and NumPy's descriptions of them.
-struct Types {
-    /// Of the values.
-    values: Py<PyArrayDescr>,
-    /// Of what the engine reads: other than values where those are Python objects, to be made of it.
-    memory: Py<PyArrayDescr>,
-    elements: Elements,
-}
-
-/// Who makes values of what the engine reads.
-enum Elements {
-    /// Nobody needs to.
-    Plain,
-    /// They are of variable length.
-    Vlen(Form),
-    /// Python: structures that hold objects, references; and what has no elements at all.
-    Objects,
-}
-
 /// Whether an index of an HDF5 dataset is, or holds, the name of a member; or is a reference.
 fn names_something(key: &Bound<'_, PyAny>) -> bool {
     if let Ok(tuple) = key.cast::<PyTuple>() {
@@ -105,113 +86,12 @@ pub(crate) struct ArrayBase {
     /// Where decoded chunks are kept.
     cache: Option<Arc<ChunkCache>>,
     /// Made once. (A resize does not change them.)
-    types: PyOnceLock<Types>,
+    pub(crate) types: PyOnceLock<Types>,
 }
 
 impl ArrayBase {
     fn array(&self, py: Python<'_>) -> PyResult<Arc<Array>> {
         self.slot.get(py)
-    }
-
-    fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
-        self.types.get_or_try_init(py, || {
-            let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?.unbind();
-            let Some(dataset) = array.as_hdf5() else {
-                return Ok(match array.vlen() {
-                    None => Types { values: memory.clone_ref(py), memory, elements: Elements::Plain },
-                    Some(kind) => {
-                        let (values, form) = vlen::types(py, kind)?;
-                        Types { values, memory, elements: Elements::Vlen(form) }
-                    }
-                });
-            };
-            let values = file::descr(py, dataset.element(), memory.bind(py))?.unbind();
-            let elements = match vlen::form(py, dataset.element())? {
-                _ if matches!(dataset.dataspace(), Dataspace::Null) => Elements::Objects,
-                Some(form) => Elements::Vlen(form),
-                None if file::is_made_of_objects(dataset.element()) => Elements::Objects,
-                None => return Ok(Types { memory: values.clone_ref(py), values, elements: Elements::Plain }),
-            };
-            Ok(Types { values, memory, elements })
-        })
-    }
-
-    /// Reads what is made into objects one by one.
-    fn read_vlen<'py>(
-        &self,
-        py: Python<'py>,
-        (array, types, form): (&Array, &Types, &Form),
-        selection: &Selection,
-        shown: Shown<'_, 'py>,
-        reading: Reading<'_>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let found = vlen::read(py, array, form, selection, reading)?;
-        vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
-    }
-
-    /// What a selection holds, as `array[selection]` gives it.
-    fn item<'py>(
-        &self,
-        py: Python<'py>,
-        array: &Array,
-        types: &Types,
-        selection: &Selection,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let reading = self.reading(array);
-        match &types.elements {
-            Elements::Vlen(form) => self.read_vlen(py, (array, types, form), selection, Shown::Item, reading),
-            _ => read_item(array.layout(), types.memory.bind(py), selection, reading),
-        }
-    }
-
-    /// Reads a selection into memory of the caller.
-    fn item_into<'py>(
-        &self,
-        py: Python<'py>,
-        array: &Array,
-        types: &Types,
-        selection: &Selection,
-        out: Bound<'py, PyAny>,
-        reading: Reading<'_>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match &types.elements {
-            Elements::Vlen(form) => {
-                let found = self.read_vlen(py, (array, types, form), selection, Shown::Array, reading)?;
-                vlen::assign_out(&out, found)?;
-            }
-            _ => read_out(array.layout(), types.memory.bind(py), selection, &out, reading)?,
-        }
-        Ok(out)
-    }
-
-    /// Writes a selection.
-    fn assign(
-        &self,
-        py: Python<'_>,
-        array: &Array,
-        selection: &Selection,
-        value: &Bound<'_, PyAny>,
-        writing: Writing,
-    ) -> PyResult<()> {
-        let types = self.types(py, array)?;
-        match &types.elements {
-            Elements::Vlen(form) => vlen::write(array, form, selection, value, writing),
-            _ => assign(array.layout(), types.memory.bind(py), selection, value, writing),
-        }
-    }
-
-    /// What elements of variable length are. Errors for others.
-    fn form<'a>(&self, array: &Array, types: &'a Types) -> PyResult<&'a Form> {
-        match &types.elements {
-            Elements::Vlen(form) => Ok(form),
-            _ => {
-                let name = array.name();
-                let message = format!(
-                    "array '{name}': elements have one size: read_ragged reads those of variable length"
-                );
-                Err(PyTypeError::new_err(message))
-            }
-        }
     }
 
     /// Asks about what only Zarr has.
@@ -228,7 +108,7 @@ impl ArrayBase {
     }
 
     /// How this array is read. Results have the order in which Zarr v2 metadata says that elements are stored, as with zarr-python.
-    fn reading(&self, array: &Array) -> Reading<'_> {
+    pub(crate) fn reading(&self, array: &Array) -> Reading<'_> {
         let v2 = array.as_zarr().is_some_and(|array| array.format() == Format::V2);
         let fortran = v2 && !array.layout().encoding().is_c_order();
         Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() }

@@ -10,6 +10,7 @@ mod cache;
 mod cells;
 mod copy;
 mod create;
+mod elements;
 mod engine;
 mod errors;
 mod explain;
