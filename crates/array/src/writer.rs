@@ -140,6 +140,11 @@ impl Writer {
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
         layout.check_writable()?;
+        // Cells are of the heap of one request, and those of nothing but fill value would be written without being encoded.
+        if layout.vlen().is_some() {
+            let why = "elements of variable length are written with write_ragged".into();
+            return Err(ArrayError::Values { array: layout.name().to_owned(), why });
+        }
         let shared = &self.shared;
         let direct = || {
             let Shared { threads, write_empty_chunks, .. } = **shared;

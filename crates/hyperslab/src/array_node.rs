@@ -344,7 +344,7 @@ impl Array {
         }
     }
 
-    /// Reads elements of variable length. Errors with [`Error::FixedLength`] where elements have one size.
+    /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have one size.
     ///
     /// ```
     /// use hyperslab::prelude::*;
@@ -573,7 +573,10 @@ impl Array {
     fn check_vlen(&self) -> Result<(), Error> {
         match self.vlen() {
             Some(_) => Ok(()),
-            None => Err(Error::FixedLength { array: self.layout().name().to_owned(), found: self.dtype() }),
+            None => {
+                let (array, wanted) = (self.layout().name().to_owned(), "elements of variable length");
+                Err(Error::ElementType { array, wanted, found: self.dtype() })
+            }
         }
     }
 

@@ -82,14 +82,6 @@ pub enum Error {
         /// What they are.
         found: VlenKind,
     },
-    /// Elements of one size are asked for as if they were of variable length.
-    #[error("array '{array}' has elements of one size, {found}, not of variable length: use read and write")]
-    FixedLength {
-        /// The array.
-        array: String,
-        /// The array's.
-        found: DataType,
-    },
     /// A text is not the name of an element type.
     #[error("{0}")]
     DataType(String),

@@ -66,10 +66,6 @@ impl Hdf5Array {
         selection: &Selection,
         options: ReadOptions<'_>,
     ) -> Result<Ragged, Error> {
-        if self.vlen().is_none() {
-            let (array, found) = (self.layout.name().to_owned(), self.layout.dtype());
-            return Err(Error::ElementType { array, wanted: "elements of variable length", found });
-        }
         Ok(vlen::read(&self.dataset, &self.layout, selection, options)?)
     }
 

@@ -2,8 +2,8 @@
 
 mod batches;
 mod fill;
-mod rows;
 mod read;
+mod rows;
 mod write;
 
 pub use batches::{Batch, in_batches};

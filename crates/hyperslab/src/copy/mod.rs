@@ -369,14 +369,28 @@ impl Walked {
         }
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
         let transfer = Transfer::new(&jobs, threads, options.max_memory, options.verify, options.progress)?;
-        transfer.run(Phase::Copy, self.report.bytes)?;
+        let report = &mut self.report;
+        let total = report.bytes;
+        transfer.run(Phase::Copy, total, &mut |job, error| {
+            let array = job.target.as_zarr().filter(|array| array.path() != base);
+            match array.cloned() {
+                Some(array) if options.skip_unsupported && is_unsupported(&error) => {
+                    array.delete()?;
+                    report.arrays -= 1;
+                    report.bytes = report.bytes.saturating_sub(info::array_bytes(&job.source));
+                    report.skipped.push((job.name.clone(), error.to_string()));
+                    Ok(())
+                }
+                _ => Err(error),
+            }
+        })?;
         if self.consolidated {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate()?;
         }
         self.report.elapsed = start.elapsed();
         if options.verify {
             let start = Instant::now();
-            transfer.run(Phase::Verify, self.report.bytes)?;
+            transfer.run(Phase::Verify, self.report.bytes, &mut |_, error| Err(error))?;
             self.report.verified = Some(start.elapsed());
         }
         self.report.block_bytes = transfer.block_bytes();

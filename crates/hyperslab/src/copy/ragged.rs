@@ -178,3 +178,39 @@ fn cells(ragged: &Ragged, item: usize) -> impl Iterator<Item = &[u8]> {
         .windows(2)
         .map(move |range| values.get(range[0] as usize * item..range[1] as usize * item).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ragged(rows: &[&[u8]]) -> Ragged {
+        Ragged::of(&[rows.len() as u64], rows.iter().copied()).unwrap()
+    }
+
+    #[test]
+    fn the_first_difference_is_found() {
+        let one = ragged(&[b"ab", b"", b"cd"]);
+        assert!(difference(&one, &ragged(&[b"ab", b"", b"cd"]), 1).is_none());
+        assert_eq!(difference(&one, &ragged(&[b"ab", b"", b"cx"]), 1), Some((2, &b"cd"[..], &b"cx"[..])));
+        // The same bytes, cut elsewhere.
+        assert_eq!(difference(&one, &ragged(&[b"a", b"b", b"cd"]), 1), Some((0, &b"ab"[..], &b"a"[..])));
+        let mut pairs = [ragged(&[b"aabb", b"", b"cc"]), ragged(&[b"aabb", b"cc", b""])];
+        pairs.iter_mut().for_each(|ragged| ragged.offsets.iter_mut().for_each(|at| *at /= 2));
+        assert_eq!(difference(&pairs[0], &pairs[1], 2), Some((1, &b""[..], &b"cc"[..])));
+    }
+
+    #[test]
+    fn what_is_no_text_is_named() {
+        let block = Block { first: [10, 0].as_slice().into(), len: [2, 2].as_slice().into() };
+        let check =
+            |rows: &[&[u8]]| check_text(&ragged(rows), &block, "/a").map_err(|error| error.to_string());
+        assert_eq!(check(&["é".as_bytes(), b"", b"b", b"c"]), Ok(()));
+        assert!(
+            check(&[b"a", b"b", b"c\xe9", b"d"])
+                .unwrap_err()
+                .contains("element [11, 0] is not text in UTF-8")
+        );
+        // One character in two elements.
+        assert!(check(&[b"a", b"\xc3", b"\xa9", b"d"]).unwrap_err().contains("'/a': element [10, 1]"));
+    }
+}

@@ -8,6 +8,7 @@ use crate::{Array, Dims, Error};
 use hyperslab_array::{ArrayError, Memory, ReadOptions, Source, Target, WriteOptions};
 use hyperslab_codec::VlenKind;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// One array and its copy, which exists and is empty.
@@ -27,6 +28,8 @@ pub(super) struct Transfer<'a> {
     buffer: RefCell<Memory>,
     /// Bytes of the values of variable length that were copied, and the most of a block.
     values: Cell<(u64, u64)>,
+    /// The arrays that cannot be copied.
+    left_out: RefCell<BTreeSet<usize>>,
     progress: Option<&'a dyn Progress>,
 }
 
@@ -44,6 +47,7 @@ impl<'a> Transfer<'a> {
             threads: Vec::new(),
             buffer: RefCell::new(memory(0, "")?),
             values: Cell::default(),
+            left_out: RefCell::default(),
             progress,
         };
         let mut largest = (0, "");
@@ -107,45 +111,62 @@ impl<'a> Transfer<'a> {
         self.values.get().0
     }
 
-    /// Copies or compares all arrays, which are `total` bytes in memory.
-    pub(super) fn run(&self, phase: Phase, total: u64) -> Result<(), Error> {
+    /// Copies or compares all arrays, which are `total` bytes in memory. `failed` is told of each that cannot be, and says whether to go on without it.
+    pub(super) fn run(
+        &self,
+        phase: Phase,
+        total: u64,
+        failed: &mut dyn FnMut(&Job, Error) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if let Some(progress) = self.progress {
             progress.begin(phase, total);
         }
-        let mut buffer = self.buffer.borrow_mut();
-        for ((job, (copied, compared)), threads) in self.jobs.iter().zip(&self.blocks).zip(&self.threads) {
+        for (number, job) in self.jobs.iter().enumerate() {
+            if self.left_out.borrow().contains(&number) {
+                continue;
+            }
             if let Some(progress) = self.progress {
                 progress.array(&job.name);
             }
-            let blocks = if phase == Phase::Copy { copied } else { compared };
-            let step = Step { job, threads: *threads, cancelled: &|| self.cancelled() };
-            let wanted = step.wanted(blocks, phase)?;
-            let mut reader = ragged::Reader::new(&job.source, &job.name);
             // Elsewhere both have the fill value.
             let mut rest = array_bytes(&job.source);
-            for at in wanted {
-                if self.cancelled() {
-                    return Err(Error::Interrupted);
-                }
-                let block = blocks.block(&at);
-                let len = block.elements() as usize * job.source.dtype().size();
-                let done = match (phase, job.target.vlen()) {
-                    (Phase::Copy, None) => step.copy(&block, buffer.as_mut_slice(), len),
-                    (Phase::Verify, None) => step.compare(&block, buffer.as_mut_slice(), len),
-                    (Phase::Copy, Some(kind)) => step.copy_ragged(&block, &mut reader, kind).map(|bytes| {
-                        let (all, most) = self.values.get();
-                        self.values.set((all.saturating_add(bytes), most.max(bytes + len as u64)));
-                    }),
-                    (Phase::Verify, Some(kind)) => step.compare_ragged(&block, &mut reader, kind),
-                };
-                done.map_err(|error| match error {
-                    Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
-                    error => error,
-                })?;
-                rest = rest.saturating_sub(len as u64);
-                self.advance(len as u64);
+            if let Err(error) = self.run_job(phase, number, job, &mut rest) {
+                failed(job, error)?;
+                self.left_out.borrow_mut().insert(number);
             }
             self.advance(rest);
+        }
+        Ok(())
+    }
+
+    /// Copies or compares one array. `rest`: bytes that are not done yet.
+    fn run_job(&self, phase: Phase, number: usize, job: &Job, rest: &mut u64) -> Result<(), Error> {
+        let mut buffer = self.buffer.borrow_mut();
+        let (copied, compared) = &self.blocks[number];
+        let blocks = if phase == Phase::Copy { copied } else { compared };
+        let step = Step { job, threads: self.threads[number], cancelled: &|| self.cancelled() };
+        let mut reader = ragged::Reader::new(&job.source, &job.name);
+        for at in step.wanted(blocks, phase)? {
+            if self.cancelled() {
+                return Err(Error::Interrupted);
+            }
+            let block = blocks.block(&at);
+            let len = block.elements() as usize * job.source.dtype().size();
+            let done = match (phase, job.target.vlen()) {
+                (Phase::Copy, None) => step.copy(&block, buffer.as_mut_slice(), len),
+                (Phase::Verify, None) => step.compare(&block, buffer.as_mut_slice(), len),
+                (Phase::Copy, Some(kind)) => step.copy_ragged(&block, &mut reader, kind).map(|bytes| {
+                    let (all, most) = self.values.get();
+                    self.values.set((all.saturating_add(bytes), most.max(bytes + len as u64)));
+                }),
+                (Phase::Verify, Some(kind)) => step.compare_ragged(&block, &mut reader, kind),
+            };
+            done.map_err(|error| match error {
+                Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
+                error => error,
+            })?;
+            *rest = rest.saturating_sub(len as u64);
+            self.advance(len as u64);
         }
         Ok(())
     }
