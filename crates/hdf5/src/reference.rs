@@ -82,7 +82,8 @@ pub fn resolve(
     }
     let found = Mutex::new(found);
     let lens = vec![0; heads.len()];
-    ids.grouped().fill(file, &mut [], (&lens, 0), Some(1), 0, |cell, object, _| {
+    ids.grouped().fill(file, &mut [], (&lens, 0), Some(1), 0, |cell, object, index, _| {
+        let object = object.ok_or_else(|| format!("there is no object {index}"))?;
         let bytes = object.read(file.source())?;
         let mut cursor = Cursor::whole(&bytes, 0, sizes);
         let reference = match heads.get(cell).copied().flatten() {

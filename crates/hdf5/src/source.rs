@@ -43,6 +43,9 @@ struct Pages {
     found: HashMap<u64, Arc<[u8]>>,
     /// How many reads of the store there were.
     reads: u64,
+    /// The ranges that they were of: where each begins, and its bytes.
+    #[cfg(test)]
+    ranges: Vec<(u64, usize)>,
 }
 
 /// Some bytes of a file: a part of a page that is kept, or bytes of their own.
@@ -124,6 +127,12 @@ impl Source {
     /// How many reads of the store there have been. For tests.
     pub fn reads(&self) -> u64 {
         self.lock().reads
+    }
+
+    /// The ranges that have been read since this was last asked.
+    #[cfg(test)]
+    pub(crate) fn take_ranges(&self) -> Vec<(u64, usize)> {
+        std::mem::take(&mut self.lock().ranges)
     }
 
     /// Drops all pages: what is read from now on is what the file holds now.
@@ -416,7 +425,12 @@ impl Source {
     }
 
     fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), Hdf5Error> {
-        self.lock().reads += 1;
+        {
+            let mut pages = self.lock();
+            pages.reads += 1;
+            #[cfg(test)]
+            pages.ranges.extend(ranges.iter().map(|range| (range.offset, range.buf.len())));
+        }
         let found = self.store.read_ranges(Key::new(&self.key)?, None, ranges)?;
         if found {
             return Ok(());

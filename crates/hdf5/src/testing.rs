@@ -144,6 +144,25 @@ pub(crate) fn file(rest: &[u8]) -> File {
     open(&builder.finish(ROOT, 2, 0)).unwrap()
 }
 
+/// A file of a superblock and, at [`bare_start`], of `rest`, with addresses and lengths of these sizes.
+pub(crate) fn bare(sizes: Sizes, rest: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\x89HDF\r\n\x1a\n\x02".to_vec();
+    bytes.extend([sizes.offset, sizes.length, 0]);
+    let start = bare_start(sizes);
+    for number in [0, u64::MAX, start + rest.len() as u64, start] {
+        bytes.extend(&number.to_le_bytes()[..sizes.offset.into()]);
+    }
+    let mut bytes = summed(bytes);
+    bytes.resize(start as usize, 0);
+    bytes.extend(rest);
+    bytes
+}
+
+/// Where the rest of a [`bare`] file begins.
+pub(crate) fn bare_start(sizes: Sizes) -> u64 {
+    (16 + 4 * u64::from(sizes.offset)).next_multiple_of(8)
+}
+
 /// A collection of the global heap.
 pub(crate) fn collection(objects: &[(u16, &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();

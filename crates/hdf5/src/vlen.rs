@@ -13,7 +13,7 @@
 use crate::convert::Conversion;
 use crate::cursor::{address, number};
 use crate::element::{Element, ElementKind};
-use crate::heaps::{Collection, HeapIds, Object, named};
+use crate::heaps::{Collection, Grouped, HeapIds, Object, named};
 use crate::{Dataset, File, Hdf5Error, Sizes};
 pub use hyperslab_array::Ragged;
 use hyperslab_array::{ArrayLayout, Dims, Memory, ReadOptions, Selection, element_count, in_batches};
@@ -26,7 +26,12 @@ const MOST_SHARED: u64 = 1 << 10;
 const BATCH: usize = 512 << 10;
 
 /// No more elements than these are a few.
-const FEW: usize = 16;
+const FEW: usize = 64;
+
+/// Elements that are resolved together, if collections hold `DENSE` of them on average: so many that all threads have work, so few that what is known of them
+/// stays in the cache.
+const PIECE: usize = 64 << 10;
+const DENSE: usize = 64;
 
 /// Reads elements of variable length of a dataset. `layout` is [`Dataset::layout`]. Items are as [`resolve`] has them.
 pub fn read(
@@ -71,7 +76,7 @@ pub(crate) fn strided(
     stride: usize,
     size: usize,
     count: usize,
-) -> Option<impl Iterator<Item = &[u8]>> {
+) -> Option<impl Iterator<Item = &[u8]> + Clone> {
     let stride = stride.max(1);
     let last = count.saturating_sub(1).checked_mul(stride)?.checked_add(offset)?.checked_add(size)?;
     if count > 0 && last > memory.len() {
@@ -131,7 +136,8 @@ impl Items {
 
     /// The bytes of an object that count.
     #[inline]
-    fn payload<'o>(&self, object: Object<'o>, len: u32) -> Result<Object<'o>, String> {
+    fn payload<'o>(&self, object: Option<Object<'o>>, index: u32, len: u32) -> Result<Object<'o>, String> {
+        let object = object.ok_or_else(|| format!("there is no object {index}"))?;
         let bytes = u64::from(len).checked_mul(self.stored as u64);
         bytes.and_then(|bytes| object.first(bytes)).ok_or_else(|| {
             let (size, found) = (self.stored, object.len());
@@ -193,91 +199,100 @@ impl<'a> Growing<'a> {
         threads: Option<usize>,
     ) -> Result<(), Hdf5Error> {
         let (size, sizes) = (self.id, self.file.sizes());
-        let ids = || {
-            let parts = strided(memory, offset, stride, size, count)?;
-            Some(parts.map(move |part| id(part, sizes)))
-        };
-        let (Some(ids), Some(again)) = (ids(), ids()) else {
+        let Some(parts) = strided(memory, offset, stride, size, count) else {
             let why = format!("{count} heap ids are not within {} bytes", memory.len());
             return Err(self.file.source().invalid(why));
         };
-        if count <= FEW && self.push_few(ids)? { Ok(()) } else { self.push_many(again, count, threads) }
+        let ids = parts.map(|part| id(part, sizes));
+        if count <= FEW && self.push_few(ids.clone())? { Ok(()) } else { self.push_many(ids, threads) }
     }
 
-    /// Adds no more than [`FEW`] elements; `false`: the collection of one is not in memory, and none was added.
-    fn push_few(&mut self, ids: impl Iterator<Item = Id>) -> Result<bool, Hdf5Error> {
-        let mut cells: [(Id, Option<Arc<Collection>>); FEW] = Default::default();
-        let mut count = 0;
-        for ((place, collection), id) in cells.iter_mut().zip(ids) {
-            if let Some((1.., address, _)) = id {
-                *collection = self.file.kept_collection(address);
-                if collection.is_none() {
-                    return Ok(false);
-                }
+    /// Adds a few elements, one by one; `false`: the collection of one is not in memory, and none was added.
+    fn push_few(&mut self, ids: impl Iterator<Item = Id> + Clone) -> Result<bool, Hdf5Error> {
+        let (file, first) = (self.file, self.offsets.len() - 1);
+        let wrong = |cell, address| move |why| named(file, first + cell, address, why);
+        // What the heap does not have asks for no memory.
+        let (mut last, mut total): (Option<Arc<Collection>>, u64) = (None, 0);
+        for (cell, id) in ids.clone().enumerate() {
+            let Some((len @ 1.., address, index)) = id else { continue };
+            if last.as_ref().is_none_or(|last| last.address() != address) {
+                last = file.kept_collection(address);
             }
-            *place = id;
-            count += 1;
+            let Some(collection) = &last else { return Ok(false) };
+            self.items.payload(collection.object(index), index, len).map_err(wrong(cell, address))?;
+            total += u64::from(len);
         }
-        let (mut objects, mut lens) = ([Object::Here(&[]); FEW], [0; FEW]);
-        for (cell, ((id, collection), (object, place))) in
-            cells.iter().zip(objects.iter_mut().zip(&mut lens)).take(count).enumerate()
-        {
+        let mut end = self.grow(total)?;
+        for (cell, id) in ids.enumerate() {
             self.see(id.is_some());
-            let (Some((len, address, index)), Some(collection)) = (id, collection) else { continue };
-            let found = collection.object(*index).ok_or_else(|| format!("there is no object {index}"));
-            let found = found.and_then(|found| self.items.payload(found, *len));
-            *object = found.map_err(|why| named(self.file, self.offsets.len() - 1 + cell, *address, why))?;
-            *place = *len;
+            let Some((len, address, index)) = id.filter(|(len, ..)| *len > 0) else {
+                self.add(0);
+                continue;
+            };
+            if last.as_ref().is_none_or(|last| last.address() != address) {
+                last = Some(file.collection(address)?);
+            }
+            let object = last.as_ref().and_then(|collection| collection.object(index));
+            let object = self.items.payload(object, index, len).map_err(wrong(cell, address))?;
+            let bytes = usize::try_from(len).unwrap_or(usize::MAX).saturating_mul(self.items.size);
+            let rest = self.values.as_mut_slice().get_mut(end..).unwrap_or_default();
+            let place = rest.get_mut(..bytes).unwrap_or_default();
+            self.items.put(file, object, place)?;
+            let mut lens = [len];
+            end += if self.items.text { cut(place, &mut lens) } else { place.len() };
+            lens.into_iter().for_each(|len| self.add(len));
         }
-        let used = self.grow(lens.iter().map(|len| u64::from(*len)).sum())?;
-        let mut rest = self.values.as_mut_slice().get_mut(used..).unwrap_or_default();
-        for (object, len) in objects.into_iter().zip(lens) {
-            let len = usize::try_from(len).unwrap_or(usize::MAX).saturating_mul(self.items.size);
-            let Some((place, later)) = rest.split_at_mut_checked(len) else { break };
-            self.items.put(self.file, object, place)?;
-            rest = later;
-        }
-        self.close(used, lens.get_mut(..count).unwrap_or_default());
+        self.values.resize(end);
         Ok(true)
     }
 
-    /// Adds `count` elements.
+    /// Adds any number of elements.
     fn push_many(
         &mut self,
-        ids: impl Iterator<Item = Id>,
-        count: usize,
+        ids: impl Iterator<Item = Id> + Clone,
         threads: Option<usize>,
     ) -> Result<(), Hdf5Error> {
-        let first = self.seen;
-        let (mut heap, mut lens) = (HeapIds::with_capacity(count), Vec::with_capacity(count));
-        for id in ids {
-            self.see(id.is_some());
-            lens.push(id.map_or(0, |(len, ..)| len));
-            heap.push(id.filter(|(len, ..)| *len > 0).map(|(_, address, index)| (address, index)));
+        let (mut total, mut nulls) = (0, false);
+        for id in ids.clone() {
+            total += u64::from(id.map_or(0, |(len, ..)| len));
+            nulls |= id.is_none();
         }
-        let heap = heap.grouped();
-        let (file, total) = (self.file, lens.iter().map(|len| u64::from(*len)).sum());
-        let len_of = |cell: usize| lens.get(cell).copied().unwrap_or_default();
+        let (file, there) = (self.file, self.file.source().size());
         let stored = u64::saturating_mul(total, self.items.stored as u64);
-        let there = file.source().size();
         if stored > there {
-            let items = &self.items;
-            heap.fill(file, &mut [], (&lens, 0), threads, first, |cell, object, _| {
-                Ok(items.payload(object, len_of(cell)).map(|_| ())?)
-            })?;
+            let (mut rest, mut first) = (ids.clone(), self.offsets.len() - 1);
+            while let Some(Piece { heap, lens, .. }) = Piece::next(&mut rest) {
+                heap.fill(file, &mut [], (&lens, 0), threads, first, |cell, object, index, _| {
+                    let len = lens.get(cell).copied().unwrap_or_default();
+                    Ok(self.items.payload(object, index, len).map(|_| ())?)
+                })?;
+                first += lens.len();
+            }
         }
         self.bytes = self.bytes.saturating_add(stored);
         if self.bytes > there.saturating_mul(MOST_SHARED) {
             let why = format!("elements of variable length have {} bytes, the file has {there}", self.bytes);
             return Err(file.source().invalid(why));
         }
-        let used = self.grow(total)?;
-        let (items, values) = (&self.items, self.values.as_mut_slice().get_mut(used..).unwrap_or_default());
-        heap.fill(file, values, (&lens, items.size), threads, first, |cell, object, place| {
-            let object = items.payload(object, len_of(cell))?;
-            Ok(items.put(file, object, place)?)
-        })?;
-        self.close(used, &mut lens);
+        if nulls || self.validity.is_some() {
+            ids.clone().for_each(|id| self.see(id.is_some()));
+        } else {
+            self.seen += ids.clone().count();
+        }
+        let (mut end, mut rest) = (self.grow(total)?, ids);
+        while let Some(Piece { heap, mut lens, total }) = Piece::next(&mut rest) {
+            let bytes = total.saturating_mul(self.items.size);
+            let values = self.values.as_mut_slice().get_mut(end..).unwrap_or_default();
+            let values = values.get_mut(..bytes).unwrap_or_default();
+            let (items, first) = (&self.items, self.offsets.len() - 1);
+            heap.fill(file, values, (&lens, items.size), threads, first, |cell, object, index, place| {
+                let object = items.payload(object, index, lens.get(cell).copied().unwrap_or_default())?;
+                Ok(items.put(file, object, place)?)
+            })?;
+            end += if items.text { cut(values, &mut lens) } else { bytes };
+            lens.into_iter().for_each(|len| self.add(len));
+        }
+        self.values.resize(end);
         Ok(())
     }
 
@@ -318,18 +333,38 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Elements of these lengths are complete; the first begins at `from`.
-    fn close(&mut self, from: usize, lens: &mut [u32]) {
-        let new = self.values.as_mut_slice().get_mut(from..).unwrap_or_default();
-        if self.items.text && has_nul(new) {
-            let left = cut(new, lens);
-            self.values.resize(from.saturating_add(left));
+    /// The next element has so many items.
+    #[inline]
+    fn add(&mut self, items: u32) {
+        let end = self.offsets.last().copied().unwrap_or_default();
+        self.offsets.push(end.saturating_add(i64::from(items)));
+    }
+}
+
+/// Some elements that are resolved together.
+struct Piece {
+    heap: Grouped,
+    /// Items of each.
+    lens: Vec<u32>,
+    /// Items of all.
+    total: usize,
+}
+
+impl Piece {
+    /// The next ones. There are more of them where they are spread over many collections: each piece fetches those that it needs.
+    fn next(ids: &mut impl Iterator<Item = Id>) -> Option<Piece> {
+        let count = ids.size_hint().0.min(PIECE);
+        let (mut heap, mut lens, mut total) = (HeapIds::with_capacity(count), Vec::with_capacity(count), 0);
+        for id in ids {
+            let len = id.map_or(0, |(len, ..)| len);
+            total += usize::try_from(len).unwrap_or(usize::MAX);
+            lens.push(len);
+            heap.push(id.filter(|_| len > 0).map(|(_, address, index)| (address, index)));
+            if lens.len() >= PIECE && lens.len() / DENSE >= heap.collections() {
+                break;
+            }
         }
-        let mut end = self.offsets.last().copied().unwrap_or_default();
-        self.offsets.extend(lens.iter().map(|len| {
-            end = end.saturating_add(i64::from(*len));
-            end
-        }));
+        (!lens.is_empty()).then(|| Piece { heap: heap.grouped(), lens, total })
     }
 }
 
@@ -338,8 +373,11 @@ fn has_nul(text: &[u8]) -> bool {
     text.chunks(4096).any(|block| block.iter().fold(false, |found, byte| found | (*byte == 0)))
 }
 
-/// Ends each string at its first NUL, and moves them together; gives the number of bytes left.
+/// Ends each string at its first NUL, and moves them together; gives the number of bytes left. Mostly there is none.
 fn cut(values: &mut [u8], lens: &mut [u32]) -> usize {
+    if !has_nul(values) {
+        return values.len();
+    }
     let (mut start, mut end) = (0_usize, 0_usize);
     for len in lens {
         let stored = usize::try_from(*len).unwrap_or(usize::MAX);
@@ -352,6 +390,9 @@ fn cut(values: &mut [u8], lens: &mut [u32]) -> usize {
     }
     end
 }
+
+#[cfg(test)]
+mod generated;
 
 #[cfg(test)]
 mod tests {

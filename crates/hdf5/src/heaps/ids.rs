@@ -89,6 +89,12 @@ impl HeapIds {
         self.cells.push((number, index));
     }
 
+    /// How many collections they have.
+    #[inline]
+    pub fn collections(&self) -> usize {
+        self.addresses.len()
+    }
+
     /// The cells by collection.
     pub fn grouped(self) -> Grouped {
         let HeapIds { mut cells, mut addresses, .. } = self;
@@ -126,7 +132,7 @@ impl HeapIds {
 }
 
 impl Grouped {
-    /// Calls `each` with the number of every cell that has an id, its object, and its bytes of `values`, where cell `i` has `lens[i] * size`; on up to `threads` threads, in
+    /// Calls `each` with the number of every cell that has an id, its object (`None`: there is none), the index of that, and its bytes of `values`, where cell `i` has `lens[i] * size`; on up to `threads` threads, in
     /// no order. Errors of it are about that cell, which is called `first` more than its number here.
     pub fn fill(
         &self,
@@ -135,7 +141,7 @@ impl Grouped {
         (lens, size): (&[u32], usize),
         threads: Option<usize>,
         first: usize,
-        each: impl Fn(usize, Object<'_>, &mut [u8]) -> Result<(), ObjectError> + Sync,
+        each: impl Fn(usize, Option<Object<'_>>, u32, &mut [u8]) -> Result<(), ObjectError> + Sync,
     ) -> Result<(), Hdf5Error> {
         let keep = file.can_keep(self.addresses.len());
         let filled = fill_groups(values, lens, size, &self.run_of, self.runs.len(), threads, &|group| {
@@ -154,7 +160,7 @@ impl Grouped {
         keep: bool,
         first: usize,
         group: &mut Group<'_>,
-        each: &impl Fn(usize, Object<'_>, &mut [u8]) -> Result<(), ObjectError>,
+        each: &impl Fn(usize, Option<Object<'_>>, u32, &mut [u8]) -> Result<(), ObjectError>,
     ) -> Result<(), Hdf5Error> {
         let run = self.runs.get(group.number()).cloned().unwrap_or_default();
         let addresses = self.addresses.get(run.clone()).unwrap_or_default();
@@ -179,8 +185,7 @@ impl Grouped {
             let collection = at(number).checked_sub(run.start).and_then(|number| open.get(number));
             let Some((collection, bytes)) = collection else { return Ok(()) };
             let object = collection.object_in(bytes, index);
-            let object = object.ok_or_else(|| format!("there is no object {index}").into());
-            object.and_then(|object| each(cell, object, place)).map_err(|error| match error {
+            each(cell, object, index, place).map_err(|error| match error {
                 ObjectError::Wrong(why) => named(cell, collection.address(), why),
                 ObjectError::Read(Hdf5Error::Parse { why, .. }) => {
                     named(cell, collection.address(), why.to_string())

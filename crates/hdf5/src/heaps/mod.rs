@@ -9,5 +9,5 @@ mod local;
 pub use fractal::FractalHeap;
 pub(crate) use global::SMALLEST;
 pub use global::{Collection, Object};
-pub(crate) use ids::{HeapIds, named};
+pub(crate) use ids::{Grouped, HeapIds, named};
 pub use local::LocalHeap;

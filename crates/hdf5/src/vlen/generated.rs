@@ -1,0 +1,458 @@
+//! Heaps of any layout against what was put into them; and what is read of a file for that.
+
+use super::*;
+use crate::testing::{bare, bare_start, hard, link_info, mutations, open};
+use crate::{Cursor, Node, datatype, messages};
+use datatype::Datatype;
+use proptest::prelude::*;
+
+/// A collection under construction.
+#[derive(Clone, Debug)]
+struct Made {
+    /// Index and bytes of each object.
+    objects: Vec<(u16, Vec<u8>)>,
+    /// Bytes that are free at the end of it, and that lie between it and the next one.
+    free: usize,
+    gap: usize,
+}
+
+/// A heap with ids in it.
+#[derive(Clone, Debug)]
+struct Model {
+    sizes: Sizes,
+    collections: Vec<Made>,
+    /// `None`: null; else the numbers of collection and object, and which part of the object's bytes count.
+    cells: Vec<Option<(usize, usize, f64)>>,
+    kind: Kind,
+    /// Bytes before the first id, and between two.
+    offset: usize,
+    between: usize,
+}
+
+/// What elements are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Text,
+    Shorts,
+    /// Integers of 3 bytes, which are 4 in memory.
+    Odd,
+}
+
+impl Kind {
+    fn hex(self, sizes: Sizes) -> String {
+        let id = sizes.offset + 8;
+        match self {
+            Kind::Text => format!("19010100{id:02x}000000100000000100000000000800"),
+            Kind::Shorts => format!("19000000{id:02x}000000100800000200000000001000"),
+            Kind::Odd => format!("19000000{id:02x}000000100800000300000000001800"),
+        }
+    }
+
+    fn size(self) -> usize {
+        [1, 2, 3][self as usize]
+    }
+
+    /// What becomes of the bytes of an element.
+    fn in_memory(self, bytes: &[u8]) -> Vec<u8> {
+        let widened = |item: &[u8]| {
+            let sign = if item[2] & 0x80 == 0 { 0 } else { 0xff };
+            [item[0], item[1], item[2], sign]
+        };
+        match self {
+            Kind::Text => bytes.iter().copied().take_while(|byte| *byte != 0).collect(),
+            Kind::Shorts => bytes.to_vec(),
+            Kind::Odd => bytes.chunks(3).flat_map(widened).collect(),
+        }
+    }
+}
+
+/// A collection's bytes, and where its objects' headers are in it.
+fn encoded(made: &Made, sizes: Sizes) -> Vec<u8> {
+    let number = |n: usize| (n as u64).to_le_bytes()[..sizes.length.into()].to_vec();
+    let pad = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let mut body = Vec::new();
+    for (index, data) in &made.objects {
+        body.extend(index.to_le_bytes());
+        body.extend([1, 0, 0, 0, 0, 0]);
+        body.extend(number(data.len()));
+        pad(&mut body);
+        body.extend(data);
+        pad(&mut body);
+    }
+    let free = made.free.next_multiple_of(8);
+    let mut rest = [vec![0; 8], number(free)].concat();
+    rest.resize(free, 0xee);
+    body.extend(rest);
+    let mut bytes = b"GCOL\x01\0\0\0".to_vec();
+    let header = (8 + usize::from(sizes.length)).next_multiple_of(8);
+    bytes.extend(number(header + body.len()));
+    pad(&mut bytes);
+    bytes.extend(body);
+    bytes
+}
+
+fn heap_id(sizes: Sizes, len: usize, address: u64, index: u16) -> Vec<u8> {
+    let mut id = (len as u32).to_le_bytes().to_vec();
+    id.extend(&address.to_le_bytes()[..sizes.offset.into()]);
+    id.extend(u32::from(index).to_le_bytes());
+    id
+}
+
+fn element(hex: &str, sizes: Sizes) -> Element {
+    let message = datatype::vectors::bytes(hex);
+    let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, sizes)).unwrap();
+    Element::of(&datatype, sizes).unwrap()
+}
+
+impl Model {
+    /// The file, where each collection is, and the ids.
+    fn build(&self) -> (Vec<u8>, Vec<u64>, Vec<u8>) {
+        let (mut rest, mut addresses) = (Vec::new(), Vec::new());
+        for made in &self.collections {
+            addresses.push(bare_start(self.sizes) + rest.len() as u64);
+            rest.extend(encoded(made, self.sizes));
+            rest.resize(rest.len() + made.gap.next_multiple_of(8), 0x55);
+        }
+        let mut ids = vec![0xaa; self.offset];
+        for cell in &self.cells {
+            ids.extend(match cell {
+                None => heap_id(self.sizes, 0, 0, 0),
+                Some((at, object, _)) => {
+                    let (index, _) = self.collections[*at].objects[*object];
+                    heap_id(self.sizes, self.bytes(cell).len() / self.kind.size(), addresses[*at], index)
+                }
+            });
+            ids.resize(ids.len() + self.between, 0xaa);
+        }
+        (bare(self.sizes, &rest), addresses, ids)
+    }
+
+    /// The bytes of a cell as they are stored.
+    fn bytes(&self, cell: &Option<(usize, usize, f64)>) -> &[u8] {
+        let Some((at, object, part)) = cell else { return &[] };
+        let (_, bytes) = &self.collections[*at].objects[*object];
+        let items = bytes.len() / self.kind.size();
+        &bytes[..((items as f64 * part).round() as usize).min(items) * self.kind.size()]
+    }
+}
+
+fn model() -> impl Strategy<Value = Model> {
+    let object = prop_oneof![
+        6 => prop::collection::vec(1u8.., 0..12),
+        3 => prop::collection::vec(0u8.., 0..60),
+        2 => (1000usize..9000, 1u8..).prop_map(|(len, byte)| vec![byte; len]),
+        1 => (60_000usize..150_000, 1u8..).prop_map(|(len, byte)| vec![byte; len]),
+    ];
+    let objects = prop::collection::vec(object, 1..20);
+    let indices = prop::sample::subsequence((1u16..60).chain([700, 0xffff]).collect::<Vec<_>>(), 20);
+    let free = prop_oneof![2 => Just(0usize), 1 => Just(8), 2 => 16usize..5000, 1 => 60_000usize..70_000];
+    let gap = prop_oneof![3 => Just(0usize), 1 => 1usize..9000, 1 => 60_000usize..140_000];
+    let made =
+        (objects, indices, any::<bool>(), free, gap).prop_map(|(objects, indices, usual, free, gap)| {
+            let mut indices = if usual { (1..=20).collect() } else { indices };
+            if objects.len() % 3 == 0 {
+                indices.reverse();
+            }
+            Made { objects: indices.into_iter().zip(objects).collect(), free, gap }
+        });
+    let sizes = (prop_oneof![Just(4u8), Just(8)], prop_oneof![Just(4u8), Just(8)])
+        .prop_map(|(offset, length)| Sizes { offset, length });
+    let kind = prop_oneof![Just(Kind::Text), Just(Kind::Shorts), Just(Kind::Odd)];
+    let collections = prop::collection::vec(made, 1..8);
+    let part = prop_oneof![3 => Just(1.0), 1 => 0.0f64..1.0];
+    let cell = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), part);
+    let cells = prop::collection::vec(prop::option::weighted(0.9, cell), 0..150);
+    (sizes, collections, cells, kind, 0usize..9, 0usize..9).prop_map(
+        |(sizes, collections, cells, kind, offset, between)| {
+            let cell = |(at, object, part): (prop::sample::Index, prop::sample::Index, f64)| {
+                let at = at.index(collections.len());
+                (at, object.index(collections[at].objects.len()), part)
+            };
+            let cells = cells.into_iter().map(|found| found.map(cell)).collect();
+            Model { sizes, collections, cells, kind, offset, between }
+        },
+    )
+}
+
+/// The elements, and which are there.
+fn taken_apart(found: &Ragged, size: usize) -> Vec<Option<Vec<u8>>> {
+    assert_eq!(found.offsets[0], 0);
+    let cells = found.offsets.windows(2).enumerate().map(|(cell, ends)| {
+        let there = found.validity.as_ref().is_none_or(|validity| validity[cell]);
+        let bytes = &found.values.as_slice()[ends[0] as usize * size..ends[1] as usize * size];
+        there.then(|| bytes.to_vec())
+    });
+    let cells = cells.collect();
+    assert_eq!(*found.offsets.last().unwrap() as usize * size, found.values.len());
+    cells
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn elements_are_what_was_put_into_the_heap(model in model()) {
+        let (bytes, _, ids) = model.build();
+        let file = open(&bytes).unwrap();
+        let element = element(&model.kind.hex(model.sizes), model.sizes);
+        let (count, stride) = (model.cells.len(), element.size + model.between);
+        let expected: Vec<_> = (model.cells.iter())
+            .map(|cell| cell.map(|_| model.kind.in_memory(model.bytes(cell))))
+            .collect();
+        let size = [1, 2, 4][model.kind as usize];
+        // Twice: the second time collections are in memory.
+        for _ in 0..2 {
+            let found = resolve(&file, &element, &ids, model.offset, stride, count).unwrap();
+            prop_assert_eq!(&taken_apart(&found, size), &expected);
+            prop_assert_eq!(found.validity.is_some(), expected.contains(&None));
+        }
+        // One by one, of a file of which nothing is in memory.
+        let file = open(&bytes).unwrap();
+        for (cell, expected) in expected.iter().enumerate() {
+            let found = resolve(&file, &element, &ids, model.offset + cell * stride, stride, 1).unwrap();
+            prop_assert_eq!(&taken_apart(&found, size)[0], expected);
+        }
+        // In parts, each of which grows the same result.
+        let mut grown = Growing::new(&file, &element, count).unwrap();
+        for first in (0..count).step_by(40) {
+            let (offset, count) = (model.offset + first * stride, (count - first).min(40));
+            grown.push(&ids, offset, stride, count, Some(1 + first % 3)).unwrap();
+        }
+        prop_assert_eq!(&taken_apart(&grown.finish(Dims::new()), size), &expected);
+    }
+
+    /// An id that is wrong is an error that names it, or has what the heap says of it.
+    #[test]
+    fn wrong_ids_are_named(model in model(), cell in any::<prop::sample::Index>(), kind in 0..4) {
+        prop_assume!(!model.cells.is_empty());
+        let (bytes, addresses, mut ids) = model.build();
+        let file = open(&bytes).unwrap();
+        let element = element(&model.kind.hex(model.sizes), model.sizes);
+        let (count, stride) = (model.cells.len(), element.size + model.between);
+        let cell = cell.index(count);
+        let longest = model.collections[0].objects[0].1.len();
+        let (len, address, index, why) = match kind {
+            0 => (1, addresses[0], 0, "there is no object 0".into()),
+            1 => (1, addresses[0], 600, "there is no object 600".into()),
+            2 => (longest + 1, addresses[0], model.collections[0].objects[0].0, format!("{} elements of", longest + 1)),
+            _ => (1, bytes.len() as u64, 1, format!("the file has only {} bytes", bytes.len())),
+        };
+        let at = model.offset + cell * stride;
+        ids[at..at + element.size].copy_from_slice(&heap_id(model.sizes, len, address, index));
+        for _ in 0..2 {
+            let error = resolve(&file, &element, &ids, model.offset, stride, count).unwrap_err().to_string();
+            let name = format!("element {cell}, global heap collection at address {address}: ");
+            prop_assert!(error.contains(&name) && error.contains(&why), "{}", error);
+        }
+    }
+}
+
+const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+
+/// A file of collections of these sizes, one object in each, with `gap` bytes between; and an id for each.
+fn collections(sizes: &[usize], gap: usize) -> (File, Element, Vec<Vec<u8>>) {
+    let (mut rest, mut ids) = (Vec::new(), Vec::new());
+    for (number, size) in sizes.iter().enumerate() {
+        let made = Made { objects: vec![(1, vec![number as u8; 40])], free: size - 72, gap: 0 };
+        ids.push(heap_id(SIZES, 20, bare_start(SIZES) + rest.len() as u64, 1));
+        rest.extend(encoded(&made, SIZES));
+        rest.resize(rest.len() + gap, 0);
+    }
+    let file = open(&bare(SIZES, &rest)).unwrap();
+    // What opening has read is not to be of use.
+    file.source().forget().unwrap();
+    file.source().take_ranges();
+    (file, element(&Kind::Shorts.hex(SIZES), SIZES), ids)
+}
+
+/// How many ranges are read for these ids, and how many bytes they have.
+fn read_for(file: &File, element: &Element, ids: &[Vec<u8>]) -> (usize, usize) {
+    let mut found = Growing::new(file, element, ids.len()).unwrap();
+    found.push(&ids.concat(), 0, 16, ids.len(), Some(1)).unwrap();
+    let found = taken_apart(&found.finish(Dims::new()), 2);
+    assert!(found.iter().all(|cell| cell.as_ref().is_some_and(|cell| cell.len() == 40)));
+    let ranges = file.source().take_ranges();
+    (ranges.len(), ranges.iter().map(|(_, len)| len).sum())
+}
+
+#[test]
+fn neighbours_are_one_range_and_read_once() {
+    const KIB: usize = 1 << 10;
+    let mixed = |ids: &[Vec<u8>]| -> Vec<Vec<u8>> {
+        (0..ids.len()).map(|n| ids[n * 37 % ids.len()].clone()).collect()
+    };
+    let (file, element, ids) = collections(&[4 * KIB; 100], 0);
+    assert_eq!(read_for(&file, &element, &mixed(&ids)), (1, 400 * KIB));
+    assert_eq!(read_for(&file, &element, &ids), (0, 0));
+    // Some of them, with others between.
+    let (file, element, ids) = collections(&[4 * KIB; 100], 0);
+    let some: Vec<_> = ids.iter().step_by(10).cloned().collect();
+    assert_eq!(read_for(&file, &element, &some), (10, 40 * KIB));
+    // Far from each other: no more than they are.
+    let (file, element, ids) = collections(&[4 * KIB; 20], 50 * KIB);
+    assert_eq!(read_for(&file, &element, &mixed(&ids)), (20, 80 * KIB));
+    // How long they are is not known at first: a run in two requests, the next one in one.
+    let (file, element, ids) = collections(&[64 * KIB; 32], 0);
+    let before = file.source().reads();
+    assert_eq!(read_for(&file, &element, &mixed(&ids)), (2 * 16 + 1, 2048 * KIB));
+    assert_eq!(file.source().reads() - before, 3);
+    // One cell is its collection.
+    let (file, element, ids) = collections(&[64 * KIB; 32], 0);
+    assert_eq!(read_for(&file, &element, &ids[7..8]), (2, 64 * KIB));
+    assert_eq!(read_for(&file, &element, &ids[7..8]), (0, 0));
+    let (file, element, ids) = collections(&[4 * KIB; 32], 0);
+    assert_eq!(read_for(&file, &element, &ids[7..8]), (1, 4 * KIB));
+}
+
+#[test]
+fn a_heap_that_is_too_large_to_keep_is_read_once() {
+    let (file, element, ids) = collections(&[64 << 10; 500], 0);
+    // That they are large is known only then.
+    read_for(&file, &element, &ids[..1]);
+    let (ranges, bytes) = read_for(&file, &element, &ids);
+    assert!(ranges <= 34 && bytes <= 500 << 16, "{ranges} ranges, {bytes} bytes");
+    assert!(file.kept_collection(bare_start(SIZES) + (400 << 16)).is_none());
+}
+
+#[test]
+fn of_large_collections_only_what_is_wanted_is_read() {
+    let objects = vec![(1, vec![1; 5 << 20]), (2, vec![2; 80]), (3, vec![3; 1 << 20]), (4, vec![4; 40])];
+    let made = Made { objects, free: 1 << 20, gap: 0 };
+    let file = open(&bare(SIZES, &encoded(&made, SIZES))).unwrap();
+    file.source().forget().unwrap();
+    file.source().take_ranges();
+    let element = element(&Kind::Shorts.hex(SIZES), SIZES);
+    let read = |index: u16, len: usize| {
+        let id = heap_id(SIZES, len / 2, bare_start(SIZES), index);
+        let found = resolve(&file, &element, &id, 0, 16, 1).unwrap();
+        assert_eq!(found.values.as_slice(), vec![index as u8; len]);
+        file.source().take_ranges().iter().map(|(_, len)| *len).collect::<Vec<_>>()
+    };
+    // Its head; what is behind the first object and behind the third; the object.
+    assert_eq!(read(3, 1 << 20), [4096, 4096, 4096, 1 << 20]);
+    assert_eq!(read(1, 100_000), [100_000]);
+    assert_eq!(read(2, 80).len(), 1);
+    // In the same page.
+    assert_eq!(read(2, 40).len(), 0);
+    // As the library makes it: no more than the object.
+    let made = Made { objects: vec![(1, vec![7; 3 << 20])], free: 0, gap: 0 };
+    let file = open(&bare(SIZES, &encoded(&made, SIZES))).unwrap();
+    file.source().forget().unwrap();
+    file.source().take_ranges();
+    let found = resolve(&file, &element, &heap_id(SIZES, 3 << 19, bare_start(SIZES), 1), 0, 16, 1).unwrap();
+    assert_eq!(found.values.len(), 3 << 20);
+    assert_eq!(file.source().take_ranges().len(), 2);
+}
+
+#[test]
+fn damaged_collections_are_named() {
+    let made = Made { objects: vec![(1, vec![1; 24]), (2, vec![2; 40]), (3, vec![3; 8])], free: 64, gap: 0 };
+    let whole = encoded(&made, SIZES);
+    let element = element(&Kind::Shorts.hex(SIZES), SIZES);
+    let start = bare_start(SIZES);
+    let wrong = |rest: &[u8], address: u64| {
+        let file = open(&bare(SIZES, rest)).unwrap();
+        let ids = [heap_id(SIZES, 0, start, 9), heap_id(SIZES, 4, start, 1), heap_id(SIZES, 4, address, 3)];
+        let error = resolve(&file, &element, &ids.concat(), 0, 16, 3).unwrap_err().to_string();
+        assert!(error.contains("global heap collection at address "), "{error}");
+        error
+    };
+    let change = |at: usize, value: &[u8]| {
+        let mut bytes = whole.clone();
+        bytes[at..at + value.len()].copy_from_slice(value);
+        wrong(&bytes, start)
+    };
+    let second = 16 + 16 + 24;
+    let expect = [
+        // Index 0 in the middle; twice the same; object past the collection, so far that it overflows; collection past the file, too small.
+        (change(second, &[0, 0]), "free space of 40 bytes, 144 are left"),
+        (change(second, &[1, 0]), "a second object 1"),
+        (change(second + 8, &[200]), "object 2 has 200 bytes, 128 are left"),
+        (change(second + 8, &[0xff; 8]), "object 2 has 18446744073709551615 bytes, 128 are left"),
+        (change(8, &[201]), "a collection of 201 bytes, the file has"),
+        (change(8, &[0xff; 8]), "bytes, the file has"),
+        (change(8, &[15]), "a collection of 15 bytes"),
+        (change(1, b"X"), "the signature 'GCOL'"),
+        // One that begins within another.
+        (
+            wrong(&[whole.clone(), whole[..64].to_vec()].concat(), start + whole.len() as u64 - 8),
+            "the signature",
+        ),
+    ];
+    for (found, expected) in expect {
+        assert!(found.contains("element 1, ") || found.contains("element 2, "), "{found}");
+        assert!(found.contains(expected), "{found}");
+    }
+    // Each of them has what a collection has.
+    let inner = encoded(&Made { objects: vec![(1, vec![9; 8])], free: 0, gap: 0 }, SIZES);
+    let outer = encoded(&Made { objects: vec![(1, inner)], free: 0, gap: 0 }, SIZES);
+    let error = wrong(&outer, start + 32);
+    assert!(error.contains("element 1, ") && error.contains("the next one is at address"), "{error}");
+}
+
+#[test]
+fn any_bytes_of_a_heap() {
+    let text = |text: &[u8], index| (index, text.to_vec());
+    let first = Made { objects: vec![text(b"one", 1), text(b"four", 2)], free: 24, gap: 8 };
+    let second = Made { objects: vec![text(b"se\0ven", 1)], free: 0, gap: 0 };
+    let (first, start) = (encoded(&first, SIZES), bare_start(SIZES));
+    let next = start + first.len() as u64 + 8;
+    let rest = [first, vec![0; 8], encoded(&second, SIZES)].concat();
+    let ids =
+        [(3, start, 1), (4, start, 2), (6, next, 1)].map(|(len, at, index)| heap_id(SIZES, len, at, index));
+    let element = element(&Kind::Text.hex(SIZES), SIZES);
+    mutations(&bare(SIZES, &rest), |source| {
+        let Ok(file) = File::open(source.store().clone(), "f", Default::default()) else { return };
+        for _ in 0..2 {
+            if let Ok(found) = resolve(&file, &element, &ids.concat(), 0, 16, 3) {
+                assert!(
+                    taken_apart(&found, 1)
+                        .iter()
+                        .zip([3, 4, 6])
+                        .all(|(cell, len)| { cell.as_ref().is_some_and(|cell| cell.len() <= len) })
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn datasets_in_batches() {
+    const COUNT: usize = 1_200_000;
+    let mut builder = crate::testing::Builder::new();
+    let texts = ["", "a", "long enough to be text"];
+    let made = |first: usize| Made {
+        objects: (0..50).map(|n| (n as u16 + 1, texts[(first + n) % 3].as_bytes().to_vec())).collect(),
+        free: 64,
+        gap: 0,
+    };
+    let heap: Vec<u64> = (0..300).map(|n| builder.put(&encoded(&made(n * 50), SIZES))).collect();
+    let ids = (0..COUNT).flat_map(|n| match n % 1000 {
+        999 => heap_id(SIZES, 0, 0, 0),
+        _ => heap_id(SIZES, texts[n % 3].len(), heap[n / 50 % heap.len()], (n % 50) as u16 + 1),
+    });
+    let raw = builder.put(&ids.collect::<Vec<u8>>());
+    let mut layout = vec![3, 1];
+    layout.extend(raw.to_le_bytes());
+    layout.extend((COUNT as u64 * 16).to_le_bytes());
+    let mut messages = crate::testing::dataset(&[COUNT as u64], layout);
+    messages[1] = (messages::DATATYPE, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
+    let address = builder.header(&messages);
+    let root = builder.header(&[link_info(false), hard("d", address)]);
+    let file = open(&builder.finish(root, 2, 0)).unwrap();
+    let Node::Dataset(dataset) = file.node("d").unwrap() else { panic!("no dataset") };
+    let layout = dataset.layout().unwrap();
+    let back = hyperslab_array::Index::Slice { start: None, stop: None, step: -3 };
+    let all = Selection::all(layout.shape());
+    for (selection, numbers) in [
+        (all, (0..COUNT).collect::<Vec<_>>()),
+        (Selection::new("d", layout.shape(), &[back]).unwrap(), (0..COUNT).rev().step_by(3).collect()),
+    ] {
+        let found = read(&dataset, &layout, &selection, ReadOptions::default()).unwrap();
+        assert_eq!(*found.shape, [numbers.len() as u64]);
+        for (cell, number) in taken_apart(&found, 1).into_iter().zip(numbers) {
+            let expected = (number % 1000 != 999).then(|| texts[number % 3].as_bytes().to_vec());
+            assert_eq!(cell, expected);
+        }
+    }
+}
