@@ -181,7 +181,7 @@ def test_no_fill_value_in_v2() -> None:
 
 
 def test_what_is_missing_says_so() -> None:
-    with pytest.raises(NotImplementedError, match="use zarr_format=2"):
+    with pytest.raises(NotImplementedError, match="zarr_format=2"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype=hs.vlen_dtype("i4"))
     with pytest.raises(NotImplementedError, match="several sizes"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", chunks=[[1, 2]])

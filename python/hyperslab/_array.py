@@ -128,14 +128,14 @@ class Array(_native.ArrayBase):
     @property
     def fill_value(self) -> Any:
         """What elements never written hold, a NumPy scalar (`str`, `bytes` or an array where elements are of
-        variable length); ``None`` where Zarr v2 metadata leaves it open (they read as zero).
+        variable length); ``None`` where Zarr v2 metadata leaves it open (they read as zero, or empty).
         """
         fill, (kind, item) = self._fill, kind_of(self.dtype)
+        if fill is None:
+            return None
         if kind is not None:
-            # An element of its own, which is empty where metadata leaves it open.
-            found = fill or b""
-            return found.decode() if kind == "text" else found if item is None else np.frombuffer(found, item)
-        return None if fill is None else np.frombuffer(fill, dtype=self.dtype)[0]
+            return fill.decode() if kind == "text" else fill if item is None else np.frombuffer(fill, item)
+        return np.frombuffer(fill, dtype=self.dtype)[0]
 
     @property
     def store(self) -> Store:

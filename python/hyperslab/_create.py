@@ -225,14 +225,14 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def _vlen_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
-    """The bytes of one element of variable length; ``None``: the empty one."""
+    """The bytes of one element of variable length; ``None``: left open."""
     if fill_value is DEFAULT_FILL_VALUE or fill_value is None:
-        return None
+        return None if fill_value is None else b""
     kind, _ = kind_of(dtype)
     if not isinstance(fill_value, (str, bytes)) and np.ndim(fill_value) == 0:
         # zarr-python's default for all of them was 0.
         if isinstance(fill_value, (int, np.integer)) and fill_value == 0:
-            return None
+            return b""
         raise InvalidArgumentError(f"fill_value: {fill_value!r} is no {kind}")
     try:
         element = Ragged.of(fill_value, dtype)
@@ -337,7 +337,9 @@ def array_spec(
         raise InvalidArgumentError("serializer: Zarr v2 arrays have none; the byte order is part of dtype")
     kind, item = kind_of(dtype)
     if kind == "items" and zarr_format == 3:
-        raise UnsupportedError(f"dtype {dtype}: Zarr v3 has no arrays of variable length; use zarr_format=2")
+        raise UnsupportedError(
+            f"dtype {dtype}: Zarr v3 has no arrays of variable length; use Zarr v2: zarr_format=2"
+        )
     key_encoding = _key_encoding(chunk_key_encoding)
     if zarr_format == 2 and key_encoding is not None:
         key_encoding = ("v2", key_encoding[1])

@@ -197,6 +197,22 @@ fn new_objects<'py>(
     Ok(array)
 }
 
+/// An array of the items in `bytes`, in memory of its own.
+pub(crate) fn copied<'py>(
+    bytes: &[u8],
+    item: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let count = bytes.len().checked_div(item.itemsize()).unwrap_or(0);
+    if item.has_object() {
+        return Err(PyTypeError::new_err(format!("{item} is not in memory as bytes")));
+    }
+    // SAFETY: null: NumPy allocates.
+    let array = unsafe { new_array(item, &[count as u64], null_mut(), false) }?;
+    // SAFETY: the array is new, and has `count` items, which are no objects and are not longer than `bytes`.
+    unsafe { data_of(&array).copy_from_nonoverlapping(bytes.as_ptr(), count * item.itemsize()) };
+    Ok(array)
+}
+
 /// Arrays that are views of one block of memory, which each of them keeps: one allocation of NumPy's for each, and no copy.
 pub(crate) struct Views<'py> {
     /// What keeps the block.

@@ -89,6 +89,9 @@ pub(crate) enum Shown<'a, 'py> {
     Strings(&'a Bound<'py, PyArrayDescr>),
 }
 
+/// A single array below this size is copied to memory of NumPy's: that takes no longer than making it own ours.
+const SMALL: usize = 16 << 10;
+
 /// Makes NumPy's values of elements. `dtype`: that of an array of them. What is null is empty. `scalar`: there is one, and no axis.
 pub(crate) fn shown<'py>(
     found: Ragged,
@@ -100,6 +103,9 @@ pub(crate) fn shown<'py>(
     let py = dtype.py();
     let (shape, scalar) = (found.shape, scalar && !matches!(shown, Shown::Array));
     if let Form::Items(item) = form {
+        if scalar && found.values.len() < SMALL {
+            return Ok(cells::copied(found.values.as_slice(), item.bind(py))?.into_any());
+        }
         let views = Views::new(found.values, item.bind(py))?;
         return match (scalar, found.offsets.as_slice()) {
             (true, &[start, end]) => views.get(start, end),
