@@ -47,9 +47,9 @@ def test_examples_of_methods_in_rust(name: str) -> None:
 
 def test_signature_of_create_array() -> None:
     wanted = (
-        "store name shape dtype data chunks shards filters compressors serializer fill_value "
-        "order zarr_format attributes chunk_key_encoding dimension_names storage_options overwrite "
-        "config write_data"
+        "store name shape dtype data chunks shards filters compressors serializer "
+        "object_codec fill_value order zarr_format attributes chunk_key_encoding dimension_names "
+        "storage_options overwrite config write_data"
     )
     parameters = inspect.signature(hs.create_array).parameters
     assert " ".join(parameters) == wanted

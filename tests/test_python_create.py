@@ -130,8 +130,9 @@ def test_chunks_that_cannot_be(chunks: Any) -> None:
 @pytest.mark.parametrize(
     ("dtype", "says"),
     [
-        (object, "object"), (str, "U10"), ("U", "U10"), ("f16", "long double"), ("i4,f4", "structured"),
-        (("i4", (2,)), "structured"), (np.dtypes.StringDType(), "StringDType"),
+        (object, "vlen_dtype"), ("U", "U10"), ("f16", "long double"), ("i4,f4", "structured"),
+        (("i4", (2,)), "structured"),
+        (hs.vlen_dtype("i4,f4"), "structured"), (hs.vlen_dtype(hs.vlen_dtype("i4")), "not supported"),
     ],
 )  # fmt: skip
 def test_element_types_that_are_missing(dtype: Any, says: str) -> None:
@@ -180,6 +181,8 @@ def test_no_fill_value_in_v2() -> None:
 
 
 def test_what_is_missing_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="zarr_format=2"):
+        hs.create_array(hs.MemoryStore(), shape=(3,), dtype=hs.vlen_dtype("i4"))
     with pytest.raises(NotImplementedError, match="several sizes"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", chunks=[[1, 2]])
     with pytest.raises(hs.errors.InvalidArgumentError, match="lzma"):

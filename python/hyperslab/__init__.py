@@ -34,7 +34,9 @@ from hyperslab._hdf5_group import Datatype, FileGroup
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5_types import Empty
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
+from hyperslab._ragged import Ragged
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
+from hyperslab._vlen import vlen_dtype
 from hyperslab.errors import HyperslabError
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "HyperslabError",
     "LocalStore",
     "MemoryStore",
+    "Ragged",
     "Reference",
     "RegionReference",
     "SoftLink",
@@ -87,5 +90,6 @@ __all__ = [
     "save",
     "save_array",
     "save_group",
+    "vlen_dtype",
     "zeros",
 ]

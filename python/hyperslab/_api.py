@@ -22,13 +22,17 @@ from hyperslab._create import (
     normalize_dtype,
     normalize_format,
     normalize_shape,
+    take_object_codec,
 )
 from hyperslab._group import Group, node_of
+from hyperslab._ragged import Ragged
 from hyperslab._store import FileStore, Store, StoreLike, open_root, resolve_store
+from hyperslab._vlen import kind_of
 from hyperslab.codecs import CodecLike, CodecsLike
 from hyperslab.errors import (
     ArrayNotFoundError,
     ContainsArrayError,
+    DataTypeError,
     GroupNotFoundError,
     InvalidArgumentError,
     NodeNotFoundError,
@@ -402,6 +406,7 @@ def create_array(
     filters: CodecsLike = "auto",
     compressors: CodecsLike = "auto",
     serializer: CodecLike | Literal["auto"] = "auto",
+    object_codec: CodecLike | None = None,
     fill_value: Any = DEFAULT_FILL_VALUE,
     order: Literal["C", "F"] | None = None,
     zarr_format: ZarrFormat | None = 3,
@@ -425,9 +430,12 @@ def create_array(
         Elements per axis.
     dtype : data type
         Anything that NumPy makes a data type of: bool, integers, floats, complex numbers, ``S``, ``U``,
-        ``V``, dates and time differences.
+        ``V``, dates and time differences. Of variable length: `str`, ``"T"``, ``StringDType()`` or
+        ``"string"`` (text); `bytes` or ``"variable_length_bytes"``; `hyperslab.vlen_dtype` (arrays, only in
+        Zarr v2), and h5py's types of the kind.
     data : array-like, optional
-        Gives shape and data type, and is written.
+        Gives shape and data type, and is written. Also all that `Ragged.of` takes, where it is a `Ragged`, of
+        Arrow, or an array of objects.
     chunks : int, sequence of int or "auto", default "auto"
         Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk.
     shards : int, sequence of int, "auto" or None, default None
@@ -443,6 +451,9 @@ def create_array(
     serializer : codec, default "auto"
         `hyperslab.codecs.Bytes`, for stored elements in another byte order; `hyperslab.codecs.Sharding`, for
         shards within shards or with an index in other codecs. Auto: `Bytes`.
+    object_codec : codec, optional
+        For data type `object`: what the objects are, as zarr-python 2 says it (``numcodecs.VLenUTF8()``,
+        ``VLenBytes()``, ``VLenArray("<i4")``). It may be the first of the filters, too.
     fill_value : scalar, optional
         What elements never written hold. Default: zero, the empty string, not-a-time. ``None`` in Zarr v2:
         ``null``.
@@ -489,16 +500,16 @@ def create_array(
     array([0. , 1.5, 0. ], dtype=float32)
     """
     if data is None:
-        if shape is None or dtype is None:
+        if shape is None or (dtype is None and object_codec is None):
             missing = "shape" if shape is None else "dtype"
             raise InvalidArgumentError(f"{missing} is needed where there is no data")
     else:
         if shape is not None or dtype is not None:
             given = "shape" if shape is not None else "dtype"
             raise InvalidArgumentError(f"data gives the {given}: give one of them, not both")
-        if not (hasattr(data, "shape") and hasattr(data, "dtype")):
-            data = np.asarray(data)
+        data = with_type(data)
         shape, dtype = data.shape, data.dtype
+    dtype, filters, serializer = take_object_codec(dtype, filters, serializer, object_codec)
     place, full, _ = _place(store, name, "a", storage_options)
     keep_empty, kept = parse_config(config), parse_cache(config)
     spec = array_spec(
@@ -523,9 +534,24 @@ def create_array(
     return array
 
 
+def with_type(data: Any, dtype: Any = None) -> Any:
+    """Data with a shape and a data type: this one, if that is of variable length."""
+    if dtype is not None and kind_of(normalize_dtype(dtype))[0] is not None:
+        return Ragged.of(data, normalize_dtype(dtype))
+    if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+        try:
+            return Ragged.of(data)
+        except DataTypeError:
+            pass  # of one size, for NumPy
+    if not (hasattr(data, "shape") and hasattr(data, "dtype")):
+        data = np.asarray(data)
+    # Objects are text, bytes or arrays; looking at them tells.
+    return Ragged.of(data) if isinstance(data, np.ndarray) and data.dtype == object else data
+
+
 def write_blocks(array: Array, data: Any) -> None:
     """Write an array's worth of data, which need not be in memory: block by block along the first axis."""
-    if isinstance(data, np.ndarray) or array.ndim == 0:
+    if isinstance(data, (np.ndarray, Ragged)) or array.ndim == 0:
         array[...] = data
         return
     row = max(array.nbytes // max(len(array), 1), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -21,7 +21,9 @@ from hyperslab._html import array_html
 from hyperslab._indexing import BlockIndex, OIndex, VIndex, flat_values
 from hyperslab._info import Info, array_facts, chunks_per_object, human_size
 from hyperslab._native import Stream, Writer
+from hyperslab._ragged import Ragged
 from hyperslab._store import Store
+from hyperslab._vlen import kind_of
 from hyperslab.codecs import Codec, parse_codec
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError, ReadOnlyError, UnsupportedError
 
@@ -29,6 +31,8 @@ __all__ = ["Array", "Metadata"]
 
 # Iteration reads about so many bytes at a time.
 _ITERATION_BYTES = 16 << 20
+# Of an element of variable length, where its values are.
+_CELL_BYTES = 16
 
 
 class Metadata(dict[str, Any]):
@@ -54,6 +58,10 @@ class Array(_native.ArrayBase):
     (also negative), ``...``, lists and integer arrays, masks. Reading gives a NumPy array of its own, or a
     NumPy scalar where every axis is selected by an integer. Assignment converts and broadcasts as NumPy does.
     Python's other threads run meanwhile, and Ctrl-C stops it.
+
+    Elements of variable length are read as an array of ``StringDType`` (text) or of objects (`bytes`,
+    arrays), and without an object for each by `read_ragged`. They are written from all that `Ragged.of`
+    takes; ``None`` is stored as what is empty.
 
     - One list (integer array of one axis, mask of one axis) picks along its axis, whatever the others are.
     - Several lists are the coordinates of points, broadcast against each other, also beside slices. For each
@@ -119,11 +127,15 @@ class Array(_native.ArrayBase):
 
     @property
     def fill_value(self) -> Any:
-        """What elements never written hold, a NumPy scalar; ``None`` where Zarr v2 metadata leaves it
-        open (they read as zero).
+        """What elements never written hold, a NumPy scalar (`str`, `bytes` or an array where elements are of
+        variable length); ``None`` where Zarr v2 metadata leaves it open (they read as zero, or empty).
         """
-        fill = self._fill
-        return None if fill is None else np.frombuffer(fill, dtype=self.dtype)[0]
+        fill, (kind, item) = self._fill, kind_of(self.dtype)
+        if fill is None:
+            return None
+        if kind is not None:
+            return fill.decode() if kind == "text" else fill if item is None else np.frombuffer(fill, item)
+        return np.frombuffer(fill, dtype=self.dtype)[0]
 
     @property
     def store(self) -> Store:
@@ -248,7 +260,7 @@ class Array(_native.ArrayBase):
         _no_fields(fields)
         return self[selection] if out is None else self.read(selection, out=out)
 
-    def set_basic_selection(self, selection: Any, value: npt.ArrayLike, *, fields: None = None) -> None:
+    def set_basic_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
         """``array[selection] = value``"""
         _no_fields(fields)
         self[selection] = value
@@ -309,7 +321,7 @@ class Array(_native.ArrayBase):
         _no_fields(fields)
         return self._get("orthogonal", selection, out)
 
-    def set_orthogonal_selection(self, selection: Any, value: npt.ArrayLike, *, fields: None = None) -> None:
+    def set_orthogonal_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
         """``array.oindex[selection] = value``"""
         _no_fields(fields)
         self._set("orthogonal", selection, value)
@@ -319,12 +331,12 @@ class Array(_native.ArrayBase):
         _no_fields(fields)
         return self._get("coordinates", selection, out)
 
-    def set_coordinate_selection(self, selection: Any, value: npt.ArrayLike, *, fields: None = None) -> None:
+    def set_coordinate_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
         """``array.vindex[selection] = value`` for coordinates. Of points that are named more than once, the
         last value stays.
         """
         _no_fields(fields)
-        self._set("coordinates", selection, flat_values(selection, value))
+        self._set("coordinates", selection, flat_values(selection, value, self.dtype))
 
     def get_mask_selection(self, mask: npt.ArrayLike, *, out: Any = None, fields: None = None) -> Any:
         """The elements where a mask of the array's shape is true, in C order; also into memory of the
@@ -333,7 +345,7 @@ class Array(_native.ArrayBase):
         _no_fields(fields)
         return self._get("mask", np.asarray(mask), out)
 
-    def set_mask_selection(self, mask: npt.ArrayLike, value: npt.ArrayLike, *, fields: None = None) -> None:
+    def set_mask_selection(self, mask: npt.ArrayLike, value: Any, *, fields: None = None) -> None:
         """Assigns to the elements where a mask of the array's shape is true."""
         _no_fields(fields)
         self._set("mask", np.asarray(mask), value)
@@ -343,7 +355,7 @@ class Array(_native.ArrayBase):
         _no_fields(fields)
         return self._get("blocks", selection, out)
 
-    def set_block_selection(self, selection: Any, value: npt.ArrayLike, *, fields: None = None) -> None:
+    def set_block_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
         """``array.blocks[selection] = value``"""
         _no_fields(fields)
         self._set("blocks", selection, value)
@@ -355,7 +367,7 @@ class Array(_native.ArrayBase):
         start: int | None = None,
         stop: int | None = None,
         ahead: int | str | None = None,
-    ) -> Stream:
+    ) -> Stream | Generator[tuple[int, Any]]:
         """Iterate over one axis while other threads read what comes next.
 
         Gives pairs of an index and what ``array[index]`` is there (for another axis: ``array[:, index]``, …):
@@ -400,7 +412,31 @@ class Array(_native.ArrayBase):
         [7, 9]
         """
         size = None if ahead is None else parse_size(ahead)
+        if self._is_vlen:
+            return self._vlen_rows(axis, start, stop)
         return Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
+
+    def _vlen_rows(self, axis: int, start: int | None, stop: int | None) -> Generator[tuple[int, Any]]:
+        """The rows of one axis, some chunks at a time."""
+        if not -self.ndim <= axis < self.ndim:
+            raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {self.ndim} axes")
+        axis %= self.ndim
+        wanted = range(self.shape[axis])[start:stop]
+        before = (slice(None),) * axis
+        # What is not cut into chunks (in a file) is read some rows at a time.
+        row = max(self.size // max(self.shape[axis], 1), 1)
+        step = self.chunks[axis] if self.chunks else max(_ITERATION_BYTES // (row * _CELL_BYTES), 1)
+        return self._vlen_blocks(wanted, before, step)
+
+    def _vlen_blocks(self, wanted: range, before: tuple[slice, ...], step: int) -> Generator[tuple[int, Any]]:
+        at = wanted.start
+        while at < wanted.stop:
+            end = min((at // step + 1) * step, wanted.stop)
+            block: Any = self.read((*before, slice(at, end)))
+            for index in range(at, end):
+                row = block[(*before, index - at)]
+                yield index, row.copy() if isinstance(row, np.ndarray) else row
+            at = end
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
         """Write while other threads encode and store what was written before.
@@ -467,11 +503,13 @@ class Array(_native.ArrayBase):
         for each of its rows.
         """
         row = max(self.nbytes // max(len(self), 1), 1)
-        step = max(min(self.chunks[0], _ITERATION_BYTES // row), 1)
+        # Arrays of files need not have chunks.
+        step = max(min((self.chunks or self.shape)[0], _ITERATION_BYTES // row), 1)
         for start in range(0, len(self), step):
             block = self.read(slice(start, start + step))
             # Copies: a row that is kept must not keep its block.
-            yield from (block[index].copy() for index in range(len(block)))
+            for row in block:
+                yield row.copy() if isinstance(row, np.ndarray) else row
 
     # ---- changing
 
@@ -525,7 +563,7 @@ class Array(_native.ArrayBase):
         """
         return self._compact(dry_run)
 
-    def append(self, data: npt.ArrayLike, axis: int = 0) -> tuple[int, ...]:
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Extend the array along one axis by some data.
 
         Parameters
@@ -551,7 +589,8 @@ class Array(_native.ArrayBase):
         >>> z.append([[1, 2], [3, 4]])
         (2, 2)
         """
-        values = np.asarray(data, dtype=self.dtype)
+        vlen = self._is_vlen
+        values: Any = Ragged.of(data, self.dtype) if vlen else np.asarray(data, dtype=self.dtype)
         old = self.shape
         if not -len(old) <= axis < len(old):
             raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {len(old)} axes")

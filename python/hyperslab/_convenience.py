@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._api import create_array, open, open_group, write_blocks
+from hyperslab._api import create_array, open, open_group, with_type, write_blocks
 from hyperslab._array import Array
 from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, ShardsLike, normalize_format
 from hyperslab._group import Group
@@ -81,7 +81,7 @@ def create(
         MemoryStore() if store is None else store,
         name=path,
         shape=shape,
-        dtype="f8" if dtype is None else dtype,
+        dtype="f8" if dtype is None and "object_codec" not in more else dtype,
         chunks=chunks if chunk_shape is None else chunk_shape,
         shards=shards,
         fill_value=fill_value,
@@ -119,8 +119,7 @@ def array(data: Any, **kwargs: Any) -> Array:
     >>> hs.array([1, 2, 3], dtype="u1")[:]
     array([1, 2, 3], dtype=uint8)
     """
-    if not (hasattr(data, "shape") and hasattr(data, "dtype")):
-        data = np.asanyarray(data)
+    data = with_type(data, kwargs.get("dtype"))
     chunks = getattr(data, "chunks", None)
     if (
         isinstance(chunks, tuple)

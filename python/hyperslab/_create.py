@@ -10,7 +10,10 @@ import numpy as np
 
 from hyperslab._attrs import attributes_text
 from hyperslab._config import config as settings
+from hyperslab._ragged import Ragged
+from hyperslab._vlen import Kind, kind_of, type_of
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
+from hyperslab.codecs import object_codec as object_codec_type
 from hyperslab.errors import DataTypeError, InvalidArgumentError, UnsupportedError
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "array_spec",
     "normalize_format",
     "normalize_shape",
+    "take_object_codec",
 ]
 
 ZarrFormat: TypeAlias = Literal[2, 3]
@@ -33,6 +37,10 @@ ChunksLike: TypeAlias = int | Iterable[int] | Literal["auto"] | bool | None
 ShardsLike: TypeAlias = int | Iterable[int] | Mapping[str, Any] | Literal["auto", False] | None
 
 
+# Zarr's names of types of variable length.
+_VLEN_NAMES: dict[str, Kind] = {"string": "text", "variable_length_bytes": "bytes"}
+
+
 class ArraySpec(TypedDict):
     """What a new array is to be, for the engine: JSON texts for codecs and attributes, NumPy's type
     string.
@@ -41,6 +49,7 @@ class ArraySpec(TypedDict):
     zarr_format: int
     shape: list[int]
     dtype: str
+    vlen: str | None
     chunks: list[int] | None
     shards: list[int] | None
     choose_shards: bool
@@ -171,18 +180,23 @@ def _normalize_shards(
 
 
 def normalize_dtype(dtype: Any) -> np.dtype[Any]:
-    """A NumPy data type that arrays can have. Raises `DataTypeError` for others, and says what is missing."""
+    """A data type that arrays can have. Raises `DataTypeError` for others, and says what is missing."""
     if dtype is str or dtype is bytes:
-        kind = "strings" if dtype is str else "bytes"
-        raise DataTypeError(
-            f"dtype {dtype.__name__}: {kind} of any length are not supported yet; give a length: 'U10', 'S10'"
-        )
+        return type_of("text" if dtype is str else "bytes")
+    if isinstance(dtype, str) and dtype in _VLEN_NAMES:
+        return type_of(_VLEN_NAMES[dtype])
     found: np.dtype[Any] = np.dtype(dtype)
+    kind, item = kind_of(found)
+    if kind == "text":
+        return type_of(kind)
+    if kind is not None:
+        if item is not None and kind_of(normalize_dtype(item))[0] is not None:
+            raise DataTypeError(f"dtype {found}: arrays of variable length of {item} are not supported")
+        return type_of(kind, item)
     if found.kind == "O":
-        raise DataTypeError("dtype object is not supported: elements need a fixed size")
-    if found.kind == "T":
         raise DataTypeError(
-            "dtype StringDType: strings of any length are not supported yet; give a length: 'U10'"
+            "dtype object says nothing of what the objects are: give str, bytes or hyperslab.vlen_dtype(…) "
+            "(in Zarr v2 also object_codec)"
         )
     if found.fields is not None or found.subdtype is not None:
         raise DataTypeError(f"dtype {found}: structured types are not supported yet")
@@ -208,6 +222,67 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
     if element.shape != ():
         raise InvalidArgumentError(f"fill_value: expected one value, found shape {element.shape}")
     return element.tobytes()
+
+
+def _vlen_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
+    """The bytes of one element of variable length; ``None``: left open."""
+    if fill_value is DEFAULT_FILL_VALUE or fill_value is None:
+        return None if fill_value is None else b""
+    kind, _ = kind_of(dtype)
+    if not isinstance(fill_value, (str, bytes)) and np.ndim(fill_value) == 0:
+        # zarr-python's default for all of them was 0.
+        if isinstance(fill_value, (int, np.integer)) and fill_value == 0:
+            return b""
+        raise InvalidArgumentError(f"fill_value: {fill_value!r} is no {kind}")
+    try:
+        element = Ragged.of(fill_value, dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"fill_value: {fill_value!r} is no {kind}: {error}") from error
+    if element.size != 1:
+        raise InvalidArgumentError(f"fill_value: expected one value, found shape {element.shape}")
+    return np.asarray(element.values).tobytes()
+
+
+def take_object_codec(
+    dtype: Any, filters: CodecsLike, serializer: Any, object_codec: Any
+) -> tuple[Any, CodecsLike, Any]:
+    """The data type, and the codecs without the one that makes bytes of objects: that goes with the type.
+    Where the type is no more than ``object``, the codec says which.
+    """
+    said = None
+    if object_codec is not None:
+        said = object_codec_type(object_codec)
+        if said is None:
+            raise UnsupportedError(
+                f"object_codec: expected vlen-utf8, vlen-bytes or vlen-array, found {object_codec!r}"
+            )
+    if filters is not None and not isinstance(filters, str):
+        given = filters if isinstance(filters, Iterable) and not isinstance(filters, Mapping) else [filters]
+        rest: list[CodecLike] = []
+        for codec in cast("Iterable[CodecLike]", given):
+            found = object_codec_type(codec)
+            if found is None:
+                rest.append(codec)
+            else:
+                said = found
+        filters = rest
+    if serializer is not None and not isinstance(serializer, str):
+        found = object_codec_type(serializer)
+        if found is not None:
+            said, serializer = found, "auto"
+    if said is None:
+        return dtype, filters, serializer
+    is_named = dtype in (str, bytes) or (isinstance(dtype, str) and dtype in _VLEN_NAMES)
+    if dtype is None or (not is_named and _is_any_object(np.dtype(dtype))):
+        return said, filters, serializer
+    if kind_of(normalize_dtype(dtype)) != kind_of(said):
+        raise InvalidArgumentError(f"dtype {dtype} does not go with the codec, which is for {said}")
+    return dtype, filters, serializer
+
+
+def _is_any_object(dtype: np.dtype[Any]) -> bool:
+    """Whether nothing is said of what the objects are."""
+    return dtype.kind == "O" and kind_of(dtype)[0] is None
 
 
 def _key_encoding(given: Any) -> tuple[str, str] | None:
@@ -260,10 +335,18 @@ def array_spec(
         raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
     if zarr_format == 2 and serializer not in (None, "auto"):
         raise InvalidArgumentError("serializer: Zarr v2 arrays have none; the byte order is part of dtype")
+    kind, item = kind_of(dtype)
+    if kind == "items" and zarr_format == 3:
+        raise UnsupportedError(
+            f"dtype {dtype}: Zarr v3 has no arrays of variable length; use Zarr v2: zarr_format=2"
+        )
     key_encoding = _key_encoding(chunk_key_encoding)
     if zarr_format == 2 and key_encoding is not None:
         key_encoding = ("v2", key_encoding[1])
-    if fill_value is DEFAULT_FILL_VALUE:
+    fill: bytes | None
+    if kind is not None:
+        fill = _vlen_fill(fill_value, dtype)
+    elif fill_value is DEFAULT_FILL_VALUE:
         fill = bytes(dtype.itemsize) if zarr_format == 2 and dtype.kind not in "Mm" else None
         if zarr_format == 2 and dtype.kind in "Mm":
             fill = _fill_bytes("NaT", dtype)
@@ -283,7 +366,8 @@ def array_spec(
     return {
         "zarr_format": zarr_format,
         "shape": list(shape),
-        "dtype": dtype.str,
+        "dtype": "|V16" if kind is not None else dtype.str,
+        "vlen": kind if item is None else item.str,
         "chunks": None if chunk_shape is None else list(chunk_shape),
         "shards": None if shard_shape is None else list(shard_shape),
         "choose_shards": choose_shards,

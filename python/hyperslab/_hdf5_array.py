@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,11 @@ from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_dims import Dimensions
 from hyperslab._hdf5_regions import read_region
 from hyperslab._hdf5_types import Empty, is_text, noted
-from hyperslab._hdf5_values import decoded, values
+from hyperslab._hdf5_values import decoded, ragged, values
 from hyperslab._hdf5_views import Converted, Fields, Text, View
 from hyperslab._info import Info, human_size
 from hyperslab._native import RegionReference
+from hyperslab._ragged import Ragged
 from hyperslab._store import Store
 from hyperslab.errors import ReadOnlyError, UnsupportedError
 
@@ -83,18 +84,10 @@ class FileArray(Array):
     (b'Rh\\xc3\\xb4ne', 'Rhône')
     """
 
-    def __new__(
-        cls,
-        handle: _native.ArrayHandle,
-        store: Store,
-        write_empty_chunks: bool | None = None,
-        cache: Cache | None = None,
-    ) -> Self:
-        self = super().__new__(cls, handle, store, write_empty_chunks, cache)
-        self._of_objects = self._objects
-        return self
-
-    _of_objects: _native.ElementHandle | None
+    @cached_property
+    def _of_objects(self) -> _native.ElementHandle | None:
+        """What elements are of which Python makes objects; ``None``: the engine makes them."""
+        return None if self._is_vlen else self._objects
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
@@ -345,14 +338,6 @@ class FileArray(Array):
 
     # ---- reading
 
-    def __getitem__(self, selection: Any, /) -> Any:
-        # Most reads need nothing but the engine.
-        if self._of_objects is None and not isinstance(selection, (str, RegionReference)):
-            names = type(selection) is tuple and any(type(part) is str for part in selection)
-            if not names and not (super().shape == (0,) and self._is_null):
-                return super().__getitem__(selection)
-        return self._read_objects(selection)
-
     def _nothing(self, selection: Any) -> Empty:
         if selection is not Ellipsis and selection != ():
             raise ValueError("Empty datasets cannot be sliced")
@@ -374,24 +359,21 @@ class FileArray(Array):
             return self._nothing(selection)
         if self._of_objects is None:
             return super().__getitem__(selection)
-        raw = super().read(selection)
-        made = values(self._of_objects, raw, encoding)
-        is_scalar = raw.ndim == 0 and not any(part is Ellipsis for part in parts)
-        return made[()] if is_scalar or made.ndim == 0 else made
+        return values(self._of_objects, self._raw(selection))[()]
 
     def _get(self, meaning: _native._Meaning, selection: Any, out: Any = None) -> Any:
         if self._of_objects is None:
             return super()._get(meaning, selection, out)
-        made = values(self._of_objects, np.asarray(super()._get(meaning, selection)))
+        made = values(self._of_objects, self._raw(selection, meaning))
         if out is None:
-            return made[()] if made.ndim == 0 else made
+            return made[()]
         out[...] = made
         return out
 
     def _decoded(self, selection: Any, encoding: str, errors: str) -> Any:
         if self.dtype.kind == "S":
             return decoded(self[selection], encoding, errors)
-        return self._read_objects(selection, (encoding, errors))
+        return self._text(selection, encoding, errors)
 
     def read(
         self, selection: Any = None, out: Any = None, threads: int | None = None, verify: bool | None = None
@@ -401,7 +383,7 @@ class FileArray(Array):
             raise ValueError(f"array '{self.name}' has no elements and no shape: nothing can be read")
         if self._of_objects is None:
             return super().read(selection, out, threads, verify)
-        raw = super().read(selection, None, threads, verify)
+        raw = self._raw(selection, None, threads, verify)
         made: npt.NDArray[Any] = values(self._of_objects, raw)
         if out is None:
             return made
@@ -409,6 +391,18 @@ class FileArray(Array):
             raise UnsupportedError("out is a NumPy array of the selection's shape, where values are objects")
         out[...] = made
         return out
+
+    def read_ragged(
+        self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
+    ) -> Ragged:
+        """Read elements of variable length as they are in memory: offsets and values; see
+        `Array.read_ragged`. What sequences hold may be of variable length, too.
+        """
+        if self._of_objects is None:
+            return super().read_ragged(selection, threads=threads, verify=verify)
+        if self._is_null:
+            raise ValueError(f"array '{self.name}' has no elements and no shape: nothing can be read")
+        return ragged(self._of_objects, self._raw(selection, None, threads, verify))
 
     def asstr(self, encoding: str | None = None, errors: str = "strict") -> Text:
         """The array, of which text is read as `str`.
@@ -438,7 +432,7 @@ class FileArray(Array):
         wanted = np.dtype(dtype)
         return Converted(self, wanted)
 
-    def fields(self, names: str | Sequence[str]) -> View:
+    def fields(self, names: str | Sequence[str]) -> Fields:
         """The array, of which only some members of its structures are read."""
         return Fields(self, names)
 
@@ -490,9 +484,9 @@ class FileArray(Array):
     ) -> Any:
         """Iterate over one axis while other threads read what comes next; see `Array.stream`."""
         rows = super().stream(axis, start=start, stop=stop, ahead=ahead)
-        if self._of_objects is None:
-            return rows
         element = self._of_objects
+        if element is None:
+            return rows
         return ((index, values(element, np.asarray(row))[()]) for index, row in rows)
 
     # ---- what Python asks

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._hdf5_types import Empty, is_text
+from hyperslab._ragged import Ragged
 
-__all__ = ["attribute_value", "decoded", "values"]
+__all__ = ["attribute_value", "decoded", "ragged", "values"]
 
 _Array = npt.NDArray[Any]
 
@@ -66,7 +67,7 @@ def _column(
         return flat.reshape(count, *inner, *flat.shape[1:])
     made = np.empty(count, dtype)
     if base is not None:
-        starts, items = element.sequences(memory, offset, stride, count)
+        starts, items, _ = element.sequences(memory, offset, stride, count)
         number = len(items) // base.size if base.size else 0
         all_of_them = _column(base, items, 0, base.size, number, encoding)
         bounds = starts.tolist()
@@ -77,6 +78,32 @@ def _column(
     else:
         made[:] = element.references(memory, offset, stride, count)
     return made
+
+
+def ragged(element: _native.ElementHandle, raw: _Array, offset: int = 0, stride: int | None = None) -> Ragged:
+    """Elements of variable length in memory, level by level. Of each of ``stride`` bytes, what is at
+    ``offset`` is taken; by default all of it.
+    """
+    flat = np.ascontiguousarray(raw).reshape(-1)
+    memory = flat.view(np.uint8) if flat.size and flat.dtype.itemsize else np.empty(0, np.uint8)
+    found = _level(element, memory, offset, stride or element.size, flat.size)
+    return found.reshape(raw.shape)
+
+
+def _level(element: _native.ElementHandle, memory: _Array, offset: int, stride: int, count: int) -> Ragged:
+    base = element.base()
+    if element.dtype.kind != "O" or (base is None and not is_text(element.dtype)):
+        raise TypeError("elements have one size: read_ragged reads those of variable length")
+    starts, items, validity = element.sequences(memory, offset, stride, count)
+    shape = (count,)
+    if base is None:
+        return Ragged._made("text", shape, starts, items, validity)
+    # HDF5's library stores empty sequences as if they were null.
+    validity = None
+    number = len(items) // base.size if base.size else 0
+    if base.dtype.kind == "O" and (base.base() is not None or is_text(base.dtype)):
+        return Ragged._made("items", shape, starts, _level(base, items, 0, base.size, number), validity)
+    return Ragged._made("items", shape, starts, _column(base, items, 0, base.size, number, None), validity)
 
 
 def decoded(found: Any, encoding: str, errors: str) -> Any:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab._hdf5_values import ragged
+from hyperslab._ragged import Ragged
+
 if TYPE_CHECKING:
     from hyperslab._hdf5_array import FileArray
 
@@ -51,6 +54,9 @@ class View:
 class Converted(View):
     def __getitem__(self, selection: Any) -> Any:
         if self.dtype.kind == "T":
+            if self._array._is_vlen:
+                # Text in ASCII is in UTF-8, too.
+                return self._array._text(selection, "utf-8", "strict", self.dtype)
             return np.asarray(self._array.asstr()[selection], dtype=self.dtype)[()]
         return np.asarray(self._array[selection]).astype(self.dtype)[()]
 
@@ -67,6 +73,15 @@ class Fields(View):
     def __getitem__(self, selection: Any) -> Any:
         found = self._array[selection][self._names]
         return found.copy() if isinstance(found, np.ndarray) else found
+
+    def read_ragged(self, selection: Any = None) -> Ragged:
+        """Read one member, of variable length, as it is in memory; see `Array.read_ragged`."""
+        element = self._array._of_objects
+        found = {} if element is None else {name: (at, field) for name, at, field in element.fields()}
+        if element is None or not isinstance(self._names, str) or self._names not in found:
+            raise TypeError("read_ragged reads one member, of variable length")
+        at, field = found[self._names]
+        return ragged(field, self._array._raw(selection), at, element.size)
 
 
 class Text(View):

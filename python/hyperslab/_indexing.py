@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+
+from hyperslab._ragged import Ragged
+from hyperslab._vlen import kind_of
 
 from hyperslab._explain import Explain
 
@@ -52,7 +54,7 @@ class OIndex(_Index):
     def __getitem__(self, selection: Any) -> Any:
         return self.array.get_orthogonal_selection(selection)
 
-    def __setitem__(self, selection: Any, value: npt.ArrayLike) -> None:
+    def __setitem__(self, selection: Any, value: Any) -> None:
         self.array.set_orthogonal_selection(selection, value)
 
 
@@ -64,8 +66,8 @@ class VIndex(_Index):
     def __getitem__(self, selection: Any) -> Any:
         return self.array._get("points", selection)
 
-    def __setitem__(self, selection: Any, value: npt.ArrayLike) -> None:
-        self.array._set("points", selection, flat_values(selection, value))
+    def __setitem__(self, selection: Any, value: Any) -> None:
+        self.array._set("points", selection, flat_values(selection, value, self.array.dtype))
 
 
 class BlockIndex(_Index):
@@ -76,18 +78,20 @@ class BlockIndex(_Index):
     def __getitem__(self, selection: Any) -> Any:
         return self.array.get_block_selection(selection)
 
-    def __setitem__(self, selection: Any, value: npt.ArrayLike) -> None:
+    def __setitem__(self, selection: Any, value: Any) -> None:
         self.array.set_block_selection(selection, value)
 
 
-def flat_values(selection: Any, value: npt.ArrayLike) -> npt.ArrayLike:
+def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:
     """Values for coordinates, which zarr-python also takes one behind the other where the coordinates have
     several axes.
     """
     lists = [np.asarray(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
-    values = np.asarray(value)
     masked = any(item.dtype == bool for item in lists)
-    if masked or values.ndim != 1 or max((item.ndim for item in lists), default=0) < 2:
+    if masked or max((item.ndim for item in lists), default=0) < 2:
+        return value
+    values = np.asarray(value) if kind_of(dtype)[0] is None else Ragged.of(value, dtype)
+    if values.ndim != 1:
         return value
     shape = np.broadcast_shapes(*(item.shape for item in lists))
     return values.reshape(shape) if values.size == math.prod(shape) else value

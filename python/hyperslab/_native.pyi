@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._create import ArraySpec, CopySpec
+from hyperslab._ragged import Ragged
+from hyperslab._vlen import Kind
 
 __all__ = [
     "ArrayBase",
@@ -25,11 +27,20 @@ __all__ = [
     "Stream",
     "Writer",
     "__version__",
+    "arrow_array",
+    "arrow_schema",
     "copy",
     "create_array",
     "create_group",
     "open_node",
     "open_root",
+    "ragged_check_text",
+    "ragged_fixed",
+    "ragged_objects",
+    "ragged_of",
+    "ragged_strings",
+    "ragged_take",
+    "ragged_views",
     "recycled_bytes",
     "run_cli",
     "set_decodes_in_flight",
@@ -73,6 +84,19 @@ def copy(
     wanted: CopySpec,
     progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
 ) -> dict[str, Any]: ...
+def ragged_of(values: Any, kind: Kind | None = None, item: np.dtype[Any] | None = None) -> Ragged: ...
+def ragged_strings(ragged: Ragged, dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...
+def ragged_objects(
+    ragged: Ragged, dtype: np.dtype[Any], encoding: str | None = None, errors: str = "strict"
+) -> npt.NDArray[Any]: ...
+def ragged_fixed(ragged: Ragged, wide: bool, len: int | None = None) -> npt.NDArray[Any]: ...
+def ragged_views(ragged: Ragged, dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...
+def ragged_check_text(ragged: Ragged) -> None: ...
+def ragged_take(
+    offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8], size: int, places: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]: ...
+def arrow_schema(ragged: Ragged) -> Any: ...
+def arrow_array(ragged: Ragged, requested: Any = None) -> tuple[Any, Any]: ...
 
 @final
 class StoreHandle:
@@ -189,6 +213,18 @@ class ArrayBase:
     def _memory_dtype(self) -> np.dtype[Any]: ...
     @property
     def _objects(self) -> ElementHandle | None: ...
+    @property
+    def _is_vlen(self) -> bool: ...
+    def _text(
+        self, selection: Any, encoding: str, errors: str, dtype: np.dtype[Any] | None = None
+    ) -> Any: ...
+    def _raw(
+        self,
+        selection: Any = None,
+        meaning: _Meaning | None = None,
+        threads: int | None = None,
+        verify: bool | None = None,
+    ) -> npt.NDArray[Any]: ...
     def _file_attributes(self) -> list[AttributeHandle]: ...
     def _chunk_columns(self) -> tuple[npt.NDArray[Any], ...] | None: ...
     def _file_facts(self) -> dict[str, Any]: ...
@@ -202,18 +238,22 @@ class ArrayBase:
         self, selection: Any = None, out: Any = None, threads: int | None = None, verify: bool | None = None
     ) -> npt.NDArray[Any]:
         """Read a selection, by default everything, into a new array or into ``out``."""
+    def read_ragged(
+        self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
+    ) -> Ragged:
+        """Read elements of variable length as they are in memory: offsets and values."""
     def write(
         self,
         selection: Any,
-        value: npt.ArrayLike,
+        value: Any,
         threads: int | None = None,
         write_empty_chunks: bool | None = None,
     ) -> None:
         """``array[selection] = value``, with options; ``selection`` ``None``: everything."""
     def _get(self, meaning: _Meaning, selection: Any, out: Any = None) -> Any: ...
-    def _set(self, meaning: _Meaning, selection: Any, value: npt.ArrayLike) -> None: ...
+    def _set(self, meaning: _Meaning, selection: Any, value: Any) -> None: ...
     def __getitem__(self, selection: Any, /) -> Any: ...
-    def __setitem__(self, selection: Any, value: npt.ArrayLike, /) -> None: ...
+    def __setitem__(self, selection: Any, value: Any, /) -> None: ...
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
 
@@ -250,7 +290,7 @@ class Writer:
         threads: int | None = None,
         write_empty_chunks: bool | None = None,
     ) -> Self: ...
-    def __setitem__(self, selection: Any, value: npt.ArrayLike, /) -> None: ...
+    def __setitem__(self, selection: Any, value: Any, /) -> None: ...
     def flush(self) -> None:
         """Wait until everything written so far is stored."""
     def close(self) -> None:
@@ -324,14 +364,14 @@ class ElementHandle:
         stride: int,
         count: int,
         encoding: str | None = None,
-        errors: str | None = None,
-    ) -> list[Any]: ...
+        errors: str = "strict",
+    ) -> npt.NDArray[Any]: ...
     def references(
         self, memory: npt.NDArray[np.uint8], offset: int, stride: int, count: int
     ) -> list[Reference]: ...
     def sequences(
         self, memory: npt.NDArray[np.uint8], offset: int, stride: int, count: int
-    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]: ...
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.bool_] | None]: ...
 
 @final
 class AttributeHandle:

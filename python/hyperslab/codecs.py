@@ -23,6 +23,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
+import numpy as np
+
+from hyperslab._vlen import Kind, type_of
 from hyperslab.errors import InvalidArgumentError
 
 __all__ = [
@@ -367,6 +370,26 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "value"):
         return _plain(value.value)
     return int(value) if hasattr(value, "__index__") else value
+
+
+# Those that make bytes of objects, and what objects they are for.
+_OBJECT_CODECS: dict[str, Kind] = {"vlen-utf8": "text", "vlen-bytes": "bytes", "vlen-array": "items"}
+
+
+def object_codec(codec: CodecLike) -> np.dtype[Any] | None:
+    """The data type of the elements of variable length that a codec makes bytes of; ``None``: it is another
+    codec.
+    """
+    if isinstance(codec, Codec):
+        return None
+    found = cast("dict[str, Any]", _plain(_metadata(codec)))
+    name = str(found.get("id", found.get("name"))).removeprefix("numcodecs.")
+    if name not in _OBJECT_CODECS:
+        return None
+    item = found.get("dtype", (found.get("configuration") or {}).get("dtype"))
+    if name == "vlen-array" and item is None:
+        raise InvalidArgumentError("vlen-array: dtype is missing")
+    return type_of(_OBJECT_CODECS[name], None if item is None else np.dtype(item))
 
 
 def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:

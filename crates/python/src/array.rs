@@ -1,25 +1,30 @@
 //! The base class of `hyperslab.Array`.
 
 use crate::cache::CacheBase;
+use crate::cells;
 use crate::create;
+use crate::elements::{Elements, Types};
 use crate::engine::Signals;
 use crate::errors;
 use crate::explain;
 use crate::fancy::{self, Meaning};
-use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
+use crate::hdf5::{self as file, AttributeHandle, ElementHandle, RegionReference};
 use crate::index::selection;
-use crate::output::{Reading, read_item, read_new, read_out};
+use crate::output::{Reading, read_new};
+use crate::ragged;
 use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
-use crate::values::{Writing, assign};
+use crate::values::Writing;
+use crate::vlen::{self, Shown};
 use hyperslab::array::{ChunkCache, Selection, element_count, explain_read_cached, explain_write};
 use hyperslab::zarr::{self, Format, Json};
 use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::sync::Arc;
 
 impl Stored for Array {
@@ -64,12 +69,12 @@ impl ArrayHandle {
     }
 }
 
-/// NumPy's descriptions of the elements.
-struct Types {
-    /// Of the values.
-    values: Py<PyArrayDescr>,
-    /// Of what the engine reads: other than values where those are Python objects, to be made of it.
-    memory: Py<PyArrayDescr>,
+/// Whether an index of an HDF5 dataset is, or holds, the name of a member; or is a reference.
+fn names_something(key: &Bound<'_, PyAny>) -> bool {
+    if let Ok(tuple) = key.cast::<PyTuple>() {
+        return tuple.iter_borrowed().any(|part| part.is_instance_of::<PyString>());
+    }
+    key.is_instance_of::<PyString>() || key.is_instance_of::<RegionReference>()
 }
 
 /// What is fast or unsafe about an array.
@@ -81,30 +86,12 @@ pub(crate) struct ArrayBase {
     /// Where decoded chunks are kept.
     cache: Option<Arc<ChunkCache>>,
     /// Made once. (A resize does not change them.)
-    types: PyOnceLock<Types>,
+    pub(crate) types: PyOnceLock<Types>,
 }
 
 impl ArrayBase {
     fn array(&self, py: Python<'_>) -> PyResult<Arc<Array>> {
         self.slot.get(py)
-    }
-
-    fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
-        self.types.get_or_try_init(py, || {
-            let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?;
-            let Some(dataset) = array.as_hdf5() else {
-                let memory = memory.unbind();
-                return Ok(Types { values: memory.clone_ref(py), memory });
-            };
-            let values = file::descr(py, dataset.element(), &memory)?;
-            let memory = if file::is_made_of_objects(dataset.element()) { memory } else { values.clone() };
-            Ok(Types { values: values.unbind(), memory: memory.unbind() })
-        })
-    }
-
-    /// The type of what the engine reads.
-    fn descr<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<&Bound<'py, PyArrayDescr>> {
-        Ok(self.types(py, array)?.memory.bind(py))
     }
 
     /// Asks about what only Zarr has.
@@ -121,7 +108,7 @@ impl ArrayBase {
     }
 
     /// How this array is read. Results have the order in which Zarr v2 metadata says that elements are stored, as with zarr-python.
-    fn reading(&self, array: &Array) -> Reading<'_> {
+    pub(crate) fn reading(&self, array: &Array) -> Reading<'_> {
         let v2 = array.as_zarr().is_some_and(|array| array.format() == Format::V2);
         let fortran = v2 && !array.layout().encoding().is_c_order();
         Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() }
@@ -365,6 +352,12 @@ impl ArrayBase {
         Ok(self.types(py, &*self.array(py)?)?.memory.bind(py).clone())
     }
 
+    /// Whether elements are of variable length, and the engine resolves them.
+    #[getter]
+    fn _is_vlen(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(matches!(self.types(py, &*self.array(py)?)?.elements, Elements::Vlen(_)))
+    }
+
     /// The elements of an HDF5 dataset whose values are Python objects; `None`: what is read are the values.
     #[getter]
     fn _objects(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
@@ -466,16 +459,108 @@ impl ArrayBase {
         verify: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
-        let dtype = self.descr(py, &array)?;
+        let types = self.types(py, &array)?;
         let selection = self.select(&array, selection)?;
         let reading = Reading { threads, verify, ..self.reading(&array) };
-        match out {
-            None => Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any()),
-            Some(out) => {
-                read_out(array.layout(), dtype, &selection, &out, reading)?;
-                Ok(out)
+        match (out, &types.elements) {
+            (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
+            (None, Elements::Vlen(form)) => {
+                self.read_vlen(py, (&array, types, form), &selection, Shown::Array, reading)
             }
+            (None, _) => Ok(read_new(array.layout(), types.memory.bind(py), &selection, reading)?.into_any()),
         }
+    }
+
+    /// Read elements of variable length as they are in memory: offsets and values.
+    ///
+    /// Parameters
+    /// ----------
+    /// selection : index, optional
+    ///     As in ``array[selection]``; by default everything.
+    /// threads : int, optional
+    ///     How many threads may work on it. Default: ``config.threads``.
+    /// verify : bool, optional
+    ///     Whether checksums are verified. Default: ``config.verify_checksums``.
+    ///
+    /// Returns
+    /// -------
+    /// Ragged
+    ///     Of the selection's shape. No object is made for an element.
+    ///
+    /// Raises
+    /// ------
+    /// TypeError
+    ///     Where elements have one size.
+    /// BoundsCheckError
+    ///     For an index outside the array.
+    /// ChunkError
+    ///     For a corrupt chunk or heap.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import hyperslab as hs
+    /// >>> z = hs.create_array(hs.MemoryStore(), shape=(3,), dtype="string")
+    /// >>> z[...] = ["Rhine", "", "Rhône"]
+    /// >>> names = z.read_ragged()
+    /// >>> names.offsets, names[2]
+    /// (array([ 0,  5,  5, 11]), 'Rhône')
+    #[pyo3(signature = (selection=None, *, threads=None, verify=None))]
+    fn read_ragged<'py>(
+        &self,
+        py: Python<'py>,
+        selection: Option<&Bound<'py, PyAny>>,
+        threads: Option<usize>,
+        verify: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let form = self.form(&array, self.types(py, &array)?)?;
+        let selection = self.select(&array, selection)?;
+        let reading = Reading { threads, verify, ..self.reading(&array) };
+        ragged::to_python(py, vlen::read(py, &array, form, &selection, reading)?, form)
+    }
+
+    /// Text of variable length as `str`, decoded, or as strings of NumPy's of this type.
+    #[pyo3(signature = (selection, encoding, errors, dtype=None))]
+    fn _text<'py>(
+        &self,
+        py: Python<'py>,
+        selection: &Bound<'py, PyAny>,
+        encoding: &str,
+        errors: &str,
+        dtype: Option<&Bound<'py, PyArrayDescr>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let types = self.types(py, &array)?;
+        let form = self.form(&array, types)?;
+        let selection = self.select(&array, Some(selection))?;
+        let shown = match dtype {
+            Some(dtype) => Shown::Strings(dtype),
+            None => Shown::Text { encoding: &cells::encoding(encoding), errors },
+        };
+        let found = vlen::read(py, &array, form, &selection, self.reading(&array))?;
+        vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
+    }
+
+    /// What the engine reads, of which Python makes objects.
+    #[pyo3(signature = (selection, meaning=None, threads=None, verify=None))]
+    fn _raw<'py>(
+        &self,
+        py: Python<'py>,
+        selection: Option<&Bound<'py, PyAny>>,
+        meaning: Option<&str>,
+        threads: Option<usize>,
+        verify: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let selection = match (selection, meaning) {
+            (Some(key), Some(meaning)) => {
+                fancy::selection(key, array.layout(), Meaning::named(py, meaning)?)?
+            }
+            (key, _) => self.select(&array, key)?,
+        };
+        let reading = Reading { threads, verify, ..self.reading(&array) };
+        let dtype = self.types(py, &array)?.memory.bind(py);
+        Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any())
     }
 
     /// ``array[selection] = value``, with options.
@@ -523,18 +608,22 @@ impl ArrayBase {
         let array = self.array(py)?;
         let selection = self.select(&array, selection)?;
         let writing = Writing { threads, write_empty_chunks: write_empty_chunks.or(self.write_empty_chunks) };
-        assign(array.layout(), self.descr(py, &array)?, &selection, value, writing)
+        self.assign(py, &array, &selection, value, writing)
     }
 
     fn __getitem__<'py>(
-        &self,
-        py: Python<'py>,
+        this: &Bound<'py, Self>,
         selection: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.array(py)?;
-        let dtype = self.descr(py, &array)?;
-        let selection = self.select(&array, Some(selection))?;
-        read_item(array.layout(), dtype, &selection, self.reading(&array))
+        let (py, base) = (this.py(), this.get());
+        let array = base.array(py)?;
+        let types = base.types(py, &array)?;
+        let is_object = matches!(types.elements, Elements::Objects);
+        if is_object || base.slot.file().is_some() && names_something(selection) {
+            return this.call_method1(intern!(py, "_read_objects"), (selection,));
+        }
+        let selection = base.select(&array, Some(selection))?;
+        base.item(py, &array, types, &selection)
     }
 
     fn __setitem__(
@@ -556,14 +645,11 @@ impl ArrayBase {
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
-        let dtype = self.descr(py, &array)?;
+        let types = self.types(py, &array)?;
         let selection = fancy::selection(selection, array.layout(), Meaning::named(py, meaning)?)?;
         match out {
-            None => read_item(array.layout(), dtype, &selection, self.reading(&array)),
-            Some(out) => {
-                read_out(array.layout(), dtype, &selection, &out, self.reading(&array))?;
-                Ok(out)
-            }
+            None => self.item(py, &array, types, &selection),
+            Some(out) => self.item_into(py, &array, types, &selection, out, self.reading(&array)),
         }
     }
 
@@ -579,7 +665,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let selection = fancy::selection(selection, array.layout(), Meaning::named(py, meaning)?)?;
         let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
-        assign(array.layout(), self.descr(py, &array)?, &selection, value, writing)
+        self.assign(py, &array, &selection, value, writing)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -5,7 +5,7 @@ use crate::errors;
 use crate::group::{GroupHandle, NodeHandle};
 use crate::slot::Origin;
 use crate::store::StoreHandle;
-use hyperslab::codec::DataType;
+use hyperslab::codec::{DataType, VlenKind};
 use hyperslab::store::{LocalOptions, LocalStore};
 use hyperslab::zarr::{
     Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
@@ -117,6 +117,8 @@ pub(crate) struct Spec {
     zarr_format: u32,
     shape: Vec<u64>,
     dtype: String,
+    /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
+    vlen: Option<String>,
     chunks: Option<Vec<u64>>,
     shards: Option<Vec<u64>>,
     choose_shards: bool,
@@ -145,6 +147,15 @@ impl Spec {
             }
         };
         let mut spec = ArraySpec::new(format, &self.shape, dtype);
+        spec.vlen = match self.vlen.as_deref() {
+            None => None,
+            Some("text") => Some(VlenKind::Text),
+            Some("bytes") => Some(VlenKind::Bytes),
+            Some(item) => {
+                let item = item.parse().map_err(|message| errors::exception(py, "DataTypeError", message))?;
+                Some(VlenKind::Array(item))
+            }
+        };
         spec.chunks = self.chunks.map(|chunks| chunks.as_slice().into());
         spec.shards = self.shards.map(|shards| shards.as_slice().into());
         if self.choose_shards {

@@ -57,6 +57,15 @@ pub(crate) fn run<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, ArrayError> + Send,
 ) -> PyResult<T> {
+    run_with(py, work, |error| errors::array(py, &error))
+}
+
+/// [`run`], of work with its own kind of errors.
+pub(crate) fn run_with<T: Send, E: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, E> + Send,
+    raise: impl FnOnce(E) -> PyErr,
+) -> PyResult<T> {
     let (result, raised) = py.detach(|| {
         let signals = Signals::new();
         let result = work(&|| signals.ask());
@@ -65,6 +74,6 @@ pub(crate) fn run<T: Send>(
     match (result, raised) {
         (Ok(value), None) => Ok(value),
         (_, Some(raised)) => Err(raised),
-        (Err(error), None) => Err(errors::array(py, &error)),
+        (Err(error), None) => Err(raise(error)),
     }
 }

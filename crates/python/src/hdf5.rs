@@ -3,8 +3,10 @@
 //! Elements whose values are Python objects (text and sequences of variable length, references) are read as raw bytes by the engine. [`ElementHandle`]
 //! says what the bytes are, and resolves heap ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
 
+use crate::cells::{self, Cells, Wanted};
 use crate::errors;
 use crate::group::NodeHandle;
+use crate::output::over;
 use crate::store::StoreHandle;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
@@ -13,11 +15,11 @@ use hyperslab::hdf5::reference::{self, Part, Reference as Target};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, vlen};
 use hyperslab::{Array, DataFile, Kind, netcdf};
-use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1};
+use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 /// An element type of a file.
 #[pyclass(frozen, module = "hyperslab._native")]
@@ -105,7 +107,7 @@ impl ElementHandle {
     }
 
     /// Text of variable length: as bytes, or decoded.
-    #[pyo3(signature = (memory, offset, stride, count, encoding=None, errors=None))]
+    #[pyo3(signature = (memory, offset, stride, count, encoding=None, errors="strict"))]
     #[allow(clippy::too_many_arguments)]
     fn strings<'py>(
         &self,
@@ -115,27 +117,16 @@ impl ElementHandle {
         stride: usize,
         count: usize,
         encoding: Option<&str>,
-        errors: Option<&str>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let ragged = self.resolve(&memory, offset, stride, count)?;
-        let utf8 = encoding.is_some_and(|name| matches!(name, "utf-8" | "utf8" | "ascii"));
-        let is_ascii = encoding == Some("ascii");
-        let made = ragged.offsets.windows(2).map(|range| -> PyResult<Bound<'py, PyAny>> {
-            let text = match *range {
-                [start, end] => {
-                    ragged.values.as_slice().get(start as usize..end as usize).unwrap_or_default()
-                }
-                _ => &[],
-            };
-            let Some(encoding) = encoding else { return Ok(PyBytes::new(py, text).into_any()) };
-            match std::str::from_utf8(text) {
-                Ok(text) if utf8 && (!is_ascii || text.is_ascii()) => Ok(PyString::new(py, text).into_any()),
-                // Python knows all encodings, and what to do with wrong bytes.
-                _ => PyBytes::new(py, text)
-                    .call_method1(intern!(py, "decode"), (encoding, errors.unwrap_or("strict"))),
-            }
-        });
-        PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let found = self.resolve(&memory, offset, stride, count)?;
+        let cells = Cells::new(&found.offsets, found.values.as_slice(), None, 1)?;
+        let encoding = encoding.map(cells::encoding);
+        let wanted = match &encoding {
+            None => Wanted::Bytes,
+            Some(encoding) => Wanted::Text { encoding, errors },
+        };
+        cells::objects(cells, wanted, &numpy::dtype::<Py<PyAny>>(py), &[count as u64])
     }
 
     /// References, as objects.
@@ -166,7 +157,7 @@ impl ElementHandle {
         PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Sequences of variable length: where each begins, and all elements as bytes.
+    /// Text or sequences of variable length: where each begins, all elements as bytes, and which are not null (`None`: all).
     #[allow(clippy::type_complexity)]
     fn sequences<'py>(
         &self,
@@ -175,9 +166,13 @@ impl ElementHandle {
         offset: usize,
         stride: usize,
         count: usize,
-    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>)> {
-        let ragged = self.resolve(&memory, offset, stride, count)?;
-        Ok((PyArray1::from_vec(py, ragged.offsets), PyArray1::from_slice(py, ragged.values.as_slice())))
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyUntypedArray>, Option<Bound<'py, PyArray1<bool>>>)>
+    {
+        let found = self.resolve(&memory, offset, stride, count)?;
+        let (bytes, validity) = (found.values.len() as u64, found.validity);
+        let values = over(found.values, &numpy::dtype::<u8>(py), &[bytes], false)?;
+        let validity = validity.map(|validity| PyArray1::from_vec(py, validity));
+        Ok((PyArray1::from_vec(py, found.offsets), values, validity))
     }
 }
 

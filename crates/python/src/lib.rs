@@ -4,9 +4,13 @@
 //! Python. The GIL is released around every call that works or waits.
 
 mod array;
+mod arrow;
+mod arrow_input;
 mod cache;
+mod cells;
 mod copy;
 mod create;
+mod elements;
 mod engine;
 mod errors;
 mod explain;
@@ -14,12 +18,16 @@ mod fancy;
 mod group;
 mod hdf5;
 mod index;
+mod npy_string;
 mod output;
+mod ragged;
 mod settings;
 mod slot;
 mod store;
 mod stream;
 mod values;
+mod vlen;
+mod vlen_input;
 mod writer;
 
 use pyo3::prelude::*;
@@ -32,6 +40,8 @@ mod _native {
     #[pymodule_export]
     use crate::array::{ArrayBase, ArrayHandle};
     #[pymodule_export]
+    use crate::arrow::{arrow_array, arrow_schema};
+    #[pymodule_export]
     use crate::cache::CacheBase;
     #[pymodule_export]
     use crate::copy::copy;
@@ -41,6 +51,10 @@ mod _native {
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]
     use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference};
+    #[pymodule_export]
+    use crate::ragged::{
+        ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
+    };
     #[pymodule_export]
     use crate::run_cli;
     #[pymodule_export]
@@ -52,6 +66,8 @@ mod _native {
     use crate::store::StoreHandle;
     #[pymodule_export]
     use crate::stream::Stream;
+    #[pymodule_export]
+    use crate::vlen_input::ragged_of;
     #[pymodule_export]
     use crate::writer::Writer;
 

@@ -21,7 +21,7 @@ use std::ptr::null_mut;
 /// Keeps the memory of a result alive: the base of its NumPy array, and so of every view of it. When the last of them goes, the pages go
 /// back to the engine's recycler, and not before.
 #[pyclass(frozen, name = "Memory", module = "hyperslab._native")]
-struct Owner(#[allow(dead_code, reason = "held for its destructor")] Memory);
+pub(crate) struct Owner(#[allow(dead_code, reason = "held for its destructor")] pub(crate) Memory);
 
 /// Options of a read that Python can give.
 #[derive(Clone, Copy, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct Reading<'c> {
 }
 
 impl<'c> Reading<'c> {
-    fn options<'a>(self, interrupt: &'a dyn Fn() -> bool) -> ReadOptions<'a>
+    pub(crate) fn options<'a>(self, interrupt: &'a dyn Fn() -> bool) -> ReadOptions<'a>
     where
         'c: 'a,
     {
@@ -89,7 +89,7 @@ fn dense(shape: &[u64], element: usize, fortran: bool) -> Strides {
 ///
 /// # Safety
 /// `data` is null, then NumPy allocates; or it has room for the elements, aligned for any type, and the caller makes the array own it.
-unsafe fn new_array<'py>(
+pub(crate) unsafe fn new_array<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
     data: *mut u8,

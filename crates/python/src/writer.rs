@@ -5,7 +5,8 @@ use crate::engine;
 use crate::errors;
 use crate::index::selection;
 use crate::slot::Slot;
-use crate::values::with_source;
+use crate::values::{Writing, with_source};
+use crate::vlen;
 use hyperslab::Array;
 use hyperslab::array::{Writer as Behind, WriterOptions};
 use numpy::PyArrayDescr;
@@ -20,6 +21,7 @@ pub(crate) struct Writer {
     slot: Arc<Slot<Array>>,
     dtype: Py<PyArrayDescr>,
     closed: AtomicBool,
+    write_empty_chunks: Option<bool>,
 }
 
 #[pymethods]
@@ -37,7 +39,7 @@ impl Writer {
         let layout = slot.get(py)?.layout().clone();
         let dtype = PyArrayDescr::new(py, layout.dtype().numpy())?.unbind();
         let behind = Behind::new(layout, WriterOptions { buffer, threads, write_empty_chunks });
-        Ok(Writer { behind, slot, dtype, closed: AtomicBool::new(false) })
+        Ok(Writer { behind, slot, dtype, closed: AtomicBool::new(false), write_empty_chunks })
     }
 
     fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -48,6 +50,12 @@ impl Writer {
         // As it is now: it may have grown.
         let array = self.slot.get(py)?;
         let selection = selection(key, array.layout())?;
+        // Not behind: other writes of such an array are not queued, so none is overtaken.
+        if let Some(kind) = array.vlen() {
+            let (_, form) = vlen::types(py, kind)?;
+            let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
+            return vlen::write(&array, &form, &selection, value, writing);
+        }
         with_source(self.dtype.bind(py), &selection, value, |source| {
             engine::run(py, |stop| self.behind.write_resized(array.layout(), &selection, source, Some(stop)))
         })

@@ -1,0 +1,406 @@
+//! Ragged arrays as Arrow arrays, without a copy: the C data interface in Python's capsules.
+//!
+//! * structs and formats: <https://arrow.apache.org/docs/format/CDataInterface.html>
+//! * capsules: <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
+//!
+//! 1. A `hyperslab.Ragged` becomes a tree of [`Node`]s: offsets and values are buffers of NumPy arrays, which the node holds; validity becomes a bitmap.
+//! 2. Each node becomes an [`ArrowArray`] that owns it. Whoever takes it over calls its `release`, on any thread and at any time, and only that lets the NumPy arrays go.
+//!
+//! Arrow trusts what it is given, so offsets and text are checked before.
+
+use crate::cells::Cells;
+use crate::output::data_of;
+use crate::ragged::{Parts, ragged_class};
+use numpy::{PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::ptr::{null, null_mut};
+
+/// What an Arrow array is.
+#[repr(C)]
+pub(crate) struct ArrowSchema {
+    pub(crate) format: *const c_char,
+    name: *const c_char,
+    metadata: *const c_char,
+    flags: i64,
+    pub(crate) n_children: i64,
+    pub(crate) children: *mut *mut ArrowSchema,
+    pub(crate) dictionary: *mut ArrowSchema,
+    release: Option<unsafe extern "C" fn(*mut ArrowSchema)>,
+    private: *mut c_void,
+}
+
+/// Its memory.
+#[repr(C)]
+pub(crate) struct ArrowArray {
+    pub(crate) length: i64,
+    pub(crate) null_count: i64,
+    pub(crate) offset: i64,
+    pub(crate) n_buffers: i64,
+    pub(crate) n_children: i64,
+    pub(crate) buffers: *mut *const c_void,
+    pub(crate) children: *mut *mut ArrowArray,
+    dictionary: *mut ArrowArray,
+    pub(crate) release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
+    private: *mut c_void,
+}
+
+impl ArrowSchema {
+    /// One to be filled by somebody else.
+    pub(crate) fn released() -> Self {
+        let (format, name, metadata) = (null(), null(), null());
+        let (children, dictionary, private) = (null_mut(), null_mut(), null_mut());
+        ArrowSchema {
+            format,
+            name,
+            metadata,
+            flags: 0,
+            n_children: 0,
+            children,
+            dictionary,
+            release: None,
+            private,
+        }
+    }
+}
+
+impl ArrowArray {
+    /// One to be filled by somebody else.
+    pub(crate) fn released() -> Self {
+        let (buffers, children, dictionary) = (null_mut(), null_mut(), null_mut());
+        ArrowArray {
+            length: 0,
+            null_count: 0,
+            offset: 0,
+            n_buffers: 0,
+            n_children: 0,
+            buffers,
+            children,
+            dictionary,
+            release: None,
+            private: null_mut(),
+        }
+    }
+}
+
+impl Drop for ArrowSchema {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            // SAFETY: not released yet, and nobody else refers to it.
+            unsafe { release(self) }
+        }
+    }
+}
+
+impl Drop for ArrowArray {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            // SAFETY: not released yet, and nobody else refers to it.
+            unsafe { release(self) }
+        }
+    }
+}
+
+// SAFETY: the interface says that both may be moved to other threads and released there.
+unsafe impl Send for ArrowSchema {}
+// SAFETY: as above.
+unsafe impl Send for ArrowArray {}
+
+/// Memory of an Arrow array.
+enum Buffer {
+    /// There is none.
+    Absent,
+    /// That of a NumPy array, which it holds.
+    Numpy {
+        address: *const c_void,
+        _array: Py<PyUntypedArray>,
+    },
+    Bits(Vec<u8>),
+    SmallOffsets(Vec<i32>),
+}
+
+impl Buffer {
+    /// The memory of a NumPy array that is in C order.
+    fn numpy(array: &Bound<'_, PyUntypedArray>) -> Self {
+        Buffer::Numpy { address: data_of(array).cast_const().cast(), _array: array.clone().unbind() }
+    }
+
+    fn address(&self) -> *const c_void {
+        match self {
+            Buffer::Absent => null(),
+            Buffer::Numpy { address, .. } => *address,
+            Buffer::Bits(bits) => bits.as_ptr().cast(),
+            Buffer::SmallOffsets(offsets) => offsets.as_ptr().cast(),
+        }
+    }
+
+    /// A bit for each element, the lowest first.
+    fn bitmap(validity: &[bool]) -> Self {
+        let byte =
+            |eight: &[bool]| eight.iter().enumerate().fold(0, |byte, (at, bit)| byte | u8::from(*bit) << at);
+        Buffer::Bits(validity.chunks(8).map(byte).collect())
+    }
+}
+
+/// An array to be given away.
+struct Node {
+    format: CString,
+    length: usize,
+    nulls: usize,
+    buffers: Vec<Buffer>,
+    /// What lists hold.
+    child: Option<Box<Node>>,
+}
+
+/// What a consumer would like: the format of a node, and those of what it holds.
+struct Wish(Vec<String>);
+
+impl Wish {
+    /// The formats of a requested schema, from the outermost inwards.
+    fn of(requested: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let mut formats = Vec::new();
+        let Some(requested) = requested.filter(|requested| !requested.is_none()) else {
+            return Ok(Wish(formats));
+        };
+        let capsule = requested.cast::<PyCapsule>()?;
+        let mut schema: *const ArrowSchema = capsule.pointer_checked(Some(c"arrow_schema"))?.as_ptr().cast();
+        // SAFETY: a capsule of this name holds a schema, whose formats are C strings and whose children there are as many of as it says.
+        unsafe {
+            while let Some(found) =
+                schema.as_ref().filter(|found| !found.format.is_null() && formats.len() < 64)
+            {
+                formats.push(CStr::from_ptr(found.format).to_string_lossy().into_owned());
+                schema = if found.n_children == 1 { *found.children } else { null() };
+            }
+        }
+        Ok(Wish(formats))
+    }
+
+    fn is(&self, depth: usize, format: &str) -> bool {
+        self.0.get(depth).is_some_and(|wanted| wanted == format)
+    }
+}
+
+impl Node {
+    /// A ragged array; one of several axes is a list of fixed size for each but the first.
+    fn of_ragged(ragged: &Bound<'_, PyAny>, wish: &Wish, depth: usize) -> PyResult<Node> {
+        let parts = Parts::of(ragged)?;
+        let axes = parts.shape.len().saturating_sub(1);
+        let mut node = Node::of_cells(&parts, wish, depth + axes)?;
+        for axis in (1..parts.shape.len()).rev() {
+            let (before, rest) = parts.shape.split_at(axis);
+            let format = format!("+w:{}", rest.first().copied().unwrap_or_default());
+            let length = before.iter().product::<u64>() as usize;
+            let (buffers, child) = (vec![Buffer::Absent], Some(Box::new(node)));
+            node = Node { format: text(&format), length, nulls: 0, buffers, child };
+        }
+        Ok(node)
+    }
+
+    fn of_cells(parts: &Parts<'_>, wish: &Wish, depth: usize) -> PyResult<Node> {
+        let py = parts.offsets.py();
+        let nested = parts.values.is_instance(ragged_class(py)?)?;
+        let (small, large) = match parts.kind.as_str() {
+            "text" => ("u", "U"),
+            "bytes" => ("z", "Z"),
+            _ => ("+l", "+L"),
+        };
+        let offsets = parts.offsets.as_slice()?;
+        let mut buffers = Vec::new();
+        let mut child = None;
+        if nested {
+            let len = parts.values.len()?;
+            if offsets.last().is_none_or(|last| *last as usize > len) || !offsets.is_sorted() {
+                return Err(PyValueError::new_err(
+                    "offsets: expected numbers that ascend to at most the length of values",
+                ));
+            }
+            child = Some(Box::new(Node::of_ragged(&parts.values, wish, depth + 1)?));
+        } else {
+            let values = parts.values.cast::<PyUntypedArray>()?;
+            if large == "+L" {
+                child = Some(Box::new(Node::of_numbers(values)?));
+                let items = values.len();
+                if offsets.last().is_none_or(|last| *last as usize > items) || !offsets.is_sorted() {
+                    return Err(PyValueError::new_err(
+                        "offsets: expected numbers that ascend to at most the length of values",
+                    ));
+                }
+            } else {
+                let bytes = parts.bytes()?;
+                let cells = Cells::new(offsets, bytes.as_slice()?, None, 1)?;
+                if large == "U" {
+                    cells.check_text(py)?;
+                }
+                buffers.push(Buffer::numpy(values));
+            }
+        }
+        let format = if wish.is(depth, small) { small } else { large };
+        let offsets = if format == small {
+            let narrow = |at: &i64| i32::try_from(*at).ok();
+            let narrowed: Option<Vec<i32>> = offsets.iter().map(narrow).collect();
+            let message = "there is more than the small Arrow types can hold (2 GiB): ask for the large ones";
+            Buffer::SmallOffsets(narrowed.ok_or_else(|| PyValueError::new_err(message))?)
+        } else {
+            Buffer::numpy(parts.offsets.as_untyped())
+        };
+        buffers.insert(0, offsets);
+        let validity = parts.validity.as_ref().map(|validity| validity.as_slice()).transpose()?;
+        buffers.insert(0, validity.map_or(Buffer::Absent, Buffer::bitmap));
+        let nulls = validity.map_or(0, |validity| validity.iter().filter(|valid| !**valid).count());
+        Ok(Node { format: text(format), length: parts.offsets.len() - 1, nulls, buffers, child })
+    }
+
+    /// The items of arrays.
+    fn of_numbers(values: &Bound<'_, PyUntypedArray>) -> PyResult<Node> {
+        let (py, dtype, length) = (values.py(), values.dtype(), values.len());
+        let name: String = dtype.getattr(intern!(py, "str"))?.extract()?;
+        let format = match (dtype.kind(), name.get(1..).unwrap_or_default()) {
+            (b'b', _) => "b".to_owned(),
+            (_, "i1") => "c".to_owned(),
+            (_, "u1") => "C".to_owned(),
+            (_, "i2") => "s".to_owned(),
+            (_, "u2") => "S".to_owned(),
+            (_, "i4") => "i".to_owned(),
+            (_, "u4") => "I".to_owned(),
+            (_, "i8") => "l".to_owned(),
+            (_, "u8") => "L".to_owned(),
+            (_, "f2") => "e".to_owned(),
+            (_, "f4") => "f".to_owned(),
+            (_, "f8") => "g".to_owned(),
+            (_, "M8[s]") => "tss:".to_owned(),
+            (_, "M8[ms]") => "tsm:".to_owned(),
+            (_, "M8[us]") => "tsu:".to_owned(),
+            (_, "M8[ns]") => "tsn:".to_owned(),
+            (_, "m8[s]") => "tDs".to_owned(),
+            (_, "m8[ms]") => "tDm".to_owned(),
+            (_, "m8[us]") => "tDu".to_owned(),
+            (_, "m8[ns]") => "tDn".to_owned(),
+            (b'S' | b'V', _) if values.ndim() == 1 && !dtype.has_fields() => {
+                format!("w:{}", dtype.itemsize())
+            }
+            _ => String::new(),
+        };
+        if format.is_empty() || values.ndim() != 1 {
+            return Err(PyTypeError::new_err(format!("Arrow has no type for items of type {dtype}")));
+        }
+        let numpy = py.import(intern!(py, "numpy"))?;
+        let memory = if format == "b" {
+            let options = PyDict::new(py);
+            options.set_item("bitorder", "little")?;
+            numpy.call_method(intern!(py, "packbits"), (values,), Some(&options))?
+        } else {
+            // Arrow knows only the machine's byte order, and no gaps: usually this copies nothing.
+            let native = dtype.call_method1(intern!(py, "newbyteorder"), ("=",))?;
+            numpy.call_method1(intern!(py, "ascontiguousarray"), (values, native))?
+        };
+        let buffers = vec![Buffer::Absent, Buffer::numpy(memory.cast::<PyUntypedArray>()?)];
+        Ok(Node { format: text(&format), length, nulls: 0, buffers, child: None })
+    }
+
+    fn schema(&self, name: &'static CStr) -> ArrowSchema {
+        let children = self.child.iter().map(|child| Box::into_raw(Box::new(child.schema(c"item"))));
+        let mut private =
+            Box::new(SchemaPrivate { format: self.format.clone(), children: children.collect() });
+        ArrowSchema {
+            format: private.format.as_ptr(),
+            name: name.as_ptr(),
+            metadata: null(),
+            flags: NULLABLE,
+            n_children: private.children.len() as i64,
+            children: private.children.as_mut_ptr(),
+            dictionary: null_mut(),
+            release: Some(release_schema),
+            private: Box::into_raw(private).cast(),
+        }
+    }
+
+    fn array(mut self) -> ArrowArray {
+        let children = self.child.take().map(|child| Box::into_raw(Box::new(child.array())));
+        let addresses = self.buffers.iter().map(Buffer::address).collect();
+        let (length, null_count) = (self.length as i64, self.nulls as i64);
+        let mut private = Box::new(ArrayPrivate {
+            addresses,
+            children: children.into_iter().collect(),
+            _buffers: self.buffers,
+        });
+        ArrowArray {
+            length,
+            null_count,
+            offset: 0,
+            n_buffers: private.addresses.len() as i64,
+            n_children: private.children.len() as i64,
+            buffers: private.addresses.as_mut_ptr(),
+            children: private.children.as_mut_ptr(),
+            dictionary: null_mut(),
+            release: Some(release_array),
+            private: Box::into_raw(private).cast(),
+        }
+    }
+}
+
+/// Elements may be null.
+const NULLABLE: i64 = 2;
+
+struct SchemaPrivate {
+    format: CString,
+    children: Vec<*mut ArrowSchema>,
+}
+
+struct ArrayPrivate {
+    addresses: Vec<*const c_void>,
+    children: Vec<*mut ArrowArray>,
+    /// What the addresses lead to.
+    _buffers: Vec<Buffer>,
+}
+
+unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
+    // SAFETY: called once, for a schema of ours: `private` came from a box, and so did the children. Those that were moved away say that they are released, and dropping them does nothing.
+    unsafe {
+        let private = Box::from_raw((*schema).private.cast::<SchemaPrivate>());
+        private.children.iter().for_each(|child| drop(Box::from_raw(*child)));
+        (*schema).release = None;
+    }
+}
+
+unsafe extern "C" fn release_array(array: *mut ArrowArray) {
+    // SAFETY: as of the schema.
+    let private = unsafe {
+        let private = Box::from_raw((*array).private.cast::<ArrayPrivate>());
+        private.children.iter().for_each(|child| drop(Box::from_raw(*child)));
+        (*array).release = None;
+        private
+    };
+    // Letting NumPy arrays go needs Python. Where it has ended, their memory ends with the process.
+    let mut private = Some(private);
+    Python::try_attach(|_| drop(private.take()));
+    std::mem::forget(private);
+}
+
+fn text(format: &str) -> CString {
+    CString::new(format).unwrap_or_default()
+}
+
+/// The schema of a ragged array, as a capsule.
+#[pyfunction]
+pub(crate) fn arrow_schema<'py>(ragged: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+    let node = Node::of_ragged(ragged, &Wish::of(None)?, 0)?;
+    PyCapsule::new_with_value(ragged.py(), node.schema(c""), c"arrow_schema")
+}
+
+/// A ragged array as capsules of its schema and its memory. `requested`: small types instead of large ones are given where that asks for them; everything else is
+/// for the consumer to convert.
+#[pyfunction]
+#[pyo3(signature = (ragged, requested=None))]
+pub(crate) fn arrow_array<'py>(
+    ragged: &Bound<'py, PyAny>,
+    requested: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+    let py = ragged.py();
+    let node = Node::of_ragged(ragged, &Wish::of(requested)?, 0)?;
+    let schema = PyCapsule::new_with_value(py, node.schema(c""), c"arrow_schema")?;
+    Ok((schema, PyCapsule::new_with_value(py, node.array(), c"arrow_array")?))
+}

@@ -1,0 +1,337 @@
+//! Arrow arrays as ragged ones: what `__arrow_c_array__` and `__arrow_c_stream__` give, copied.
+//!
+//! Text, bytes and lists of numbers, small and large, and views of text and bytes. What they are made of: <https://arrow.apache.org/docs/format/Columnar.html>.
+
+use crate::arrow::{ArrowArray, ArrowSchema};
+use crate::errors;
+use crate::vlen_input::Builder;
+use numpy::PyArrayDescr;
+use pyo3::exceptions::PyOverflowError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// Arrays one after the other.
+#[repr(C)]
+struct ArrowArrayStream {
+    get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
+    get_next: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int>,
+    get_last_error: Option<unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char>,
+    release: Option<unsafe extern "C" fn(*mut ArrowArrayStream)>,
+    private: *mut c_void,
+}
+
+/// What its elements are.
+pub(crate) enum Kind<'py> {
+    Text,
+    Bytes,
+    /// Lists of this type.
+    Items(Bound<'py, PyArrayDescr>),
+}
+
+/// How elements are stored.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Offsets of 4 or 8 bytes.
+    Offsets { large: bool },
+    /// 16 bytes for each, the short ones in there.
+    Views,
+}
+
+/// Whether an object is Arrow's.
+pub(crate) fn is_arrow(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    Ok(object.hasattr(intern!(py, "__arrow_c_array__"))?
+        || object.hasattr(intern!(py, "__arrow_c_stream__"))?)
+}
+
+/// Copies all elements of an object of Arrow's to `builder`; says what they are.
+pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> PyResult<Kind<'py>> {
+    let py = object.py();
+    if object.hasattr(intern!(py, "__arrow_c_array__"))? {
+        let capsules = object.call_method0(intern!(py, "__arrow_c_array__"))?.cast_into::<PyTuple>()?;
+        let (schema, array) = (
+            capsules.get_item(0)?.cast_into::<PyCapsule>()?,
+            capsules.get_item(1)?.cast_into::<PyCapsule>()?,
+        );
+        let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
+        let array = array.pointer_checked(Some(c"arrow_array"))?;
+        // SAFETY: capsules of these names hold these structs, and are held meanwhile. Nothing of Python's runs that could release them.
+        let (schema, array) =
+            unsafe { (schema.cast::<ArrowSchema>().as_ref(), array.cast::<ArrowArray>().as_ref()) };
+        let (kind, form) = kind_of(py, schema)?;
+        copy(py, array, &kind, form, builder)?;
+        return Ok(kind);
+    }
+    let capsule = object.call_method0(intern!(py, "__arrow_c_stream__"))?.cast_into::<PyCapsule>()?;
+    let stream: *mut ArrowArrayStream = capsule.pointer_checked(Some(c"arrow_array_stream"))?.as_ptr().cast();
+    let mut schema = ArrowSchema::released();
+    // SAFETY: a capsule of this name holds a stream, and is held meanwhile.
+    unsafe { call(py, stream, |stream| (*stream).get_schema.map_or(22, |get| get(stream, &mut schema)))? };
+    let (kind, form) = kind_of(py, &schema)?;
+    loop {
+        let mut array = ArrowArray::released();
+        // SAFETY: as above.
+        unsafe { call(py, stream, |stream| (*stream).get_next.map_or(22, |get| get(stream, &mut array)))? };
+        if array.release.is_none() {
+            return Ok(kind);
+        }
+        copy(py, &array, &kind, form, builder)?;
+    }
+}
+
+/// # Safety
+/// `stream` is one that was not released.
+unsafe fn call(
+    py: Python<'_>,
+    stream: *mut ArrowArrayStream,
+    ask: impl FnOnce(*mut ArrowArrayStream) -> c_int,
+) -> PyResult<()> {
+    let status = ask(stream);
+    if status == 0 {
+        return Ok(());
+    }
+    // SAFETY: the text, if there is one, lives until the next call.
+    let why = unsafe {
+        let text = (*stream).get_last_error.map(|get| get(stream)).filter(|text| !text.is_null());
+        text.map(|text| CStr::from_ptr(text).to_string_lossy().into_owned())
+    };
+    let why = why.unwrap_or_else(|| format!("error {status}"));
+    Err(errors::exception(py, "InvalidArgumentError", format!("the Arrow stream cannot be read: {why}")))
+}
+
+fn kind_of<'py>(py: Python<'py>, schema: &ArrowSchema) -> PyResult<(Kind<'py>, Form)> {
+    // SAFETY: formats are C strings.
+    let format =
+        |schema: &ArrowSchema| unsafe { CStr::from_ptr(schema.format).to_string_lossy().into_owned() };
+    let (name, large, small) =
+        (format(schema), Form::Offsets { large: true }, Form::Offsets { large: false });
+    let refuse = |what: String| errors::exception(py, "DataTypeError", what);
+    if !schema.dictionary.is_null() {
+        return Err(refuse(
+            "Arrow arrays with a dictionary are not read: decode it (pyarrow: dictionary_decode)".into(),
+        ));
+    }
+    Ok(match name.as_str() {
+        "u" => (Kind::Text, small),
+        "U" => (Kind::Text, large),
+        "vu" => (Kind::Text, Form::Views),
+        "z" => (Kind::Bytes, small),
+        "Z" => (Kind::Bytes, large),
+        "vz" => (Kind::Bytes, Form::Views),
+        "+l" | "+L" if schema.n_children == 1 => {
+            // SAFETY: there is one child.
+            let item = unsafe { &**schema.children };
+            let item_format = format(item);
+            let Some(item) = number(&item_format).filter(|_| item.dictionary.is_null()) else {
+                let what = format!("Arrow lists of numbers are read, not those of format '{item_format}'");
+                return Err(refuse(what));
+            };
+            (Kind::Items(PyArrayDescr::new(py, item)?), if name == "+L" { large } else { small })
+        }
+        _ => {
+            let what = format!(
+                "Arrow arrays of text, bytes and lists of numbers are read, not those of format '{name}'"
+            );
+            return Err(refuse(what));
+        }
+    })
+}
+
+/// NumPy's type of a number of Arrow's.
+fn number(format: &str) -> Option<&'static str> {
+    Some(match format {
+        "b" => "?",
+        "c" => "i1",
+        "C" => "u1",
+        "s" => "i2",
+        "S" => "u2",
+        "i" => "i4",
+        "I" => "u4",
+        "l" => "i8",
+        "L" => "u8",
+        "e" => "f2",
+        "f" => "f4",
+        "g" => "f8",
+        "tss:" => "M8[s]",
+        "tsm:" => "M8[ms]",
+        "tsu:" => "M8[us]",
+        "tsn:" => "M8[ns]",
+        "tDs" => "m8[s]",
+        "tDm" => "m8[ms]",
+        "tDu" => "m8[us]",
+        "tDn" => "m8[ns]",
+        _ => return None,
+    })
+}
+
+/// An array's memory, of which the interface vouches that it is there.
+struct View<'a> {
+    array: &'a ArrowArray,
+    offset: usize,
+    len: usize,
+}
+
+impl<'a> View<'a> {
+    fn of(py: Python<'_>, array: &'a ArrowArray) -> PyResult<Self> {
+        match (usize::try_from(array.offset), usize::try_from(array.length)) {
+            (Ok(offset), Ok(len)) => Ok(View { array, offset, len }),
+            _ => Err(wrong(py)),
+        }
+    }
+
+    fn buffer(&self, number: usize) -> *const u8 {
+        if number as i64 >= self.array.n_buffers {
+            return std::ptr::null();
+        }
+        // SAFETY: there are so many.
+        unsafe { (*self.array.buffers.add(number)).cast() }
+    }
+
+    /// Whether an element is there. `index` counts from the beginning of the buffers.
+    fn is_valid(&self, index: usize) -> bool {
+        let bits = self.buffer(0);
+        // SAFETY: there is a bit for each element.
+        bits.is_null() || unsafe { *bits.add(index / 8) } >> (index % 8) & 1 == 1
+    }
+
+    /// Where elements begin and end in what they hold.
+    fn range(&self, py: Python<'_>, index: usize, large: bool) -> PyResult<(usize, usize)> {
+        let offsets = self.buffer(1);
+        if offsets.is_null() {
+            return if self.len == 0 { Ok((0, 0)) } else { Err(wrong(py)) };
+        }
+        // SAFETY: there is one offset more than there are elements.
+        let (start, end) = unsafe {
+            if large {
+                let offsets = offsets.cast::<i64>();
+                (offsets.add(index).read_unaligned(), offsets.add(index + 1).read_unaligned())
+            } else {
+                let offsets = offsets.cast::<i32>();
+                (offsets.add(index).read_unaligned().into(), offsets.add(index + 1).read_unaligned().into())
+            }
+        };
+        match (usize::try_from(start), usize::try_from(end)) {
+            (Ok(start), Ok(end)) if start <= end => Ok((start, end)),
+            _ => Err(wrong(py)),
+        }
+    }
+
+    /// Bytes of a buffer.
+    fn bytes(&self, py: Python<'_>, number: usize, start: usize, end: usize) -> PyResult<&'a [u8]> {
+        let first = self.buffer(number);
+        match (start < end, first.is_null()) {
+            (false, _) => Ok(&[]),
+            (true, true) => Err(wrong(py)),
+            // SAFETY: the interface vouches for as many bytes as the array itself says; `start` and `end` came from its offsets.
+            (true, false) => Ok(unsafe { std::slice::from_raw_parts(first.add(start), end - start) }),
+        }
+    }
+}
+
+#[cold]
+fn wrong(py: Python<'_>) -> PyErr {
+    errors::exception(py, "InvalidArgumentError", "the Arrow array contradicts itself")
+}
+
+fn copy(
+    py: Python<'_>,
+    array: &ArrowArray,
+    kind: &Kind<'_>,
+    form: Form,
+    builder: &mut Builder,
+) -> PyResult<()> {
+    let view = View::of(py, array)?;
+    let elements = view.offset..view.offset + view.len;
+    let large = match form {
+        Form::Views => {
+            return elements.into_iter().try_for_each(|index| copy_view(py, &view, index, builder));
+        }
+        Form::Offsets { large } => large,
+    };
+    let Kind::Items(item) = kind else {
+        for index in elements {
+            let (start, end) = view.range(py, index, large)?;
+            if view.is_valid(index) {
+                builder.push(view.bytes(py, 2, start, end)?)
+            } else {
+                builder.push_null()
+            }
+        }
+        return Ok(());
+    };
+    if array.n_children != 1 {
+        return Err(wrong(py));
+    }
+    // SAFETY: there is one child.
+    let items = View::of(py, unsafe { &**array.children })?;
+    for index in elements {
+        if !view.is_valid(index) {
+            builder.push_null();
+            continue;
+        }
+        let (start, end) = view.range(py, index, large)?;
+        if end > items.len {
+            return Err(wrong(py));
+        }
+        let (start, end) = (items.offset + start, items.offset + end);
+        if items.array.null_count != 0 && (start..end).any(|item| !items.is_valid(item)) {
+            let message = format!(
+                "element {}: numbers that are null have no place in a ragged array",
+                index - view.offset
+            );
+            return Err(errors::exception(py, "InvalidArgumentError", message));
+        }
+        push_items(py, &items, item, start, end, builder)?;
+    }
+    Ok(())
+}
+
+/// Numbers `start..end`.
+fn push_items(
+    py: Python<'_>,
+    items: &View<'_>,
+    item: &Bound<'_, PyArrayDescr>,
+    start: usize,
+    end: usize,
+    builder: &mut Builder,
+) -> PyResult<()> {
+    use numpy::PyArrayDescrMethods;
+    if item.kind() == b'b' {
+        let bytes = items.bytes(py, 1, start / 8, end.div_ceil(8))?;
+        let bit = |at: usize| bytes.get(at / 8 - start / 8).copied().unwrap_or(0) >> (at % 8) & 1;
+        builder.push(&(start..end).map(bit).collect::<Vec<u8>>());
+        return Ok(());
+    }
+    let size = item.itemsize();
+    builder.push(items.bytes(py, 1, start * size, end * size)?);
+    Ok(())
+}
+
+/// An element of 16 bytes: its length, and its bytes, or their first four, the number of a buffer and a place in it.
+fn copy_view(py: Python<'_>, view: &View<'_>, index: usize, builder: &mut Builder) -> PyResult<()> {
+    if !view.is_valid(index) {
+        builder.push_null();
+        return Ok(());
+    }
+    let bytes = view.bytes(py, 1, index * 16, index * 16 + 16)?;
+    let word = |at: usize| -> PyResult<usize> {
+        let word: [u8; 4] =
+            bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).ok_or_else(|| wrong(py))?;
+        usize::try_from(i32::from_ne_bytes(word)).map_err(|_| wrong(py))
+    };
+    let len = word(0)?;
+    if len <= 12 {
+        builder.push(bytes.get(4..4 + len).unwrap_or_default());
+        return Ok(());
+    }
+    let (buffer, start) = (word(8)?, word(12)?);
+    let end = start.checked_add(len).ok_or_else(|| PyOverflowError::new_err("Arrow view"))?;
+    // Behind validity and views come the buffers, and at last one of their lengths.
+    if buffer as i64 + 3 >= view.array.n_buffers {
+        return Err(wrong(py));
+    }
+    builder.push(view.bytes(py, buffer + 2, start, end)?);
+    Ok(())
+}

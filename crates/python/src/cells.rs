@@ -1,0 +1,353 @@
+//! Elements of variable length as arrays of NumPy's: of strings, of bytes of fixed length, of Python's objects.
+//!
+//! All are made of the same form in memory ([`Cells`]), in one pass, without a list in between.
+
+use crate::errors;
+use crate::npy_string::new_strings;
+use crate::output::{Owner, data_of, new_array};
+use hyperslab::Memory;
+use numpy::npyffi::PY_ARRAY_API;
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyUnicodeDecodeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+use pyo3::{PyTypeInfo, ffi};
+use std::borrow::Cow;
+use std::ffi::CString;
+use std::ptr::null_mut;
+
+/// Elements of variable length, wherever they are in memory: the `i`-th is `values[offsets[i] * size..offsets[i + 1] * size]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Cells<'a> {
+    offsets: &'a [i64],
+    values: &'a [u8],
+    validity: Option<&'a [bool]>,
+    /// Bytes of an item.
+    size: usize,
+}
+
+impl<'a> Cells<'a> {
+    /// Checks that offsets ascend and lead to values that are there.
+    pub(crate) fn new(
+        offsets: &'a [i64],
+        values: &'a [u8],
+        validity: Option<&'a [bool]>,
+        size: usize,
+    ) -> PyResult<Self> {
+        let last = offsets.last().and_then(|last| usize::try_from(*last).ok());
+        let fits = last.and_then(|last| last.checked_mul(size)).is_some_and(|end| end <= values.len());
+        let ascend = offsets.first().is_some_and(|first| *first >= 0) && offsets.is_sorted();
+        if !fits || !ascend {
+            return Err(PyValueError::new_err(
+                "offsets: expected numbers that ascend from 0 or more to at most the length of values",
+            ));
+        }
+        if validity.is_some_and(|validity| validity.len() + 1 != offsets.len()) {
+            return Err(PyValueError::new_err("validity: expected one Boolean for each element"));
+        }
+        Ok(Cells { offsets, values, validity, size })
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// The bytes of one; `None`: it is null.
+    pub(crate) fn get(&self, index: usize) -> Option<&'a [u8]> {
+        match self.validity {
+            Some(validity) if !validity.get(index).copied().unwrap_or(false) => None,
+            _ => Some(self.bytes(index)),
+        }
+    }
+
+    /// The bytes of one; of what is null, none.
+    fn bytes(&self, index: usize) -> &'a [u8] {
+        match self.offsets.get(index..index + 2) {
+            Some(&[start, end]) => {
+                self.values.get(start as usize * self.size..end as usize * self.size).unwrap_or_default()
+            }
+            _ => &[],
+        }
+    }
+
+    /// The bytes of all, one behind the other.
+    pub(crate) fn all(&self) -> &'a [u8] {
+        match *self.offsets {
+            [first, .., last] => {
+                self.values.get(first as usize * self.size..last as usize * self.size).unwrap_or_default()
+            }
+            _ => &[],
+        }
+    }
+
+    /// The index of the first that is not text in UTF-8, and what is wrong with it; `None`: all are.
+    fn not_text(&self) -> Option<(usize, std::str::Utf8Error)> {
+        // All at once is several times faster than one by one. What is not text then is one that has other bytes, or is cut within a character.
+        let first = self.offsets.first().copied().unwrap_or(0);
+        let whole = match std::str::from_utf8(self.all()) {
+            Ok(all) => self.offsets.iter().all(|at| all.is_char_boundary((at - first) as usize)),
+            Err(_) => false,
+        };
+        let wrong = |index: usize| Some((index, std::str::from_utf8(self.bytes(index)).err()?));
+        if whole { None } else { (0..self.len()).find_map(wrong) }
+    }
+
+    /// Errors unless all are text in UTF-8.
+    pub(crate) fn check_text(&self, py: Python<'_>) -> PyResult<Texts<'a>> {
+        let Some((index, error)) = self.not_text() else { return Ok(Texts(*self)) };
+        let (at, bytes) = (error.valid_up_to(), self.bytes(index));
+        let why = CString::from(c"invalid UTF-8 in an element of variable length");
+        let (found, start, end) = (PyBytes::new(py, bytes), at as ffi::Py_ssize_t, at as ffi::Py_ssize_t + 1);
+        let raised =
+            PyUnicodeDecodeError::type_object(py).call1(("utf-8", found, start, end, why.to_string_lossy()));
+        let raised = raised?;
+        raised.call_method1(
+            intern!(py, "add_note"),
+            (format!(
+                "it is element {index} in C order; read bytes instead, or decode them from another encoding"
+            ),),
+        )?;
+        Err(PyErr::from_value(raised))
+    }
+}
+
+/// Cells that are text in UTF-8.
+#[derive(Clone, Copy)]
+pub(crate) struct Texts<'a>(Cells<'a>);
+
+impl<'a> Texts<'a> {
+    /// `None`: it is null.
+    fn get(&self, index: usize) -> Option<&'a str> {
+        // SAFETY: all were checked when this was made, and they are borrowed from memory that does not change meanwhile.
+        self.0.get(index).map(|bytes| unsafe { std::str::from_utf8_unchecked(bytes) })
+    }
+}
+
+/// Strings of any length of NumPy's.
+pub(crate) fn strings<'py>(
+    texts: Texts<'_>,
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    new_strings(dtype, shape, |index| texts.get(index))
+}
+
+/// What becomes of bytes in an array of objects.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'a> {
+    Bytes,
+    /// Text, decoded, and how to treat errors.
+    Text {
+        encoding: &'a str,
+        errors: &'a str,
+    },
+}
+
+impl Wanted<'_> {
+    /// One object.
+    pub(crate) fn object<'py>(self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let Wanted::Text { encoding, errors } = self else { return Ok(PyBytes::new(py, bytes).into_any()) };
+        let text = match encoding {
+            "utf-8" => std::str::from_utf8(bytes).ok(),
+            "ascii" => std::str::from_utf8(bytes).ok().filter(|text| text.is_ascii()),
+            _ => None,
+        };
+        match text {
+            Some(text) => Ok(PyString::new(py, text).into_any()),
+            // Python knows all encodings, and what to do with wrong bytes.
+            None => PyBytes::new(py, bytes).call_method1(intern!(py, "decode"), (encoding, errors)),
+        }
+    }
+}
+
+/// An array of objects made of cells. Null ones are `None`.
+pub(crate) fn objects<'py>(
+    cells: Cells<'_>,
+    wanted: Wanted<'_>,
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = dtype.py();
+    new_objects(dtype, shape, |index| match cells.get(index) {
+        Some(bytes) => wanted.object(py, bytes),
+        None => Ok(py.None().into_bound(py)),
+    })
+}
+
+/// A new array of objects, one after the other.
+fn new_objects<'py>(
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+    mut make: impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    if dtype.kind() != b'O' {
+        return Err(PyTypeError::new_err(format!("expected a data type of objects, found {dtype}")));
+    }
+    // SAFETY: null: NumPy allocates.
+    let array = unsafe { new_array(dtype, shape, null_mut(), false) }?;
+    let first = data_of(&array).cast::<*mut ffi::PyObject>();
+    for index in 0..array.len() {
+        let object = make(index)?;
+        // SAFETY: the array is new, in C order, and has as many elements, each a pointer that NumPy has set to null: none holds a reference to be dropped. An element
+        // takes the reference over.
+        unsafe { first.add(index).write(object.into_ptr()) };
+    }
+    Ok(array)
+}
+
+/// An array of the items in `bytes`, in memory of its own.
+pub(crate) fn copied<'py>(
+    bytes: &[u8],
+    item: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let count = bytes.len().checked_div(item.itemsize()).unwrap_or(0);
+    if item.has_object() {
+        return Err(PyTypeError::new_err(format!("{item} is not in memory as bytes")));
+    }
+    // SAFETY: null: NumPy allocates.
+    let array = unsafe { new_array(item, &[count as u64], null_mut(), false) }?;
+    // SAFETY: the array is new, and has `count` items, which are no objects and are not longer than `bytes`.
+    unsafe { data_of(&array).copy_from_nonoverlapping(bytes.as_ptr(), count * item.itemsize()) };
+    Ok(array)
+}
+
+/// Arrays that are views of one block of memory, which each of them keeps: one allocation of NumPy's for each, and no copy.
+pub(crate) struct Views<'py> {
+    /// What keeps the block.
+    owner: Bound<'py, PyAny>,
+    first: *mut u8,
+    len: usize,
+    item: Bound<'py, PyArrayDescr>,
+}
+
+impl<'py> Views<'py> {
+    /// `item`: the type of an item, which holds no objects.
+    pub(crate) fn new(mut memory: Memory, item: &Bound<'py, PyArrayDescr>) -> PyResult<Self> {
+        if item.has_object() {
+            return Err(PyTypeError::new_err(format!("{item} is not in memory as bytes")));
+        }
+        let (first, len) = (memory.as_mut_slice().as_mut_ptr(), memory.len());
+        let owner = Bound::new(item.py(), Owner(memory))?.into_any();
+        Ok(Views { owner, first, len, item: item.clone() })
+    }
+
+    /// Of a NumPy array, of one axis without gaps, that may be written to.
+    pub(crate) fn of_array(array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
+        let (item, flags) = (array.dtype(), array.getattr("flags")?);
+        let fits = array.ndim() == 1 && array.is_c_contiguous() && flags.getattr("writeable")?.is_truthy()?;
+        if !fits || item.has_object() {
+            return Err(PyTypeError::new_err(
+                "expected an array of one axis without gaps, not of objects, that may be written to",
+            ));
+        }
+        Ok(Views {
+            owner: array.clone().into_any(),
+            first: data_of(array),
+            len: array.len() * item.itemsize(),
+            item,
+        })
+    }
+
+    /// Items `start..end` as an array.
+    pub(crate) fn get(&self, start: i64, end: i64) -> PyResult<Bound<'py, PyAny>> {
+        let (py, size) = (self.item.py(), self.item.itemsize());
+        let within = |at: i64| {
+            usize::try_from(at).ok().and_then(|at| at.checked_mul(size)).filter(|at| *at <= self.len)
+        };
+        let (Some(from), Some(to)) = (within(start), within(end)) else {
+            return Err(PyValueError::new_err(format!(
+                "items {start} to {end} are not in {} bytes",
+                self.len
+            )));
+        };
+        let count = if from < to { (end - start) as u64 } else { 0 };
+        // SAFETY: `count` items from `from` on are within the block, as checked; the array holds the owner, so the block outlives it. SetBaseObject takes the
+        // reference to the owner, also when it fails.
+        unsafe {
+            let array = new_array(&self.item, &[count], self.first.add(from), false)?;
+            if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), self.owner.clone().into_ptr())
+                < 0
+            {
+                return Err(PyErr::fetch(py));
+            }
+            Ok(array.into_any())
+        }
+    }
+
+    /// An array of objects, each a view; what is not valid is `None`.
+    pub(crate) fn array(
+        &self,
+        offsets: &[i64],
+        validity: Option<&[bool]>,
+        dtype: &Bound<'py, PyArrayDescr>,
+        shape: &[u64],
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let py = dtype.py();
+        let is_null =
+            |index: usize| validity.and_then(|validity| validity.get(index)).is_some_and(|valid| !valid);
+        new_objects(dtype, shape, |index| match offsets.get(index..index + 2) {
+            _ if is_null(index) => Ok(py.None().into_bound(py)),
+            Some(&[start, end]) => self.get(start, end),
+            _ => self.get(0, 0),
+        })
+    }
+}
+
+/// An array of bytes of fixed length (`S`), or with `wide` of characters (`U`). `len`: of each; `None`: of the longest. What is longer is an error: nothing is cut.
+pub(crate) fn fixed<'py>(
+    py: Python<'py>,
+    cells: Cells<'_>,
+    wide: bool,
+    len: Option<usize>,
+    shape: &[u64],
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let texts = if wide { Some(cells.check_text(py)?) } else { None };
+    let count = |index: usize| match texts {
+        Some(texts) => texts.get(index).unwrap_or_default().chars().count(),
+        None => cells.bytes(index).len(),
+    };
+    let longest = (0..cells.len()).map(count).max().unwrap_or(0);
+    let unit = if wide { size_of::<u32>() } else { 1 };
+    let len = len.unwrap_or(longest.max(1));
+    if longest > len {
+        let what = if wide { "characters" } else { "bytes" };
+        let message = format!("an element has {longest} {what}, and only {len} fit: nothing is cut off");
+        return Err(errors::exception(py, "InvalidArgumentError", message));
+    }
+    let dtype = PyArrayDescr::new(py, format!("{}{len}", if wide { 'U' } else { 'S' }))?;
+    // SAFETY: null: NumPy allocates.
+    let array = unsafe { new_array(&dtype, shape, null_mut(), false) }?;
+    let bytes = array.len().checked_mul(len * unit).unwrap_or(0);
+    // SAFETY: the array is new, in C order, of so many bytes, and nobody else knows it.
+    let memory = unsafe {
+        let first = data_of(&array);
+        first.write_bytes(0, bytes);
+        std::slice::from_raw_parts_mut(first, bytes)
+    };
+    for (index, place) in memory.chunks_exact_mut((len * unit).max(1)).enumerate() {
+        match texts {
+            None => {
+                let found = cells.bytes(index);
+                place[..found.len()].copy_from_slice(found);
+            }
+            Some(texts) => {
+                let characters = texts.get(index).unwrap_or_default().chars();
+                for (place, character) in place.chunks_exact_mut(unit).zip(characters) {
+                    place.copy_from_slice(&u32::from(character).to_ne_bytes());
+                }
+            }
+        }
+    }
+    Ok(array)
+}
+
+/// The name of an encoding as [`Wanted`] knows it.
+pub(crate) fn encoding(name: &str) -> Cow<'_, str> {
+    match name.to_ascii_lowercase().as_str() {
+        "utf8" | "utf-8" => Cow::Borrowed("utf-8"),
+        "ascii" => Cow::Borrowed("ascii"),
+        _ => Cow::Borrowed(name),
+    }
+}

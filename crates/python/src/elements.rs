@@ -1,0 +1,136 @@
+//! What the elements of an array are to NumPy, and who makes values of what the engine reads: reading and writing by that.
+
+use crate::array::ArrayBase;
+use crate::hdf5 as file;
+use crate::output::{Reading, read_item, read_out};
+use crate::ragged::Form;
+use crate::values::{Writing, assign};
+use crate::vlen::{self, Shown};
+use hyperslab::Array;
+use hyperslab::array::Selection;
+use hyperslab::hdf5::dataspace::Dataspace;
+use numpy::PyArrayDescr;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+/// What elements are, and NumPy's descriptions of them.
+pub(crate) struct Types {
+    /// Of the values.
+    pub(crate) values: Py<PyArrayDescr>,
+    /// Of what the engine reads: other than values where those are Python objects, to be made of it.
+    pub(crate) memory: Py<PyArrayDescr>,
+    pub(crate) elements: Elements,
+}
+
+/// Who makes values of what the engine reads.
+pub(crate) enum Elements {
+    /// Nobody needs to.
+    Plain,
+    /// They are of variable length.
+    Vlen(Form),
+    /// Python: structures that hold objects, references; and what has no elements at all.
+    Objects,
+}
+
+impl ArrayBase {
+    pub(crate) fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
+        self.types.get_or_try_init(py, || {
+            let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?.unbind();
+            let Some(dataset) = array.as_hdf5() else {
+                return Ok(match array.vlen() {
+                    None => Types { values: memory.clone_ref(py), memory, elements: Elements::Plain },
+                    Some(kind) => {
+                        let (values, form) = vlen::types(py, kind)?;
+                        Types { values, memory, elements: Elements::Vlen(form) }
+                    }
+                });
+            };
+            let values = file::descr(py, dataset.element(), memory.bind(py))?.unbind();
+            let elements = match vlen::form(py, dataset.element())? {
+                _ if matches!(dataset.dataspace(), Dataspace::Null) => Elements::Objects,
+                Some(form) => Elements::Vlen(form),
+                None if file::is_made_of_objects(dataset.element()) => Elements::Objects,
+                None => return Ok(Types { memory: values.clone_ref(py), values, elements: Elements::Plain }),
+            };
+            Ok(Types { values, memory, elements })
+        })
+    }
+
+    /// Reads what is made into objects one by one.
+    pub(crate) fn read_vlen<'py>(
+        &self,
+        py: Python<'py>,
+        (array, types, form): (&Array, &Types, &Form),
+        selection: &Selection,
+        shown: Shown<'_, 'py>,
+        reading: Reading<'_>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = vlen::read(py, array, form, selection, reading)?;
+        vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
+    }
+
+    /// What a selection holds, as `array[selection]` gives it.
+    pub(crate) fn item<'py>(
+        &self,
+        py: Python<'py>,
+        array: &Array,
+        types: &Types,
+        selection: &Selection,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let reading = self.reading(array);
+        match &types.elements {
+            Elements::Vlen(form) => self.read_vlen(py, (array, types, form), selection, Shown::Item, reading),
+            _ => read_item(array.layout(), types.memory.bind(py), selection, reading),
+        }
+    }
+
+    /// Reads a selection into memory of the caller.
+    pub(crate) fn item_into<'py>(
+        &self,
+        py: Python<'py>,
+        array: &Array,
+        types: &Types,
+        selection: &Selection,
+        out: Bound<'py, PyAny>,
+        reading: Reading<'_>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match &types.elements {
+            Elements::Vlen(form) => {
+                let found = self.read_vlen(py, (array, types, form), selection, Shown::Array, reading)?;
+                vlen::assign_out(&out, found)?;
+            }
+            _ => read_out(array.layout(), types.memory.bind(py), selection, &out, reading)?,
+        }
+        Ok(out)
+    }
+
+    /// Writes a selection.
+    pub(crate) fn assign(
+        &self,
+        py: Python<'_>,
+        array: &Array,
+        selection: &Selection,
+        value: &Bound<'_, PyAny>,
+        writing: Writing,
+    ) -> PyResult<()> {
+        let types = self.types(py, array)?;
+        match &types.elements {
+            Elements::Vlen(form) => vlen::write(array, form, selection, value, writing),
+            _ => assign(array.layout(), types.memory.bind(py), selection, value, writing),
+        }
+    }
+
+    /// What elements of variable length are. Errors for others.
+    pub(crate) fn form<'a>(&self, array: &Array, types: &'a Types) -> PyResult<&'a Form> {
+        match &types.elements {
+            Elements::Vlen(form) => Ok(form),
+            _ => {
+                let name = array.name();
+                let message = format!(
+                    "array '{name}': elements have one size: read_ragged reads those of variable length"
+                );
+                Err(PyTypeError::new_err(message))
+            }
+        }
+    }
+}

@@ -1,0 +1,566 @@
+//! Values of variable length that Python gives, as ragged arrays: lists, arrays of objects, of NumPy's strings, of text and bytes of fixed length, of numbers
+//! (the last axis is the element), Arrow's arrays, ragged arrays themselves, single values.
+//!
+//! Text and bytes are copied once, from where Python has them to the end of the values. Numbers are converted by NumPy, all at once.
+
+use crate::arrow_input::{self, Kind};
+use crate::errors;
+use crate::npy_string::{for_each_string, is_strings};
+use crate::output::data_of;
+use crate::ragged::{Form, made, ragged_check_text, ragged_class};
+use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
+
+/// Elements, one behind the other.
+pub(crate) struct Builder {
+    /// In bytes.
+    offsets: Vec<i64>,
+    bytes: Vec<u8>,
+    validity: Option<Vec<bool>>,
+}
+
+impl Builder {
+    fn new(count: usize) -> Self {
+        let mut offsets = Vec::with_capacity(count + 1);
+        offsets.push(0);
+        Builder { offsets, bytes: Vec::new(), validity: None }
+    }
+
+    /// Adds an element.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.offsets.push(self.bytes.len() as i64);
+        if let Some(validity) = &mut self.validity {
+            validity.push(true);
+        }
+    }
+
+    /// Adds one that is null.
+    pub(crate) fn push_null(&mut self) {
+        let before = self.len();
+        self.validity.get_or_insert_with(|| vec![true; before]).push(false);
+        self.offsets.push(self.bytes.len() as i64);
+    }
+
+    fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// What has been added, as `hyperslab.Ragged`.
+    fn finish<'py>(self, py: Python<'py>, shape: &[u64], form: &Form) -> PyResult<Bound<'py, PyAny>> {
+        let Builder { mut offsets, bytes, validity } = self;
+        let mut values = PyArray1::from_vec(py, bytes).into_any();
+        if let Form::Items(item) = form {
+            let size = item.bind(py).itemsize().max(1) as i64;
+            offsets.iter_mut().for_each(|at| *at /= size);
+            values = values.call_method1(intern!(py, "view"), (item,))?;
+        }
+        made(form, shape, offsets, values.cast_into::<PyUntypedArray>()?, validity)
+    }
+}
+
+/// As `hyperslab.Ragged`: text, bytes, or items of a type (`None` for items: what NumPy makes of them). What is not said is found out.
+#[pyfunction]
+#[pyo3(signature = (values, kind=None, item=None))]
+pub(crate) fn ragged_of<'py>(
+    values: &Bound<'py, PyAny>,
+    kind: Option<&str>,
+    item: Option<Bound<'py, PyArrayDescr>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let target = match kind {
+        None => Target::Any,
+        Some("text") => Target::Text,
+        Some("bytes") => Target::Bytes,
+        Some(_) => Target::Items(item),
+    };
+    of(values, &target)
+}
+
+/// What values are to become.
+pub(crate) enum Target<'py> {
+    /// Whatever they are.
+    Any,
+    Text,
+    Bytes,
+    /// Arrays of items of this type; `None`: of whatever type.
+    Items(Option<Bound<'py, PyArrayDescr>>),
+}
+
+impl<'py> Target<'py> {
+    /// Of an array that they are written to.
+    pub(crate) fn of(form: &Form, py: Python<'py>) -> Self {
+        match form {
+            Form::Text => Target::Text,
+            Form::Bytes => Target::Bytes,
+            Form::Items(item) => Target::Items(Some(item.bind(py).clone())),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Target::Any => "anything",
+            Target::Text => "text",
+            Target::Bytes => "bytes",
+            Target::Items(_) => "arrays",
+        }
+    }
+
+    /// Whether values of a kind may become this.
+    fn check(&self, found: &Form) -> PyResult<()> {
+        match (self, found) {
+            (Target::Any, _)
+            | (Target::Text, Form::Text)
+            | (Target::Bytes, Form::Bytes)
+            | (Target::Items(_), Form::Items(_)) => Ok(()),
+            (Target::Text, Form::Bytes) => {
+                Err(PyTypeError::new_err("expected text, found bytes: decode them"))
+            }
+            (Target::Bytes, Form::Text) => Err(PyTypeError::new_err("expected bytes, found text: encode it")),
+            _ => Err(PyTypeError::new_err(format!("expected {}, found {}", self.name(), found.name()))),
+        }
+    }
+}
+
+/// Values as `hyperslab.Ragged`.
+pub(crate) fn of<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let py = values.py();
+    if let Ok(array) = values.cast::<PyUntypedArray>() {
+        return of_array(array, target);
+    }
+    if values.is_instance(ragged_class(py)?)? {
+        return of_ragged(values, target);
+    }
+    if values.is_none() || is_text_or_bytes(values) {
+        return of_objects(py, &[], std::slice::from_ref(values), target);
+    }
+    if is_list(values) {
+        return of_list(values, target);
+    }
+    if arrow_input::is_arrow(values)? {
+        return of_arrow(values, target);
+    }
+    let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (values,))?;
+    let array = array.cast_into::<PyUntypedArray>()?;
+    if array.ndim() == 0 {
+        let kind = values.get_type().name()?;
+        let expected =
+            if matches!(target, Target::Items(_)) { "an array, or a list of numbers" } else { target.name() };
+        return Err(PyTypeError::new_err(format!("expected {expected}, found {kind}")));
+    }
+    of_array(&array, target)
+}
+
+fn is_text_or_bytes(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyString>() || is_bytes(object)
+}
+
+fn is_bytes(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyBytes>()
+        || object.is_instance_of::<PyByteArray>()
+        || object.is_instance_of::<PyMemoryView>()
+}
+
+fn of_ragged<'py>(ragged: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let py = ragged.py();
+    let kind: String = ragged.getattr(intern!(py, "_kind"))?.extract()?;
+    let values = ragged.getattr(intern!(py, "values"))?;
+    let found = match kind.as_str() {
+        "text" => Form::Text,
+        "bytes" => Form::Bytes,
+        _ => match values.cast::<PyUntypedArray>() {
+            Ok(values) => Form::Items(values.dtype().unbind()),
+            Err(_) if matches!(target, Target::Any | Target::Items(None)) => return Ok(ragged.clone()),
+            Err(_) => {
+                return Err(PyTypeError::new_err(format!(
+                    "expected {}, found arrays of arrays",
+                    target.name()
+                )));
+            }
+        },
+    };
+    target.check(&found)?;
+    match (target, &found) {
+        (Target::Items(Some(wanted)), Form::Items(item)) if !item.bind(py).is_equiv_to(wanted) => {
+            ragged.call_method1(intern!(py, "_with_items"), (wanted,))
+        }
+        _ => Ok(ragged.clone()),
+    }
+}
+
+fn of_arrow<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let mut builder = Builder::new(0);
+    let form = match arrow_input::read(values, &mut builder)? {
+        Kind::Text => Form::Text,
+        Kind::Bytes => Form::Bytes,
+        Kind::Items(item) => Form::Items(item.unbind()),
+    };
+    let shape = [builder.len() as u64];
+    let found = builder.finish(values.py(), &shape, &form)?;
+    if matches!(form, Form::Text) {
+        ragged_check_text(&found)?;
+    }
+    of_ragged(&found, target)
+}
+
+fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let (py, dtype) = (array.py(), array.dtype());
+    let shape: Vec<u64> = array.shape().iter().map(|len| *len as u64).collect();
+    match dtype.kind() {
+        b'O' => {
+            let objects = Places::of(array).map(|place| {
+                // SAFETY: the place of an element of objects: a pointer, which is null or a reference that the array holds.
+                unsafe {
+                    Bound::from_borrowed_ptr_or_opt(
+                        py,
+                        place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned(),
+                    )
+                }
+                .unwrap_or_else(|| py.None().into_bound(py))
+            });
+            of_objects(py, &shape, &objects.collect::<Vec<_>>(), target)
+        }
+        b'T' if is_strings(&dtype) => {
+            target.check(&Form::Text)?;
+            let mut builder = Builder::new(array.len());
+            // SAFETY: these are the places of its elements; the GIL is held, and the builder calls nothing of Python's.
+            unsafe {
+                for_each_string(array, Places::of(array), |text| match text {
+                    Some(text) => builder.push(text),
+                    None => builder.push_null(),
+                })?;
+            }
+            builder.finish(py, &shape, &Form::Text)
+        }
+        b'U' => of_characters(array, &shape, target),
+        b'S' => of_fixed(array, &shape, target),
+        _ => {
+            let (Target::Items(_) | Target::Any) = target else {
+                return Err(PyTypeError::new_err(format!(
+                    "expected {}, found an array of {dtype}",
+                    target.name()
+                )));
+            };
+            of_rows(array, &shape, target)
+        }
+    }
+}
+
+/// Text of fixed length.
+fn of_characters<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+    shape: &[u64],
+    target: &Target<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    target.check(&Form::Text)?;
+    let native = array.dtype().call_method1(intern!(py, "newbyteorder"), ("=",))?;
+    let array = array.call_method1(intern!(py, "astype"), (native,))?.cast_into::<PyUntypedArray>()?;
+    let len = array.dtype().itemsize() / size_of::<u32>();
+    let mut builder = Builder::new(array.len());
+    let (mut text, mut buffer) = (String::new(), [0; 4]);
+    for (index, place) in Places::of(&array).enumerate() {
+        text.clear();
+        let mut end = 0;
+        for at in 0..len {
+            // SAFETY: elements have so many characters.
+            let number = unsafe { place.cast::<u32>().add(at).read_unaligned() };
+            let character = char::from_u32(number).ok_or_else(|| {
+                PyValueError::new_err(format!(
+                    "element {index} in C order: {number:#x} is no character that UTF-8 has"
+                ))
+            })?;
+            text.push_str(character.encode_utf8(&mut buffer));
+            if number != 0 {
+                end = text.len();
+            }
+        }
+        // NUL at the end is padding.
+        builder.push(&text.as_bytes()[..end]);
+    }
+    builder.finish(py, shape, &Form::Text)
+}
+
+/// Bytes of fixed length; also as text, if they are that.
+fn of_fixed<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+    shape: &[u64],
+    target: &Target<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let form = match target {
+        Target::Text => Form::Text,
+        _ => Form::Bytes,
+    };
+    target.check(&form)?;
+    let (len, mut builder) = (array.dtype().itemsize(), Builder::new(array.len()));
+    for (index, place) in Places::of(array).enumerate() {
+        // SAFETY: elements have so many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(place, len) };
+        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let bytes = &bytes[..end];
+        if matches!(form, Form::Text) && std::str::from_utf8(bytes).is_err() {
+            let message = format!("element {index} in C order: expected text in UTF-8, found other bytes");
+            return Err(PyValueError::new_err(message));
+        }
+        builder.push(bytes);
+    }
+    builder.finish(array.py(), shape, &form)
+}
+
+/// Numbers: each row along the last axis is an element.
+fn of_rows<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+    shape: &[u64],
+    target: &Target<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    let Some((len, shape)) = shape.split_last() else {
+        return Err(PyTypeError::new_err("expected arrays, found a single value: give a list of one"));
+    };
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let item = match target {
+        Target::Items(Some(item)) => item.clone(),
+        _ => array.dtype(),
+    };
+    // A copy: what is made of values does not change with them.
+    let flat = numpy
+        .call_method1(intern!(py, "array"), (array, &item))?
+        .call_method1(intern!(py, "reshape"), (-1,))?;
+    let count: u64 = shape.iter().product();
+    let offsets = (0..=count).map(|index| (index * len) as i64).collect();
+    made(&Form::Items(item.unbind()), shape, offsets, flat.cast_into::<PyUntypedArray>()?, None)
+}
+
+/// Nested lists.
+fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let (levels, leaf) = nesting(list)?;
+    // Of numbers the innermost level is the element.
+    let levels = match (target, leaf) {
+        (Target::Text | Target::Bytes, _) | (_, Leaf::Null) | (Target::Any, Leaf::Text) => levels,
+        (_, Leaf::Nothing) if levels == 1 => levels,
+        _ => levels.saturating_sub(1),
+    };
+    let mut shape = Vec::new();
+    let mut leaves = Vec::new();
+    flatten(list, levels, 0, &mut shape, &mut leaves)?;
+    shape.resize(levels, 0);
+    of_objects(list.py(), &shape, &leaves, target)
+}
+
+/// What is in the innermost of nested lists.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Leaf {
+    Nothing,
+    Null,
+    /// Text or bytes.
+    Text,
+    Other,
+}
+
+/// How many levels of lists and arrays there are, and what is in the innermost. The first that holds more than null tells.
+fn nesting(object: &Bound<'_, PyAny>) -> PyResult<(usize, Leaf)> {
+    if let Ok(array) = object.cast::<PyUntypedArray>() {
+        let text = matches!(array.dtype().kind(), b'O' | b'T' | b'U' | b'S');
+        return Ok((array.ndim(), if text { Leaf::Text } else { Leaf::Other }));
+    }
+    if !is_list(object) {
+        let text = is_text_or_bytes(object);
+        let leaf = if text { Leaf::Text } else { Leaf::Other };
+        return Ok((0, if object.is_none() { Leaf::Null } else { leaf }));
+    }
+    let mut found = (0, Leaf::Nothing);
+    for item in object.try_iter()? {
+        found = found.max(nesting(&item?)?);
+        if found.1 > Leaf::Null {
+            break;
+        }
+    }
+    Ok((found.0 + 1, found.1))
+}
+
+/// Whether it is a list or a tuple.
+pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
+}
+
+/// What is `levels` deep in lists, in C order; the lists of a level must be of equal length.
+fn flatten<'py>(
+    object: &Bound<'py, PyAny>,
+    levels: usize,
+    depth: usize,
+    shape: &mut Vec<u64>,
+    leaves: &mut Vec<Bound<'py, PyAny>>,
+) -> PyResult<()> {
+    if depth == levels {
+        leaves.push(object.clone());
+        return Ok(());
+    }
+    let unequal =
+        || PyValueError::new_err(format!("lists of level {depth} differ in length: they make no array"));
+    let len = match object.len() {
+        Ok(len) if !is_text_or_bytes(object) => len as u64,
+        _ => return Err(unequal()),
+    };
+    match shape.get(depth) {
+        Some(expected) if *expected != len => return Err(unequal()),
+        Some(_) => {}
+        None => shape.push(len),
+    }
+    for item in object.try_iter()? {
+        flatten(&item?, levels, depth + 1, shape, leaves)?;
+    }
+    Ok(())
+}
+
+/// Objects in C order: text, bytes, or what NumPy makes arrays of; `None` is null.
+fn of_objects<'py>(
+    py: Python<'py>,
+    shape: &[u64],
+    objects: &[Bound<'py, PyAny>],
+    target: &Target<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let first = objects.iter().find(|object| !object.is_none());
+    let form = match (target, first) {
+        (Target::Text, _) => Form::Text,
+        (Target::Bytes, _) => Form::Bytes,
+        (Target::Items(item), _) => return of_arrays(py, shape, objects, item.as_ref()),
+        (Target::Any, None) => Form::Text,
+        (Target::Any, Some(first)) if first.is_instance_of::<PyString>() => Form::Text,
+        (Target::Any, Some(first)) if is_bytes(first) => Form::Bytes,
+        (Target::Any, Some(_)) => return of_arrays(py, shape, objects, None),
+    };
+    let mut builder = Builder::new(objects.len());
+    for (index, object) in objects.iter().enumerate() {
+        let expected = |what: &str| -> PyErr {
+            let kind = object.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+            PyTypeError::new_err(format!("element {index} in C order: expected {what} or None, found {kind}"))
+        };
+        match &form {
+            _ if object.is_none() => builder.push_null(),
+            Form::Text => {
+                let text = object.cast::<PyString>().map_err(|_| expected("str"))?;
+                builder.push(text.to_str()?.as_bytes());
+            }
+            _ => match object.cast::<PyBytes>() {
+                Ok(bytes) => builder.push(bytes.as_bytes()),
+                Err(_) if is_bytes(object) => {
+                    let copy = py.get_type::<PyBytes>().call1((object,))?;
+                    builder.push(copy.cast::<PyBytes>()?.as_bytes());
+                }
+                Err(_) => return Err(expected("bytes")),
+            },
+        }
+    }
+    builder.finish(py, shape, &form)
+}
+
+/// Arrays and lists of numbers: NumPy converts the items of all of them together.
+fn of_arrays<'py>(
+    py: Python<'py>,
+    shape: &[u64],
+    objects: &[Bound<'py, PyAny>],
+    item: Option<&Bound<'py, PyArrayDescr>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let null = |object: &Bound<'_, PyAny>| object.is_none();
+    let validity = objects.iter().any(null).then(|| objects.iter().map(|object| !object.is_none()).collect());
+    let (mut offsets, mut end) = (Vec::with_capacity(objects.len() + 1), 0);
+    offsets.push(end);
+    let no_axis = |index: usize, what: &str| {
+        PyValueError::new_err(format!(
+            "element {index} in C order: expected an array of one axis, or a list of numbers, found {what}"
+        ))
+    };
+    let values = if objects.iter().all(|object| object.is_none() || is_list(object)) {
+        let flat = PyList::empty(py);
+        for object in objects {
+            if !object.is_none() {
+                flat.call_method1(intern!(py, "extend"), (object,))?;
+            }
+            offsets.push(flat.len() as i64);
+        }
+        let made = match (item, flat.is_empty()) {
+            (None, true) => numpy.call_method1(intern!(py, "empty"), (0,))?,
+            _ => numpy.call_method1(intern!(py, "array"), (flat, item))?,
+        };
+        let made = made.cast_into::<PyUntypedArray>()?;
+        if made.ndim() != 1 {
+            return Err(no_axis(0, "lists within lists"));
+        }
+        made
+    } else {
+        let mut arrays = Vec::with_capacity(objects.len());
+        for (index, object) in objects.iter().enumerate() {
+            if !object.is_none() {
+                let array = match object.cast::<PyUntypedArray>() {
+                    Ok(array) => array.clone(),
+                    Err(_) => numpy
+                        .call_method1(intern!(py, "asarray"), (object, item))?
+                        .cast_into::<PyUntypedArray>()?,
+                };
+                if array.ndim() != 1 {
+                    return Err(no_axis(index, &format!("one of {} axes", array.ndim())));
+                }
+                end += array.len() as i64;
+                arrays.push(array);
+            }
+            offsets.push(end);
+        }
+        let options = PyDict::new(py);
+        if let Some(item) = item {
+            options.set_item(intern!(py, "dtype"), item)?;
+            options.set_item(intern!(py, "casting"), "unsafe")?;
+        }
+        numpy
+            .call_method(intern!(py, "concatenate"), (arrays,), Some(&options))?
+            .cast_into::<PyUntypedArray>()?
+    };
+    if values.dtype().has_object() {
+        let message =
+            format!("elements of objects ({}) have no form in which they could be stored", values.dtype());
+        return Err(errors::exception(py, "DataTypeError", message));
+    }
+    made(&Form::Items(values.dtype().unbind()), shape, offsets, values, validity)
+}
+
+/// The places of an array's elements, in C order.
+struct Places {
+    first: *const u8,
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+    index: Vec<usize>,
+    left: usize,
+}
+
+impl Places {
+    fn of(array: &Bound<'_, PyUntypedArray>) -> Self {
+        let (shape, strides) = (array.shape().to_vec(), array.strides().to_vec());
+        let index = vec![0; shape.len()];
+        Places { first: data_of(array), left: array.len(), shape, strides, index }
+    }
+}
+
+impl Iterator for Places {
+    type Item = *const u8;
+
+    fn next(&mut self) -> Option<*const u8> {
+        self.left = self.left.checked_sub(1)?;
+        let place = self.first;
+        for ((at, len), stride) in self.index.iter_mut().zip(&self.shape).zip(&self.strides).rev() {
+            *at += 1;
+            if *at < *len {
+                self.first = self.first.wrapping_offset(*stride);
+                break;
+            }
+            self.first = self.first.wrapping_offset(-stride * (*len as isize - 1));
+            *at = 0;
+        }
+        Some(place)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
