@@ -153,7 +153,8 @@ def test_metadata_is_that_of_zarr_python(tmp_path: Path) -> None:
                 assert read_json(tmp_path / "ours" / name) == read_json(tmp_path / "theirs" / name)
 
 
-@given(kind=kinds(3), data=st.data())
+# zarr-python cannot encode bytes of an array without axes.
+@given(kind=kinds(3).filter(lambda kind: kind["shape"] != ()), data=st.data())
 @settings(max_examples=examples(60))
 def test_bytes_both_ways(kind: dict[str, Any], data: st.DataObject) -> None:
     values = data.draw(filled(kind["shape"], BYTES))
@@ -167,7 +168,11 @@ def test_bytes_both_ways(kind: dict[str, Any], data: st.DataObject) -> None:
         same(zarr.open_array(str(root / "ours"))[...], values, "ours")
 
 
-@given(kind=kinds(2), dtype=st.sampled_from(["<i4", ">f8", "|u1", "<c8"]), data=st.data())
+@given(
+    kind=kinds(2).filter(lambda kind: kind["shape"] != ()),
+    dtype=st.sampled_from(["<i4", ">f8", "|u1", "<c8"]),
+    data=st.data(),
+)
 @settings(max_examples=examples(60))
 def test_ragged_rows_and_bytes_of_v2(kind: dict[str, Any], dtype: str, data: st.DataObject) -> None:
     """zarr-python 3 has lost them: numcodecs judges chunk by chunk."""
@@ -207,8 +212,7 @@ def test_ragged_rows_and_bytes_of_v2(kind: dict[str, Any], dtype: str, data: st.
             same(chunk[tuple(slice(0, s.stop - s.start) for s in inside)], values[inside], name)
         same(hs.open_array(root / "a")[...], values, "read back")
         # What numcodecs encodes.
-        for name, old in stored.items():
-            del old
+        for name in stored:
             padded = objects([fill] * int(np.prod(kind["chunks"])), kind["chunks"])
             encoded = codec.encode(padded.ravel())
             if kind["compressors"] is not None:
