@@ -13,6 +13,7 @@ use crate::messages::fill_value::{FillTime, FillValue};
 use crate::messages::{self};
 use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
+use crate::vlen::Items;
 use crate::{Attribute, File, Hdf5Error};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::Scratch;
@@ -47,6 +48,7 @@ struct Facts {
 struct Made {
     layout: OnceLock<Arc<ArrayLayout>>,
     chunks: OnceLock<Option<Arc<Chunks>>>,
+    items: OnceLock<Option<Items>>,
 }
 
 impl Dataset {
@@ -177,6 +179,11 @@ impl Dataset {
             Some(Arc::new(chunks))
         };
         self.made.chunks.get_or_init(make).clone()
+    }
+
+    /// What its elements of variable length are made of; `None`: they have one size.
+    pub(crate) fn items(&self) -> Option<&Items> {
+        self.made.items.get_or_init(|| Items::of(self.element())).as_ref()
     }
 
     pub(crate) fn within(&self, error: Hdf5Error) -> Hdf5Error {

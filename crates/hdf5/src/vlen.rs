@@ -42,9 +42,9 @@ pub fn read(
 ) -> Result<Ragged, Hdf5Error> {
     let shape = selection.shape();
     let count = element_count(&shape).and_then(|count| usize::try_from(count).ok());
-    let found = Growing::new(dataset.file(), dataset.element(), count.unwrap_or(usize::MAX));
-    let mut found = found.map_err(|error| dataset.within(error))?;
     let size = dataset.element().size;
+    let found = Growing::new(dataset.file(), size, dataset.items(), count.unwrap_or(usize::MAX));
+    let mut found = found.map_err(|error| dataset.within(error))?;
     in_batches(layout, selection, options, BATCH, &mut |batch| {
         let pushed = found.push(batch.memory, 0, size, batch.count, options.threads);
         pushed.map_err(|error| dataset.within(error))?;
@@ -66,7 +66,8 @@ pub fn resolve(
     stride: usize,
     count: usize,
 ) -> Result<Ragged, Hdf5Error> {
-    let mut found = Growing::new(file, element, count.min(memory.len()))?;
+    let items = Items::of(element);
+    let mut found = Growing::new(file, element.size, items.as_ref(), count.min(memory.len()))?;
     found.push(memory, offset, stride, count, None)?;
     Ok(found.finish(Dims::from_elem(count as u64, 1)))
 }
@@ -112,7 +113,8 @@ fn id(bytes: &[u8], sizes: Sizes) -> Id {
 }
 
 /// What elements are made of.
-struct Items {
+#[derive(Debug)]
+pub(crate) struct Items {
     /// Whether elements are text.
     text: bool,
     /// Bytes of an item as stored, and in memory.
@@ -122,7 +124,8 @@ struct Items {
 }
 
 impl Items {
-    fn of(element: &Element) -> Option<Items> {
+    /// `None`: elements are not of variable length.
+    pub(crate) fn of(element: &Element) -> Option<Items> {
         match &element.kind {
             ElementKind::VlenString { .. } => {
                 Some(Items { text: true, stored: 1, size: 1, conversion: None })
@@ -161,7 +164,7 @@ struct Growing<'a> {
     file: &'a File,
     /// Bytes of an id.
     id: usize,
-    items: Items,
+    items: &'a Items,
     offsets: Vec<i64>,
     values: Memory,
     validity: Option<Vec<bool>>,
@@ -173,8 +176,7 @@ struct Growing<'a> {
 }
 
 impl<'a> Growing<'a> {
-    fn new(file: &'a File, element: &Element, count: usize) -> Result<Self, Hdf5Error> {
-        let items = Items::of(element);
+    fn new(file: &'a File, id: usize, items: Option<&'a Items>, count: usize) -> Result<Self, Hdf5Error> {
         let items = items.ok_or_else(|| {
             file.source().invalid("elements that are not of variable length have no heap ids")
         })?;
@@ -185,7 +187,7 @@ impl<'a> Growing<'a> {
         let values = Memory::dirty(0).ok_or_else(none)?;
         Ok(Growing {
             file,
-            id: element.size,
+            id,
             items,
             offsets,
             values,

@@ -103,7 +103,8 @@ pub(crate) fn shown<'py>(
     let py = dtype.py();
     let (shape, scalar) = (found.shape, scalar && !matches!(shown, Shown::Array));
     if let Form::Items(item) = form {
-        if scalar && found.values.len() < SMALL {
+        // New memory for structures NumPy goes through member by member.
+        if scalar && found.values.len() < SMALL && !item.bind(py).has_fields() {
             return Ok(cells::copied(found.values.as_slice(), item.bind(py))?.into_any());
         }
         let views = Views::new(found.values, item.bind(py))?;

@@ -319,11 +319,14 @@ fn fill(
         // Also drops leading empty buffers: a call with no room would answer 0, which means the end of the
         // file.
         IoSliceMut::advance_slices(&mut bufs, 0);
+        let alone = bufs.len() == 1;
         let Some(first) = bufs.first_mut() else { return Ok(total) };
         let at = offset.saturating_add(total as u64);
-        let (asked, answer) = if first.len() > MAX_TRANSFER {
-            let (part, _) = first.split_at_mut(MAX_TRANSFER);
-            (MAX_TRANSFER, retry_on_intr(|| pread(file, &mut *part, at)))
+        let len = first.len();
+        let (asked, answer) = if alone || len > MAX_TRANSFER {
+            // Cheaper than a list of one, which the system copies and checks.
+            let (part, _) = first.split_at_mut(len.min(MAX_TRANSFER));
+            (part.len(), retry_on_intr(|| pread(file, &mut *part, at)))
         } else {
             let mut asked = 0usize;
             let fitting = bufs.iter().take_while(|buf| {
