@@ -9,5 +9,6 @@ mod mosaics;
 mod points;
 mod shards;
 mod sharing;
+mod small;
 mod streams;
 mod writers;
