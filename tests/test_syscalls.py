@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
@@ -190,3 +191,31 @@ def test_small_requests(tmp_path: Path) -> None:
         elif request and not ANONYMOUS.match(call) and name not in ("munmap", "brk"):
             found.setdefault(request, []).append(PLAIN.get(name, name))
     assert found == EXPECTED
+
+
+SMALL = """
+import os, sys
+import hyperslab as hs
+hs.config.threads = 1
+array = hs.open(sys.argv[1])["x"]
+array[0], array[:]
+os.path.exists("/hyperslab-mark-begin")
+array[:]
+os.path.exists("/hyperslab-mark-end")
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_small_chunks_of_a_file(tmp_path: Path, compression: str | None) -> None:
+    """10 000 chunks of 100 bytes: 1024 at a time."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(250_000, dtype="i4"), chunks=(25,), compression=compression)
+    lines = strace(tmp_path / "trace", "file,desc", SMALL, str(tmp_path / "a.h5"))
+    begin, end = (
+        next(n for n, line in enumerate(lines) if f"/hyperslab-mark-{which}" in line)
+        for which in ("begin", "end")
+    )
+    reads = [line for line in lines[begin:end] if line.startswith("pread")]
+    # What the file keeps between chunks (pieces of its index) may cut a run in two.
+    assert 10 <= len(reads) <= 20, reads

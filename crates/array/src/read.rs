@@ -5,6 +5,7 @@ use crate::execute::{self, Interrupt, codec_error, memory_error};
 use crate::fetch::{Parts, decoded, fetch_stamped, open_parts, ranges_of};
 use crate::gather::Direction;
 use crate::point_plan::Places;
+use crate::runs::RangeRequest;
 use crate::scratch::{Scratch, sized, with_ranges};
 use crate::strategy::{Rows, choose_read};
 use crate::strided::{self, Region};
@@ -12,7 +13,7 @@ use crate::view::Bound;
 use crate::{
     ArrayError, ArrayLayout, ChunkCache, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task,
 };
-use crate::{element_count, gather, mosaic, settings, shard, swap};
+use crate::{element_count, gather, mosaic, settings, shard, small, swap};
 use hyperslab_store::{Key, RangeRead, Stamp};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -174,9 +175,13 @@ fn execute_all(
     let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
     let limit = execute::limit(options.threads);
     let waiting = execute::waiting_limit(layout, options.threads);
+    let ranges = |plan| RangeRequest { layout, plan, target, absent, verify, cache, keep };
     if let Some(sharding) = layout.sharding() {
-        let request = shard::Request { layout, sharding, plan: &plan, target, absent, verify, cache, keep };
+        let request = shard::Request { inner: ranges(&plan), sharding };
         return request.read(bytes, (limit, waiting), options.interrupt);
+    }
+    if small::applies(layout, &plan)? {
+        return small::read(&ranges(&plan), bytes, (limit, waiting), options.interrupt);
     }
     let plan = plan.cut(layout, selection, limit);
     let parts = open_parts(layout, &plan)?;
@@ -253,7 +258,7 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// Returns whether the chunk exists.
-    fn read(&self, scratch: &mut Scratch) -> Result<bool, ArrayError> {
+    pub(crate) fn read(&self, scratch: &mut Scratch) -> Result<bool, ArrayError> {
         let location = self.layout.locate(&scratch.task.chunk, &mut scratch.key)?;
         if location == Location::Absent
             || self.present.is_some_and(|present| !present.contains(scratch.key.as_str()))

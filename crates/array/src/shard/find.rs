@@ -10,21 +10,11 @@ use super::level::{ShardLevel, Sharding};
 use super::memory::InMemory;
 use super::plan::{ShardPlan, Touched};
 use crate::execute::{self, codec_error, memory_error, store_error};
+use crate::runs::Chunk;
 use crate::{ArrayError, ArrayLayout, Dims, Plan, Task, process, settings};
 use hyperslab_codec::{Scratch, decode_bounded};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use std::sync::Arc;
-
-/// A chunk that exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Chunk {
-    /// Which of the blobs its bytes are in, from where, and how many.
-    pub(crate) blob: usize,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    /// Its task's number.
-    pub(crate) number: usize,
-}
 
 /// The bytes of a shard: first the object, then shards within it that had to be decoded as a whole.
 pub(crate) type Blobs<'s> = Vec<Box<dyn Opened + 's>>;
@@ -319,61 +309,4 @@ pub(crate) fn most_bytes(layout: &ArrayLayout, sharding: &Sharding, depth: usize
         .iter()
         .fold(usize::try_from(size).unwrap_or(usize::MAX), |size, codec| codec.max_encoded(size));
     encoded as u64
-}
-
-/// A range of a blob that is read at once, for one or more chunks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    /// Which chunks, of a sorted list.
-    pub(crate) chunks: std::ops::Range<usize>,
-    pub(crate) blob: usize,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-}
-
-/// Sorts chunks by where they are and joins those with at most `gap` bytes between them, up to `most` bytes in all.
-pub(crate) fn runs(chunks: &mut [Chunk], gap: u64, most: u64) -> Vec<Run> {
-    chunks.sort_unstable();
-    let mut runs: Vec<Run> = Vec::new();
-    for (n, chunk) in chunks.iter().enumerate() {
-        let end = chunk.offset + chunk.len;
-        if let Some(run) = runs.last_mut()
-            && run.blob == chunk.blob
-            && chunk.offset <= (run.offset + run.len).saturating_add(gap)
-            && end.saturating_sub(run.offset) <= most
-        {
-            run.len = run.len.max(end - run.offset);
-            run.chunks.end = n + 1;
-        } else {
-            let Chunk { blob, offset, len, .. } = *chunk;
-            runs.push(Run { chunks: n..n + 1, blob, offset, len });
-        }
-    }
-    runs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_join_neighbours_up_to_a_gap_and_a_size() {
-        let chunk = |number: usize, blob, offset, len| Chunk { blob, offset, len, number };
-        let mut chunks = [
-            chunk(0, 0, 100, 10),
-            chunk(1, 0, 0, 10),
-            chunk(2, 0, 10, 10),
-            chunk(3, 1, 20, 10),
-            chunk(4, 0, 25, 10),
-            chunk(5, 0, 36, 1000),
-        ];
-        let found: Vec<_> = runs(&mut chunks, 5, 50)
-            .into_iter()
-            .map(|run| (run.chunks, run.blob, run.offset, run.len))
-            .collect();
-        assert_eq!(found, [(0..3, 0, 0, 35), (3..4, 0, 36, 1000), (4..5, 0, 100, 10), (5..6, 1, 20, 10)]);
-        let numbers: Vec<usize> = chunks.iter().map(|chunk| chunk.number).collect();
-        assert_eq!(numbers, [1, 2, 4, 5, 0, 3]);
-        assert_eq!(runs(&mut chunks, 0, 2000).len(), 4);
-    }
 }

@@ -10,5 +10,6 @@ mod points;
 mod ragged;
 mod shards;
 mod sharing;
+mod small;
 mod streams;
 mod writers;

@@ -118,6 +118,10 @@ impl Counting {
         self.opens.load(Relaxed)
     }
 
+    pub(super) fn reads(&self) -> usize {
+        self.reads.load(Relaxed)
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
