@@ -67,16 +67,17 @@ def files(quick: bool) -> Iterator[Any]:
 
     tenfold = (Target("h5py", 10.0),)
     count = 1000 if quick else 10_000
-    for name, codec in (("", "gzip-4 + shuffle"), ("plain ", None)):
-        line = Spec((1_000_000,), (1000,), codec=codec, hdf5="earliest")
-        field, filters = replace(spec, codec=codec), codec or "no filter"
-        what = f"one element of each of 1000 chunks of 1000 f4, {filters}"
+    filtered: tuple[tuple[str, str | None], ...] = (("", "gzip-4 + shuffle"), ("plain ", None))
+    for prefix, filters in filtered:
+        line = Spec((1_000_000,), (1000,), codec=filters, hdf5="earliest")
+        field, by = replace(spec, codec=filters), filters or "no filter"
+        what = f"one element of each of 1000 chunks of 1000 f4, {by}"
         operation = Points(one_of_each, "list")
-        yield Case("hdf5-points", f"{name}1 of 1000", what, line, counting, operation, tenfold)
+        yield Case("hdf5-points", f"{prefix}1 of 1000", what, line, counting, operation, tenfold)
         for kind in ("mask", "points"):
-            what = f"{count} elements anywhere in f4 {'×'.join(map(str, shape))}, {filters}, by {kind}"
+            what = f"{count} elements anywhere in f4 {'×'.join(map(str, shape))}, {by}, by {kind}"
             operation = Points(some_points(count), kind)
-            yield Case("hdf5-points", f"{name}{kind}", what, field, ocean, operation, tenfold)
+            yield Case("hdf5-points", f"{prefix}{kind}", what, field, ocean, operation, tenfold)
 
     count = 500 if quick else 10_000
     for libver in ("earliest", "latest"):

@@ -7,13 +7,15 @@ taken instead (of Arrow: NumPy's `StringDType`), which the rows say.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import Array
-from contenders import Cannot, Contender, Spec
+from contenders import CONTENDERS, Cannot, Contender, Spec
 from operations import Operation, Place, Work, WrongValues, nothing, times
 
 STRUCT = np.dtype([("a", "<i4"), ("b", "<f4"), ("c", "<i4")])
@@ -187,7 +189,7 @@ class Rows(Ragged):
     def limits(self, place: Place) -> dict[str, Work]:
         payload = np.concatenate(self.content(place.spec)).view("u1")
         out = np.zeros_like(payload)
-        call = lambda: np.copyto(out, payload)  # noqa: E731
+        call = partial(np.copyto, out, payload)
         return {"limit": Work(lambda _: call(), nothing, many=times(call))}
 
 
@@ -210,7 +212,7 @@ def opened_by_h5py(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Texts(Ragged):
-    """Texts: `arrow`, `StringDType` or `objects`; of HDF5, or of Zarr."""
+    """Texts of HDF5 or Zarr: `arrow`, `anew` (the same, with the file opened), `StringDType`, `objects`."""
 
     random: bool = False
 
@@ -218,7 +220,8 @@ class Texts(Ragged):
         count = spec.shape[0]
         digits = sum(count - 16**power for power in range(1, 16) if 16**power < count) + count
         longer = -(-count // 50) * len(" on the river Rhône".encode())
-        return len("station ") * count + digits + longer + 8 * (count + 1)
+        total: int = len("station ") * count + digits + longer + 8 * (count + 1)
+        return total
 
     def file(self, place: Place) -> Path:
         if place.spec.hdf5 is not None:
@@ -258,13 +261,17 @@ class Texts(Ragged):
             return self.zarr_ways(path)
         ours = dataset_of("hyperslab", path)
         ways: dict[str, Callable[[], Any]] = {}
-        # Others need minutes.
-        if count <= 4 * BLOCK:
-            theirs = dataset_of("h5py", path)
-            wide = theirs.astype("T")
-            ways["h5py"] = (lambda: theirs[:]) if self.way == "objects" else (lambda: wide[:])
-            if self.way == "objects" and count <= 200_000:
-                ways["pyfive"] = lambda: dataset_of("pyfive", path)[:]
+        if self.way == "anew":
+            ways["hyperslab"] = lambda: Exported(dataset_of("hyperslab", path).read_ragged())
+            # Others need minutes.
+            if count <= 4 * BLOCK:
+                ways["h5py"] = lambda: dataset_of("h5py", path).astype("T")[:]
+            return ways
+        theirs = dataset_of("h5py", path)
+        wide = theirs.astype("T")
+        ways["h5py"] = (lambda: theirs[:]) if self.way == "objects" else (lambda: wide[:])
+        if self.way == "objects":
+            ways["pyfive"] = lambda: dataset_of("pyfive", path)[:]
         match self.way:
             case "arrow":
                 ways["hyperslab"] = lambda: Exported(ours.read_ragged())
@@ -277,10 +284,13 @@ class Texts(Ragged):
 
     def zarr_ways(self, path: Path) -> dict[str, Callable[[], Any]]:
         import hyperslab as hs
-        import zarr
 
-        ours, theirs = hs.open_array(path), zarr.open_array(path, mode="r")
-        ways: dict[str, Callable[[], Any]] = {"zarr": lambda: theirs[:]}
+        ours = hs.open_array(path)
+        ways: dict[str, Callable[[], Any]] = {}
+        for name in ("zarr", "fused", "zarrs"):
+            with suppress(ImportError, AttributeError):
+                theirs = CONTENDERS[name]().open(path)
+                ways[name] = partial(theirs.__getitem__, Ellipsis)
         if self.way == "arrow":
             ways["hyperslab"] = lambda: Exported(ours.read_ragged())
         else:
@@ -292,8 +302,11 @@ class Texts(Ragged):
             return {}
         import hyperslab as hs
 
-        array = hs.open(self.file(place))["sorted"]
-        call = lambda: Exported(array.read_ragged())  # noqa: E731
+        array = hs.open_array(self.file(place), path="sorted")
+
+        def call() -> Any:
+            return Exported(array.read_ragged())
+
         return {"without": Work(lambda _: call(), nothing, many=times(call))}
 
     def limits(self, place: Place) -> dict[str, Work]:
@@ -302,7 +315,7 @@ class Texts(Ragged):
             return {}
         payload = np.frombuffer("".join(texts(0, count)).encode(), "u1")
         out = np.zeros_like(payload)
-        call = lambda: np.copyto(out, payload)  # noqa: E731
+        call = partial(np.copyto, out, payload)
         return {"limit": Work(lambda _: call(), nothing, many=times(call))}
 
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from hyperslab._explain import Explain
 from hyperslab._ragged import Ragged
 from hyperslab._vlen import kind_of
-
-from hyperslab._explain import Explain
 
 if TYPE_CHECKING:
     from hyperslab import _native

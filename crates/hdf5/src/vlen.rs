@@ -185,17 +185,7 @@ impl<'a> Growing<'a> {
         offsets.try_reserve_exact(count.saturating_add(1)).map_err(|_| none())?;
         offsets.push(0);
         let values = Memory::dirty(0).ok_or_else(none)?;
-        Ok(Growing {
-            file,
-            id,
-            items,
-            offsets,
-            values,
-            validity: None,
-            seen: 0,
-            bytes: 0,
-            collections: 0,
-        })
+        Ok(Growing { file, id, items, offsets, values, validity: None, seen: 0, bytes: 0, collections: 0 })
     }
 
     fn finish(self, shape: Dims) -> Ragged {

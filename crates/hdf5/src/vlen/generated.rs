@@ -213,7 +213,8 @@ proptest! {
             prop_assert_eq!(&taken_apart(&found, size)[0], expected);
         }
         // In parts, each of which grows the same result.
-        let mut grown = Growing::new(&file, &element, count).unwrap();
+        let items = Items::of(&element);
+        let mut grown = Growing::new(&file, element.size, items.as_ref(), count).unwrap();
         for first in (0..count).step_by(40) {
             let (offset, count) = (model.offset + first * stride, (count - first).min(40));
             grown.push(&ids, offset, stride, count, Some(1 + first % 3)).unwrap();
@@ -267,7 +268,8 @@ fn collections(sizes: &[usize], gap: usize) -> (File, Element, Vec<Vec<u8>>) {
 
 /// How many ranges are read for these ids, and how many bytes they have.
 fn read_for(file: &File, element: &Element, ids: &[Vec<u8>]) -> (usize, usize) {
-    let mut found = Growing::new(file, element, ids.len()).unwrap();
+    let items = Items::of(element);
+    let mut found = Growing::new(file, element.size, items.as_ref(), ids.len()).unwrap();
     found.push(&ids.concat(), 0, 16, ids.len(), Some(1)).unwrap();
     let found = taken_apart(&found.finish(Dims::new()), 2);
     assert!(found.iter().all(|cell| cell.as_ref().is_some_and(|cell| cell.len() == 40)));
