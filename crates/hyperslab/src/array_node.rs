@@ -5,10 +5,10 @@ use crate::hdf5_array::{Hdf5Array, filter_name};
 use crate::netcdf_array::{self, NetcdfArray};
 use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, store_at};
 use hyperslab_array::{
-    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, Ragged, ReadOptions,
-    Selection, Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
+    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
+    Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
-use hyperslab_codec::{ByteOrder, DataType, VlenKind};
+use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf::{self as netcdf, netcdf4};
 use hyperslab_store::Store;
@@ -334,56 +334,6 @@ impl Array {
         Ok(engine::write(self.layout(), selection, source, options)?)
     }
 
-    /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text is what the file calls so; sequences of what is no plain number are
-    /// arrays of raw bytes, of which [`Array::as_hdf5`] says what they are.)
-    pub fn vlen(&self) -> Option<VlenKind> {
-        match &self.0 {
-            Inner::Zarr(array) => array.vlen(),
-            Inner::Hdf5(array) => array.vlen(),
-            Inner::NetCdf3(_) => None,
-        }
-    }
-
-    /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have one size.
-    ///
-    /// ```
-    /// use hyperslab::prelude::*;
-    /// use hyperslab::{Ragged, ReadOptions, VlenKind, WriteOptions};
-    ///
-    /// # fn main() -> Result<(), hyperslab::Error> {
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let location = directory.path().join("names").display().to_string();
-    /// let names = Array::create(&location, &ArraySpec::of_vlen(Format::ZarrV3.zarr()?, &[3], VlenKind::Text))?;
-    /// let values = Ragged::of(&[3], ["Ada", "", "Čapek"].map(str::as_bytes).into_iter()).unwrap();
-    /// let all = names.select(&[])?;
-    /// names.write_ragged(&all, &values.into(), WriteOptions::default())?;
-    ///
-    /// let found = names.read_ragged(&all, ReadOptions::default())?;
-    /// assert_eq!(found.offsets, [0, 3, 3, 9]);
-    /// assert_eq!(found.values.as_slice(), "AdaČapek".as_bytes());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
-        self.check_vlen()?;
-        match &self.0 {
-            Inner::Hdf5(array) => array.read_ragged(selection, options),
-            _ => Ok(engine::read_ragged(self.layout(), selection, options)?),
-        }
-    }
-
-    /// Writes elements of variable length; the shape of `values` is broadcast to that of the selection. What is null is written as empty.
-    pub fn write_ragged(
-        &self,
-        selection: &Selection,
-        values: &Arc<Ragged>,
-        options: WriteOptions<'_>,
-    ) -> Result<(), Error> {
-        self.check_writable()?;
-        self.check_vlen()?;
-        Ok(engine::write_ragged(self.layout(), selection, values, options)?)
-    }
-
     /// The rows of one axis, in order, read ahead by other threads: what [`Array::read`] gives for each index of it.
     ///
     /// ```
@@ -507,56 +457,36 @@ impl Array {
     /// before.
     pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<(), Error> {
         self.check_element::<T>()?;
-        let before = self.shape().to_vec();
         let refuse = |why: String| Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why });
-        let Some(&old) = before.get(axis) else {
-            return Err(refuse(format!("append: there is no axis {axis}; the array has {}", before.len())));
-        };
-        let others = before.iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n);
-        let step = others.clone().try_fold(1u64, u64::checked_mul).unwrap_or(u64::MAX);
+        let others = self.shape().iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n);
+        let step = others.fold(1u64, u64::saturating_mul);
         let len = elements.len() as u64;
-        if len.checked_rem(step) != Some(0) {
+        if axis < self.shape().len() && len.checked_rem(step) != Some(0) {
             return Err(refuse(format!(
                 "append: {len} elements are no multiple of the {step} that one step of axis {axis} has"
             )));
         }
-        let mut after = before.clone();
-        after[axis] = old + len / step;
-        self.resize(&after)?;
-        let mut indices = vec![Index::ALL; before.len()];
-        indices[axis] = Index::Slice { start: Some(old as i64), stop: None, step: 1 };
-        self.write_slice(&indices, elements).inspect_err(|_| {
-            // The first error is the one to report.
-            let _ = self.resize(&before);
-        })
+        self.extend(axis, len.checked_div(step).unwrap_or(0), |array, rows| array.write_slice(rows, elements))
     }
 
-    /// Makes an axis longer by as much as `values` are along it, and writes them there; their other axes are those of the array. If writing fails, the axis is as
-    /// long as before.
-    pub fn append_ragged(&mut self, axis: usize, values: &Arc<Ragged>) -> Result<(), Error> {
-        self.check_vlen()?;
+    /// Makes an axis longer by `more` steps and writes what is there then; if that fails, the axis is as long as before.
+    pub(crate) fn extend(
+        &mut self,
+        axis: usize,
+        more: u64,
+        write: impl FnOnce(&Array, &[Index<'_>]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let before = self.shape().to_vec();
-        let others = |shape: &[u64]| {
-            shape.iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n).collect::<Dims>()
-        };
-        let (Some(old), Some(more)) = (before.get(axis), values.shape.get(axis)) else {
+        let Some(&old) = before.get(axis) else {
             let why = format!("append: there is no axis {axis}; the array has {}", before.len());
             return Err(Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why }));
         };
-        if others(&before) != others(&values.shape) {
-            let array = self.layout().name().to_owned();
-            let mut expected = before.clone();
-            expected[axis] = *more;
-            return Err(ArrayError::Shape { array, expected, found: values.shape.to_vec() }.into());
-        }
         let mut after = before.clone();
-        after[axis] = old.saturating_add(*more);
-        let mut indices = vec![Index::ALL; before.len()];
-        indices[axis] = Index::Slice { start: Some(*old as i64), stop: None, step: 1 };
+        after[axis] = old.saturating_add(more);
         self.resize(&after)?;
-        let written =
-            self.select(&indices).and_then(|rows| self.write_ragged(&rows, values, WriteOptions::default()));
-        written.inspect_err(|_| {
+        let mut indices = vec![Index::ALL; before.len()];
+        indices[axis] = Index::Slice { start: Some(old as i64), stop: None, step: 1 };
+        write(self, &indices).inspect_err(|_| {
             // The first error is the one to report.
             let _ = self.resize(&before);
         })
@@ -570,17 +500,7 @@ impl Array {
         }
     }
 
-    fn check_vlen(&self) -> Result<(), Error> {
-        match self.vlen() {
-            Some(_) => Ok(()),
-            None => {
-                let (array, wanted) = (self.layout().name().to_owned(), "elements of variable length");
-                Err(Error::ElementType { array, wanted, found: self.dtype() })
-            }
-        }
-    }
-
-    fn check_writable(&self) -> Result<(), Error> {
+    pub(crate) fn check_writable(&self) -> Result<(), Error> {
         match &self.0 {
             Inner::Zarr(_) => Ok(()),
             _ => Err(Error::OnlyRead { format: self.format() }),

@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod array_node;
+mod array_ragged;
 pub mod copy;
 mod data_file;
 mod element;

@@ -1,0 +1,86 @@
+//! Arrays whose elements are of variable length.
+
+use crate::{Array, Error};
+use hyperslab_array::{self as engine, ArrayError, Ragged, ReadOptions, Selection, WriteOptions};
+use hyperslab_codec::VlenKind;
+use hyperslab_zarr as zarr;
+use std::sync::Arc;
+
+impl Array {
+    /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text is what the file calls so; sequences of what is no plain number are
+    /// arrays of raw bytes, of which [`Array::as_hdf5`] says what they are.)
+    pub fn vlen(&self) -> Option<VlenKind> {
+        match self.hdf5() {
+            Some(array) => array.vlen(),
+            None => self.as_zarr().and_then(zarr::Array::vlen),
+        }
+    }
+
+    /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have one size.
+    ///
+    /// ```
+    /// use hyperslab::prelude::*;
+    /// use hyperslab::{Ragged, ReadOptions, VlenKind, WriteOptions};
+    ///
+    /// # fn main() -> Result<(), hyperslab::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let location = directory.path().join("names").display().to_string();
+    /// let names = Array::create(&location, &ArraySpec::of_vlen(Format::ZarrV3.zarr()?, &[3], VlenKind::Text))?;
+    /// let values = Ragged::of(&[3], ["Ada", "", "Čapek"].map(str::as_bytes).into_iter()).unwrap();
+    /// let all = names.select(&[])?;
+    /// names.write_ragged(&all, &values.into(), WriteOptions::default())?;
+    ///
+    /// let found = names.read_ragged(&all, ReadOptions::default())?;
+    /// assert_eq!(found.offsets, [0, 3, 3, 9]);
+    /// assert_eq!(found.values.as_slice(), "AdaČapek".as_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
+        self.check_vlen()?;
+        match self.hdf5() {
+            Some(array) => array.read_ragged(selection, options),
+            None => Ok(engine::read_ragged(self.layout(), selection, options)?),
+        }
+    }
+
+    /// Writes elements of variable length; the shape of `values` is broadcast to that of the selection. What is null is written as empty.
+    pub fn write_ragged(
+        &self,
+        selection: &Selection,
+        values: &Arc<Ragged>,
+        options: WriteOptions<'_>,
+    ) -> Result<(), Error> {
+        self.check_writable()?;
+        self.check_vlen()?;
+        Ok(engine::write_ragged(self.layout(), selection, values, options)?)
+    }
+
+    /// Makes an axis longer by as much as `values` are along it, and writes them there; their other axes are those of the array. If writing fails, the axis is as
+    /// long as before.
+    pub fn append_ragged(&mut self, axis: usize, values: &Arc<Ragged>) -> Result<(), Error> {
+        self.check_vlen()?;
+        let mut expected = self.shape().to_vec();
+        if let (Some(place), Some(more)) = (expected.get_mut(axis), values.shape.get(axis)) {
+            *place = *more;
+            if expected != values.shape.as_slice() {
+                let array = self.layout().name().to_owned();
+                return Err(ArrayError::Shape { array, expected, found: values.shape.to_vec() }.into());
+            }
+        }
+        let more = values.shape.get(axis).copied().unwrap_or(0);
+        self.extend(axis, more, |array, rows| {
+            array.write_ragged(&array.select(rows)?, values, WriteOptions::default())
+        })
+    }
+
+    fn check_vlen(&self) -> Result<(), Error> {
+        match self.vlen() {
+            Some(_) => Ok(()),
+            None => {
+                let (array, wanted) = (self.layout().name().to_owned(), "elements of variable length");
+                Err(Error::ElementType { array, wanted, found: self.dtype() })
+            }
+        }
+    }
+}
