@@ -4,8 +4,9 @@
     make bench
     scripts/update_performance.py --run run.txt --bench build/bench/results.json
 
-Either may be left out. `make bench DOCS=1` does its part itself. The picture of the measurements, which lies
-beside results.json, becomes docs/performance.png.
+Either may be left out. `make bench DOCS=1` does its part itself. Rows of one family (`hdf5-…`, `ragged-…`) have
+a section of their own, and may be measured by themselves, all of them: `make bench DOCS=1 ROW="hdf5-read …"`. The
+picture of the measurements, which lies beside results.json, becomes docs/performance.png.
 """
 
 import argparse
@@ -21,6 +22,10 @@ sys.path.insert(0, str(ROOT / "benches"))
 
 import machine  # noqa: E402
 import report  # noqa: E402
+import rows  # noqa: E402
+
+# Rows that have a section of their own, by what their names begin with.
+FAMILIES = ("hdf5", "ragged")
 
 
 def replace(text: str, mark: str, block: str) -> str:
@@ -47,15 +52,55 @@ def run_block(output: str) -> str:
 
 
 def bench_blocks(results: report.Results) -> dict[str, str]:
-    """The sections that are made of the measurements."""
+    """The sections that are made of measurements of all rows."""
+    others = {**results, "cases": [case for case in results["cases"] if family(case["row"]) is None]}
     return {
         "bench: machine": machine.markdown(results["machine"]),
-        "bench: summary": report.summary(results, markdown=True),
-        "bench: series": report.series(results, markdown=True),
-        "bench: everybody": report.everybody(results, markdown=True),
-        "bench: memory": report.memory(results, markdown=True),
-        "bench: rows": report.rows_about(results),
+        "bench: summary": report.summary(others, markdown=True),
+        "bench: series": report.series(others, markdown=True),
+        "bench: everybody": report.everybody(others, markdown=True),
+        "bench: memory": report.memory(others, markdown=True),
+        "bench: rows": report.rows_about(others),
     }
+
+
+def family(row: str) -> str | None:
+    """The family that a row is of."""
+    name = row.partition("-")[0]
+    return name if name in FAMILIES else None
+
+
+def family_blocks(results: report.Results) -> dict[str, str]:
+    """The sections of the families all rows of which were measured."""
+    known = rows.rows_of(rows.cases(False))
+    measured = {case["row"] for case in results["cases"]}
+    blocks = {}
+    for name in FAMILIES:
+        members = [row for row in known if family(row) == name]
+        if measured.issuperset(members):
+            found = {**results, "cases": [case for case in results["cases"] if case["row"] in members]}
+            blocks[f"bench: {name}"] = family_block(found, members)
+    return blocks
+
+
+def family_block(results: report.Results, members: list[str]) -> str:
+    """What a section says."""
+    tables = [
+        ("", report.summary(results, markdown=True)),
+        ("By number of elements:", report.series(results, markdown=True)),
+        ("Times that others take, as multiples of hyperslab's:", report.everybody(results, markdown=True)),
+        (
+            "Peak memory in MiB, beside that of the imported library and the open array:",
+            report.memory(results, markdown=True),
+        ),
+        ("What the rows are:", report.rows_about(results)),
+    ]
+    command = f'```sh\nmake bench ROW="{" ".join(members)}"\n```'
+    parts = [command, machine.markdown(results["machine"])]
+    for title, table in tables:
+        if table:
+            parts += [title, table] if title else [table]
+    return "\n\n".join(parts)
 
 
 def main() -> None:
@@ -71,12 +116,15 @@ def main() -> None:
         text = replace(text, "make run", run_block(arguments.run.read_text()))
     if arguments.bench:
         results = json.loads(arguments.bench.read_text())
-        if not results["complete"]:
-            sys.exit("these are the results of a quick run, or of some rows only")
-        for mark, block in bench_blocks(results).items():
+        blocks = family_blocks(results)
+        if results["complete"]:
+            blocks |= bench_blocks(results)
+        if not (results["earnest"] and blocks):
+            sys.exit("these are the results of a quick run, or not of all rows of anything")
+        for mark, block in blocks.items():
             text = replace(text, mark, block)
         picture = arguments.bench.with_name("results.png")
-        if picture.exists():
+        if results["complete"] and picture.exists():
             shutil.copyfile(picture, DOCUMENT.with_name("performance.png"))
     DOCUMENT.write_text(text)
 
