@@ -4,8 +4,8 @@
     make bench
     scripts/update_performance.py --run run.txt --bench build/bench/results.json
 
-Either may be left out. `make bench DOCS=1` does its part itself. Rows of one family (`hdf5-…`, `ragged-…`) have
-a section of their own, and may be measured by themselves, all of them: `make bench DOCS=1 ROW="hdf5-read …"`. The
+Either may be left out. `make bench DOCS=1` does its part itself. Rows of one family (`hdf5-…`, `ragged-…`)
+have a section of their own, and may be measured by themselves, all of them: `make bench DOCS=1 ROW="…"`. The
 picture of the measurements, which lies beside results.json, becomes docs/performance.png.
 """
 
