@@ -5,7 +5,7 @@
 #![no_main]
 
 use hyperslab_array::{ReadOptions, Selection, element_count, read};
-use hyperslab_hdf5::{Dataset, File, FileOptions, Node};
+use hyperslab_hdf5::{Dataset, File, FileOptions, Node, vlen};
 use hyperslab_store::{Key, MemoryStore, Store};
 use libfuzzer_sys::fuzz_target;
 use std::collections::HashSet;
@@ -66,6 +66,8 @@ fn elements(dataset: &Dataset) {
     let Ok(layout) = dataset.layout() else { return };
     let bytes = element_count(layout.shape()).and_then(|n| n.checked_mul(layout.dtype().size() as u64));
     if bytes.is_some_and(|bytes| bytes <= SMALL) {
-        let _ = read(&layout, &Selection::all(layout.shape()), ReadOptions::default());
+        let all = Selection::all(layout.shape());
+        let _ = read(&layout, &all, ReadOptions::default());
+        let _ = vlen::read(dataset, &layout, &all, ReadOptions::default());
     }
 }
