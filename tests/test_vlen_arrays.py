@@ -167,7 +167,8 @@ def test_as_numpy(data: st.DataObject, zarr_format: Any, order: Any) -> None:
     texts = data.draw(st.lists(TEXT, min_size=20, max_size=20))
     fill = data.draw(TEXT)
     z = make(str, shape, chunks=chunks, zarr_format=zarr_format, order=order, fill_value=fill)
-    reference = np.full(shape, fill, STRINGS)
+    # Of objects: NumPy 2.0 loses strings of its own when they are picked by lists.
+    reference = np.full(shape, fill, object)
     values = np.array(texts, STRINGS).reshape(shape)
     for _ in range(3):
         rows, columns = data.draw(st.slices(5)), data.draw(st.slices(4))
