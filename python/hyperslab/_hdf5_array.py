@@ -13,8 +13,8 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._array import Array, Metadata
 from hyperslab._cache import Cache
-from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_dims import Dimensions
+from hyperslab._hdf5_node import FileNode
 from hyperslab._hdf5_regions import read_region
 from hyperslab._hdf5_types import Empty, is_text, noted
 from hyperslab._hdf5_values import decoded, ragged, values
@@ -23,10 +23,10 @@ from hyperslab._info import Info, human_size
 from hyperslab._native import RegionReference
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
-from hyperslab.errors import ReadOnlyError, UnsupportedError
+from hyperslab.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from hyperslab._hdf5_group import FileGroup
+    pass
 
 __all__ = ["FileArray", "VirtualSource"]
 
@@ -63,7 +63,7 @@ def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return made
 
 
-class FileArray(Array):
+class FileArray(FileNode, Array):  # type: ignore[misc]
     """An array of an HDF5 or NetCDF file: a dataset or variable. Made by `hyperslab.open` and groups.
 
     It is read as any `Array`. What HDF5 has and Zarr has not is as in h5py: text of variable length is read
@@ -247,30 +247,6 @@ class FileArray(Array):
     def dims(self) -> Dimensions:
         """Labels and dimension scales of the axes."""
         return Dimensions(self)
-
-    @property  # type: ignore[override]
-    def attrs(self) -> FileAttributes:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The attributes."""
-        found = self.__dict__.get("_read_attributes")
-        if found is None:
-            found = self.__dict__["_read_attributes"] = FileAttributes(self)
-        return found
-
-    @attrs.setter
-    def attrs(self, attributes: Mapping[str, Any]) -> None:
-        raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
-
-    @property
-    def file(self) -> FileGroup:
-        """The root group of the file."""
-        from hyperslab._hdf5_group import root_of
-
-        return root_of(self._store)
-
-    @property
-    def parent(self) -> Any:
-        """The group that it is in."""
-        return self.file[self.name.rpartition("/")[0] or "/"]
 
     @property
     def metadata(self) -> Metadata:

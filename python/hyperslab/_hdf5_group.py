@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from hyperslab._group import Group
 from hyperslab._hdf5_array import FileArray
 from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink, UserLink, link_of
+from hyperslab._hdf5_node import FileNode
 from hyperslab._info import Info
 from hyperslab._native import Reference
 from hyperslab._store import FileStore, Store
@@ -55,7 +56,7 @@ class Datatype:
 Link = HardLink | SoftLink | ExternalLink | UserLink
 
 
-class FileGroup(Group):
+class FileGroup(FileNode, Group):  # type: ignore[misc]
     """A group of an HDF5 or NetCDF file. Made by `hyperslab.open` and groups.
 
     A mapping from names to arrays, groups and committed datatypes, which follows links:
@@ -89,28 +90,6 @@ class FileGroup(Group):
         return FileGroup(handle, store, self._cache)
 
     # ---- what it is
-
-    @property  # type: ignore[override]
-    def attrs(self) -> FileAttributes:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The attributes."""
-        found = self.__dict__.get("_read_attributes")
-        if found is None:
-            found = self.__dict__["_read_attributes"] = FileAttributes(self)
-        return found
-
-    @attrs.setter
-    def attrs(self, attributes: Mapping[str, Any]) -> None:
-        raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
-
-    @property
-    def file(self) -> FileGroup:
-        """The root group of the file."""
-        return root_of(self._store)
-
-    @property
-    def parent(self) -> Any:
-        """The group that it is in."""
-        return self.file[self.name.rpartition("/")[0] or "/"]
 
     @property
     def zarr_format(self) -> Any:
