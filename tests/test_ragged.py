@@ -526,3 +526,13 @@ def test_index_of_a_member(file: Any) -> None:
     assert ours["compound"]["name"].tolist() == theirs["compound"]["name"].tolist()
     assert ours["compound"]["n", 0] == 1 and ours["compound"][0]["name"] == "ä".encode()
     assert ours["compound"][("n", "name")].tolist() == theirs["compound"][("n", "name")].tolist()
+
+
+@pytest.mark.parametrize("bad", [[-1, 2], [0, 4], [2, 1]])
+def test_offsets_that_were_changed_behind_its_back_are_not_exported(bad: list[int]) -> None:
+    """Whoever takes them over would read any memory."""
+    offsets = np.array([0, 2])
+    ragged = hs.Ragged(offsets, np.array([1, 2, 3], "i4"))
+    offsets[:] = bad
+    with pytest.raises(ValueError, match="offsets: expected numbers that ascend"):
+        ragged.__arrow_c_array__()

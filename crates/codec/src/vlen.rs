@@ -48,7 +48,8 @@ impl VlenKind {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// The name of its codec, in both formats.
+    pub fn codec_name(self) -> &'static str {
         match self {
             VlenKind::Text => "vlen-utf8",
             VlenKind::Bytes => "vlen-bytes",
@@ -108,11 +109,11 @@ impl Vlen {
     }
 
     fn bound_heap(&self) -> Result<&Arc<Heap>, CodecError> {
-        self.heap.as_ref().ok_or(CodecError::Ragged { codec: self.kind.name() })
+        self.heap.as_ref().ok_or(CodecError::Ragged { codec: self.kind.codec_name() })
     }
 
     fn corrupt(&self, why: String) -> CodecError {
-        CodecError::corrupt(self.kind.name(), why)
+        CodecError::corrupt(self.kind.codec_name(), why)
     }
 
     /// Refuses what the element cannot be.
@@ -130,7 +131,7 @@ impl Vlen {
 
 impl Codec for Vlen {
     fn name(&self) -> &'static str {
-        self.kind.name()
+        self.kind.codec_name()
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
@@ -192,7 +193,7 @@ impl Codec for Vlen {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
         let heap = self.bound_heap()?;
-        let refuse = |why: String| CodecError::Encode { codec: self.kind.name(), why };
+        let refuse = |why: String| CodecError::Encode { codec: self.kind.codec_name(), why };
         let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
         let count = u32::try_from(cells.len()).map_err(|_| refuse(format!("{} elements", cells.len())))?;
         let lens: u64 = cells.iter().map(|cell| u64::from(Cell::read(cell).len)).sum();
@@ -231,14 +232,14 @@ impl Codec for Vlen {
     fn to_v3(&self) -> Option<Value> {
         match self.kind {
             VlenKind::Array(_) => None,
-            kind => Some(json!({"name": kind.name(), "configuration": {}})),
+            kind => Some(json!({"name": kind.codec_name(), "configuration": {}})),
         }
     }
 
     fn to_v2(&self) -> Option<Value> {
         Some(match self.kind {
             VlenKind::Array(dtype) => json!({"id": "vlen-array", "dtype": dtype.numpy()}),
-            kind => json!({"id": kind.name()}),
+            kind => json!({"id": kind.codec_name()}),
         })
     }
 }

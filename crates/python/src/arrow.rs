@@ -212,23 +212,13 @@ impl Node {
         let mut buffers = Vec::new();
         let mut child = None;
         if nested {
-            let len = parts.values.len()?;
-            if offsets.last().is_none_or(|last| *last as usize > len) || !offsets.is_sorted() {
-                return Err(PyValueError::new_err(
-                    "offsets: expected numbers that ascend to at most the length of values",
-                ));
-            }
+            check_offsets(offsets, parts.values.len()?)?;
             child = Some(Box::new(Node::of_ragged(&parts.values, wish, depth + 1)?));
         } else {
             let values = parts.values.cast::<PyUntypedArray>()?;
             if large == "+L" {
                 child = Some(Box::new(Node::of_numbers(values)?));
-                let items = values.len();
-                if offsets.last().is_none_or(|last| *last as usize > items) || !offsets.is_sorted() {
-                    return Err(PyValueError::new_err(
-                        "offsets: expected numbers that ascend to at most the length of values",
-                    ));
-                }
+                check_offsets(offsets, values.len())?;
             } else {
                 let bytes = parts.bytes()?;
                 let cells = Cells::new(offsets, bytes.as_slice()?, None, 1)?;
@@ -378,6 +368,16 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     let mut private = Some(private);
     Python::try_attach(|_| drop(private.take()));
     std::mem::forget(private);
+}
+
+/// Refuses offsets that lead outside `len` items: whoever takes them over does not look.
+fn check_offsets(offsets: &[i64], len: usize) -> PyResult<()> {
+    let within = |at: &i64| usize::try_from(*at).is_ok_and(|at| at <= len);
+    if offsets.is_sorted() && offsets.first().is_some_and(within) && offsets.last().is_some_and(within) {
+        return Ok(());
+    }
+    let message = "offsets: expected numbers that ascend from 0 or more to at most the length of values";
+    Err(PyValueError::new_err(message))
 }
 
 fn text(format: &str) -> CString {

@@ -15,7 +15,7 @@ use crate::error::{Problem, invalid};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use crate::{Format, base64, dtypes};
-use hyperslab_codec::{ByteOrder, DataType, VlenKind};
+use hyperslab_codec::{ByteOrder, Codec, DataType, Vlen, VlenKind};
 
 /// What the elements of an array are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Element {
 
     /// The v3 codec that makes bytes of them.
     pub(crate) fn serializer(self) -> &'static str {
-        self.vlen().map_or("bytes", codec_name)
+        self.vlen().map_or("bytes", VlenKind::codec_name)
     }
 
     /// The kind of elements of variable length.
@@ -103,15 +103,6 @@ fn v3_name(kind: VlenKind) -> Option<&'static str> {
     }
 }
 
-/// The codec of a kind, in both formats.
-pub(crate) fn codec_name(kind: VlenKind) -> &'static str {
-    match kind {
-        VlenKind::Text => "vlen-utf8",
-        VlenKind::Bytes => "vlen-bytes",
-        VlenKind::Array(_) => "vlen-array",
-    }
-}
-
 /// The kind that a v3 codec encodes; `None`: it is another codec.
 pub(crate) fn of_v3_codec(extension: &Extension<'_>) -> Result<Option<VlenKind>, Problem> {
     let kind = match extension.name {
@@ -125,7 +116,7 @@ pub(crate) fn of_v3_codec(extension: &Extension<'_>) -> Result<Option<VlenKind>,
 
 /// The v3 codec of a kind.
 pub(crate) fn v3_codec(kind: VlenKind) -> Json {
-    Json::from([("name", codec_name(kind).into()), ("configuration", Json::object())])
+    Json::from([("name", kind.codec_name().into()), ("configuration", Json::object())])
 }
 
 /// Whether a v2 codec is one of those that make bytes of objects (all of numcodecs').
@@ -174,7 +165,7 @@ pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element,
     };
     let members = first.as_object().unwrap_or_default();
     if let Some((member, _)) = members.iter().find(|(member, _)| !known.contains(&member.as_str())) {
-        return invalid(format!("filters: \"{}\" has an unknown member \"{member}\"", codec_name(kind)));
+        return invalid(format!("filters: \"{}\" has an unknown member \"{member}\"", kind.codec_name()));
     }
     Ok((Element::Vlen(kind), behind))
 }
@@ -189,13 +180,9 @@ fn item(json: &Json) -> Result<DataType, Problem> {
     dtype.and_then(dtypes::from_v2).map_err(within)
 }
 
-/// The first v2 filter of a kind.
-pub(crate) fn v2_filter(kind: VlenKind) -> Json {
-    let mut filter = Json::from([("id", codec_name(kind).into())]);
-    if let VlenKind::Array(dtype) = kind {
-        filter.set("dtype", Json::String(dtype.numpy()));
-    }
-    filter
+/// The first v2 filter of a kind; `None`: it has none.
+pub(crate) fn v2_filter(kind: VlenKind) -> Option<Json> {
+    Vlen::new(kind, [].into()).to_v2().as_ref().map(Json::from)
 }
 
 /// The bytes of a fill value.

@@ -121,7 +121,7 @@ impl Serializer<'_> {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Serializer::Bytes(_) => "bytes",
-            Serializer::Vlen(kind) => vlen::codec_name(*kind),
+            Serializer::Vlen(kind) => kind.codec_name(),
             Serializer::Sharding(_) => sharding::NAME,
         }
     }

@@ -135,7 +135,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
             })
             .collect()
     };
-    let mut filters: Vec<Json> = spec.vlen.map(vlen::v2_filter).into_iter().collect();
+    let mut filters: Vec<Json> = spec.vlen.and_then(vlen::v2_filter).into_iter().collect();
     if let Choice::Set(list) = &spec.filters {
         filters.extend(normalized("filters", list)?);
     }
