@@ -59,7 +59,7 @@ pub use layout::{ArrayLayout, ChunkLocator, LocateError, Location};
 pub use memory::Memory;
 pub use mosaic::{Blocks, Mosaic, MosaicSource, Pattern, Piece};
 pub use plan::{Plan, Task};
-pub use ragged::{Batch, Group, Ragged, fill_groups, in_batches, read_ragged, write_ragged};
+pub use ragged::{Batch, Group, Ragged, each_part, fill_groups, in_batches, read_ragged, write_ragged};
 pub use read::{ReadOptions, read, read_into};
 pub use recycler::recycled_bytes;
 pub(crate) use selection::AxisSelection;

@@ -252,37 +252,29 @@ impl File {
         found.into_iter().next().ok_or_else(|| self.source().invalid("no heap collection"))
     }
 
-    /// The global heap collections at these addresses, which ascend and lie close together: what is not there of them is fetched at once. `keep`: they may be wanted again.
+    /// The global heap collections at these addresses, which ascend: what is not there of them is fetched at once, neighbours together. `keep`: they may be wanted again.
     pub(crate) fn collections(
         &self,
         addresses: &[u64],
         keep: bool,
     ) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
-        let kept: Vec<_> = addresses.iter().map(|address| self.kept_collection(*address)).collect();
-        let missing = addresses.iter().zip(&kept).filter(|(_, kept)| kept.is_none());
-        let missing: Vec<u64> = missing.map(|(address, _)| *address).collect();
-        if missing.is_empty() {
-            return Ok(kept.into_iter().flatten().collect());
+        let mut found = self.inner.collections.find_all(addresses);
+        let missing: Vec<(u64, &mut Option<Arc<Collection>>)> =
+            addresses.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none()).collect();
+        if !missing.is_empty() {
+            let wanted: Vec<u64> = missing.iter().map(|(address, _)| *address).collect();
+            let guess = self.collection_size();
+            let read = self.again(|| Collection::read(self.source(), &wanted, guess, self.sizes()))?;
+            for ((address, place), new) in missing.into_iter().zip(read) {
+                let new = Arc::new(new);
+                if keep {
+                    self.inner.collections.keep(address, new.clone(), new.weight());
+                }
+                self.inner.collection_size.store(new.guess(), Ordering::Relaxed);
+                *place = Some(new);
+            }
         }
-        let guess = self.collection_size();
-        let read = self.again(|| Collection::read(self.source(), &missing, guess, self.sizes()))?;
-        let mut read = read.into_iter().map(Arc::new);
-        let found: Vec<_> = kept
-            .into_iter()
-            .filter_map(|kept| {
-                kept.or_else(|| {
-                    let new = read.next()?;
-                    if keep {
-                        self.inner.collections.keep(new.address(), new.clone(), new.weight());
-                    }
-                    Some(new)
-                })
-            })
-            .collect();
-        if let Some(last) = found.last() {
-            self.inner.collection_size.store(last.guess(), Ordering::Relaxed);
-        }
-        Ok(found)
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// The global heap collection at an address, if it need not be read.

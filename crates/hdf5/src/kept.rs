@@ -43,6 +43,12 @@ impl<T> Kept<T> {
         self.lock().values.get(&address).cloned()
     }
 
+    /// The values of some addresses, those that are there.
+    pub fn find_all(&self, addresses: &[u64]) -> Vec<Option<Arc<T>>> {
+        let found = self.lock();
+        addresses.iter().map(|address| found.values.get(address).cloned()).collect()
+    }
+
     /// Keeps a value, unless it is too heavy.
     pub fn keep(&self, address: u64, value: Arc<T>, weight: u64) {
         if weight > self.most {

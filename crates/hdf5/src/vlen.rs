@@ -10,28 +10,20 @@
 //! Objects are not compressed and seldom shared. Where there are more values than the file has bytes, all lengths are checked against the heap
 //! before there is memory for them.
 
-use crate::convert::Conversion;
-use crate::cursor::{address, number};
-use crate::element::{Element, ElementKind};
-use crate::heaps::{Collection, Fetch, Grouped, HeapIds, Object, named};
-use crate::{Dataset, File, Hdf5Error, Sizes};
-pub use hyperslab_array::Ragged;
-use hyperslab_array::{ArrayLayout, Dims, Memory, ReadOptions, Selection, element_count, in_batches};
-use std::sync::Arc;
+mod growing;
+mod ids;
+mod pieces;
 
-/// There may be so many times as many bytes of values as the file has: objects may be shared by many elements.
-const MOST_SHARED: u64 = 1 << 10;
+use crate::convert::Conversion;
+use crate::element::{Element, ElementKind};
+use crate::heaps::Object;
+use crate::{Dataset, File, Hdf5Error};
+use growing::Growing;
+pub use hyperslab_array::Ragged;
+use hyperslab_array::{ArrayLayout, Dims, ReadOptions, Selection, element_count, in_batches};
 
 /// Elements of which the ids are in memory at a time.
 const BATCH: usize = 512 << 10;
-
-/// No more elements than these are a few.
-const FEW: usize = 64;
-
-/// Elements that are resolved together, if collections hold `DENSE` of them on average: so many that all threads have work, so few that what is known of them
-/// stays in the cache.
-const PIECE: usize = 64 << 10;
-const DENSE: usize = 64;
 
 /// Reads elements of variable length of a dataset. `layout` is [`Dataset::layout`]. Items are as [`resolve`] has them.
 pub fn read(
@@ -89,29 +81,6 @@ pub(crate) fn strided(
     Some(rest.chunks(stride).take(count).map(move |chunk| chunk.get(..size).unwrap_or(chunk)))
 }
 
-/// A heap id: how many items, address of the collection, index of the object in it. `None`: null.
-type Id = Option<(u32, u64, u32)>;
-
-/// Takes a heap id apart. One without an address is null.
-#[inline]
-fn id(bytes: &[u8], sizes: Sizes) -> Id {
-    if let Ok([a, b, c, d, at @ .., w, x, y, z]) = <[u8; 16]>::try_from(bytes) {
-        let at = u64::from_le_bytes(at);
-        let is_null = at == 0 || at == u64::MAX;
-        return (!is_null).then_some((
-            u32::from_le_bytes([a, b, c, d]),
-            at,
-            u32::from_le_bytes([w, x, y, z]),
-        ));
-    }
-    let end = 4 + usize::from(sizes.offset);
-    let field = |range: std::ops::Range<usize>| bytes.get(range).unwrap_or_default();
-    let narrow = |bytes: &[u8]| number(bytes).and_then(|n| u32::try_from(n).ok()).unwrap_or_default();
-    // No file reaches as far as an address that does not fit: it will not be found.
-    let at = address(field(4..end)).unwrap_or(Some(u64::MAX)).filter(|at| *at != 0)?;
-    Some((narrow(field(0..4)), at, narrow(field(end..end + 4))))
-}
-
 /// What elements are made of.
 #[derive(Debug)]
 pub(crate) struct Items {
@@ -159,257 +128,29 @@ impl Items {
     }
 }
 
-/// A result that grows batch by batch.
-struct Growing<'a> {
-    file: &'a File,
-    /// Bytes of an id.
-    id: usize,
-    items: &'a Items,
-    offsets: Vec<i64>,
-    values: Memory,
-    validity: Option<Vec<bool>>,
-    /// Elements of which the id has been seen.
-    seen: usize,
-    /// Bytes of all objects so far, and heap collections, some more than once.
-    bytes: u64,
-    collections: usize,
-}
-
-impl<'a> Growing<'a> {
-    fn new(file: &'a File, id: usize, items: Option<&'a Items>, count: usize) -> Result<Self, Hdf5Error> {
-        let items = items.ok_or_else(|| {
-            file.source().invalid("elements that are not of variable length have no heap ids")
-        })?;
-        let mut offsets = Vec::new();
-        let none = || file.source().invalid(format!("no memory for the offsets of {count} elements"));
-        offsets.try_reserve_exact(count.saturating_add(1)).map_err(|_| none())?;
-        offsets.push(0);
-        let values = Memory::dirty(0).ok_or_else(none)?;
-        Ok(Growing { file, id, items, offsets, values, validity: None, seen: 0, bytes: 0, collections: 0 })
-    }
-
-    fn finish(self, shape: Dims) -> Ragged {
-        let Growing { offsets, mut values, validity, .. } = self;
-        values.shrink();
-        Ragged { shape, offsets, values, validity }
-    }
-
-    /// Adds `count` elements, of which the ids are in `memory` as for [`resolve`].
-    fn push(
-        &mut self,
-        memory: &[u8],
-        offset: usize,
-        stride: usize,
-        count: usize,
-        threads: Option<usize>,
-    ) -> Result<(), Hdf5Error> {
-        let (size, sizes) = (self.id, self.file.sizes());
-        let Some(parts) = strided(memory, offset, stride, size, count) else {
-            let why = format!("{count} heap ids are not within {} bytes", memory.len());
-            return Err(self.file.source().invalid(why));
-        };
-        let ids = parts.map(|part| id(part, sizes));
-        if count <= FEW && self.push_few(ids.clone())? { Ok(()) } else { self.push_many(ids, threads) }
-    }
-
-    /// Adds a few elements, one by one; `false`: the collection of one is not in memory, and none was added.
-    fn push_few(&mut self, ids: impl Iterator<Item = Id> + Clone) -> Result<bool, Hdf5Error> {
-        let (file, first) = (self.file, self.offsets.len() - 1);
-        let wrong = |cell, address| move |why| named(file, first + cell, address, why);
-        // What the heap does not have asks for no memory.
-        let (mut last, mut total): (Option<Arc<Collection>>, u64) = (None, 0);
-        for (cell, id) in ids.clone().enumerate() {
-            let Some((len @ 1.., address, index)) = id else { continue };
-            if last.as_ref().is_none_or(|last| last.address() != address) {
-                last = file.kept_collection(address);
-            }
-            let Some(collection) = &last else { return Ok(false) };
-            self.items.payload(collection.object(index), index, len).map_err(wrong(cell, address))?;
-            total += u64::from(len);
-        }
-        let mut end = self.grow(total)?;
-        for (cell, id) in ids.enumerate() {
-            self.see(id.is_some());
-            let Some((len, address, index)) = id.filter(|(len, ..)| *len > 0) else {
-                self.add(&[0]);
-                continue;
-            };
-            if last.as_ref().is_none_or(|last| last.address() != address) {
-                last = Some(file.collection(address)?);
-            }
-            let object = last.as_ref().and_then(|collection| collection.object(index));
-            let object = self.items.payload(object, index, len).map_err(wrong(cell, address))?;
-            let bytes = usize::try_from(len).unwrap_or(usize::MAX).saturating_mul(self.items.size);
-            let rest = self.values.as_mut_slice().get_mut(end..).unwrap_or_default();
-            let place = rest.get_mut(..bytes).unwrap_or_default();
-            self.items.put(file, object, place)?;
-            let mut lens = [len];
-            end += if self.items.text { cut(place, &mut lens) } else { place.len() };
-            self.add(&lens);
-        }
-        self.values.resize(end);
-        Ok(true)
-    }
-
-    /// Adds any number of elements.
-    fn push_many(
-        &mut self,
-        ids: impl Iterator<Item = Id> + Clone,
-        threads: Option<usize>,
-    ) -> Result<(), Hdf5Error> {
-        let (mut count, mut total, mut nulls) = (0_usize, 0_u64, false);
-        for id in ids.clone() {
-            count += 1;
-            total += u64::from(id.map_or(0, |(len, ..)| len));
-            nulls |= id.is_none();
-        }
-        let (file, there) = (self.file, self.file.source().size());
-        let stored = u64::saturating_mul(total, self.items.stored as u64);
-        if stored > there {
-            let (mut rest, mut first) = (ids.clone(), self.offsets.len() - 1);
-            while let Some(Piece { heap, lens, .. }) = Piece::next(&mut rest) {
-                let fetch = Fetch { file, keep: false, first };
-                heap.fill(fetch, &mut [], &lens, 0, threads, |cell, object, index, _| {
-                    let len = lens.get(cell).copied().unwrap_or_default();
-                    Ok(self.items.payload(object, index, len).map(|_| ())?)
-                })?;
-                first += lens.len();
-            }
-        }
-        self.bytes = self.bytes.saturating_add(stored);
-        if self.bytes > there.saturating_mul(MOST_SHARED) {
-            let why = format!("elements of variable length have {} bytes, the file has {there}", self.bytes);
-            return Err(file.source().invalid(why));
-        }
-        if nulls || self.validity.is_some() {
-            ids.clone().for_each(|id| self.see(id.is_some()));
-        } else {
-            self.seen += count;
-        }
-        let (mut end, mut rest) = (self.grow(total)?, ids);
-        while let Some(Piece { heap, mut lens, total }) = Piece::next(&mut rest) {
-            let bytes = total.saturating_mul(self.items.size);
-            let values = self.values.as_mut_slice().get_mut(end..).unwrap_or_default();
-            let values = values.get_mut(..bytes).unwrap_or_default();
-            self.collections += heap.collections();
-            let fetch = Fetch { file, keep: file.can_keep(self.collections), first: self.offsets.len() - 1 };
-            let items = &self.items;
-            heap.fill(fetch, values, &lens, items.size, threads, |cell, object, index, place| {
-                let object = items.payload(object, index, lens.get(cell).copied().unwrap_or_default())?;
-                Ok(items.put(file, object, place)?)
-            })?;
-            end += if items.text { cut(values, &mut lens) } else { bytes };
-            self.add(&lens);
-        }
-        self.values.resize(end);
-        Ok(())
-    }
-
-    /// Notes whether the next element is there.
-    #[inline]
-    fn see(&mut self, is_there: bool) {
-        match &mut self.validity {
-            Some(validity) => validity.push(is_there),
-            None if is_there => {}
-            None => {
-                let mut validity = Vec::with_capacity(self.offsets.capacity());
-                validity.resize(self.seen, true);
-                validity.push(false);
-                self.validity = Some(validity);
-            }
-        }
-        self.seen += 1;
-    }
-
-    /// Makes room for so many items more; says where they begin.
-    fn grow(&mut self, items: u64) -> Result<usize, Hdf5Error> {
-        let used = self.values.len();
-        let len = usize::try_from(items).ok().and_then(|items| items.checked_mul(self.items.size));
-        let len = len.and_then(|len| len.checked_add(used));
-        let grown = len.is_some_and(|len| match used {
-            0 => Memory::dirty(len).map(|memory| self.values = memory).is_some(),
-            _ => self.values.resize(len),
-        });
-        match grown {
-            true => Ok(used),
-            false => {
-                let size = self.items.size;
-                Err(self
-                    .file
-                    .source()
-                    .invalid(format!("no memory for {items} more elements of {size} bytes")))
-            }
-        }
-    }
-
-    /// Makes room for `total` elements, if they are as long as those that are `there`: room of addresses only, no more than the file has bytes.
-    fn expect(&mut self, there: usize, total: usize) {
-        if there < total {
-            let guess = self.values.len() as u128 * total as u128 / there.max(1) as u128;
-            let most = u128::from(self.file.source().size());
-            // Where there is no such room, it grows as it is needed.
-            self.values.reserve(usize::try_from((guess + guess / 32).min(most)).unwrap_or_default());
-        }
-    }
-
-    /// The next elements have so many items.
-    fn add(&mut self, lens: &[u32]) {
-        let mut end = self.offsets.last().copied().unwrap_or_default();
-        self.offsets.extend(lens.iter().map(|len| {
-            end = end.saturating_add(i64::from(*len));
-            end
-        }));
-    }
-}
-
-/// Some elements that are resolved together.
-struct Piece {
-    heap: Grouped,
-    /// Items of each.
-    lens: Vec<u32>,
-    /// Items of all.
-    total: usize,
-}
-
-impl Piece {
-    /// The next ones. There are more of them where they are spread over many collections: each piece fetches those that it needs.
-    fn next(ids: &mut impl Iterator<Item = Id>) -> Option<Piece> {
-        let count = ids.size_hint().0.min(PIECE);
-        let (mut heap, mut lens, mut total) = (HeapIds::with_capacity(count), Vec::with_capacity(count), 0);
-        for id in ids {
-            let len = id.map_or(0, |(len, ..)| len);
-            total += usize::try_from(len).unwrap_or(usize::MAX);
-            lens.push(len);
-            heap.push(id.filter(|_| len > 0).map(|(_, address, index)| (address, index)));
-            if lens.len() >= PIECE && lens.len() / DENSE >= heap.collections() {
-                break;
-            }
-        }
-        (!lens.is_empty()).then(|| Piece { heap: heap.grouped(), lens, total })
-    }
-}
-
 fn has_nul(text: &[u8]) -> bool {
     // Without a branch for each byte, so that many are compared at once.
     text.chunks(4096).any(|block| block.iter().fold(false, |found, byte| found | (*byte == 0)))
 }
 
-/// Ends each string at its first NUL, and moves them together; gives the number of bytes left. Mostly there is none.
-fn cut(values: &mut [u8], lens: &mut [u32]) -> usize {
+/// Ends each string at its first NUL, and moves them together; `ends` says where each ends, if the first begins at `start`. Gives the number of bytes left. Mostly there is no
+/// NUL.
+fn cut(values: &mut [u8], start: i64, ends: &mut [i64]) -> usize {
     if !has_nul(values) {
         return values.len();
     }
-    let (mut start, mut end) = (0_usize, 0_usize);
-    for len in lens {
-        let stored = usize::try_from(*len).unwrap_or(usize::MAX);
-        let text = values.get(start..start.saturating_add(stored)).unwrap_or_default();
+    let (mut from, mut to, mut last) = (0_usize, 0_usize, start);
+    for end in ends {
+        let stored = usize::try_from(end.saturating_sub(last)).unwrap_or_default();
+        last = *end;
+        let text = values.get(from..from.saturating_add(stored)).unwrap_or_default();
         let left = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-        values.copy_within(start..start + left, end);
-        *len = u32::try_from(left).unwrap_or(*len);
-        start += stored;
-        end += left;
+        values.copy_within(from..from + left, to);
+        from += stored;
+        to += left;
+        *end = start.saturating_add_unsigned(to as u64);
     }
-    end
+    to
 }
 
 #[cfg(test)]

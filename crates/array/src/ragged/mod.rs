@@ -2,12 +2,14 @@
 
 mod batches;
 mod fill;
+mod parts;
 mod read;
 mod rows;
 mod write;
 
 pub use batches::{Batch, in_batches};
 pub use fill::{Group, fill_groups};
+pub use parts::each_part;
 pub use read::read_ragged;
 pub use write::write_ragged;
 

@@ -5,11 +5,9 @@
 //! 3. Cells are grouped by run, by counting. Each run is fetched once, by the thread that copies its objects; what is in memory of the heap are the runs that
 //!    are being copied.
 
-use super::Object;
+use super::{Collection, Numbers, Object};
 use crate::{File, Hdf5Error};
 use hyperslab_array::{Group, fill_groups};
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 
 /// The collections of a run begin within so many bytes.
@@ -23,11 +21,8 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct HeapIds {
     /// For each cell the number of its collection, and the index of the object in it.
     cells: Vec<(u32, u32)>,
-    /// The collections, as they came.
-    addresses: Vec<u64>,
-    /// That of the last cell that has one, and its number.
-    last: Option<(u64, u32)>,
-    numbers: HashMap<u64, u32, Seed>,
+    /// The collections.
+    numbers: Numbers,
 }
 
 /// Cells by collection.
@@ -64,6 +59,18 @@ impl From<Hdf5Error> for ObjectError {
     }
 }
 
+impl ObjectError {
+    /// The error as one about an element, whose object is in this collection.
+    pub fn of(self, file: &File, cell: usize, collection: &Collection) -> Hdf5Error {
+        let why = match self {
+            ObjectError::Wrong(why) => why,
+            ObjectError::Read(Hdf5Error::Parse { why, .. }) => why.to_string(),
+            ObjectError::Read(error) => return error,
+        };
+        named(file, cell, collection.address(), why)
+    }
+}
+
 impl HeapIds {
     /// Nothing yet; later on this many cells.
     pub fn with_capacity(cells: usize) -> Self {
@@ -73,34 +80,14 @@ impl HeapIds {
     /// Notes the next cell: address of the collection and index of the object; `None`: it has none.
     #[inline]
     pub fn push(&mut self, id: Option<(u64, u32)>) {
-        let Some((address, index)) = id else { return self.cells.push((NONE, 0)) };
-        let number = match self.last {
-            Some((last, number)) if last == address => number,
-            _ => self.number(address),
-        };
-        self.cells.push((number, index));
-    }
-
-    fn number(&mut self, address: u64) -> u32 {
-        // There are no more than cells, of which 2³² are not in memory.
-        let next = u32::try_from(self.addresses.len()).unwrap_or(NONE);
-        let number = *self.numbers.entry(address).or_insert(next);
-        if number == next {
-            self.addresses.push(address);
-        }
-        self.last = Some((address, number));
-        number
-    }
-
-    /// How many collections they have.
-    #[inline]
-    pub fn collections(&self) -> usize {
-        self.addresses.len()
+        let id = id.map_or((NONE, 0), |(address, index)| (self.numbers.of(address), index));
+        self.cells.push(id);
     }
 
     /// The cells by collection.
     pub fn grouped(self) -> Grouped {
-        let HeapIds { mut cells, mut addresses, .. } = self;
+        let HeapIds { mut cells, numbers } = self;
+        let mut addresses = numbers.into_addresses();
         if !addresses.is_sorted() {
             let mut order: Vec<u32> = (0..).take(addresses.len()).collect();
             order.sort_unstable_by_key(|number| addresses.get(at(*number)));
@@ -146,11 +133,6 @@ pub(crate) struct Fetch<'a> {
 }
 
 impl Grouped {
-    /// How many collections there are.
-    pub fn collections(&self) -> usize {
-        self.addresses.len()
-    }
-
     /// Calls `each` with the number of every cell that has an id, its object (`None`: there is none), the index of that, and its bytes of `values`, where cell `i` has `lens[i] * size`; on up to `threads` threads, in
     /// no order. Errors of it are about that cell.
     pub fn fill(
@@ -201,13 +183,8 @@ impl Grouped {
             let collection = at(number).checked_sub(run.start).and_then(|number| open.get(number));
             let Some((collection, bytes)) = collection else { return Ok(()) };
             let object = collection.object_in(bytes, index);
-            each(cell, object, index, place).map_err(|error| match error {
-                ObjectError::Wrong(why) => named(cell, collection.address(), why),
-                ObjectError::Read(Hdf5Error::Parse { why, .. }) => {
-                    named(cell, collection.address(), why.to_string())
-                }
-                ObjectError::Read(error) => error,
-            })
+            each(cell, object, index, place)
+                .map_err(|error| error.of(file, first.saturating_add(cell), collection))
         })
     }
 
@@ -225,39 +202,4 @@ pub(crate) fn named(file: &File, cell: usize, address: u64, why: String) -> Hdf5
 #[inline]
 fn at(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-/// Hashes addresses: one multiplication, with a secret so that no file can choose addresses of equal hashes.
-#[derive(Clone, Debug)]
-struct Seed(u64);
-
-impl Default for Seed {
-    fn default() -> Self {
-        Seed(RandomState::new().build_hasher().finish())
-    }
-}
-
-impl BuildHasher for Seed {
-    type Hasher = Seed;
-
-    fn build_hasher(&self) -> Seed {
-        self.clone()
-    }
-}
-
-impl Hasher for Seed {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // Folded, so that all bits of the number reach all bits of the hash.
-        let product = u128::from(self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (high, low) = (u64::try_from(product >> 64), u64::try_from(product & u128::from(u64::MAX)));
-        self.0 = high.unwrap_or_default() ^ low.unwrap_or_default();
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }

@@ -5,9 +5,11 @@ mod fractal;
 mod global;
 mod ids;
 mod local;
+mod numbers;
 
 pub use fractal::FractalHeap;
 pub(crate) use global::SMALLEST;
 pub use global::{Collection, Object};
-pub(crate) use ids::{Fetch, Grouped, HeapIds, named};
+pub(crate) use ids::{Fetch, HeapIds, ObjectError, named};
 pub use local::LocalHeap;
+pub(crate) use numbers::Numbers;

@@ -1,9 +1,13 @@
 //! Heaps of any layout against what was put into them; and what is read of a file for that.
 
+use super::ids::Ids;
+use super::pieces::{Batch, Heap, Limits, look_within};
 use super::*;
+use crate::Sizes;
 use crate::testing::{bare, bare_start, hard, link_info, mutations, open};
 use crate::{Cursor, Node, datatype, messages};
 use datatype::Datatype;
+use hyperslab_array::Memory;
 use proptest::prelude::*;
 
 /// A collection under construction.
@@ -220,6 +224,52 @@ proptest! {
             grown.push(&ids, offset, stride, count, Some(1 + first % 3)).unwrap();
         }
         prop_assert_eq!(&taken_apart(&grown.finish(Dims::new()), size), &expected);
+    }
+
+    /// However elements are cut into pieces, and on however many threads.
+    #[test]
+    fn pieces_of_any_size(
+        model in model(),
+        in_order in any::<bool>(),
+        limits in (1usize..40, 1usize..6, 0usize..30)
+            .prop_map(|(cells, run, more)| Limits { cells, run, most: run + more }),
+        threads in 1usize..4,
+    ) {
+        let mut model = model;
+        if in_order {
+            model.cells.sort_by_key(|cell| cell.map_or((0, 0), |(at, object, _)| (at, object)));
+        }
+        let (bytes, addresses, raw) = model.build();
+        let file = open(&bytes).unwrap();
+        let element = element(&model.kind.hex(model.sizes), model.sizes);
+        let items = Items::of(&element).unwrap();
+        let (count, stride) = (model.cells.len(), element.size + model.between);
+        let ids = Ids::new(&raw, (model.offset, stride, element.size), count, model.sizes).unwrap();
+        let pieces = look_within(limits, ids, Some(threads));
+        let expected: Vec<_> =
+            model.cells.iter().map(|cell| cell.map(|_| model.kind.in_memory(model.bytes(cell)))).collect();
+        prop_assert_eq!(pieces.nulls(), expected.contains(&None));
+        let Some(heap) = pieces.heap(&file) else {
+            // More than `most` of them for one piece.
+            prop_assert!(limits.most < addresses.len());
+            return Ok(());
+        };
+        if in_order {
+            prop_assert!(matches!(heap, Heap::Own { .. }), "sorted");
+        }
+        let mut values = vec![0xEE; pieces.items() as usize * items.size];
+        let mut ends = vec![100; count + 1];
+        let batch = Batch { file: &file, items: &items, ids, first: 0, keep: threads == 2, threads: Some(threads) };
+        let left = batch.fill(&pieces, &heap, 100, &mut ends[1..], &mut values).unwrap();
+        let mut found = Memory::dirty(left * items.size).unwrap();
+        found.as_mut_slice().copy_from_slice(&values[..left * items.size]);
+        let found = Ragged {
+            shape: Dims::new(),
+            offsets: ends.iter().map(|end| end - 100).collect(),
+            values: found,
+            validity: Some(model.cells.iter().map(Option::is_some).collect()),
+        };
+        prop_assert_eq!(taken_apart(&found, items.size), expected);
     }
 
     /// An id that is wrong is an error that names it, or has what the heap says of it.

@@ -1,0 +1,119 @@
+//! Numbers for heap collections, in the order in which they come.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// Addresses of collections, each once. The first that comes is number 0.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    addresses: Vec<u64>,
+    /// That which came last, and its number: mostly it comes again.
+    last: Option<(u64, u32)>,
+    /// Their numbers, as soon as one comes that is lower than another: as long as they ascend, each is new.
+    numbers: HashMap<u64, u32, Seed>,
+}
+
+impl Numbers {
+    /// The number of an address.
+    #[inline]
+    pub fn of(&mut self, address: u64) -> u32 {
+        match self.last {
+            Some((last, number)) if last == address => number,
+            _ => self.find(address),
+        }
+    }
+
+    fn find(&mut self, address: u64) -> u32 {
+        // There are no more than cells, of which 2³² are not in memory.
+        let next = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
+        let number = if self.is_next(address) {
+            next
+        } else {
+            if self.numbers.is_empty() {
+                self.numbers = self.addresses.iter().copied().zip(0..).collect();
+            }
+            *self.numbers.entry(address).or_insert(next)
+        };
+        if number == next {
+            self.addresses.push(address);
+        }
+        self.last = Some((address, number));
+        number
+    }
+
+    /// How many addresses there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Whether an address is beyond all others, which ascended.
+    #[inline]
+    pub fn is_next(&self, address: u64) -> bool {
+        self.numbers.is_empty() && self.addresses.last().is_none_or(|last| address > *last)
+    }
+
+    /// The addresses by number.
+    pub fn into_addresses(self) -> Vec<u64> {
+        self.addresses
+    }
+}
+
+/// Hashes addresses: one multiplication, with a secret so that no file can choose addresses of equal hashes.
+#[derive(Clone, Debug)]
+struct Seed(u64);
+
+impl Default for Seed {
+    fn default() -> Self {
+        Seed(RandomState::new().build_hasher().finish())
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = Seed;
+
+    fn build_hasher(&self) -> Seed {
+        self.clone()
+    }
+}
+
+impl Hasher for Seed {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Folded, so that all bits of the number reach all bits of the hash.
+        let product = u128::from(self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (high, low) = (u64::try_from(product >> 64), u64::try_from(product & u128::from(u64::MAX)));
+        self.0 = high.unwrap_or_default() ^ low.unwrap_or_default();
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_address_has_one_number(addresses in prop::collection::vec(0u64..40, 0..200)) {
+            let mut numbers = Numbers::default();
+            let mut known: Vec<u64> = Vec::new();
+            for (at, address) in addresses.iter().enumerate() {
+                let is_next = addresses[..=at].is_sorted() && known.last() != Some(address);
+                prop_assert_eq!(numbers.is_next(*address), is_next);
+                if !known.contains(address) {
+                    known.push(*address);
+                }
+                prop_assert_eq!(known[numbers.of(*address) as usize], *address);
+                prop_assert_eq!(numbers.len(), known.len());
+            }
+            prop_assert_eq!(numbers.into_addresses(), known);
+        }
+    }
+}
