@@ -219,6 +219,26 @@ impl Selection {
         self.axes.iter().all(|axis| axis.dropped) && self.points.iter().all(|points| points.shape.is_empty())
     }
 
+    /// Where the selected elements of an array of `shape` follow each other in C order: the number of the first, and how many they are. `None`: they do not, or nothing is selected,
+    /// or the selection was made for another shape.
+    pub fn as_run(&self, shape: &[u64]) -> Option<(u64, u64)> {
+        if !self.points.is_empty() || self.axes.len() != shape.len() {
+            return None;
+        }
+        let (mut first, mut count, mut row) = (0u64, 1u64, 1u64);
+        for (axis, len) in self.axes.iter().zip(shape).rev() {
+            let inside = axis.first.checked_add(axis.len)? <= *len;
+            let follows = axis.len == 1 || axis.step == 1 && count == row;
+            if !inside || !follows || axis.len == 0 {
+                return None;
+            }
+            first = axis.first.checked_mul(row)?.checked_add(first)?;
+            count = count.checked_mul(axis.len)?;
+            row = row.checked_mul(*len)?;
+        }
+        Some((first, count))
+    }
+
     /// Refuses an array of another shape than the selection was made for, where that would reach outside it: an array may
     /// have shrunk since. Errors with [`ArrayError::Index`].
     pub(crate) fn check(&self, array: &str, shape: &[u64]) -> Result<(), ArrayError> {
@@ -359,6 +379,33 @@ mod tests {
         assert_eq!(select(&[2, 3, 4], &[]).unwrap(), Selection::all(&[2, 3, 4]));
         assert_eq!(select(&[], &[Index::Ellipsis]).unwrap().shape().len(), 0);
         assert_eq!(select(&[5], &[Index::At(0), Index::Ellipsis]).unwrap().shape().len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn runs_are_elements_that_follow_each_other(
+            axes in prop::collection::vec(
+                (1u64..5).prop_flat_map(|len| (Just(len), 0..len, 0..=len, prop_oneof![4 => Just(1i64), 1 => -2..3i64])),
+                0..4,
+            ),
+        ) {
+            let shape: Vec<u64> = axes.iter().map(|(len, ..)| *len).collect();
+            let indices: Vec<_> = (axes.iter())
+                .map(|(_, start, stop, step)| match step {
+                    0 => Index::At(*start as i64),
+                    step => Index::Slice { start: Some(*start as i64), stop: Some(*stop as i64), step: *step },
+                })
+                .collect();
+            let selection = select(&shape, &indices).unwrap();
+            let mut numbers = vec![0u64];
+            for (axis, len) in selection.axes().iter().zip(&shape) {
+                let along = |n: u64| axis.first.wrapping_add_signed(axis.step * n as i64);
+                numbers = numbers.iter().flat_map(|at| (0..axis.len).map(move |n| at * len + along(n))).collect();
+            }
+            let follow = !numbers.is_empty() && numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+            let expected = follow.then(|| (numbers[0], numbers.len() as u64));
+            prop_assert_eq!(selection.as_run(&shape), expected);
+        }
     }
 
     #[test]

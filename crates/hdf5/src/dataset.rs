@@ -13,7 +13,7 @@ use crate::messages::fill_value::{FillTime, FillValue};
 use crate::messages::{self};
 use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
-use crate::vlen::Items;
+use crate::vlen::{Items, KeptIds};
 use crate::{Attribute, File, Hdf5Error};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::Scratch;
@@ -49,6 +49,7 @@ struct Made {
     layout: OnceLock<Arc<ArrayLayout>>,
     chunks: OnceLock<Option<Arc<Chunks>>>,
     items: OnceLock<Option<Items>>,
+    ids: KeptIds,
 }
 
 impl Dataset {
@@ -184,6 +185,11 @@ impl Dataset {
     /// What its elements of variable length are made of; `None`: they have one size.
     pub(crate) fn items(&self) -> Option<&Items> {
         self.made.items.get_or_init(|| Items::of(self.element())).as_ref()
+    }
+
+    /// Its heap ids that have been read last.
+    pub(crate) fn kept_ids(&self) -> &KeptIds {
+        &self.made.ids
     }
 
     pub(crate) fn within(&self, error: Hdf5Error) -> Hdf5Error {

@@ -373,6 +373,11 @@ impl File {
         Ok(self.inner.table.get_or_init(|| table).as_ref().and_then(|table| table.heap(kind)))
     }
 
+    /// Whether a writer has opened it, as far as it says.
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.inner.superblock.writing || self.inner.superblock.swmr
+    }
+
     /// Runs `read`; again, where the file is being written and what was read cannot be right.
     pub(crate) fn again<T>(&self, mut read: impl FnMut() -> Result<T, Hdf5Error>) -> Result<T, Hdf5Error> {
         let mut attempt = 1;

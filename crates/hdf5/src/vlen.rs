@@ -12,6 +12,7 @@
 
 mod growing;
 mod ids;
+mod kept_ids;
 mod pieces;
 
 use crate::convert::Conversion;
@@ -21,6 +22,10 @@ use crate::{Dataset, File, Hdf5Error};
 use growing::Growing;
 pub use hyperslab_array::Ragged;
 use hyperslab_array::{ArrayLayout, Dims, ReadOptions, Selection, element_count, in_batches};
+pub(crate) use kept_ids::KeptIds;
+
+/// No more elements than these are a few.
+const FEW: usize = 64;
 
 /// Elements of which the ids are in memory at a time.
 const BATCH: usize = 512 << 10;
@@ -37,6 +42,14 @@ pub fn read(
     let size = dataset.element().size;
     let found = Growing::new(dataset.file(), size, dataset.items(), count.unwrap_or(usize::MAX));
     let mut found = found.map_err(|error| dataset.within(error))?;
+    let mut few = [0; FEW * 16];
+    if let Some(count) = count.filter(|count| *count <= FEW)
+        && let Some(ids) = dataset.kept_ids().read(dataset, layout.shape(), selection, &mut few)
+    {
+        let pushed = found.push(ids, 0, size, count, options.threads);
+        pushed.map_err(|error| dataset.within(error))?;
+        return Ok(found.finish(shape));
+    }
     in_batches(layout, selection, options, BATCH, &mut |batch| {
         let pushed = found.push(batch.memory, 0, size, batch.count, options.threads);
         pushed.map_err(|error| dataset.within(error))?;

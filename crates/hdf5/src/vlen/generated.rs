@@ -7,7 +7,7 @@ use crate::Sizes;
 use crate::testing::{bare, bare_start, hard, link_info, mutations, open};
 use crate::{Cursor, Node, datatype, messages};
 use datatype::Datatype;
-use hyperslab_array::Memory;
+use hyperslab_array::{Index, Memory};
 use proptest::prelude::*;
 
 /// A collection under construction.
@@ -468,33 +468,44 @@ fn any_bytes_of_a_heap() {
     });
 }
 
-#[test]
-fn datasets_in_batches() {
-    const COUNT: usize = 1_200_000;
+const TEXTS: [&str; 3] = ["", "a", "long enough to be text"];
+
+/// A dataset of so many texts: each thousandth is null. `swmr`: somebody writes the file.
+fn dataset_of(count: usize, swmr: bool) -> Dataset {
     let mut builder = crate::testing::Builder::new();
-    let texts = ["", "a", "long enough to be text"];
     let made = |first: usize| Made {
-        objects: (0..50).map(|n| (n as u16 + 1, texts[(first + n) % 3].as_bytes().to_vec())).collect(),
+        objects: (0..50).map(|n| (n as u16 + 1, TEXTS[(first + n) % 3].as_bytes().to_vec())).collect(),
         free: 64,
         gap: 0,
     };
     let heap: Vec<u64> = (0..300).map(|n| builder.put(&encoded(&made(n * 50), SIZES))).collect();
-    let ids = (0..COUNT).flat_map(|n| match n % 1000 {
+    let ids = (0..count).flat_map(|n| match n % 1000 {
         999 => heap_id(SIZES, 0, 0, 0),
-        _ => heap_id(SIZES, texts[n % 3].len(), heap[n / 50 % heap.len()], (n % 50) as u16 + 1),
+        _ => heap_id(SIZES, TEXTS[n % 3].len(), heap[n / 50 % heap.len()], (n % 50) as u16 + 1),
     });
     let raw = builder.put(&ids.collect::<Vec<u8>>());
     let mut layout = vec![3, 1];
     layout.extend(raw.to_le_bytes());
-    layout.extend((COUNT as u64 * 16).to_le_bytes());
-    let mut messages = crate::testing::dataset(&[COUNT as u64], layout);
+    layout.extend((count as u64 * 16).to_le_bytes());
+    let mut messages = crate::testing::dataset(&[count as u64], layout);
     messages[1] = (messages::DATATYPE, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
     let address = builder.header(&messages);
     let root = builder.header(&[link_info(false), hard("d", address)]);
-    let file = open(&builder.finish(root, 2, 0)).unwrap();
+    let file = open(&builder.finish(root, if swmr { 3 } else { 2 }, if swmr { 5 } else { 0 })).unwrap();
     let Node::Dataset(dataset) = file.node("d").unwrap() else { panic!("no dataset") };
+    dataset
+}
+
+fn expected(number: usize) -> Option<Vec<u8>> {
+    (number % 1000 != 999).then(|| TEXTS[number % 3].as_bytes().to_vec())
+}
+
+#[test]
+fn datasets_in_batches() {
+    const COUNT: usize = 1_200_000;
+    let dataset = dataset_of(COUNT, false);
     let layout = dataset.layout().unwrap();
-    let back = hyperslab_array::Index::Slice { start: None, stop: None, step: -3 };
+    let back = Index::Slice { start: None, stop: None, step: -3 };
     let all = Selection::all(layout.shape());
     for (selection, numbers) in [
         (all, (0..COUNT).collect::<Vec<_>>()),
@@ -503,8 +514,38 @@ fn datasets_in_batches() {
         let found = read(&dataset, &layout, &selection, ReadOptions::default()).unwrap();
         assert_eq!(*found.shape, [numbers.len() as u64]);
         for (cell, number) in taken_apart(&found, 1).into_iter().zip(numbers) {
-            let expected = (number % 1000 != 999).then(|| texts[number % 3].as_bytes().to_vec());
-            assert_eq!(cell, expected);
+            assert_eq!(cell, expected(number));
         }
+    }
+}
+
+#[test]
+fn ids_of_a_few_elements_are_kept() {
+    const COUNT: usize = 2000;
+    for swmr in [false, true] {
+        let dataset = dataset_of(COUNT, swmr);
+        let layout = dataset.layout().unwrap();
+        let read = |first: usize, count: usize| {
+            let window = Index::range(first as i64, (first + count) as i64);
+            let selection = Selection::new("d", layout.shape(), &[window]).unwrap();
+            let found = read(&dataset, &layout, &selection, ReadOptions::default()).unwrap();
+            for (cell, number) in taken_apart(&found, 1).into_iter().zip(first..) {
+                assert_eq!(cell, expected(number));
+            }
+        };
+        // The heap is in memory then; ids are read as they are needed.
+        read(0, COUNT);
+        dataset.file().source().forget().unwrap();
+        dataset.file().source().take_ranges();
+        (0..COUNT).for_each(|number| read(number, 1));
+        (0..COUNT - 60).step_by(60).for_each(|first| read(first, 60));
+        let ranges = dataset.file().source().take_ranges();
+        let blocks = COUNT.div_ceil(256);
+        // A window may be in two blocks, which are read together; then that before is read again.
+        let most = if swmr { 0 } else { 4 * blocks };
+        let counts = ranges.len() >= most.min(blocks) && ranges.len() <= most;
+        assert!(counts && ranges.iter().all(|(_, len)| *len <= 8 << 10), "{ranges:?}");
+        let nothing = Selection::new("d", layout.shape(), &[Index::range(3, 3)]).unwrap();
+        assert_eq!(super::read(&dataset, &layout, &nothing, ReadOptions::default()).unwrap().offsets, [0]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::ids::Ids;
 use super::pieces::{Batch, Heap, Pieces, look};
-use super::{Items, cut};
+use super::{FEW, Items, cut};
 use crate::heaps::{Collection, Fetch, HeapIds, named};
 use crate::{File, Hdf5Error};
 use hyperslab_array::{Dims, Memory, Ragged};
@@ -10,9 +10,6 @@ use std::sync::Arc;
 
 /// There may be so many times as many bytes of values as the file has: objects may be shared by many elements.
 const MOST_SHARED: u64 = 1 << 10;
-
-/// No more elements than these are a few.
-const FEW: usize = 64;
 
 /// Offsets, values and validity, as far as they are there.
 pub(super) struct Growing<'a> {

@@ -1,0 +1,70 @@
+//! Heap ids of elements that are asked for one by one, or in small windows, of a dataset whose elements lie in one run.
+//!
+//! An id is a reference, as those in headers are, and is kept as these are: a small block of ids at a time. So a loop over elements makes a read for every block, not for every
+//! element. Of a file that somebody writes nothing is kept.
+
+use crate::Dataset;
+use crate::messages::data_layout::DataLayout;
+use hyperslab_array::Selection;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of a block; of two, where what is asked for lies in both.
+const BLOCK: u64 = 4 << 10;
+
+/// Ids that have been read last.
+#[derive(Debug, Default)]
+pub(crate) struct KeptIds(Mutex<Block>);
+
+#[derive(Debug, Default)]
+struct Block {
+    /// Address of the first byte.
+    address: u64,
+    bytes: Vec<u8>,
+}
+
+impl KeptIds {
+    /// The heap ids of a selection of `count` elements, into `place`. `None`: they are to be read as any other elements.
+    pub(crate) fn read<'p>(
+        &self,
+        dataset: &Dataset,
+        shape: &[u64],
+        selection: &Selection,
+        place: &'p mut [u8],
+    ) -> Option<&'p [u8]> {
+        let (address, size) = match dataset.data_layout() {
+            DataLayout::Contiguous { address: Some(address), size } => (*address, *size),
+            _ => return None,
+        };
+        let id = dataset.element().size as u64;
+        let (first, count) = selection.as_run(shape)?;
+        let start = first.checked_mul(id)?;
+        let end = count.checked_mul(id)?.checked_add(start)?;
+        let all = shape.iter().try_fold(id, |bytes, len| bytes.checked_mul(*len))?;
+        let all = size.unwrap_or(all).min(all);
+        if end > all || !dataset.external_files().is_empty() || dataset.file().is_being_written() {
+            return None;
+        }
+        let place = place.get_mut(..usize::try_from(end - start).ok()?)?;
+        let at = address.checked_add(start)?;
+        if !self.copy(at, place) {
+            let blocks = start / BLOCK * BLOCK..end.next_multiple_of(BLOCK).min(all);
+            let mut bytes = vec![0; usize::try_from(blocks.end - blocks.start).ok()?];
+            let address = address.checked_add(blocks.start)?;
+            dataset.file().source().read_into("heap ids", [(address, bytes.as_mut_slice())]).ok()?;
+            // Not while bytes are fetched: other threads may find theirs.
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Block { address, bytes };
+            if !self.copy(at, place) {
+                return None;
+            }
+        }
+        Some(place)
+    }
+
+    /// Copies what is at an address; `false`: it is not there.
+    fn copy(&self, address: u64, place: &mut [u8]) -> bool {
+        let block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = address.checked_sub(block.address).and_then(|from| usize::try_from(from).ok());
+        let found = from.and_then(|from| block.bytes.get(from..from.checked_add(place.len())?));
+        found.map(|found| place.copy_from_slice(found)).is_some()
+    }
+}
