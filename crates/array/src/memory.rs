@@ -93,7 +93,7 @@ impl Memory {
     }
 
     /// Bytes that it could have without another block.
-    fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         match &self.block {
             Block::Small(words) => words.len() * size_of::<u128>(),
             Block::Pages(pages) => pages.as_ref().map_or(0, |pages| pages.len()),
@@ -180,6 +180,18 @@ fn fresh(class: usize, whole: bool) -> Option<MmapMut> {
         let _ = pages.advise(memmap2::Advice::HugePage);
     }
     Some(pages)
+}
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl AsMut<[u8]> for Memory {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.as_mut_slice()
+    }
 }
 
 impl Drop for Memory {

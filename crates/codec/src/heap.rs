@@ -49,10 +49,19 @@ impl Cell {
 /// Bytes that a buffer of a heap owns.
 pub type HeapBuffer = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
+/// Memory for the bytes of a chunk's elements.
+pub trait HeapMemory: AsRef<[u8]> + AsMut<[u8]> + Send + Sync {}
+
+impl HeapMemory for Vec<u8> {}
+
+/// Makes memory of so many bytes, whatever they are. `None`: there is none.
+pub type HeapAllocator = fn(usize) -> Option<Arc<dyn HeapMemory>>;
+
 /// The bytes of the cells of one request. Buffer 0 is the fill value.
 pub struct Heap {
     buffers: RwLock<Vec<Slot>>,
     fill: u32,
+    allocate: HeapAllocator,
 }
 
 struct Slot {
@@ -66,7 +75,18 @@ impl Heap {
     pub fn new(fill: &[u8]) -> Self {
         let len = u32::try_from(fill.len()).unwrap_or(u32::MAX);
         let buffer: HeapBuffer = Arc::new(fill.to_vec());
-        Heap { buffers: RwLock::new(vec![Slot { buffer: Some(buffer), decoded: false }]), fill: len }
+        let buffers = RwLock::new(vec![Slot { buffer: Some(buffer), decoded: false }]);
+        Heap { buffers, fill: len, allocate: from_vec }
+    }
+
+    /// The same heap, where chunks are decoded to memory that `allocate` makes.
+    pub fn with_allocator(self, allocate: HeapAllocator) -> Self {
+        Heap { allocate, ..self }
+    }
+
+    /// Memory for the bytes of a chunk's elements. `None`: there is none.
+    pub(crate) fn allocate(&self, len: usize) -> Option<Arc<dyn HeapMemory>> {
+        (self.allocate)(len)
     }
 
     /// The cell of elements that were never written.
@@ -95,9 +115,9 @@ impl Heap {
     }
 
     /// Puts a buffer where a number was reserved for it.
-    pub(crate) fn put(&self, number: u32, bytes: Vec<u8>) {
+    pub(crate) fn put(&self, number: u32, bytes: Arc<dyn HeapMemory>) {
         if let Some(slot) = self.write().get_mut(number as usize) {
-            slot.buffer = Some(Arc::new(bytes));
+            slot.buffer = Some(bytes);
         }
     }
 
@@ -128,6 +148,13 @@ impl Heap {
     fn write(&self) -> RwLockWriteGuard<'_, Vec<Slot>> {
         self.buffers.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn from_vec(len: usize) -> Option<Arc<dyn HeapMemory>> {
+    let mut bytes: Vec<u8> = Vec::new();
+    bytes.try_reserve_exact(len).ok()?;
+    bytes.resize(len, 0);
+    Some(Arc::new(bytes))
 }
 
 impl std::fmt::Debug for Heap {

@@ -35,7 +35,7 @@ pub use crc32c::Crc32c;
 pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
 pub use error::CodecError;
 pub use gzip::Gzip;
-pub use heap::{Cell, Heap, HeapBuffer};
+pub use heap::{Cell, Heap, HeapAllocator, HeapBuffer, HeapMemory};
 pub use lz4::Lz4;
 pub use scratch::Scratch;
 pub use transpose::Transpose;

@@ -148,8 +148,13 @@ impl Codec for Vlen {
         else {
             return Err(self.corrupt(format!("{} bytes are too few for {found} elements", src.len())));
         };
-        let mut payload = Vec::new();
-        payload.try_reserve_exact(most).map_err(|_| self.corrupt(format!("no memory for {most} bytes")))?;
+        let mut memory = heap.allocate(most);
+        let Some(payload) =
+            memory.as_mut().and_then(Arc::get_mut).and_then(|memory| memory.as_mut().get_mut(..most))
+        else {
+            return Err(self.corrupt(format!("no memory for {most} bytes")));
+        };
+        let mut end = 0;
         let buffer = heap.reserve().ok_or_else(|| self.corrupt("there are too many chunks".into()))?;
         let fill = &*self.fill;
         // Texts are checked all at once: they are, if all together are, and none begins within a character.
@@ -172,9 +177,13 @@ impl Codec for Vlen {
                 if is_continuation(bytes) {
                     begins_within = begins_within.or(Some(at));
                 }
-                let offset = payload.len() as u64;
-                payload.extend_from_slice(bytes);
-                Cell { buffer, len: len as u32, offset }
+                let Some(place) = payload.get_mut(end..end + len) else {
+                    let why = format!("element {at} has {len} bytes, among them the lengths of others");
+                    return Err(self.corrupt(why));
+                };
+                place.copy_from_slice(bytes);
+                end += len;
+                Cell { buffer, len: len as u32, offset: (end - len) as u64 }
             }
             .write();
         }
@@ -182,11 +191,13 @@ impl Codec for Vlen {
             return Err(self.corrupt(format!("{} bytes behind its {found} elements", left.len())));
         }
         if self.kind == VlenKind::Text {
-            check_text(&payload, begins_within, |at| cells.iter().position(|cell| has(cell, buffer, at)))
-                .map_err(|why| self.corrupt(why))?;
+            check_text(&payload[..end], begins_within, |at| {
+                cells.iter().position(|cell| has(cell, buffer, at))
+            })
+            .map_err(|why| self.corrupt(why))?;
         }
-        if !payload.is_empty() {
-            heap.put(buffer, payload);
+        if let Some(memory) = memory.filter(|_| end > 0) {
+            heap.put(buffer, memory);
         }
         Ok(cells.len() * Cell::SIZE)
     }
@@ -424,7 +435,8 @@ mod tests {
         );
         // The length of the first takes up the second's.
         assert!(
-            message("bytes", b"\x02\0\0\0\x04\0\0\0\0\0\0\0", 2).contains("before the length of element 1")
+            message("bytes", b"\x02\0\0\0\x04\0\0\0\0\0\0\0", 2)
+                .contains("element 0 has 4 bytes, among them the lengths")
         );
         let message = |name, values: &[&[u8]]| {
             decode(&of(name), &stored(values), values.len()).unwrap_err().to_string()

@@ -158,7 +158,9 @@ impl<'s> Batches<'s> {
         let memory = match len <= size_of_val(&few) {
             true => &mut bytemuck::cast_slice_mut(&mut few)[..len],
             false => {
-                if !buffer.as_mut().is_some_and(|memory| memory.resize(len)) {
+                // What it holds is not needed: another block, in use before, costs less than making this one larger.
+                if !buffer.as_mut().is_some_and(|memory| len <= memory.room() && memory.resize(len)) {
+                    *buffer = None;
                     *buffer = Some(Memory::dirty(len).ok_or_else(none)?);
                 }
                 buffer.as_mut().map(Memory::as_mut_slice).unwrap_or_default()

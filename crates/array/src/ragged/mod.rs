@@ -14,6 +14,8 @@ pub use read::read_ragged;
 pub use write::write_ragged;
 
 use crate::{Dims, Memory};
+use hyperslab_codec::{Heap, HeapMemory, Vlen};
+use std::sync::Arc;
 
 /// Elements of variable length in one normal form. The `i`-th in C order is `values[offsets[i] * size..offsets[i + 1] * size]`, where `size` is that of an item.
 #[derive(Debug)]
@@ -26,4 +28,11 @@ pub struct Ragged {
     pub values: Memory,
     /// Which elements are there (null is not the same as empty). `None`: all.
     pub validity: Option<Vec<bool>>,
+}
+
+impl HeapMemory for Memory {}
+
+/// A heap for one request: what chunks hold goes to recycled pages.
+fn heap(vlen: &Vlen) -> Heap {
+    vlen.heap().with_allocator(|len| Some(Arc::new(Memory::dirty(len)?)))
 }

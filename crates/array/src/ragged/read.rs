@@ -6,8 +6,8 @@
 //!
 //! How many cells a batch has depends on how many bytes the last one had in its heap: those of all elements of the chunks that it touched.
 
-use super::Ragged;
 use super::batches::Batches;
+use super::{Ragged, heap};
 use crate::execute::{self, memory_error};
 use crate::{ArrayError, ArrayLayout, Memory, ReadOptions, Selection};
 use hyperslab_codec::{Cell, Heap, Vlen};
@@ -47,7 +47,7 @@ pub fn read_ragged(
     let mut cells = first_cells(layout, selection, execute::limit(options.threads));
     let (mut buffer, mut first) = (None, 0);
     while let Some(part) = batches.next(first, cells) {
-        let heap = Arc::new(vlen.heap());
+        let heap = Arc::new(heap(vlen));
         let bound = layout.bound(&heap).ok_or_else(|| one_size(layout))?;
         let mut payload = 0;
         batches.read(&bound, &part, options, &mut buffer, &mut |memory| {

@@ -1,8 +1,8 @@
 //! Writing elements of variable length. Cells of all values are made, whose bytes stay where they are; then the ordinary engine writes the cells, and encoding a chunk takes the bytes
 //! that they refer to. Of chunks that are written in part the old elements go to the same heap, until the chunk is encoded.
 
-use super::Ragged;
 use super::read::{codec, one_size};
+use super::{Ragged, heap};
 use crate::execute::memory_error;
 use crate::{
     ArrayError, ArrayLayout, Memory, Selection, Source, Strides, WriteOptions, c_strides, element_count,
@@ -39,7 +39,7 @@ pub fn write_ragged(
         expected: shape.to_vec(),
         found: values.shape.to_vec(),
     })?;
-    let heap = Arc::new(vlen.heap());
+    let heap = Arc::new(heap(vlen));
     let buffer = heap.push(Arc::new(Values(values.clone()))).unwrap_or_default();
     let cells = cells(layout, vlen, values, buffer)?;
     let bound = layout.bound(&heap).ok_or_else(|| one_size(layout))?;
