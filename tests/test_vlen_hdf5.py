@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
+from hdf5_files import new_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import examples, scratch
@@ -46,16 +48,6 @@ def rows(seed: int, count: int, dtype: Any, lengths: str) -> list[np.ndarray[Any
 def texts(seed: int, count: int, lengths: str) -> list[str]:
     rng = random.Random(seed)
     return ["".join(rng.choices("abcä水 ", k=LENGTHS[lengths](rng))) for _ in range(count)]
-
-
-def new_file(path: Path, libver: str, offsets: int) -> h5py.File:
-    """A file whose addresses have so many bytes."""
-    plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
-    plist.set_sizes(offsets, 8)
-    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    bounds = {"earliest": h5py.h5f.LIBVER_EARLIEST, "latest": h5py.h5f.LIBVER_LATEST}
-    access.set_libver_bounds(bounds[libver], h5py.h5f.LIBVER_LATEST)
-    return h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, plist, access))
 
 
 def fill_in(dataset: h5py.Dataset, values: list[Any], order: list[int]) -> None:
@@ -206,6 +198,12 @@ def test_many_share_one_object(tmp_path: Path) -> None:
     assert [row.tolist() for row in hs.open(path)["d"].read_ragged()] == expected
 
 
+def heap_of(content: bytes) -> list[tuple[int, int]]:
+    """Where collections are: address and bytes."""
+    found = [match.start() for match in re.finditer(b"GCOL\x01\0\0\0", content)]
+    return [(at, int.from_bytes(content[at + 8 : at + 16], "little")) for at in found]
+
+
 # ------------------------------------------------------------------------------------------------ counts
 
 TRACED = """
@@ -219,17 +217,18 @@ elif "open" not in what:
     dset.read_ragged(slice(0, 1))
 os.path.exists("/hyperslab-mark-begin")
 if "one" in what:
-    dset.read_ragged(slice(dset.shape[0] // 2, dset.shape[0] // 2 + 1))
+    n = int(sys.argv[3])
+    dset.read_ragged(slice(n, n + 1))
 else:
     dset.read_ragged()
 os.path.exists("/hyperslab-mark-end")
 """
 
 
-def reads(trace: Path, path: Path, what: str) -> tuple[int, int]:
-    """Calls that read the file, and their bytes."""
+def reads(trace: Path, path: Path, what: str, cell: int = 0) -> tuple[int, int]:
+    """Calls that read the file, and their bytes. ``one``: this cell is read."""
     count, total, counting = 0, 0, False
-    for line in strace(trace, "file,desc", TRACED, str(path), what):
+    for line in strace(trace, "file,desc", TRACED, str(path), what, str(cell)):
         if "/hyperslab-mark-begin" in line:
             counting = True
         elif "/hyperslab-mark-end" in line:
@@ -257,21 +256,77 @@ def test_reads_of_a_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert total <= size * 1.1
     assert calls <= 4 + total // (128 << 10), (calls, total, heap)
     # One cell of a large heap: its id, and its collection.
-    calls, total = reads(tmp_path / "one", path, "one")
+    calls, total = reads(tmp_path / "one", path, "one", count // 2)
     assert calls <= 3
     assert total <= 80 << 10
     # Again: what was parsed is kept (of a heap of this size), so only ids are read.
-    calls, _ = reads(tmp_path / "again", path, "one warm")
+    calls, _ = reads(tmp_path / "again", path, "one warm", count // 2)
     assert calls <= 2
 
 
+def spread(path: Path, dataset: str, gap: int, huge: bool) -> list[int]:
+    """Moves the collections of a file apart, which then has holes. ``huge``: a gap is a collection, of one
+    object, which becomes a cell; these cells are returned.
+    """
+    with h5py.File(path) as file:
+        ids, cells = file[dataset].id.get_offset(), file[dataset].shape[0]
+    content = bytearray(path.read_bytes())
+    collections, end = heap_of(bytes(content)), -(-len(content) // 4096) * 4096
+    moved, chosen = {}, []
+    with path.open("r+b") as stream:
+        for number, (at, size) in enumerate(collections):
+            moved[at] = end + gap
+            if huge:
+                header = struct.pack("<4sIQHHIQ", b"GCOL", 1, gap, 1, 1, 0, gap - 32)
+                stream.seek(end)
+                stream.write(header + number.to_bytes(4, "little"))
+                stream.seek(end + gap - 4)
+                stream.write(number.to_bytes(4, "little"))
+                chosen.append(number * (cells // len(collections)) + 1)
+                struct.pack_into("<IQI", content, ids + 16 * chosen[-1], (gap - 32) // 4, end, 1)
+            stream.seek(end + gap)
+            stream.write(content[at : at + size])
+            end += gap + size
+        for n in range(cells):
+            length, at, index = struct.unpack_from("<IQI", content, ids + 16 * n)
+            struct.pack_into("<IQI", content, ids + 16 * n, length, moved.get(at, at), index)
+        # What the superblock says of the end.
+        struct.pack_into("<Q", content, 40, end)
+        stream.seek(0)
+        stream.write(content)
+    return chosen
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
+@pytest.mark.parametrize("neighbours", ["huge", "holes"])
+def test_one_cell_of_a_large_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, neighbours: str) -> None:
+    """A heap of more than 1 GB, nearly all of it holes: its size is not what a read of one cell costs."""
+    monkeypatch.setenv("HYPERSLAB_THREADS", "1")
+    path, cells, gap = tmp_path / "a.h5", 6000, 24 << 20
+    made = np.empty(cells, object)
+    made[:] = [np.arange(n, n + n % 250, dtype="<i4") for n in range(cells)]
+    with h5py.File(path, "w", libver=("earliest", "v114")) as file:
+        file.create_dataset("d", data=made, dtype=h5py.vlen_dtype("<i4"))
+    huge = spread(path, "d", gap, neighbours == "huge")
+    assert path.stat().st_size > 1 << 30
+    small = [n for n in range(cells) if n % 250 and n not in huge]
+    dset = hs.open(path)["d"]
+    with h5py.File(path) as file:
+        for n in [small[0], small[len(small) // 2], small[-1], *huge[-1:]]:
+            assert np.array_equal(dset[n], file["d"][n])
+    # Its id, and its collection.
+    for n in (small[len(small) // 2], small[-1]):
+        calls, total = reads(tmp_path / "trace", path, "one", n)
+        assert calls <= 3
+        assert total <= 80 << 10
+    # Its id, the directory of its collection, and itself.
+    for n in huge[-1:]:
+        calls, total = reads(tmp_path / "trace", path, "one", n)
+        assert calls <= 3
+        assert gap <= total <= gap + (80 << 10)
+
+
 # ------------------------------------------------------------------------------------------------ damage
-
-
-def heap_of(content: bytes) -> list[tuple[int, int]]:
-    """Where collections are: address and bytes."""
-    found = [match.start() for match in re.finditer(b"GCOL\x01\0\0\0", content)]
-    return [(at, int.from_bytes(content[at + 8 : at + 16], "little")) for at in found]
 
 
 @pytest.mark.parametrize("kind", ["rows", "texts"])
