@@ -30,8 +30,9 @@ LENGTHS: dict[str, Callable[[random.Random], int]] = {
     "empty": lambda rng: 0,
     "same": lambda rng: 5,
     "mixed": lambda rng: rng.choice([0, 1, 7, 100]),
-    # Larger than a collection of the usual size.
-    "huge": lambda rng: 3000 if rng.random() < 0.05 else rng.randint(0, 4),
+    # Larger than the smallest collection, and than the largest of many objects.
+    "large": lambda rng: 3000 if rng.random() < 0.05 else rng.randint(0, 4),
+    "huge": lambda rng: 70_000 if rng.random() < 0.05 else rng.randint(0, 4),
 }
 
 
@@ -56,6 +57,18 @@ def fill_in(dataset: h5py.Dataset, values: list[Any], order: list[int]) -> None:
         dataset[number] = values[number]
 
 
+def replaced(path: Path, seed: int, values: list[Any], new: Callable[[int], Any]) -> list[Any]:
+    """Writes some elements again, some more than once, when the file has been closed: objects of the heap are
+    freed, and their indices used again.
+    """
+    rng, values = random.Random(seed), list(values)
+    with h5py.File(path, "r+") as file:
+        for n in rng.choices(range(len(values)), k=len(values)):
+            values[n] = new(rng.randrange(10**6))
+            file["d"][n] = values[n]
+    return values
+
+
 storages = st.sampled_from(["contiguous", "chunked", "gzip"])
 
 
@@ -75,10 +88,19 @@ def layout(storage: str, count: int) -> dict[str, Any]:
     libver=st.sampled_from(["earliest", "latest"]),
     offsets=st.sampled_from([4, 8]),
     shuffled=st.booleans(),
+    again=st.booleans(),
 )
 @settings(max_examples=examples(120))
 def test_rows(
-    seed: int, count: int, item: Any, lengths: str, storage: str, libver: str, offsets: int, shuffled: bool
+    seed: int,
+    count: int,
+    item: Any,
+    lengths: str,
+    storage: str,
+    libver: str,
+    offsets: int,
+    shuffled: bool,
+    again: bool,
 ) -> None:
     values, rng = rows(seed, count, item, lengths), random.Random(seed)
     order = list(range(count))
@@ -93,6 +115,14 @@ def test_rows(
             )
             fill_in(dataset, values, [n for n in order if n not in unwritten])
         expected = [value[:0] if n in unwritten else value for n, value in enumerate(values)]
+        if again:
+            expected = replaced(
+                root / "a.h5",
+                seed,
+                expected,
+                lambda seed: rows(seed, 1, item, rng.choice(sorted(LENGTHS)))[0],
+            )
+            unwritten = {n for n in unwritten if not len(expected[n])}
         dset = hs.open(root / "a.h5")["d"]
         ragged = dset.read_ragged()
         lens = [len(value) for value in expected]
@@ -125,20 +155,35 @@ def test_rows(
     lengths=st.sampled_from(sorted(LENGTHS)),
     storage=storages,
     charset=st.sampled_from(["utf-8", "ascii"]),
+    offsets=st.sampled_from([4, 8]),
     shuffled=st.booleans(),
+    again=st.booleans(),
 )
 @settings(max_examples=examples(80))
-def test_texts(seed: int, count: int, lengths: str, storage: str, charset: str, shuffled: bool) -> None:
-    values = texts(seed, count, lengths)
-    if charset == "ascii":
-        values = [value.encode("ascii", "replace").decode() for value in values]
+def test_texts(
+    seed: int,
+    count: int,
+    lengths: str,
+    storage: str,
+    charset: str,
+    offsets: int,
+    shuffled: bool,
+    again: bool,
+) -> None:
+    def made(seed: int, count: int, lengths: str) -> list[str]:
+        encode = "ascii" if charset == "ascii" else "utf-8"
+        return [value.encode(encode, "replace").decode() for value in texts(seed, count, lengths)]
+
+    values = made(seed, count, lengths)
     order = list(range(count))
     if shuffled:
         random.Random(seed).shuffle(order)
     with scratch() as root:
-        with h5py.File(root / "a.h5", "w") as file:
+        with new_file(root / "a.h5", "earliest", offsets) as file:
             dataset = file.create_dataset("d", (count,), h5py.string_dtype(charset), **layout(storage, count))
             fill_in(dataset, values, order)
+        if again:
+            values = replaced(root / "a.h5", seed, values, lambda seed: made(seed, 1, "mixed")[0])
         dset = hs.open(root / "a.h5")["d"]
         with h5py.File(root / "a.h5") as file:
             theirs = file["d"][...]
@@ -152,6 +197,50 @@ def test_texts(seed: int, count: int, lengths: str, storage: str, charset: str, 
             n = random.Random(seed).randrange(count)
             assert dset[n] == values[n].encode()
             assert dset.asstr()[n] == values[n]
+
+
+def test_very_many(tmp_path: Path) -> None:
+    """Some hundred thousand tiny ones: more than a batch has."""
+    path, count = tmp_path / "a.h5", 600_000
+    numbers = np.random.default_rng(3).integers(0, 1 << 20, count)
+    with h5py.File(path, "w") as file:
+        values = [f"{number:x}" if number % 7 else "" for number in numbers.tolist()]
+        file.create_dataset("texts", data=values, dtype=h5py.string_dtype())
+        made = np.empty(count // 2, object)
+        made[:] = np.split(numbers.astype("<i4"), np.cumsum(numbers[1 : count // 2] % 4))
+        file.create_dataset(
+            "rows", data=made, dtype=h5py.vlen_dtype("<i4"), chunks=(10_000,), compression="gzip"
+        )
+    file = hs.open(path)
+    assert file["texts"].read_ragged().tolist() == values
+    assert file["texts"].asstr()[...].tolist() == values
+    found = file["rows"].read_ragged()
+    assert np.diff(found.offsets).tolist() == [len(row) for row in made]
+    assert np.array_equal(found.values, np.concatenate(made))
+    with h5py.File(path) as theirs:
+        for part in (slice(0, 1000), slice(299_000, None), slice(None, None, 997)):
+            assert file["texts"][part].tolist() == theirs["texts"][part].tolist()
+            for ours, row in zip(file["rows"][part], theirs["rows"][part], strict=True):
+                assert np.array_equal(ours, row)
+
+
+def test_freed_objects(tmp_path: Path) -> None:
+    """A collection whose indices have gaps: objects were freed in the middle of it."""
+    path, values = tmp_path / "a.h5", rows(1, 300, "<i4", "same")
+    with h5py.File(path, "w") as file:
+        fill_in(file.create_dataset("d", (300,), h5py.vlen_dtype("<i4")), values, list(range(300)))
+    values = replaced(path, 5, values, lambda seed: rows(seed, 1, "<i4", "mixed")[0])
+    with h5py.File(path) as file:
+        offset = file["d"].id.get_offset()
+        ids = [struct.unpack_from("<IQI", path.read_bytes(), offset + 16 * n) for n in range(300)]
+        theirs = [row.tolist() for row in file["d"][...]]
+    ((heap, _),) = heap_of(path.read_bytes())
+    indices = {index for length, at, index in ids if length and at == heap}
+    assert len(indices) < max(indices) - 20
+    expected = [row.tolist() for row in values]
+    assert hs.open(path)["d"].read_ragged().tolist() == expected == theirs
+    dset = hs.open(path)["d"]
+    assert [dset[n].tolist() for n in range(300)] == expected
 
 
 def test_members_and_attributes(tmp_path: Path) -> None:
@@ -414,4 +503,5 @@ def test_errors_name_dataset_cell_and_collection(tmp_path: Path) -> None:
     }.items():
         message = damaged(tmp_path / "a.h5", change)
         assert "group/name" in message, f"{what}: {message}"
+        assert re.search(r"element \d+\b", message), f"{what}: {message}"
         assert re.search(r"collection at (address )?\d+", message), f"{what}: {message}"
