@@ -432,6 +432,16 @@ def cases(seed: int, times: int = 1) -> Iterator[Case]:
                 break
 
 
+def new_file(path: Path, libver: str, offsets: int) -> h5py.File:
+    """A file whose addresses have so many bytes."""
+    plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    plist.set_sizes(offsets, 8)
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    bounds = {"earliest": h5py.h5f.LIBVER_EARLIEST, "latest": h5py.h5f.LIBVER_LATEST}
+    access.set_libver_bounds(bounds[libver], h5py.h5f.LIBVER_LATEST)
+    return h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, plist, access))
+
+
 def write_cases(path: Path, libver: str, seed: int, times: int = 1) -> dict[str, Case]:
     """A file with a dataset per case; its name is the key."""
     found = {}

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
+from hdf5_files import new_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import examples, scratch
@@ -28,8 +30,9 @@ LENGTHS: dict[str, Callable[[random.Random], int]] = {
     "empty": lambda rng: 0,
     "same": lambda rng: 5,
     "mixed": lambda rng: rng.choice([0, 1, 7, 100]),
-    # Larger than a collection of the usual size.
-    "huge": lambda rng: 3000 if rng.random() < 0.05 else rng.randint(0, 4),
+    # Larger than the smallest collection, and than the largest of many objects.
+    "large": lambda rng: 3000 if rng.random() < 0.05 else rng.randint(0, 4),
+    "huge": lambda rng: 70_000 if rng.random() < 0.05 else rng.randint(0, 4),
 }
 
 
@@ -48,20 +51,22 @@ def texts(seed: int, count: int, lengths: str) -> list[str]:
     return ["".join(rng.choices("abcä水 ", k=LENGTHS[lengths](rng))) for _ in range(count)]
 
 
-def new_file(path: Path, libver: str, offsets: int) -> h5py.File:
-    """A file whose addresses have so many bytes."""
-    plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
-    plist.set_sizes(offsets, 8)
-    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    bounds = {"earliest": h5py.h5f.LIBVER_EARLIEST, "latest": h5py.h5f.LIBVER_LATEST}
-    access.set_libver_bounds(bounds[libver], h5py.h5f.LIBVER_LATEST)
-    return h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, plist, access))
-
-
 def fill_in(dataset: h5py.Dataset, values: list[Any], order: list[int]) -> None:
     """One by one: that is the order of the heap; and rows of one length stay rows."""
     for number in order:
         dataset[number] = values[number]
+
+
+def replaced(path: Path, seed: int, values: list[Any], new: Callable[[int], Any]) -> list[Any]:
+    """Writes some elements again, some more than once, when the file has been closed: objects of the heap are
+    freed, and their indices used again.
+    """
+    rng, values = random.Random(seed), list(values)
+    with h5py.File(path, "r+") as file:
+        for n in rng.choices(range(len(values)), k=len(values)):
+            values[n] = new(rng.randrange(10**6))
+            file["d"][n] = values[n]
+    return values
 
 
 storages = st.sampled_from(["contiguous", "chunked", "gzip"])
@@ -83,10 +88,19 @@ def layout(storage: str, count: int) -> dict[str, Any]:
     libver=st.sampled_from(["earliest", "latest"]),
     offsets=st.sampled_from([4, 8]),
     shuffled=st.booleans(),
+    again=st.booleans(),
 )
 @settings(max_examples=examples(120))
 def test_rows(
-    seed: int, count: int, item: Any, lengths: str, storage: str, libver: str, offsets: int, shuffled: bool
+    seed: int,
+    count: int,
+    item: Any,
+    lengths: str,
+    storage: str,
+    libver: str,
+    offsets: int,
+    shuffled: bool,
+    again: bool,
 ) -> None:
     values, rng = rows(seed, count, item, lengths), random.Random(seed)
     order = list(range(count))
@@ -101,6 +115,14 @@ def test_rows(
             )
             fill_in(dataset, values, [n for n in order if n not in unwritten])
         expected = [value[:0] if n in unwritten else value for n, value in enumerate(values)]
+        if again:
+            expected = replaced(
+                root / "a.h5",
+                seed,
+                expected,
+                lambda seed: rows(seed, 1, item, rng.choice(sorted(LENGTHS)))[0],
+            )
+            unwritten = {n for n in unwritten if not len(expected[n])}
         dset = hs.open(root / "a.h5")["d"]
         ragged = dset.read_ragged()
         lens = [len(value) for value in expected]
@@ -133,20 +155,35 @@ def test_rows(
     lengths=st.sampled_from(sorted(LENGTHS)),
     storage=storages,
     charset=st.sampled_from(["utf-8", "ascii"]),
+    offsets=st.sampled_from([4, 8]),
     shuffled=st.booleans(),
+    again=st.booleans(),
 )
 @settings(max_examples=examples(80))
-def test_texts(seed: int, count: int, lengths: str, storage: str, charset: str, shuffled: bool) -> None:
-    values = texts(seed, count, lengths)
-    if charset == "ascii":
-        values = [value.encode("ascii", "replace").decode() for value in values]
+def test_texts(
+    seed: int,
+    count: int,
+    lengths: str,
+    storage: str,
+    charset: str,
+    offsets: int,
+    shuffled: bool,
+    again: bool,
+) -> None:
+    def made(seed: int, count: int, lengths: str) -> list[str]:
+        encode = "ascii" if charset == "ascii" else "utf-8"
+        return [value.encode(encode, "replace").decode() for value in texts(seed, count, lengths)]
+
+    values = made(seed, count, lengths)
     order = list(range(count))
     if shuffled:
         random.Random(seed).shuffle(order)
     with scratch() as root:
-        with h5py.File(root / "a.h5", "w") as file:
+        with new_file(root / "a.h5", "earliest", offsets) as file:
             dataset = file.create_dataset("d", (count,), h5py.string_dtype(charset), **layout(storage, count))
             fill_in(dataset, values, order)
+        if again:
+            values = replaced(root / "a.h5", seed, values, lambda seed: made(seed, 1, "mixed")[0])
         dset = hs.open(root / "a.h5")["d"]
         with h5py.File(root / "a.h5") as file:
             theirs = file["d"][...]
@@ -160,6 +197,50 @@ def test_texts(seed: int, count: int, lengths: str, storage: str, charset: str, 
             n = random.Random(seed).randrange(count)
             assert dset[n] == values[n].encode()
             assert dset.asstr()[n] == values[n]
+
+
+def test_very_many(tmp_path: Path) -> None:
+    """Some hundred thousand tiny ones: more than a batch has."""
+    path, count = tmp_path / "a.h5", 600_000
+    numbers = np.random.default_rng(3).integers(0, 1 << 20, count)
+    with h5py.File(path, "w") as file:
+        values = [f"{number:x}" if number % 7 else "" for number in numbers.tolist()]
+        file.create_dataset("texts", data=values, dtype=h5py.string_dtype())
+        made = np.empty(count // 2, object)
+        made[:] = np.split(numbers.astype("<i4"), np.cumsum(numbers[1 : count // 2] % 4))
+        file.create_dataset(
+            "rows", data=made, dtype=h5py.vlen_dtype("<i4"), chunks=(10_000,), compression="gzip"
+        )
+    file = hs.open(path)
+    assert file["texts"].read_ragged().tolist() == values
+    assert file["texts"].asstr()[...].tolist() == values
+    found = file["rows"].read_ragged()
+    assert np.diff(found.offsets).tolist() == [len(row) for row in made]
+    assert np.array_equal(found.values, np.concatenate(made))
+    with h5py.File(path) as theirs:
+        for part in (slice(0, 1000), slice(299_000, None), slice(None, None, 997)):
+            assert file["texts"][part].tolist() == theirs["texts"][part].tolist()
+            for ours, row in zip(file["rows"][part], theirs["rows"][part], strict=True):
+                assert np.array_equal(ours, row)
+
+
+def test_freed_objects(tmp_path: Path) -> None:
+    """A collection whose indices have gaps: objects were freed in the middle of it."""
+    path, values = tmp_path / "a.h5", rows(1, 300, "<i4", "same")
+    with h5py.File(path, "w") as file:
+        fill_in(file.create_dataset("d", (300,), h5py.vlen_dtype("<i4")), values, list(range(300)))
+    values = replaced(path, 5, values, lambda seed: rows(seed, 1, "<i4", "mixed")[0])
+    with h5py.File(path) as file:
+        offset = file["d"].id.get_offset()
+        ids = [struct.unpack_from("<IQI", path.read_bytes(), offset + 16 * n) for n in range(300)]
+        theirs = [row.tolist() for row in file["d"][...]]
+    ((heap, _),) = heap_of(path.read_bytes())
+    indices = {index for length, at, index in ids if length and at == heap}
+    assert len(indices) < max(indices) - 20
+    expected = [row.tolist() for row in values]
+    assert hs.open(path)["d"].read_ragged().tolist() == expected == theirs
+    dset = hs.open(path)["d"]
+    assert [dset[n].tolist() for n in range(300)] == expected
 
 
 def test_members_and_attributes(tmp_path: Path) -> None:
@@ -206,6 +287,12 @@ def test_many_share_one_object(tmp_path: Path) -> None:
     assert [row.tolist() for row in hs.open(path)["d"].read_ragged()] == expected
 
 
+def heap_of(content: bytes) -> list[tuple[int, int]]:
+    """Where collections are: address and bytes."""
+    found = [match.start() for match in re.finditer(b"GCOL\x01\0\0\0", content)]
+    return [(at, int.from_bytes(content[at + 8 : at + 16], "little")) for at in found]
+
+
 # ------------------------------------------------------------------------------------------------ counts
 
 TRACED = """
@@ -219,17 +306,18 @@ elif "open" not in what:
     dset.read_ragged(slice(0, 1))
 os.path.exists("/hyperslab-mark-begin")
 if "one" in what:
-    dset.read_ragged(slice(dset.shape[0] // 2, dset.shape[0] // 2 + 1))
+    n = int(sys.argv[3])
+    dset.read_ragged(slice(n, n + 1))
 else:
     dset.read_ragged()
 os.path.exists("/hyperslab-mark-end")
 """
 
 
-def reads(trace: Path, path: Path, what: str) -> tuple[int, int]:
-    """Calls that read the file, and their bytes."""
+def reads(trace: Path, path: Path, what: str, cell: int = 0) -> tuple[int, int]:
+    """Calls that read the file, and their bytes. ``one``: this cell is read."""
     count, total, counting = 0, 0, False
-    for line in strace(trace, "file,desc", TRACED, str(path), what):
+    for line in strace(trace, "file,desc", TRACED, str(path), what, str(cell)):
         if "/hyperslab-mark-begin" in line:
             counting = True
         elif "/hyperslab-mark-end" in line:
@@ -257,21 +345,77 @@ def test_reads_of_a_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert total <= size * 1.1
     assert calls <= 4 + total // (128 << 10), (calls, total, heap)
     # One cell of a large heap: its id, and its collection.
-    calls, total = reads(tmp_path / "one", path, "one")
+    calls, total = reads(tmp_path / "one", path, "one", count // 2)
     assert calls <= 3
     assert total <= 80 << 10
     # Again: what was parsed is kept (of a heap of this size), so only ids are read.
-    calls, _ = reads(tmp_path / "again", path, "one warm")
+    calls, _ = reads(tmp_path / "again", path, "one warm", count // 2)
     assert calls <= 2
 
 
+def spread(path: Path, dataset: str, gap: int, huge: bool) -> list[int]:
+    """Moves the collections of a file apart, which then has holes. ``huge``: a gap is a collection, of one
+    object, which becomes a cell; these cells are returned.
+    """
+    with h5py.File(path) as file:
+        ids, cells = file[dataset].id.get_offset(), file[dataset].shape[0]
+    content = bytearray(path.read_bytes())
+    collections, end = heap_of(bytes(content)), -(-len(content) // 4096) * 4096
+    moved, chosen = {}, []
+    with path.open("r+b") as stream:
+        for number, (at, size) in enumerate(collections):
+            moved[at] = end + gap
+            if huge:
+                header = struct.pack("<4sIQHHIQ", b"GCOL", 1, gap, 1, 1, 0, gap - 32)
+                stream.seek(end)
+                stream.write(header + number.to_bytes(4, "little"))
+                stream.seek(end + gap - 4)
+                stream.write(number.to_bytes(4, "little"))
+                chosen.append(number * (cells // len(collections)) + 1)
+                struct.pack_into("<IQI", content, ids + 16 * chosen[-1], (gap - 32) // 4, end, 1)
+            stream.seek(end + gap)
+            stream.write(content[at : at + size])
+            end += gap + size
+        for n in range(cells):
+            length, at, index = struct.unpack_from("<IQI", content, ids + 16 * n)
+            struct.pack_into("<IQI", content, ids + 16 * n, length, moved.get(at, at), index)
+        # What the superblock says of the end.
+        struct.pack_into("<Q", content, 40, end)
+        stream.seek(0)
+        stream.write(content)
+    return chosen
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
+@pytest.mark.parametrize("neighbours", ["huge", "holes"])
+def test_one_cell_of_a_large_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, neighbours: str) -> None:
+    """A heap of more than 1 GB, nearly all of it holes: its size is not what a read of one cell costs."""
+    monkeypatch.setenv("HYPERSLAB_THREADS", "1")
+    path, cells, gap = tmp_path / "a.h5", 6000, 24 << 20
+    made = np.empty(cells, object)
+    made[:] = [np.arange(n, n + n % 250, dtype="<i4") for n in range(cells)]
+    with h5py.File(path, "w", libver=("earliest", "v114")) as file:
+        file.create_dataset("d", data=made, dtype=h5py.vlen_dtype("<i4"))
+    huge = spread(path, "d", gap, neighbours == "huge")
+    assert path.stat().st_size > 1 << 30
+    small = [n for n in range(cells) if n % 250 and n not in huge]
+    dset = hs.open(path)["d"]
+    with h5py.File(path) as file:
+        for n in [small[0], small[len(small) // 2], small[-1], *huge[-1:]]:
+            assert np.array_equal(dset[n], file["d"][n])
+    # Its id, and its collection.
+    for n in (small[len(small) // 2], small[-1]):
+        calls, total = reads(tmp_path / "trace", path, "one", n)
+        assert calls <= 3
+        assert total <= 80 << 10
+    # Its id, the directory of its collection, and itself.
+    for n in huge[-1:]:
+        calls, total = reads(tmp_path / "trace", path, "one", n)
+        assert calls <= 3
+        assert gap <= total <= gap + (80 << 10)
+
+
 # ------------------------------------------------------------------------------------------------ damage
-
-
-def heap_of(content: bytes) -> list[tuple[int, int]]:
-    """Where collections are: address and bytes."""
-    found = [match.start() for match in re.finditer(b"GCOL\x01\0\0\0", content)]
-    return [(at, int.from_bytes(content[at + 8 : at + 16], "little")) for at in found]
 
 
 @pytest.mark.parametrize("kind", ["rows", "texts"])
@@ -359,4 +503,5 @@ def test_errors_name_dataset_cell_and_collection(tmp_path: Path) -> None:
     }.items():
         message = damaged(tmp_path / "a.h5", change)
         assert "group/name" in message, f"{what}: {message}"
+        assert re.search(r"element \d+\b", message), f"{what}: {message}"
         assert re.search(r"collection at (address )?\d+", message), f"{what}: {message}"

@@ -20,23 +20,35 @@ use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+use std::sync::Arc;
 
 /// An element type of a file.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct ElementHandle {
     file: hdf5::File,
     element: Element,
+    /// Path of the dataset that has such elements, for errors.
+    path: Option<Arc<str>>,
 }
 
 impl ElementHandle {
     /// That of a dataset, if its values are Python objects.
     pub(crate) fn of_objects(dataset: &Dataset) -> Option<Self> {
         let (file, element) = (dataset.file().clone(), dataset.element().clone());
-        is_made_of_objects(&element).then_some(ElementHandle { file, element })
+        let path = Some(format!("/{}", dataset.path()).into());
+        is_made_of_objects(&element).then_some(ElementHandle { file, element, path })
     }
 
     fn within(&self, element: &Element) -> Self {
-        ElementHandle { file: self.file.clone(), element: element.clone() }
+        ElementHandle { file: self.file.clone(), element: element.clone(), path: self.path.clone() }
+    }
+
+    fn error(&self, py: Python<'_>, error: Hdf5Error) -> PyErr {
+        let error = match &self.path {
+            Some(path) => error.within(path),
+            None => error,
+        };
+        errors::hdf5(py, &error)
     }
 
     /// Resolves heap ids in `memory`: `count` of them, the first at `offset`, the next `stride` bytes further.
@@ -49,7 +61,7 @@ impl ElementHandle {
     ) -> PyResult<vlen::Ragged> {
         let (py, bytes) = (memory.py(), memory.as_slice()?);
         py.detach(|| vlen::resolve(&self.file, &self.element, bytes, offset, stride, count))
-            .map_err(|error| errors::hdf5(py, &error))
+            .map_err(|error| self.error(py, error))
     }
 }
 
@@ -141,7 +153,7 @@ impl ElementHandle {
         let bytes = memory.as_slice()?;
         let found = py
             .detach(|| reference::resolve(&self.file, &self.element, bytes, offset, stride, count))
-            .map_err(|error| errors::hdf5(py, &error))?;
+            .map_err(|error| self.error(py, error))?;
         let is_region = matches!(self.element.kind, ElementKind::RegionReference);
         let made = found.into_iter().map(|target| -> PyResult<Bound<'py, PyAny>> {
             let region = is_region || matches!(&target, Some(Target { part: Part::Region(_), .. }));
@@ -271,7 +283,7 @@ impl AttributeHandle {
     fn element(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
         let Stored::Hdf5(attribute) = &self.0 else { return Ok(None) };
         let element = attribute.element().map_err(|error| errors::hdf5(py, &error))?;
-        Ok(Some(ElementHandle { file: attribute.file.clone(), element }))
+        Ok(Some(ElementHandle { file: attribute.file.clone(), element, path: None }))
     }
 
     /// The type of elements in NetCDF-3.
@@ -319,7 +331,7 @@ impl DatatypeHandle {
             let error = self.file.source().wrong("datatype message", 0, why);
             errors::hdf5(py, &error.within(&format!("/{}", self.datatype.path)))
         })?;
-        Ok(ElementHandle { file: self.file.clone(), element })
+        Ok(ElementHandle { file: self.file.clone(), element, path: None })
     }
 
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {

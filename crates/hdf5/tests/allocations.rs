@@ -1,0 +1,298 @@
+//! Elements of variable length make allocations for collections of the heap and for chunks, none for each element.
+
+use hyperslab_array::{Index, ReadOptions, Selection};
+use hyperslab_codec::{Codec, Scratch, Zlib};
+use hyperslab_hdf5::vlen::{self, Ragged};
+use hyperslab_hdf5::{Dataset, File, FileOptions, Node};
+use hyperslab_store::{LocalOptions, LocalStore};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+struct Counting;
+
+thread_local! {
+    /// Of this thread, on which all requests of these tests are executed.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: hands everything to the system's allocator; counting touches no memory of it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: as promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as promised by the caller.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: as promised by the caller.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Allocations of `work`.
+fn count(work: &mut dyn FnMut()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+/// Text of variable length; sequences of `i4`; sequences of structures of `i4`, `f4`, `i4`.
+const TEXT: &[u8] = &[0x19, 1, 1, 0, 16, 0, 0, 0, 0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
+const ROWS: &[u8] = &[0x19, 0, 0, 0, 16, 0, 0, 0, 0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0];
+const STRUCTURES: &[u8] = &[
+    0x19, 0, 0, 0, 16, 0, 0, 0, 0x36, 3, 0, 0, 12, 0, 0, 0, // three members
+    b'a', 0, 0, 0x30, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0, //
+    b'b', 0, 4, 0x31, 0x20, 31, 0, 4, 0, 0, 0, 0, 0, 32, 0, 23, 8, 0, 23, 127, 0, 0, 0, //
+    b'c', 0, 8, 0x30, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0,
+];
+
+/// Bytes of a collection of the heap, as the HDF5 library makes them for small objects.
+const COLLECTION: usize = 4096;
+
+/// A file of one dataset, `d`. Its checksums are 0.
+struct Made {
+    folder: tempfile::TempDir,
+    /// Collections of its heap.
+    collections: u64,
+}
+
+impl Made {
+    /// Writes `elements`, of so many bytes an item, which lie in the heap in `order`. Chunks are compressed; without them the dataset is contiguous.
+    fn new(
+        datatype: &[u8],
+        size: usize,
+        elements: &[Vec<u8>],
+        order: &[usize],
+        chunk: Option<usize>,
+    ) -> Made {
+        let mut file = vec![0; 48];
+        let mut ids = vec![[0; 16]; elements.len()];
+        let (mut collection, mut index, mut collections) = (0, 0_u32, 0);
+        for number in order {
+            let element = &elements[*number];
+            let needed = 16 + element.len().next_multiple_of(8);
+            if index == 0 || file.len() + needed > collection + COLLECTION {
+                close(&mut file, collection, index);
+                (collection, index, collections) = (file.len(), 0, collections + 1);
+                file.extend(b"GCOL\x01\0\0\0");
+                // One large object has a collection of its own.
+                file.extend((COLLECTION.max(needed + 16) as u64).to_le_bytes());
+            }
+            index += 1;
+            file.extend(index.to_le_bytes());
+            file.extend([0; 4]);
+            file.extend((element.len() as u64).to_le_bytes());
+            file.extend(element);
+            file.resize(file.len().next_multiple_of(8), 0);
+            ids[*number][..4].copy_from_slice(&((element.len() / size) as u32).to_le_bytes());
+            ids[*number][4..12].copy_from_slice(&(collection as u64).to_le_bytes());
+            ids[*number][12..].copy_from_slice(&index.to_le_bytes());
+        }
+        close(&mut file, collection, index);
+
+        let mut messages = Vec::new();
+        let mut message = |kind: u8, bytes: &[&[u8]]| {
+            let bytes = bytes.concat();
+            messages.push(kind);
+            messages.extend((bytes.len() as u16).to_le_bytes());
+            messages.push(0);
+            messages.extend(bytes);
+        };
+        let number = |n: usize| (n as u64).to_le_bytes();
+        message(1, &[&[2, 1, 0, 1], &number(elements.len())]);
+        message(3, &[datatype]);
+        match chunk {
+            None => {
+                message(8, &[&[3, 1], &number(file.len()), &number(16 * ids.len())]);
+                file.extend(ids.as_flattened());
+            }
+            Some(chunk) => {
+                let mut leaf = Vec::new();
+                for (n, ids) in ids.chunks(chunk).enumerate() {
+                    let mut bytes = ids.as_flattened().to_vec();
+                    bytes.resize(16 * chunk, 0);
+                    let mut encoded = Vec::new();
+                    Zlib { level: 1 }.encode(&bytes, &mut encoded, &mut Scratch::default()).unwrap();
+                    leaf.extend((encoded.len() as u32).to_le_bytes());
+                    leaf.extend([0; 4]);
+                    leaf.extend([number(n * chunk), number(0), number(file.len())].concat());
+                    file.extend(encoded);
+                }
+                let chunks = ids.len().div_ceil(chunk);
+                let at = file.len();
+                file.extend([b"TREE\x01\0", &(chunks as u16).to_le_bytes()[..], &[0xff; 16], &leaf].concat());
+                file.extend([0; 8]);
+                file.extend([number(chunks * chunk), number(0)].concat());
+                let lens = [chunk as u32, 16].map(u32::to_le_bytes);
+                message(8, &[&[3, 2, 2], &number(at), lens.as_flattened()]);
+                // Deflate.
+                message(11, &[&[2, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0]]);
+            }
+        }
+        let dataset = header(&mut file, &messages);
+        let link = [&[6, 12, 0, 0, 1, 0, 1, b'd'][..], &number(dataset)].concat();
+        let info = [&[2, 18, 0, 0, 0, 0][..], &[0xff; 16]].concat();
+        let root = header(&mut file, &[info, link].concat());
+        let superblock = [&b"\x89HDF\r\n\x1a\n\x02\x08\x08\0"[..], &number(0), &[0xff; 8]].concat();
+        file.splice(..44, [superblock, number(file.len()).to_vec(), number(root).to_vec()].concat());
+
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), file).unwrap();
+        Made { folder, collections }
+    }
+
+    fn open(&self) -> Dataset {
+        let store = Arc::new(LocalStore::open(self.folder.path(), LocalOptions::default()).unwrap());
+        let file = File::open(store, "f", FileOptions { verify: false, others: None }).unwrap();
+        let Node::Dataset(dataset) = file.node("d").unwrap() else { panic!("no dataset") };
+        dataset
+    }
+}
+
+/// Fills a collection up with free space.
+fn close(file: &mut Vec<u8>, collection: usize, objects: u32) {
+    let free = (collection + COLLECTION).saturating_sub(file.len());
+    if objects > 0 && free > 0 {
+        let header = [&[0; 8][..], &(free as u64).to_le_bytes()].concat();
+        file.extend(header.iter().copied().chain(std::iter::repeat(0)).take(free));
+    }
+}
+
+/// Appends an object header; says where it is.
+fn header(file: &mut Vec<u8>, messages: &[u8]) -> usize {
+    file.resize(file.len().next_multiple_of(8), 0);
+    let at = file.len();
+    file.extend(b"OHDR\x02\x02");
+    file.extend((messages.len() as u32).to_le_bytes());
+    file.extend(messages);
+    file.extend([0; 4]);
+    at
+}
+
+fn read(dataset: &Dataset, indices: &[Index<'_>]) -> Ragged {
+    let layout = dataset.layout().unwrap();
+    let selection = Selection::new("d", layout.shape(), indices).unwrap();
+    let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
+    vlen::read(dataset, &layout, &selection, options).unwrap()
+}
+
+/// `0..count` in an order of chance, always the same.
+fn shuffled(count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for i in (1..count).rev() {
+        order.swap(i, (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % (i + 1));
+    }
+    order
+}
+
+fn texts(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|n| format!("text{n}").into_bytes()).collect()
+}
+
+/// Allocations of reading all of a file that has just been opened, and again; `elements` are what it holds.
+fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
+    // What a thread makes once.
+    drop(read(&made.open(), &[]));
+    let dataset = made.open();
+    dataset.layout().unwrap();
+    let cold = count(&mut || drop(read(&dataset, &[])));
+    let warm = count(&mut || drop(read(&dataset, &[])));
+    assert_eq!(read(&dataset, &[]).values.as_slice(), elements.concat());
+    [cold, warm]
+}
+
+/// A request allocates its result and what it knows about all of its elements.
+const REQUEST: u64 = 50;
+
+/// A collection that is fetched and taken apart, its directory growing to some hundred objects.
+const FETCHED: u64 = 10;
+
+#[test]
+fn cells_of_structures() {
+    let cell = |n: usize| (0..200 * 12).map(|i| (n * 7 + i) as u8).collect();
+    let cells: Vec<Vec<u8>> = (0..600).map(cell).collect();
+    let order: Vec<usize> = (0..600).collect();
+    let made = Made::new(STRUCTURES, 12, &cells, &order, None);
+    assert_eq!(made.collections, 600);
+    let [cold, warm] = cold_and_warm(&made, &cells);
+    assert!(cold <= REQUEST + 3 * 600, "{cold} allocations for 600 cells in as many collections");
+    assert!(warm <= REQUEST + 600 / 16, "{warm} allocations for 600 cells in memory");
+    let open = count(&mut || drop(read(&made.open(), &[])));
+    assert!(open - cold <= 80, "{open} allocations for opening and reading, {cold} for reading");
+
+    let dataset = made.open();
+    read(&dataset, &[]);
+    for start in (0..600).step_by(60) {
+        let window = count(&mut || drop(read(&dataset, &[Index::range(start, start + 60)])));
+        assert!(window <= 4 + 2 * 60, "{window} allocations for a window of 60 cells");
+    }
+    for (n, cell) in (0..).zip(&cells) {
+        // Offsets and values.
+        assert_eq!(count(&mut || drop(read(&dataset, &[Index::At(n)]))), 2, "cell {n}");
+        assert_eq!(read(&dataset, &[Index::At(n)]).values.as_slice(), cell);
+    }
+}
+
+#[test]
+fn texts_allocate_nothing() {
+    for count in [40_000, 80_000] {
+        let texts = texts(count);
+        for (name, order) in [("file", (0..count).collect()), ("random", shuffled(count))] {
+            let made = Made::new(TEXT, 1, &texts, &order, None);
+            assert!(made.collections < count as u64 / 120, "{} collections", made.collections);
+            let [cold, warm] = cold_and_warm(&made, &texts);
+            let what =
+                format!("allocations for {count} texts in {name} order, {} collections", made.collections);
+            assert!(cold <= REQUEST + FETCHED * made.collections, "{cold} {what}");
+            assert!(warm <= REQUEST + made.collections / 4, "{warm} {what} in memory");
+        }
+    }
+}
+
+/// As many collections, ten times as many elements.
+#[test]
+fn allocations_are_those_of_collections() {
+    let [few, many] = [5_000, 50_000].map(|count| {
+        let texts = vec![vec![b'x'; 1_200_000 / count - 16]; count];
+        let order: Vec<usize> = (0..count).collect();
+        let made = Made::new(TEXT, 1, &texts, &order, None);
+        (made.collections, cold_and_warm(&made, &texts)[1])
+    });
+    assert!(few.0.abs_diff(many.0) <= few.0 / 5, "{few:?} and {many:?}");
+    assert!(many.1 <= few.1 + 20, "{few:?} and {many:?} collections and allocations");
+}
+
+#[test]
+fn compressed_rows() {
+    for (rows, chunk) in [(20_000, 1000), (20_000, 100), (80_000, 1000)] {
+        let cells: Vec<Vec<u8>> = (0..rows).map(|n| vec![n as u8; 4 * (n * 7 % 13)]).collect();
+        let order: Vec<usize> = (0..rows).collect();
+        let chunked = Made::new(ROWS, 4, &cells, &order, Some(chunk));
+        let contiguous = Made::new(ROWS, 4, &cells, &order, None);
+        let chunks = (rows / chunk) as u64;
+        let what = format!("for {rows} rows in {chunks} chunks and {} collections", chunked.collections);
+        let [cold, warm] = cold_and_warm(&chunked, &cells);
+        assert!(cold <= REQUEST + FETCHED * chunked.collections + chunks / 4, "{cold} allocations {what}");
+        assert!(warm <= REQUEST + chunked.collections / 4 + chunks / 4, "{warm} allocations {what}, warm");
+        // What chunks add.
+        let without = cold_and_warm(&contiguous, &cells);
+        assert!(
+            cold <= without[0] + 20 + chunks / 4,
+            "{cold} allocations {what}, {without:?} without chunks"
+        );
+        assert!(
+            warm <= without[1] + 20 + chunks / 4,
+            "{warm} allocations {what}, {without:?} without chunks"
+        );
+    }
+}
