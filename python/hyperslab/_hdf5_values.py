@@ -20,6 +20,8 @@ from hyperslab._ragged import Ragged
 __all__ = ["attribute_value", "decoded", "ragged", "values"]
 
 _Array = npt.NDArray[Any]
+# Where the elements of each level begin.
+_Outer = tuple[npt.NDArray[np.int64], ...]
 
 
 def values(element: _native.ElementHandle, raw: _Array, encoding: tuple[str, str] | None = None) -> Any:
@@ -42,8 +44,11 @@ def _column(
     stride: int,
     count: int,
     encoding: tuple[str, str] | None,
+    outer: _Outer = (),
 ) -> _Array:
-    """Elements of which the first is at ``offset``, the next ``stride`` bytes further."""
+    """Elements of which the first is at ``offset``, the next ``stride`` bytes further. ``outer``: of what they
+    are items, level by level, where that begins.
+    """
     dtype = element.dtype
     if count == 0:
         return np.empty(0, dtype)
@@ -56,25 +61,27 @@ def _column(
     if fields:
         made = np.empty(count, dtype)
         for name, at, field in fields:
-            made[name] = _column(field, memory, offset + at, stride, count, encoding)
+            made[name] = _column(field, memory, offset + at, stride, count, encoding, outer)
         return made
     base = element.base()
     if dtype.subdtype is not None and base is not None:
         inner = dtype.subdtype[1]
         cells: _Array = np.ndarray((count,), np.dtype((np.void, element.size)), memory, offset, (stride,))
         together = np.ascontiguousarray(cells).view(np.uint8)
-        flat = _column(base, together, 0, base.size, count * math.prod(inner), encoding)
+        each = math.prod(inner)
+        starts = np.arange(count + 1) * each
+        flat = _column(base, together, 0, base.size, count * each, encoding, (*outer, starts))
         return flat.reshape(count, *inner, *flat.shape[1:])
     made = np.empty(count, dtype)
     if base is not None:
-        starts, items, _ = element.sequences(memory, offset, stride, count)
+        starts, items, _ = element.sequences(memory, offset, stride, count, outer)
         number = len(items) // base.size if base.size else 0
-        all_of_them = _column(base, items, 0, base.size, number, encoding)
+        all_of_them = _column(base, items, 0, base.size, number, encoding, (*outer, starts))
         bounds = starts.tolist()
         for index in range(count):
             made[index] = all_of_them[bounds[index] : bounds[index + 1]]
     elif is_text(dtype):
-        made[:] = element.strings(memory, offset, stride, count, *(encoding or ()))
+        made[:] = element.strings(memory, offset, stride, count, outer, *(encoding or ()))
     else:
         made[:] = element.references(memory, offset, stride, count)
     return made
@@ -90,11 +97,19 @@ def ragged(element: _native.ElementHandle, raw: _Array, offset: int = 0, stride:
     return found.reshape(raw.shape)
 
 
-def _level(element: _native.ElementHandle, memory: _Array, offset: int, stride: int, count: int) -> Ragged:
+def _level(
+    element: _native.ElementHandle,
+    memory: _Array,
+    offset: int,
+    stride: int,
+    count: int,
+    outer: _Outer = (),
+) -> Ragged:
     base = element.base()
     if element.dtype.kind != "O" or (base is None and not is_text(element.dtype)):
         raise TypeError("elements have one size: read_ragged reads those of variable length")
-    starts, items, validity = element.sequences(memory, offset, stride, count)
+    starts, items, validity = element.sequences(memory, offset, stride, count, outer)
+    outer = (*outer, starts)
     shape = (count,)
     if base is None:
         return Ragged._made("text", shape, starts, items, validity)
@@ -102,8 +117,8 @@ def _level(element: _native.ElementHandle, memory: _Array, offset: int, stride: 
     validity = None
     number = len(items) // base.size if base.size else 0
     if base.dtype.kind == "O" and (base.base() is not None or is_text(base.dtype)):
-        return Ragged._made("items", shape, starts, _level(base, items, 0, base.size, number), validity)
-    return Ragged._made("items", shape, starts, _column(base, items, 0, base.size, number, None), validity)
+        return Ragged._made("items", shape, starts, _level(base, items, 0, base.size, number, outer), validity)
+    return Ragged._made("items", shape, starts, _column(base, items, 0, base.size, number, None, outer), validity)
 
 
 def decoded(found: Any, encoding: str, errors: str) -> Any:

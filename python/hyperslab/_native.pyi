@@ -1,7 +1,7 @@
 """The engine, in Rust. Everything here is internal, other than what `hyperslab.Array` inherits."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, final
 
@@ -363,6 +363,7 @@ class ElementHandle:
         offset: int,
         stride: int,
         count: int,
+        outer: Sequence[npt.NDArray[np.int64]],
         encoding: str | None = None,
         errors: str = "strict",
     ) -> npt.NDArray[Any]: ...
@@ -370,7 +371,12 @@ class ElementHandle:
         self, memory: npt.NDArray[np.uint8], offset: int, stride: int, count: int
     ) -> list[Reference]: ...
     def sequences(
-        self, memory: npt.NDArray[np.uint8], offset: int, stride: int, count: int
+        self,
+        memory: npt.NDArray[np.uint8],
+        offset: int,
+        stride: int,
+        count: int,
+        outer: Sequence[npt.NDArray[np.int64]],
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.bool_] | None]: ...
 
 @final

@@ -73,6 +73,9 @@ pub enum Hdf5Error {
         /// The contradiction.
         why: String,
     },
+    /// The heap does not have what an element of variable length says of it.
+    #[error(transparent)]
+    Heap(Box<HeapError>),
     /// What the file asks for is not known here.
     #[error("{file}{}: {what} is not supported", shown(object))]
     Unsupported {
@@ -110,6 +113,29 @@ pub enum Hdf5Error {
     Array(#[from] ArrayError),
 }
 
+/// The heap does not have what an element of variable length says of it.
+#[derive(Debug, Error)]
+#[error(
+    "{file}{}: {of}element {element}{within}, global heap collection at address {address}: {why}",
+    shown(object)
+)]
+pub struct HeapError {
+    /// The file.
+    pub file: String,
+    /// Path of the object.
+    pub object: Option<String>,
+    /// What has such elements, where that is not the object: an attribute. Empty, or it ends in a colon and a space.
+    pub of: String,
+    /// Number of the element, in C order of those that were asked for.
+    pub element: usize,
+    /// Where in the element. Empty, or it begins with a comma.
+    pub within: String,
+    /// Address of the collection.
+    pub address: u64,
+    /// What is wrong.
+    pub why: String,
+}
+
 fn shown(object: &Option<String>) -> String {
     object.as_ref().map(|object| format!(", '{object}'")).unwrap_or_default()
 }
@@ -117,12 +143,36 @@ fn shown(object: &Option<String>) -> String {
 impl Hdf5Error {
     /// The same error, about the object of this path; an object that is named already stays.
     pub fn within(mut self, path: &str) -> Self {
-        if let Hdf5Error::Parse { object, .. }
-        | Hdf5Error::Invalid { object, .. }
-        | Hdf5Error::Unsupported { object, .. }
-        | Hdf5Error::Refused { object, .. } = &mut self
-        {
-            object.get_or_insert_with(|| path.to_owned());
+        let object = match &mut self {
+            Hdf5Error::Parse { object, .. }
+            | Hdf5Error::Invalid { object, .. }
+            | Hdf5Error::Unsupported { object, .. }
+            | Hdf5Error::Refused { object, .. } => object,
+            Hdf5Error::Heap(error) => &mut error.object,
+            _ => return self,
+        };
+        object.get_or_insert_with(|| path.to_owned());
+        self
+    }
+
+    /// An error about one of the items of elements that begin at `offsets` (the last is where they end), as one about that element.
+    pub fn item_of(mut self, offsets: &[i64]) -> Self {
+        if let Hdf5Error::Heap(error) = &mut self {
+            let item = i64::try_from(error.element).unwrap_or(i64::MAX);
+            error.element = offsets.partition_point(|start| *start <= item).saturating_sub(1);
+            let start = offsets.get(error.element).copied().unwrap_or_default();
+            error.within.insert_str(0, &format!(", item {}", item.saturating_sub(start)));
+        }
+        self
+    }
+
+    /// An error about an element of an attribute.
+    pub fn of_attribute(mut self, name: &str) -> Self {
+        let text = format!("attribute '{name}': ");
+        match &mut self {
+            Hdf5Error::Invalid { why, .. } => why.insert_str(0, &text),
+            Hdf5Error::Heap(error) => error.of.insert_str(0, &text),
+            _ => {}
         }
         self
     }

@@ -248,6 +248,9 @@ impl File {
 
     /// The global heap collection at an address.
     pub fn collection(&self, address: u64) -> Result<Arc<Collection>, Hdf5Error> {
+        if let Some(kept) = self.kept_collection(address) {
+            return Ok(kept);
+        }
         let found = self.collections(&[address], true)?;
         found.into_iter().next().ok_or_else(|| self.source().invalid("no heap collection"))
     }
@@ -259,22 +262,26 @@ impl File {
         keep: bool,
     ) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
         let mut found = self.inner.collections.find_all(addresses);
+        let mut all = Vec::with_capacity(found.len());
+        if found.iter().all(Option::is_some) {
+            all.extend(found.into_iter().flatten());
+            return Ok(all);
+        }
         let missing: Vec<(u64, &mut Option<Arc<Collection>>)> =
             addresses.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none()).collect();
-        if !missing.is_empty() {
-            let wanted: Vec<u64> = missing.iter().map(|(address, _)| *address).collect();
-            let guess = self.collection_size();
-            let read = self.again(|| Collection::read(self.source(), &wanted, guess, self.sizes()))?;
-            for ((address, place), new) in missing.into_iter().zip(read) {
-                let new = Arc::new(new);
-                if keep {
-                    self.inner.collections.keep(address, new.clone(), new.weight());
-                }
-                self.inner.collection_size.store(new.guess(), Ordering::Relaxed);
-                *place = Some(new);
+        let wanted: Vec<u64> = missing.iter().map(|(address, _)| *address).collect();
+        let guess = self.collection_size();
+        let read = self.again(|| Collection::read(self.source(), &wanted, guess, self.sizes()))?;
+        for ((address, place), new) in missing.into_iter().zip(read) {
+            let new = Arc::new(new);
+            if keep {
+                self.inner.collections.keep(address, new.clone(), new.weight());
             }
+            self.inner.collection_size.store(new.guess(), Ordering::Relaxed);
+            *place = Some(new);
         }
-        Ok(found.into_iter().flatten().collect())
+        all.extend(found.into_iter().flatten());
+        Ok(all)
     }
 
     /// The global heap collection at an address, if it need not be read.

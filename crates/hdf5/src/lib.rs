@@ -58,7 +58,7 @@ pub mod vlen;
 pub use attribute::Attribute;
 pub use cursor::{Cursor, Sizes};
 pub use dataset::Dataset;
-pub use error::{Hdf5Error, ParseError};
+pub use error::{Hdf5Error, HeapError, ParseError};
 pub use file::{File, FileOptions, FoundFile, NamedDatatype, Node, OtherFiles};
 pub use group::{Group, Link, LinkTarget};
 pub use messages::{data_layout, dataspace, filter};

@@ -57,12 +57,7 @@ impl Attribute {
         let count = memory.len() / element.size.max(1);
         let mut walk = Walk { file: &self.file, left: MOST_VALUES };
         let values = walk.values(&element, &memory, 0, element.size, count);
-        let values = values.map_err(|error| match error {
-            Hdf5Error::Invalid { file, object, why } => {
-                Hdf5Error::Invalid { file, object, why: format!("attribute '{}': {why}", self.name) }
-            }
-            other => other,
-        })?;
+        let values = values.map_err(|error| error.of_attribute(&self.name))?;
         Ok(nested(values, shape))
     }
 }
@@ -139,7 +134,10 @@ impl Walk<'_> {
             ElementKind::Array { shape, element: inner } => {
                 let each = element.size / inner.size.max(1);
                 let together: Vec<u8> = parts.flatten().copied().collect();
-                let values = self.values(inner, &together, 0, inner.size, each.saturating_mul(count))?;
+                let values = self.values(inner, &together, 0, inner.size, each.saturating_mul(count));
+                let starts =
+                    || (0..=count).map(|n| i64::try_from(n.saturating_mul(each)).unwrap_or(i64::MAX));
+                let values = values.map_err(|error| error.item_of(&starts().collect::<Vec<_>>()))?;
                 let mut values = values.into_iter();
                 (0..count).map(|_| nested(values.by_ref().take(each).collect(), shape)).collect()
             }
@@ -153,8 +151,8 @@ impl Walk<'_> {
             ElementKind::Vlen { element: item, .. } => {
                 let found = vlen::resolve(self.file, element, memory, offset, stride, count)?;
                 let items = found.values.len() / item.size.max(1);
-                let values = self.values(item, found.values.as_slice(), 0, item.size, items)?;
-                let mut values = values.into_iter();
+                let values = self.values(item, found.values.as_slice(), 0, item.size, items);
+                let mut values = values.map_err(|error| error.item_of(&found.offsets))?.into_iter();
                 let ends = found.offsets.iter().skip(1);
                 let lens = found.offsets.iter().zip(ends).map(|(start, end)| usize::try_from(end - start));
                 lens.map(|len| Value::List(values.by_ref().take(len.unwrap_or_default()).collect())).collect()

@@ -214,8 +214,11 @@ fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
 /// A request allocates its result and what it knows about all of its elements.
 const REQUEST: u64 = 50;
 
-/// A collection that is fetched and taken apart, its directory growing to some hundred objects.
-const FETCHED: u64 = 10;
+/// The pieces in which one thread resolves many elements, each with lists of its collections.
+const PIECES: u64 = 8 * 16;
+
+/// A collection that is fetched and taken apart.
+const FETCHED: u64 = 4;
 
 #[test]
 fn cells_of_structures() {
@@ -225,8 +228,8 @@ fn cells_of_structures() {
     let made = Made::new(STRUCTURES, 12, &cells, &order, None);
     assert_eq!(made.collections, 600);
     let [cold, warm] = cold_and_warm(&made, &cells);
-    assert!(cold <= REQUEST + 3 * 600, "{cold} allocations for 600 cells in as many collections");
-    assert!(warm <= REQUEST + 600 / 16, "{warm} allocations for 600 cells in memory");
+    assert!(cold <= REQUEST + FETCHED * 600, "{cold} allocations for 600 cells in as many collections");
+    assert!(warm <= REQUEST + 600 / 8, "{warm} allocations for 600 cells in memory");
     let open = count(&mut || drop(read(&made.open(), &[])));
     assert!(open - cold <= 80, "{open} allocations for opening and reading, {cold} for reading");
 
@@ -234,11 +237,13 @@ fn cells_of_structures() {
     read(&dataset, &[]);
     for start in (0..600).step_by(60) {
         let window = count(&mut || drop(read(&dataset, &[Index::range(start, start + 60)])));
-        assert!(window <= 4 + 2 * 60, "{window} allocations for a window of 60 cells");
+        assert!(window <= 4, "{window} allocations for a window of 60 cells");
     }
     for (n, cell) in (0..).zip(&cells) {
-        // Offsets and values.
-        assert_eq!(count(&mut || drop(read(&dataset, &[Index::At(n)]))), 2, "cell {n}");
+        // Offsets and values; and now and then some ids more.
+        let most = if n % 256 == 0 { 6 } else { 2 };
+        let found = count(&mut || drop(read(&dataset, &[Index::At(n)])));
+        assert!(found <= most, "{found} allocations for cell {n}");
         assert_eq!(read(&dataset, &[Index::At(n)]).values.as_slice(), cell);
     }
 }
@@ -253,8 +258,8 @@ fn texts_allocate_nothing() {
             let [cold, warm] = cold_and_warm(&made, &texts);
             let what =
                 format!("allocations for {count} texts in {name} order, {} collections", made.collections);
-            assert!(cold <= REQUEST + FETCHED * made.collections, "{cold} {what}");
-            assert!(warm <= REQUEST + made.collections / 4, "{warm} {what} in memory");
+            assert!(cold <= REQUEST + PIECES + FETCHED * made.collections, "{cold} {what}");
+            assert!(warm <= REQUEST + PIECES, "{warm} {what} in memory");
         }
     }
 }
@@ -269,7 +274,7 @@ fn allocations_are_those_of_collections() {
         (made.collections, cold_and_warm(&made, &texts)[1])
     });
     assert!(few.0.abs_diff(many.0) <= few.0 / 5, "{few:?} and {many:?}");
-    assert!(many.1 <= few.1 + 20, "{few:?} and {many:?} collections and allocations");
+    assert!(many.1 <= few.1 + PIECES, "{few:?} and {many:?} collections and allocations");
 }
 
 #[test]
@@ -282,8 +287,11 @@ fn compressed_rows() {
         let chunks = (rows / chunk) as u64;
         let what = format!("for {rows} rows in {chunks} chunks and {} collections", chunked.collections);
         let [cold, warm] = cold_and_warm(&chunked, &cells);
-        assert!(cold <= REQUEST + FETCHED * chunked.collections + chunks / 4, "{cold} allocations {what}");
-        assert!(warm <= REQUEST + chunked.collections / 4 + chunks / 4, "{warm} allocations {what}, warm");
+        assert!(
+            cold <= REQUEST + PIECES + FETCHED * chunked.collections + chunks / 4,
+            "{cold} allocations {what}"
+        );
+        assert!(warm <= REQUEST + PIECES + chunks / 4, "{warm} allocations {what}, warm");
         // What chunks add.
         let without = cold_and_warm(&contiguous, &cells);
         assert!(

@@ -120,9 +120,10 @@ fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
         Hdf5Error::Unsupported { .. } | Hdf5Error::Parse { why: ParseError::Unsupported(_), .. } => {
             "UnsupportedError"
         }
-        Hdf5Error::NotHdf5 { .. } | Hdf5Error::Parse { .. } | Hdf5Error::Invalid { .. } => {
-            "MetadataValidationError"
-        }
+        Hdf5Error::NotHdf5 { .. }
+        | Hdf5Error::Parse { .. }
+        | Hdf5Error::Invalid { .. }
+        | Hdf5Error::Heap(_) => "MetadataValidationError",
         _ => "HyperslabError",
     };
     exception(py, class, message)

@@ -27,41 +27,60 @@ use std::sync::Arc;
 pub(crate) struct ElementHandle {
     file: hdf5::File,
     element: Element,
-    /// Path of the dataset that has such elements, for errors.
+    /// What has such elements, for errors: the path of a dataset.
     path: Option<Arc<str>>,
+    /// The name of an attribute.
+    attribute: Option<Arc<str>>,
 }
+
+/// Where the elements of each level begin.
+type Outer<'py> = Vec<PyReadonlyArray1<'py, i64>>;
 
 impl ElementHandle {
     /// That of a dataset, if its values are Python objects.
     pub(crate) fn of_objects(dataset: &Dataset) -> Option<Self> {
         let (file, element) = (dataset.file().clone(), dataset.element().clone());
         let path = Some(format!("/{}", dataset.path()).into());
-        is_made_of_objects(&element).then_some(ElementHandle { file, element, path })
+        is_made_of_objects(&element).then_some(ElementHandle { file, element, path, attribute: None })
     }
 
     fn within(&self, element: &Element) -> Self {
-        ElementHandle { file: self.file.clone(), element: element.clone(), path: self.path.clone() }
+        let (path, attribute) = (self.path.clone(), self.attribute.clone());
+        ElementHandle { file: self.file.clone(), element: element.clone(), path, attribute }
     }
 
     fn error(&self, py: Python<'_>, error: Hdf5Error) -> PyErr {
-        let error = match &self.path {
-            Some(path) => error.within(path),
-            None => error,
-        };
+        let mut error = error;
+        if let Some(path) = &self.path {
+            error = error.within(path);
+        }
+        if let Some(attribute) = &self.attribute {
+            error = error.of_attribute(attribute);
+        }
         errors::hdf5(py, &error)
     }
 
-    /// Resolves heap ids in `memory`: `count` of them, the first at `offset`, the next `stride` bytes further.
+    /// Resolves heap ids in `memory`: `count` of them, the first at `offset`, the next `stride` bytes further. `outer`: of what they are items, level by
+    /// level, where that begins, for errors.
     fn resolve(
         &self,
         memory: &PyReadonlyArray1<'_, u8>,
-        offset: usize,
-        stride: usize,
-        count: usize,
+        (offset, stride, count): (usize, usize, usize),
+        outer: &Outer<'_>,
     ) -> PyResult<vlen::Ragged> {
         let (py, bytes) = (memory.py(), memory.as_slice()?);
-        py.detach(|| vlen::resolve(&self.file, &self.element, bytes, offset, stride, count))
-            .map_err(|error| self.error(py, error))
+        py.detach(|| vlen::resolve(&self.file, &self.element, bytes, offset, stride, count)).map_err(
+            |error| {
+                let mut error = error;
+                for offsets in outer.iter().rev() {
+                    match offsets.as_slice() {
+                        Ok(offsets) => error = error.item_of(offsets),
+                        Err(error) => return error.into(),
+                    }
+                }
+                self.error(py, error)
+            },
+        )
     }
 }
 
@@ -119,7 +138,7 @@ impl ElementHandle {
     }
 
     /// Text of variable length: as bytes, or decoded.
-    #[pyo3(signature = (memory, offset, stride, count, encoding=None, errors="strict"))]
+    #[pyo3(signature = (memory, offset, stride, count, outer, encoding=None, errors="strict"))]
     #[allow(clippy::too_many_arguments)]
     fn strings<'py>(
         &self,
@@ -128,10 +147,11 @@ impl ElementHandle {
         offset: usize,
         stride: usize,
         count: usize,
+        outer: Outer<'py>,
         encoding: Option<&str>,
         errors: &str,
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
-        let found = self.resolve(&memory, offset, stride, count)?;
+        let found = self.resolve(&memory, (offset, stride, count), &outer)?;
         let cells = Cells::new(&found.offsets, found.values.as_slice(), None, 1)?;
         let encoding = encoding.map(cells::encoding);
         let wanted = match &encoding {
@@ -178,9 +198,10 @@ impl ElementHandle {
         offset: usize,
         stride: usize,
         count: usize,
+        outer: Outer<'py>,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyUntypedArray>, Option<Bound<'py, PyArray1<bool>>>)>
     {
-        let found = self.resolve(&memory, offset, stride, count)?;
+        let found = self.resolve(&memory, (offset, stride, count), &outer)?;
         let (bytes, validity) = (found.values.len() as u64, found.validity);
         let values = over(found.values, &numpy::dtype::<u8>(py), &[bytes], false)?;
         let validity = validity.map(|validity| PyArray1::from_vec(py, validity));
@@ -283,7 +304,8 @@ impl AttributeHandle {
     fn element(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
         let Stored::Hdf5(attribute) = &self.0 else { return Ok(None) };
         let element = attribute.element().map_err(|error| errors::hdf5(py, &error))?;
-        Ok(Some(ElementHandle { file: attribute.file.clone(), element, path: None }))
+        let (file, name) = (attribute.file.clone(), Some(attribute.name.as_str().into()));
+        Ok(Some(ElementHandle { file, element, path: None, attribute: name }))
     }
 
     /// The type of elements in NetCDF-3.
@@ -331,7 +353,7 @@ impl DatatypeHandle {
             let error = self.file.source().wrong("datatype message", 0, why);
             errors::hdf5(py, &error.within(&format!("/{}", self.datatype.path)))
         })?;
-        Ok(ElementHandle { file: self.file.clone(), element, path: None })
+        Ok(ElementHandle { file: self.file.clone(), element, path: None, attribute: None })
     }
 
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {

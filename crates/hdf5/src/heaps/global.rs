@@ -38,7 +38,7 @@ pub struct Collection {
     /// In all, with its header.
     len: u64,
     /// By index.
-    objects: Vec<Entry>,
+    objects: Box<[Entry]>,
     /// All of its bytes; `None`: they are too many.
     bytes: Option<Part>,
 }
@@ -95,14 +95,24 @@ impl Collection {
             }
         }
         complete(source, &mut found)?;
-        found.into_iter().map(|(head, part)| Collection::taken_apart(source, head, part, sizes)).collect()
+        let mut objects = Vec::new();
+        (found.into_iter())
+            .map(|(head, part)| Collection::taken_apart(source, head, part, sizes, &mut objects))
+            .collect()
     }
 
-    fn taken_apart(source: &Source, head: Head, part: Part, sizes: Sizes) -> Result<Collection, Hdf5Error> {
+    /// `objects` is for the directory while it is being made.
+    fn taken_apart(
+        source: &Source,
+        head: Head,
+        part: Part,
+        sizes: Sizes,
+        objects: &mut Vec<Entry>,
+    ) -> Result<Collection, Hdf5Error> {
         let (address, len, there) = (head.address, head.len, part.bytes());
         let size = object_header(sizes);
         let mut window = Window { start: 0, bytes: Cow::Borrowed(there) };
-        let objects = directory(source, &head, sizes, |at| {
+        directory(source, &head, sizes, objects, |at| {
             if len > WHOLE && window.get(at, size).is_none() {
                 let wanted = usize::try_from(SMALLEST.min(len.saturating_sub(at))).unwrap_or(size);
                 let mut bytes = vec![0; wanted];
@@ -113,6 +123,7 @@ impl Collection {
             let index = header.first_chunk().map_or(0, |index| u16::from_le_bytes(*index));
             Ok((index, header.get(8..8 + usize::from(sizes.length)).and_then(number)))
         })?;
+        let objects = objects.as_slice().into();
         Ok(Collection { address, len, objects, bytes: (len <= WHOLE).then_some(part) })
     }
 
@@ -365,14 +376,15 @@ fn directory(
     source: &Source,
     head: &Head,
     sizes: Sizes,
+    objects: &mut Vec<Entry>,
     mut header: impl FnMut(u64) -> Result<(u16, Option<u64>), Hdf5Error>,
-) -> Result<Vec<Entry>, Hdf5Error> {
+) -> Result<(), Hdf5Error> {
     let corrupt = |at: u64, why: String| {
         let at = head.address.saturating_add(at);
         source.wrong(STRUCTURE, head.address, ParseError::Corrupt { at, why })
     };
     let size = object_header(sizes) as u64;
-    let mut objects: Vec<Entry> = Vec::new();
+    objects.clear();
     let mut at = head.first;
     // At the end there may be fewer bytes than an object's header has: they are free.
     while let Some(start) = at.checked_add(size).filter(|start| *start <= head.len) {
@@ -408,7 +420,7 @@ fn directory(
             return Err(corrupt(a.start.max(b.start), format!("a second object {}", a.index)));
         }
     }
-    Ok(objects)
+    Ok(())
 }
 
 #[cfg(test)]

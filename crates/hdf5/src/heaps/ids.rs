@@ -6,7 +6,7 @@
 //!    are being copied.
 
 use super::{Collection, Numbers, Object};
-use crate::{File, Hdf5Error};
+use crate::{File, Hdf5Error, HeapError};
 use hyperslab_array::{Group, fill_groups};
 use std::ops::Range;
 
@@ -196,7 +196,9 @@ impl Grouped {
 
 /// An error about a cell.
 pub(crate) fn named(file: &File, cell: usize, address: u64, why: String) -> Hdf5Error {
-    file.source().invalid(format!("element {cell}, global heap collection at address {address}: {why}"))
+    let (of, within) = (String::new(), String::new());
+    let file = file.source().name();
+    Hdf5Error::Heap(Box::new(HeapError { file, object: None, of, element: cell, within, address, why }))
 }
 
 #[inline]

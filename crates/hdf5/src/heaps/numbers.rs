@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+/// So many addresses grow nothing.
+const FEW: usize = 64;
+
 /// Addresses of collections, each once. The first that comes is number 0.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
@@ -27,6 +30,9 @@ impl Numbers {
         // There are no more than cells, of which 2³² are not in memory.
         let next = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
         let number = if self.is_next(address) {
+            if next == 0 {
+                self.addresses.reserve(FEW);
+            }
             next
         } else {
             if self.numbers.is_empty() {

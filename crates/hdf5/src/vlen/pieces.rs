@@ -304,11 +304,11 @@ impl Batch<'_> {
                 &own
             }
         };
-        let by_number = addresses.iter().filter_map(|address| {
+        let mut open: Vec<(&Collection, &[u8])> = Vec::with_capacity(addresses.len());
+        open.extend(addresses.iter().filter_map(|address| {
             let place = there.binary_search_by_key(address, |found| found.address()).ok()?;
             there.get(place).map(|found| (&**found, found.bytes()))
-        });
-        let open: Vec<(&Collection, &[u8])> = by_number.collect();
+        }));
         let (mut cell, mut rest) = (piece.cells.start, piece.numbers.iter().zip(ends));
         self.ids.walk(piece.cells.clone(), |id| {
             let Some((number, end_of_cell)) = rest.next() else { return Ok(()) };
@@ -339,10 +339,14 @@ impl Batch<'_> {
         if !sorted.is_sorted() {
             sorted.to_mut().sort_unstable();
         }
-        let (mut found, mut rest) = (Vec::with_capacity(addresses.len()), &*sorted);
+        let (mut found, mut rest) = (Vec::new(), &*sorted);
         while let Some(first) = rest.first() {
             let (run, later) = rest.split_at(rest.partition_point(|address| address - first < RUN));
-            found.extend(self.file.collections(run, self.keep).map_err(|error| self.of_first(error))?);
+            let these = self.file.collections(run, self.keep).map_err(|error| self.of_first(error))?;
+            if later.is_empty() && found.is_empty() {
+                return Ok(these);
+            }
+            found.extend(these);
             rest = later;
         }
         Ok(found)
