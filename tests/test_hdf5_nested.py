@@ -179,7 +179,7 @@ def test_sequences_that_hold_themselves(tmp_path: Path, read: Callable[[Any], An
     assert found in (expected, expected[2])
 
 
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("way", READS)
 @pytest.mark.parametrize(
     ("inner", "what"),
     [
@@ -191,13 +191,13 @@ def test_sequences_that_hold_themselves(tmp_path: Path, read: Callable[[Any], An
     ],
     ids=str,
 )
-def test_damaged_inner_ids(
-    tmp_path: Path, inner: dict[str, int], what: str, read: Callable[[Any], Any]
-) -> None:
+def test_damaged_inner_ids(tmp_path: Path, inner: dict[str, int], what: str, way: str) -> None:
     with pytest.raises(hs.errors.HyperslabError, match=what) as caught:
-        read(damaged(tmp_path / "a.h5", **inner))
-    assert "'/d'" in str(caught.value)
-    assert re.search(r"element \d+, global heap collection at address \d+", str(caught.value))
+        READS[way](damaged(tmp_path / "a.h5", **inner))
+    # Counted among those that are asked for.
+    cell = 0 if way == "one" else 2
+    where = rf"'/d': element {cell}, item 0, global heap collection at address \d+: "
+    assert re.search(where, str(caught.value))
 
 
 @pytest.mark.parametrize("depth", [2, 3, 6])

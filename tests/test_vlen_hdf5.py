@@ -470,6 +470,22 @@ def damaged(path: Path, change: Callable[[bytearray, int, int], None]) -> str:
     return str(caught.value)
 
 
+def test_errors_name_attributes(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_group("group").attrs["names"] = np.array(["Ada", "Grace"], object)
+    content = path.read_bytes()
+    ((heap, _),) = heap_of(content)
+    # Ids are beside each other: length, address, index.
+    one = b"[\x01-\x08]\0\0\0" + re.escape(struct.pack("<Q", heap)) + b"[\x01-\x08]\0\0\0"
+    (ids,) = re.finditer(one * 2, content, re.DOTALL)
+    path.write_bytes(content[: ids.end() - 4] + struct.pack("<I", 7) + content[ids.end() :])
+    group = hs.open(path)["group"]
+    where = f"attribute 'names': element 1, global heap collection at address {heap}: "
+    with pytest.raises(hs.errors.HyperslabError, match=where + "there is no object 7"):
+        group.attrs["names"]
+
+
 def test_errors_name_dataset_cell_and_collection(tmp_path: Path) -> None:
     def put(content: bytearray, at: int, value: int, size: int) -> None:
         content[at : at + size] = value.to_bytes(size, "little")

@@ -46,8 +46,8 @@ def _column(
     encoding: tuple[str, str] | None,
     outer: _Outer = (),
 ) -> _Array:
-    """Elements of which the first is at ``offset``, the next ``stride`` bytes further. ``outer``: of what they
-    are items, level by level, where that begins.
+    """Elements of which the first is at ``offset``, the next ``stride`` bytes further. ``outer``: of what
+    they are items, level by level, where that begins.
     """
     dtype = element.dtype
     if count == 0:
@@ -117,8 +117,10 @@ def _level(
     validity = None
     number = len(items) // base.size if base.size else 0
     if base.dtype.kind == "O" and (base.base() is not None or is_text(base.dtype)):
-        return Ragged._made("items", shape, starts, _level(base, items, 0, base.size, number, outer), validity)
-    return Ragged._made("items", shape, starts, _column(base, items, 0, base.size, number, None, outer), validity)
+        inner = _level(base, items, 0, base.size, number, outer)
+        return Ragged._made("items", shape, starts, inner, validity)
+    values = _column(base, items, 0, base.size, number, None, outer)
+    return Ragged._made("items", shape, starts, values, validity)
 
 
 def decoded(found: Any, encoding: str, errors: str) -> Any:
