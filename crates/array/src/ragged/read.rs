@@ -42,11 +42,12 @@ pub fn read_ragged(
     let vlen = codec(layout)?;
     // Cells are of one heap: kept chunks would refer to others.
     let options = ReadOptions { cache: None, fortran: false, ..options };
-    let batches = Batches::new(layout, selection)?;
+    let mut batches = Batches::new(layout, selection)?;
     let mut output = Output::new(layout, vlen, batches.total())?;
     let mut cells = first_cells(layout, selection, execute::limit(options.threads));
     let (mut buffer, mut first) = (None, 0);
-    while let Some(part) = batches.next(first, cells) {
+    let mut stretches = u64::MAX;
+    while let Some(part) = batches.next(layout, first, cells, stretches)? {
         let heap = Arc::new(vlen.heap());
         let bound = layout.bound(&heap).ok_or_else(|| one_size(layout))?;
         let mut payload = 0;
@@ -56,8 +57,13 @@ pub fn read_ragged(
         })?;
         first += part.count;
         output.expect(first, batches.total());
-        let fitting = (u128::from(PAYLOAD) * u128::from(part.count) / u128::from(payload.max(1))) as u64;
-        cells = fitting.min(cells.saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
+        let fitting = |n: u64| (u128::from(PAYLOAD) * u128::from(n) / u128::from(payload.max(1))) as u64;
+        cells = fitting(part.count).min(cells.max(part.count).saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
+        // Points may lie close together here and far apart there: what a chunk has counts, not what a point has.
+        stretches = match part.stretches {
+            0 => u64::MAX,
+            n => fitting(n).clamp(1, n.saturating_mul(GROWTH)),
+        };
     }
     output.values.shrink();
     let Output { offsets, values, .. } = output;
