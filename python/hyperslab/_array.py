@@ -400,6 +400,9 @@ class Array(_native.ArrayBase):
         The array is streamed in the shape that it has now. ``config.threads`` says how many threads work;
         with 1, nothing is read ahead. One thread at a time can iterate.
 
+        Elements of variable length are not read ahead: the rows of some chunks are read by all threads when
+        the first of them is asked for. ``ahead`` is of no meaning there.
+
         Examples
         --------
         >>> import hyperslab as hs
