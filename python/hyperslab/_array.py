@@ -656,9 +656,14 @@ class Array(_native.ArrayBase):
             and self._attributes == other._attributes
         )
 
+    @property
+    def _shown_dtype(self) -> Any:
+        """Its data type, for people."""
+        return self.dtype
+
     def __repr__(self) -> str:
         place = f"{self._store.url}/{self.path}" if self.path else self._store.url
-        return f"<Array {place} shape={self.shape} dtype={self.dtype}>"
+        return f"<Array {place} shape={self.shape} dtype={self._shown_dtype}>"
 
     def _repr_html_(self) -> str:
         facts = {

@@ -271,7 +271,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         facts = []
         for path, kind in nodes[:max_nodes]:
             node = node_of(self._child(path), self._store) if kind == "array" else None
-            facts.append((path, f"{node.shape} {node.dtype}" if isinstance(node, Array) else ""))
+            facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
         return Tree(self.name, facts, note)
 
     # ---- changing

@@ -23,7 +23,7 @@ from hyperslab._info import Info, human_size
 from hyperslab._native import RegionReference
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
-from hyperslab.errors import UnsupportedError
+from hyperslab.errors import DataTypeError, UnsupportedError
 
 if TYPE_CHECKING:
     pass
@@ -251,8 +251,21 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
     @property
     def metadata(self) -> Metadata:
         """What the file says of it."""
-        facts = {"shape": self.shape, "dtype": self.dtype, "fill_value": self.fill_value, **self._facts}
-        return Metadata({**facts, "attributes": self.attrs.asdict()})
+        fill = self.fill_value if self._has_dtype else None
+        facts = {"shape": self.shape, "dtype": self._shown_dtype, "fill_value": fill, **self._facts}
+        return Metadata({**facts, "attributes": self.attrs.shown()})
+
+    @property
+    def _shown_dtype(self) -> Any:
+        try:
+            return self.dtype
+        except DataTypeError as error:
+            # Of elements that NumPy does not have there is nothing to read, but much to see.
+            return f"({error})"
+
+    @property
+    def _has_dtype(self) -> bool:
+        return isinstance(self._shown_dtype, np.dtype)
 
     @property
     def zarr_format(self) -> Any:
@@ -283,16 +296,17 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
         facts = {
             "Type": "Array",
             "Format": self._store._native.file_format,
-            "Data type": self.dtype,
-            "Fill value": self.fill_value,
+            "Data type": self._shown_dtype,
+            "Fill value": self.fill_value if self._has_dtype else None,
             "Shape": self.shape,
             "Largest shape": self.maxshape,
             "Chunk shape": self.chunks,
             "Read-only": True,
             "Store type": type(self._store).__name__,
             "Filters": ", ".join(names) or "none",
-            "No. bytes": f"{self.nbytes} ({human_size(self.nbytes)})",
         }
+        if self._has_dtype:
+            facts["No. bytes"] = f"{self.nbytes} ({human_size(self.nbytes)})"
         names_of_axes = self.dimension_names
         if names_of_axes is not None:
             facts["Dimension names"] = names_of_axes
@@ -308,7 +322,7 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
         chunks, stored = self._stored()
         facts = self._array_facts()
         facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
-        facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
+        facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored and self._has_dtype else "-"
         facts["Chunks Initialized"] = f"{chunks} of {self.nchunks}"
         return Info(facts)
 

@@ -99,7 +99,7 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
     @property
     def metadata(self) -> Metadata:
         """Kind and attributes."""
-        return Metadata({"node_type": "group", "attributes": self.attrs.asdict()})
+        return Metadata({"node_type": "group", "attributes": self.attrs.shown()})
 
     @property
     def info(self) -> Info:
