@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._array import Array, Metadata
+from hyperslab._array import Array
+from hyperslab._array_config import parse_cache
 from hyperslab._cache import Cache
 from hyperslab._hdf5_dims import Dimensions
 from hyperslab._hdf5_node import FileNode
@@ -20,13 +21,11 @@ from hyperslab._hdf5_types import Empty, is_text, noted
 from hyperslab._hdf5_values import decoded, ragged, values
 from hyperslab._hdf5_views import Converted, Fields, Text, View
 from hyperslab._info import Info, human_size
+from hyperslab._metadata import Metadata
 from hyperslab._native import RegionReference
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
 from hyperslab.errors import DataTypeError, UnsupportedError
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["FileArray", "VirtualSource"]
 
@@ -498,8 +497,6 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
 
     def with_config(self, config: Mapping[str, Any]) -> Array:
         """The same array with settings of its own; see `Array.with_config`."""
-        from hyperslab._array import parse_cache
-
         return FileArray(self._handle, self._store, None, parse_cache(config, self._cache))
 
     def __reduce__(self) -> tuple[Any, ...]:
