@@ -221,6 +221,20 @@ def memory_of(names: tuple[str, ...], results: list[Result], markdown: bool) -> 
     return text + ("\n\n" + break_.join(notes.lines()) if notes.numbers else "")
 
 
+def tables(results: Results, *, markdown: bool) -> list[tuple[str, str]]:
+    """All tables that are not empty, with their titles; the summary is the first."""
+    found = [
+        ("Summary", summary(results, markdown=markdown)),
+        ("More and more chunks, elements or threads", series(results, markdown=markdown)),
+        ("Times that others take, as multiples of hyperslab's", everybody(results, markdown=markdown)),
+        (
+            "Peak memory in MiB, beside that of the imported library and the open array",
+            memory(results, markdown=markdown),
+        ),
+    ]
+    return [(title, text) for title, text in found if text]
+
+
 def rows_about(results: Results) -> str:
     """What each case is, as a Markdown table."""
     lines = [[name_of(result), result["about"] + cold_text(result)] for result in results["cases"]]

@@ -119,20 +119,6 @@ def progress_line(result: report.Result) -> str:
     return " ".join(parts).rstrip()
 
 
-def tables(results: report.Results, *, markdown: bool) -> list[tuple[str, str]]:
-    """All tables with their titles."""
-    found = [
-        ("Summary", report.summary(results, markdown=markdown)),
-        ("More and more chunks or threads", report.series(results, markdown=markdown)),
-        ("Times that others take, as multiples of hyperslab's", report.everybody(results, markdown=markdown)),
-        (
-            "Peak memory in MiB, beside that of the imported library and the open array",
-            report.memory(results, markdown=markdown),
-        ),
-    ]
-    return [(title, text) for title, text in found if text]
-
-
 def main() -> None:
     """Measures the rows named on the command line, or all."""
     arguments = parse_arguments()
@@ -167,11 +153,11 @@ def main() -> None:
         "duration": time.perf_counter() - start,
         "cases": measured,
     }
-    for title, text in tables(results, markdown=False):
+    for title, text in report.tables(results, markdown=False):
         print(f"\n{title}\n\n{text}")
     print(f"\n{plot.terminal(results)}")
     (output / "results.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    sections = [f"## {title}\n\n{text}\n" for title, text in tables(results, markdown=True)]
+    sections = [f"## {title}\n\n{text}\n" for title, text in report.tables(results, markdown=True)]
     (output / "results.md").write_text("\n".join([machine.markdown(described), "", *sections]))
     try:
         plot.picture(results, output / "results.png")

@@ -85,21 +85,11 @@ def family_blocks(results: report.Results) -> dict[str, str]:
 
 def family_block(results: report.Results, members: list[str]) -> str:
     """What a section says."""
-    tables = [
-        ("", report.summary(results, markdown=True)),
-        ("By number of elements:", report.series(results, markdown=True)),
-        ("Times that others take, as multiples of hyperslab's:", report.everybody(results, markdown=True)),
-        (
-            "Peak memory in MiB, beside that of the imported library and the open array:",
-            report.memory(results, markdown=True),
-        ),
-        ("What the rows are:", report.rows_about(results)),
-    ]
     command = f'```sh\nmake bench ROW="{" ".join(members)}"\n```'
-    parts = [command, machine.markdown(results["machine"])]
-    for title, table in tables:
-        if table:
-            parts += [title, table] if title else [table]
+    (_, summary), *others = report.tables(results, markdown=True)
+    parts = [command, machine.markdown(results["machine"]), summary]
+    for title, table in [*others, ("What the rows are", report.rows_about(results))]:
+        parts += [f"{title}:", table]
     return "\n\n".join(parts)
 
 

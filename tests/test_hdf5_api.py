@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +308,45 @@ def test_types_that_numpy_has_not(tmp_path: Path) -> None:
                 read(theirs)
             with pytest.raises(TypeError, match="the datatype class 'time' is not supported"):
                 read(array)
+
+
+def test_what_cannot_be_read_does_not_hide_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"], group = np.arange(3), file.create_group("g")
+        for node in (file, file["x"], group):
+            node.attrs["a"] = 1
+            h5py.h5a.create(node.id, b"when", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+            node.attrs["z"] = "text"
+        h5py.h5d.create(file.id, b"time", h5py.h5t.UNIX_D32LE, h5py.h5s.create_simple((3,)))
+    root = hs.open(path)
+    for node in (root, root["x"], root["g"]):
+        assert list(node.attrs) == ["a", "when", "z"]
+        assert (node.attrs["a"], node.attrs["z"]) == (1, "text")
+        with pytest.raises(
+            hs.errors.UnsupportedError, match=r"the datatype class 'time' \(attribute 'when'\)"
+        ):
+            node.attrs["when"]
+        shown = node.metadata["attributes"]
+        assert (shown["a"], shown["z"]) == (1, "text")
+        assert "the datatype class 'time'" in shown["when"]["unsupported"]
+        assert "Read-only" in repr(node.info)
+    unknown = "(the datatype class 'time' is not supported: NumPy has no such elements)"
+    time = root["time"]
+    assert f"shape=(3,) dtype={unknown}" in repr(time)
+    facts = time.info.to_dict()
+    assert (facts["Data type"], facts["Fill value"], facts["Shape"]) == (unknown, None, (3,))
+    assert time.info_complete().to_dict()["Storage ratio"] == "-"
+    assert (time.metadata["dtype"], time.metadata["shape"]) == (unknown, (3,))
+    assert escape(unknown) in time._repr_html_()
+    assert f"time (3,) {unknown}" in repr(root.tree()) and "x (3,) int64" in repr(root.tree())
+    for place, wanted in [("", "2 arrays"), ("/x", "int64"), ("/g", "text"), ("/time", "12 bytes")]:
+        command = [sys.executable, "-m", "hyperslab", "info", f"{path}{place}"]
+        said = subprocess.run(command, capture_output=True, text=True)
+        assert (said.returncode, said.stderr) == (0, "") and wanted in said.stdout, said
+        assert place == "/time" or '{"unsupported": "the datatype class \'time\'"}' in said.stdout
+    said = subprocess.run([sys.executable, "-m", "hyperslab", "tree", path], capture_output=True, text=True)
+    assert said.returncode == 0 and "time" in said.stdout and "int64" in said.stdout
 
 
 def test_references(path: Path) -> None:

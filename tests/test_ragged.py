@@ -8,14 +8,14 @@ import pickle
 import weakref
 from typing import Any
 
+import h5py
 import hyperslab as hs
 import numpy as np
+import pyarrow as pa
 import pytest
 from hyperslab import Ragged
 from hypothesis import given
 from hypothesis import strategies as st
-
-pa = pytest.importorskip("pyarrow")
 
 # Lone surrogates are no text.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -422,7 +422,8 @@ def test_arrow_views() -> None:
 
 
 def test_polars() -> None:
-    pl: Any = pytest.importorskip("polars")
+    import polars as pl
+
     for values in (["a", None, "long enough not to be inline"], [[1], [2, 3], []]):
         r = Ragged.of(values)
         assert pl.Series(r).to_list() == values and Ragged.of(pl.Series(values)) == r
@@ -430,8 +431,6 @@ def test_polars() -> None:
 
 
 # ---- of files
-
-h5py: Any = pytest.importorskip("h5py")
 
 
 @pytest.fixture

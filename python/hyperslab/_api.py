@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._array import Array, parse_cache, parse_config
+from hyperslab._array import Array
+from hyperslab._array_config import parse_cache, parse_config
 from hyperslab._attrs import attributes_text
 from hyperslab._cache import CacheLike, resolve_cache
 from hyperslab._create import (

@@ -12,45 +12,28 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
+from hyperslab._array_config import parse_cache, parse_config
 from hyperslab._attrs import Attributes
-from hyperslab._cache import Cache, resolve_cache
+from hyperslab._cache import Cache
 from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
 from hyperslab._explain import Explain
 from hyperslab._html import array_html
-from hyperslab._indexing import BlockIndex, OIndex, VIndex, flat_values
+from hyperslab._indexing import Indexed
 from hyperslab._info import Info, array_facts, chunks_per_object, human_size
+from hyperslab._iteration import rows, vlen_rows
+from hyperslab._metadata import Metadata
 from hyperslab._native import Stream, Writer
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
 from hyperslab._vlen import kind_of
 from hyperslab.codecs import Codec, parse_codec
-from hyperslab.errors import ArrayShapeError, InvalidArgumentError, ReadOnlyError, UnsupportedError
+from hyperslab.errors import ArrayShapeError, InvalidArgumentError, ReadOnlyError
 
-__all__ = ["Array", "Metadata"]
-
-# Iteration reads about so many bytes at a time.
-_ITERATION_BYTES = 16 << 20
-# Of an element of variable length, where its values are.
-_CELL_BYTES = 16
+__all__ = ["Array"]
 
 
-class Metadata(dict[str, Any]):
-    """A metadata document; its members are attributes, too."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document as a plain dictionary."""
-        return dict(self)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self:
-            return self[name]
-        if name == "dimension_names":
-            return None  # a document may leave it out
-        raise AttributeError(f"metadata has no member {name!r}")
-
-
-class Array(_native.ArrayBase):
+class Array(Indexed):
     """A chunked N-dimensional array in a store. Made by `hyperslab.open`, `hyperslab.create_array` and
     groups.
 
@@ -255,111 +238,6 @@ class Array(_native.ArrayBase):
         """
         return Explain._from(self._explain(selection, write, tasks))
 
-    def get_basic_selection(self, selection: Any = ..., *, out: Any = None, fields: None = None) -> Any:
-        """``array[selection]``, or with ``out``, ``array.read(selection, out=out)``."""
-        _no_fields(fields)
-        return self[selection] if out is None else self.read(selection, out=out)
-
-    def set_basic_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
-        """``array[selection] = value``"""
-        _no_fields(fields)
-        self[selection] = value
-
-    @property
-    def oindex(self) -> OIndex:
-        """Index each axis by itself: integers, slices, lists and masks of one axis.
-
-        Examples
-        --------
-        >>> import hyperslab as hs
-        >>> z = hs.array([[1, 2, 3], [4, 5, 6]], dtype="i4")
-        >>> z.oindex[[1, 0], [2, 0]]
-        array([[6, 4],
-               [3, 1]], dtype=int32)
-        >>> z.oindex[:, [True, False, True]] = 0
-        >>> z[...]
-        array([[0, 2, 0],
-               [0, 5, 0]], dtype=int32)
-        """
-        return OIndex(self)
-
-    @property
-    def vindex(self) -> VIndex:
-        """Pick points by their coordinates (integers or integer arrays, one for each axis, broadcast), or by
-        a mask of the array's shape.
-
-        Examples
-        --------
-        >>> import hyperslab as hs
-        >>> z = hs.array([[1, 2, 3], [4, 5, 6]], dtype="i4")
-        >>> z.vindex[[1, 0, 1], [2, 0, 0]]
-        array([6, 1, 4], dtype=int32)
-        >>> z.vindex[z[...] > 4] = 0
-        >>> z[...]
-        array([[1, 2, 3],
-               [4, 0, 0]], dtype=int32)
-        """
-        return VIndex(self)
-
-    @property
-    def blocks(self) -> BlockIndex:
-        """Index chunks by their numbers: integers and slices of step 1. Where there are shards, shards.
-
-        Examples
-        --------
-        >>> import hyperslab as hs
-        >>> z = hs.array([1, 2, 3, 4, 5], chunks=(2,), dtype="i4")
-        >>> z.blocks[1]
-        array([3, 4], dtype=int32)
-        >>> z.blocks[1:]
-        array([3, 4, 5], dtype=int32)
-        """
-        return BlockIndex(self)
-
-    def get_orthogonal_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
-        """``array.oindex[selection]``, also into memory of the caller (as in `Array.read`)."""
-        _no_fields(fields)
-        return self._get("orthogonal", selection, out)
-
-    def set_orthogonal_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
-        """``array.oindex[selection] = value``"""
-        _no_fields(fields)
-        self._set("orthogonal", selection, value)
-
-    def get_coordinate_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
-        """``array.vindex[selection]`` for coordinates, also into memory of the caller."""
-        _no_fields(fields)
-        return self._get("coordinates", selection, out)
-
-    def set_coordinate_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
-        """``array.vindex[selection] = value`` for coordinates. Of points that are named more than once, the
-        last value stays.
-        """
-        _no_fields(fields)
-        self._set("coordinates", selection, flat_values(selection, value, self.dtype))
-
-    def get_mask_selection(self, mask: npt.ArrayLike, *, out: Any = None, fields: None = None) -> Any:
-        """The elements where a mask of the array's shape is true, in C order; also into memory of the
-        caller.
-        """
-        _no_fields(fields)
-        return self._get("mask", np.asarray(mask), out)
-
-    def set_mask_selection(self, mask: npt.ArrayLike, value: Any, *, fields: None = None) -> None:
-        """Assigns to the elements where a mask of the array's shape is true."""
-        _no_fields(fields)
-        self._set("mask", np.asarray(mask), value)
-
-    def get_block_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
-        """``array.blocks[selection]``, also into memory of the caller."""
-        _no_fields(fields)
-        return self._get("blocks", selection, out)
-
-    def set_block_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
-        """``array.blocks[selection] = value``"""
-        _no_fields(fields)
-        self._set("blocks", selection, value)
-
     def stream(
         self,
         axis: int = 0,
@@ -400,6 +278,9 @@ class Array(_native.ArrayBase):
         The array is streamed in the shape that it has now. ``config.threads`` says how many threads work;
         with 1, nothing is read ahead. One thread at a time can iterate.
 
+        Elements of variable length are not read ahead: the rows of some chunks are read by all threads when
+        the first of them is asked for. ``ahead`` is of no meaning there.
+
         Examples
         --------
         >>> import hyperslab as hs
@@ -413,30 +294,8 @@ class Array(_native.ArrayBase):
         """
         size = None if ahead is None else parse_size(ahead)
         if self._is_vlen:
-            return self._vlen_rows(axis, start, stop)
+            return vlen_rows(self, axis, start, stop)
         return Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
-
-    def _vlen_rows(self, axis: int, start: int | None, stop: int | None) -> Generator[tuple[int, Any]]:
-        """The rows of one axis, some chunks at a time."""
-        if not -self.ndim <= axis < self.ndim:
-            raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {self.ndim} axes")
-        axis %= self.ndim
-        wanted = range(self.shape[axis])[start:stop]
-        before = (slice(None),) * axis
-        # What is not cut into chunks (in a file) is read some rows at a time.
-        row = max(self.size // max(self.shape[axis], 1), 1)
-        step = self.chunks[axis] if self.chunks else max(_ITERATION_BYTES // (row * _CELL_BYTES), 1)
-        return self._vlen_blocks(wanted, before, step)
-
-    def _vlen_blocks(self, wanted: range, before: tuple[slice, ...], step: int) -> Generator[tuple[int, Any]]:
-        at = wanted.start
-        while at < wanted.stop:
-            end = min((at // step + 1) * step, wanted.stop)
-            block: Any = self.read((*before, slice(at, end)))
-            for index in range(at, end):
-                row = block[(*before, index - at)]
-                yield index, row.copy() if isinstance(row, np.ndarray) else row
-            at = end
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
         """Write while other threads encode and store what was written before.
@@ -496,20 +355,7 @@ class Array(_native.ArrayBase):
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:
             raise TypeError("iteration over an array without axes")
-        return self._rows()
-
-    def _rows(self) -> Iterator[Any]:
-        """What ``array[0]``, ``array[1]`` … are; read some chunks at a time, so that no chunk is decoded
-        for each of its rows.
-        """
-        row = max(self.nbytes // max(len(self), 1), 1)
-        # Arrays of files need not have chunks.
-        step = max(min((self.chunks or self.shape)[0], _ITERATION_BYTES // row), 1)
-        for start in range(0, len(self), step):
-            block = self.read(slice(start, start + step))
-            # Copies: a row that is kept must not keep its block.
-            for row in block:
-                yield row.copy() if isinstance(row, np.ndarray) else row
+        return rows(self)
 
     # ---- changing
 
@@ -653,9 +499,14 @@ class Array(_native.ArrayBase):
             and self._attributes == other._attributes
         )
 
+    @property
+    def _shown_dtype(self) -> Any:
+        """Its data type, for people."""
+        return self.dtype
+
     def __repr__(self) -> str:
         place = f"{self._store.url}/{self.path}" if self.path else self._store.url
-        return f"<Array {place} shape={self.shape} dtype={self.dtype}>"
+        return f"<Array {place} shape={self.shape} dtype={self._shown_dtype}>"
 
     def _repr_html_(self) -> str:
         facts = {
@@ -701,31 +552,3 @@ def _reopen(
 
 def _codecs(metadata: list[dict[str, Any]]) -> tuple[Codec | dict[str, Any], ...]:
     return tuple(parse_codec(codec) or codec for codec in metadata)
-
-
-def _no_fields(fields: object) -> None:
-    if fields is not None:
-        raise UnsupportedError("fields: structured types are not supported yet")
-
-
-def parse_config(config: Any, default: bool | None = None) -> bool | None:
-    """``write_empty_chunks`` of an array's own settings."""
-    if config is None:
-        return default
-    if not isinstance(config, Mapping):
-        # zarr-python's ArrayConfig.
-        config = {"write_empty_chunks": getattr(config, "write_empty_chunks", None)}
-    unknown = set(config) - {"write_empty_chunks", "cache", "order", "read_missing_chunks"}
-    if unknown:
-        raise InvalidArgumentError(
-            f"config: unknown settings {sorted(unknown)} (settings: write_empty_chunks, cache)"
-        )
-    value = config.get("write_empty_chunks", default)
-    return None if value is None else bool(value)
-
-
-def parse_cache(config: Any, default: Cache | None = None) -> Cache | None:
-    """``cache`` of an array's own settings."""
-    if isinstance(config, Mapping) and "cache" in config:
-        return resolve_cache(config["cache"])
-    return default

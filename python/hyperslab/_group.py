@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._array import Array, Metadata
+from hyperslab._array import Array
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache
 from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, ShardsLike, normalize_shape
 from hyperslab._info import Info
+from hyperslab._metadata import Metadata
 from hyperslab._store import Store
 from hyperslab._tree import Tree
 from hyperslab.codecs import CodecLike, CodecsLike
@@ -271,7 +272,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         facts = []
         for path, kind in nodes[:max_nodes]:
             node = node_of(self._child(path), self._store) if kind == "array" else None
-            facts.append((path, f"{node.shape} {node.dtype}" if isinstance(node, Array) else ""))
+            facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
         return Tree(self.name, facts, note)
 
     # ---- changing

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._array import Array, Metadata
+from hyperslab._array import Array
+from hyperslab._array_config import parse_cache
 from hyperslab._cache import Cache
 from hyperslab._hdf5_dims import Dimensions
 from hyperslab._hdf5_node import FileNode
@@ -20,13 +21,11 @@ from hyperslab._hdf5_types import Empty, is_text, noted
 from hyperslab._hdf5_values import decoded, ragged, values
 from hyperslab._hdf5_views import Converted, Fields, Text, View
 from hyperslab._info import Info, human_size
+from hyperslab._metadata import Metadata
 from hyperslab._native import RegionReference
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
-from hyperslab.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    pass
+from hyperslab.errors import DataTypeError, UnsupportedError
 
 __all__ = ["FileArray", "VirtualSource"]
 
@@ -251,8 +250,21 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
     @property
     def metadata(self) -> Metadata:
         """What the file says of it."""
-        facts = {"shape": self.shape, "dtype": self.dtype, "fill_value": self.fill_value, **self._facts}
-        return Metadata({**facts, "attributes": self.attrs.asdict()})
+        fill = self.fill_value if self._has_dtype else None
+        facts = {"shape": self.shape, "dtype": self._shown_dtype, "fill_value": fill, **self._facts}
+        return Metadata({**facts, "attributes": self.attrs.shown()})
+
+    @property
+    def _shown_dtype(self) -> Any:
+        try:
+            return self.dtype
+        except DataTypeError as error:
+            # Of elements that NumPy does not have there is nothing to read, but much to see.
+            return f"({error})"
+
+    @property
+    def _has_dtype(self) -> bool:
+        return isinstance(self._shown_dtype, np.dtype)
 
     @property
     def zarr_format(self) -> Any:
@@ -283,16 +295,17 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
         facts = {
             "Type": "Array",
             "Format": self._store._native.file_format,
-            "Data type": self.dtype,
-            "Fill value": self.fill_value,
+            "Data type": self._shown_dtype,
+            "Fill value": self.fill_value if self._has_dtype else None,
             "Shape": self.shape,
             "Largest shape": self.maxshape,
             "Chunk shape": self.chunks,
             "Read-only": True,
             "Store type": type(self._store).__name__,
             "Filters": ", ".join(names) or "none",
-            "No. bytes": f"{self.nbytes} ({human_size(self.nbytes)})",
         }
+        if self._has_dtype:
+            facts["No. bytes"] = f"{self.nbytes} ({human_size(self.nbytes)})"
         names_of_axes = self.dimension_names
         if names_of_axes is not None:
             facts["Dimension names"] = names_of_axes
@@ -308,7 +321,7 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
         chunks, stored = self._stored()
         facts = self._array_facts()
         facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
-        facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
+        facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored and self._has_dtype else "-"
         facts["Chunks Initialized"] = f"{chunks} of {self.nchunks}"
         return Info(facts)
 
@@ -484,8 +497,6 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
 
     def with_config(self, config: Mapping[str, Any]) -> Array:
         """The same array with settings of its own; see `Array.with_config`."""
-        from hyperslab._array import parse_cache
-
         return FileArray(self._handle, self._store, None, parse_cache(config, self._cache))
 
     def __reduce__(self) -> tuple[Any, ...]:

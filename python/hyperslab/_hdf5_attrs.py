@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from hyperslab import _native
 from hyperslab._hdf5_values import attribute_value
-from hyperslab.errors import ReadOnlyError
+from hyperslab.errors import ReadOnlyError, UnsupportedError
 
 __all__ = ["FileAttributes"]
 
@@ -52,6 +52,16 @@ class FileAttributes(Mapping[str, Any]):
     def asdict(self) -> dict[str, Any]:
         """All attributes, as a dictionary."""
         return dict(self)
+
+    def shown(self) -> dict[str, Any]:
+        """All attributes; of those that cannot be read ``{"unsupported": why}``."""
+        found = {}
+        for name in self:
+            try:
+                found[name] = self[name]
+            except UnsupportedError as error:
+                found[name] = {"unsupported": str(error)}
+        return found
 
     def __repr__(self) -> str:
         return f"FileAttributes({list(self._all())!r})"

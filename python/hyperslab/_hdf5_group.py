@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hyperslab import _native
-from hyperslab._array import Array, Metadata
+from hyperslab._array import Array
 from hyperslab._cache import Cache
 from hyperslab._group import Group
 from hyperslab._hdf5_array import FileArray
@@ -17,6 +17,7 @@ from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink, UserLink, link_of
 from hyperslab._hdf5_node import FileNode
 from hyperslab._info import Info
+from hyperslab._metadata import Metadata
 from hyperslab._native import Reference
 from hyperslab._store import FileStore, Store
 from hyperslab.errors import ExternalFileError, NodeNotFoundError, ReadOnlyError
@@ -99,7 +100,7 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
     @property
     def metadata(self) -> Metadata:
         """Kind and attributes."""
-        return Metadata({"node_type": "group", "attributes": self.attrs.asdict()})
+        return Metadata({"node_type": "group", "attributes": self.attrs.shown()})
 
     @property
     def info(self) -> Info:

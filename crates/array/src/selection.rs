@@ -108,9 +108,9 @@ impl Selection {
         Ok(selection)
     }
 
-    /// These ranges, which the caller knows to lie inside the array.
-    pub(crate) fn of(axes: SmallVec<[AxisSelection; 8]>) -> Self {
-        Selection { axes, points: Vec::new() }
+    /// These ranges and points, which the caller knows to lie inside the array.
+    pub(crate) fn of(axes: SmallVec<[AxisSelection; 8]>, points: Vec<Points>) -> Self {
+        Selection { axes, points }
     }
 
     /// NumPy's advanced indexing: all lists together are the coordinates of points, which have `dims` in the result, in C order. Each list is as long as `dims` has elements (broadcast them
@@ -270,6 +270,7 @@ impl Selection {
 }
 
 /// What axes of a result come from.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     /// An axis of the array.
     Axis(usize),

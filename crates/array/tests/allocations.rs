@@ -1,4 +1,4 @@
-//! In the steady state a chunk costs no heap allocation: requests over many chunks make as many as requests over few.
+//! In the steady state a chunk costs no heap allocation: requests over many chunks make as many as requests over few. Where chunks are kept for a while they are few at a time.
 
 use hyperslab_array::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Vlen, VlenKind, Zstd};
@@ -13,23 +13,33 @@ struct Counting;
 thread_local! {
     /// Of this thread, on which all requests of these tests are executed.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes that it has allocated and not freed, and the most that there were.
+    static LIVE: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+fn grown(by: isize) {
+    let (live, most) = LIVE.get();
+    LIVE.set((live + by, most.max(live + by)));
 }
 
 // SAFETY: hands everything to the system's allocator; counting touches no memory of it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        grown(layout.size() as isize);
         // SAFETY: as promised by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        grown(-(layout.size() as isize));
         // SAFETY: as promised by the caller.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        grown(size as isize - layout.size() as isize);
         // SAFETY: as promised by the caller.
         unsafe { System.realloc(at, layout, size) }
     }
@@ -117,18 +127,23 @@ fn chunks_allocate_nothing() {
     }
 }
 
-/// Of elements of variable length a chunk's bytes are kept until they are copied: so many allocations for each chunk, however many elements it has.
-#[test]
-fn chunks_of_variable_length_allocate_what_they_hold() {
-    let folder = tempfile::tempdir().unwrap();
-    let (cell, chunk) = (DataType::CELL, Dims::from_slice(&[50]));
+/// An array of texts on one axis.
+fn texts(root: &std::path::Path, len: u64, chunk: u64) -> ArrayLayout {
+    let (cell, chunk) = (DataType::CELL, Dims::from_slice(&[chunk]));
     let codecs: Vec<Arc<dyn Codec>> =
         vec![Arc::new(Vlen::new(VlenKind::Text, [].into())), Arc::new(Zstd { level: 1, checksum: false })];
     let encoding = ChunkEncoding::new(&chunk, cell, cell.order(), &[], codecs).unwrap();
     let grid = ChunkGrid::regular(chunk).unwrap();
-    let store = Arc::new(LocalStore::open(folder.path(), LocalOptions::default()).unwrap());
-    let (shape, fill) = (Dims::from_slice(&[5000]), FillValue::zero(16));
-    let layout = ArrayLayout::new("t", shape, cell, grid, encoding, fill, Arc::new(Keys), store).unwrap();
+    let store = Arc::new(LocalStore::open(root, LocalOptions::default()).unwrap());
+    let (shape, fill) = (Dims::from_slice(&[len]), FillValue::zero(16));
+    ArrayLayout::new("t", shape, cell, grid, encoding, fill, Arc::new(Keys), store).unwrap()
+}
+
+/// Of elements of variable length a chunk's bytes are kept until they are copied: so many allocations for each chunk, however many elements it has.
+#[test]
+fn chunks_of_variable_length_allocate_what_they_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = texts(folder.path(), 5000, 50);
     let mut values = Memory::dirty(10_000).unwrap();
     values.as_mut_slice().fill(b'x');
     let offsets = (0..=5000).map(|n| n * 2).collect();
@@ -144,6 +159,40 @@ fn chunks_of_variable_length_allocate_what_they_hold() {
     let (one, few, many) = (allocations(1), allocations(500), allocations(5000));
     assert!(many - few <= 90 * 2 + 16, "{few} and {many} allocations for 10 and 100 chunks");
     assert!(one <= 40, "{one} allocations for one element");
+}
+
+/// Points come in batches: what is kept of chunks is that of some chunks, however few of their elements are wanted.
+#[test]
+fn points_keep_few_chunks_at_a_time() {
+    const CHUNK: i64 = 8192;
+    const CHUNKS: i64 = 128;
+    let folder = tempfile::tempdir().unwrap();
+    let layout = texts(folder.path(), (CHUNK * CHUNKS) as u64, CHUNK as u64);
+    // Of each chunk the first element has 1 MiB, which nobody wants; the others have a byte.
+    let mut values = Memory::dirty((1 << 20) + CHUNK as usize - 1).unwrap();
+    values.as_mut_slice().fill(b'x');
+    let offsets = std::iter::once(0).chain((0..CHUNK).map(|n| (1 << 20) + n)).collect();
+    let texts = Arc::new(Ragged { shape: [CHUNK as u64].as_slice().into(), offsets, values, validity: None });
+    for chunk in 0..CHUNKS {
+        let part = Index::range(chunk * CHUNK, (chunk + 1) * CHUNK);
+        let part = Selection::new("t", layout.shape(), &[part]).unwrap();
+        write_ragged(&layout, &part, &texts, WriteOptions::default()).unwrap();
+    }
+    // Nearly all elements of the first chunks, then one of each.
+    let dense = (0..8 * CHUNK).filter(|at| at % CHUNK % 1000 != 0);
+    let points: Vec<i64> = dense.chain((8..CHUNKS).map(|n| n * CHUNK + 1 + n * n % 100)).collect();
+    let selection = Selection::new("t", layout.shape(), &[Index::List(&points)]).unwrap();
+    let (live, _) = LIVE.get();
+    LIVE.set((live, live));
+    let recycled = recycled_bytes();
+    let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
+    let found = read_ragged(&layout, &selection, options).unwrap();
+    assert_eq!(found.values.len(), points.len());
+    drop(found);
+    // Pages that were in use wait to be used again.
+    let most = (LIVE.get().1 - live) as usize + recycled_bytes() - recycled;
+    let most = most >> 20;
+    assert!((8..40).contains(&most), "{most} MiB at a time, of {CHUNKS}");
 }
 
 /// A request of one chunk, as a whole: selecting, planning, reading a part of an unencoded chunk.

@@ -6,8 +6,24 @@ use hyperslab_hdf5::{Attribute, Hdf5Error};
 
 /// Attributes as an object.
 pub(crate) fn attributes(attributes: &[Attribute]) -> Result<Json, Hdf5Error> {
-    let members = attributes.iter().map(|attribute| Ok((attribute.name.clone(), value(attribute.value()?))));
+    let members = attributes.iter().map(|attribute| {
+        // Whose value it is stands beside it.
+        let within = format!(" (attribute '{}')", attribute.name);
+        Ok((attribute.name.clone(), shown(attribute.value(), &within)?))
+    });
     Ok(Json::Object(members.collect::<Result<_, Hdf5Error>>()?))
+}
+
+/// A value, or `{"unsupported": what}`, without `within` at the end: one that cannot be read must not hide the others.
+pub(crate) fn shown(found: Result<Value, Hdf5Error>, within: &str) -> Result<Json, Hdf5Error> {
+    match found {
+        Ok(value) => Ok(self::value(value)),
+        Err(Hdf5Error::Unsupported { what, .. }) => {
+            let what = what.strip_suffix(within).unwrap_or(&what);
+            Ok(Json::Object(vec![("unsupported".into(), what.into())]))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// A value. Bytes that are text become text, others a list of numbers; complex numbers become pairs.

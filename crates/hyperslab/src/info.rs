@@ -228,7 +228,7 @@ fn fill_value(array: &Array) -> Result<Json, Error> {
         (Some(array), _) => Ok(array.to_json().get("fill_value").cloned().unwrap_or(Json::Null)),
         (None, Some(dataset)) => {
             let Some(fill) = dataset.fill_value() else { return Ok(Json::Null) };
-            Ok(hdf5_json::value(Value::of(dataset.file(), dataset.element(), fill)?))
+            Ok(hdf5_json::shown(Value::of(dataset.file(), dataset.element(), fill), "")?)
         }
         (None, None) => Ok(array.attributes()?.get("_FillValue").cloned().unwrap_or(Json::Null)),
     }

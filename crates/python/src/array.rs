@@ -1,81 +1,30 @@
 //! The base class of `hyperslab.Array`.
 
+use crate::array_handle::ArrayHandle;
 use crate::cache::CacheBase;
 use crate::cells;
-use crate::create;
 use crate::elements::{Elements, Types};
-use crate::engine::Signals;
+use crate::engine;
 use crate::errors;
 use crate::explain;
 use crate::fancy::{self, Meaning};
-use crate::hdf5::{self as file, AttributeHandle, ElementHandle, RegionReference};
-use crate::index::selection;
+use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
+use crate::index::{names_something, selection};
 use crate::output::{Reading, read_new};
 use crate::ragged;
-use crate::slot::{Origin, Slot, Stored};
-use crate::store::StoreHandle;
+use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
-use hyperslab::array::{ChunkCache, Selection, element_count, explain_read_cached, explain_write};
+use hyperslab::Array;
+use hyperslab::array::{ChunkCache, Selection, element_count};
 use hyperslab::zarr::{self, Format, Json};
-use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::Arc;
-
-impl Stored for Array {
-    fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error> {
-        match origin {
-            Origin::Store(store) => Ok(zarr::Array::open(store, path, format)?.into()),
-            Origin::File(file) => file.open(path)?.into_array(),
-        }
-    }
-}
-
-/// An array to make an `ArrayBase` of; perhaps not open yet.
-#[pyclass(frozen, module = "hyperslab._native")]
-pub(crate) struct ArrayHandle {
-    pub(crate) slot: Arc<Slot<Array>>,
-}
-
-impl ArrayHandle {
-    pub(crate) fn new(array: Array) -> Self {
-        let origin = match array.file() {
-            None => Origin::Store(array.store().clone()),
-            Some(file) => Origin::File(file),
-        };
-        let format = array.as_zarr().map(zarr::Array::format);
-        ArrayHandle { slot: Slot::open(origin, array.path().to_owned(), format, array) }
-    }
-}
-
-#[pymethods]
-impl ArrayHandle {
-    /// An array to be opened when it is first used.
-    #[staticmethod]
-    fn deferred(store: &StoreHandle, path: String, zarr_format: Option<u32>) -> PyResult<Self> {
-        let format = create::format(zarr_format)?;
-        Ok(ArrayHandle { slot: Slot::deferred(store.origin(), path, format) })
-    }
-
-    /// The file that it is in; `None`: it is of Zarr.
-    #[getter]
-    fn file(&self) -> Option<StoreHandle> {
-        self.slot.file().cloned().map(StoreHandle::of_file)
-    }
-}
-
-/// Whether an index of an HDF5 dataset is, or holds, the name of a member; or is a reference.
-fn names_something(key: &Bound<'_, PyAny>) -> bool {
-    if let Ok(tuple) = key.cast::<PyTuple>() {
-        return tuple.iter_borrowed().any(|part| part.is_instance_of::<PyString>());
-    }
-    key.is_instance_of::<PyString>() || key.is_instance_of::<RegionReference>()
-}
 
 /// What is fast or unsafe about an array.
 #[pyclass(frozen, subclass, module = "hyperslab._native")]
@@ -115,23 +64,28 @@ impl ArrayBase {
     }
 
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
-        if self.read_only {
-            let path = self.slot.path();
-            let message = match self.slot.file() {
-                None => format!(
-                    "array '/{path}': store was opened in read-only mode and does not support writing"
-                ),
-                Some(file) => format!("array '/{path}': {} files are read only so far", file.format()),
-            };
-            return Err(errors::exception(py, "ReadOnlyError", message));
-        }
-        Ok(())
+        self.slot.writable(py, self.read_only)
     }
 
     fn select(&self, array: &Array, key: Option<&Bound<'_, PyAny>>) -> PyResult<Selection> {
         match key {
             Some(key) => selection(key, array.layout()),
             None => Ok(Selection::all(array.layout().shape())),
+        }
+    }
+
+    /// What an index selects; `meaning`: that of the index, where it is another than that of ``array[selection]``.
+    fn select_as(
+        &self,
+        array: &Array,
+        key: Option<&Bound<'_, PyAny>>,
+        meaning: Option<&str>,
+    ) -> PyResult<Selection> {
+        match (key, meaning) {
+            (Some(key), Some(meaning)) => {
+                fancy::selection(key, array.layout(), Meaning::named(key.py(), meaning)?)
+            }
+            (key, _) => self.select(array, key),
         }
     }
 }
@@ -268,39 +222,25 @@ impl ArrayBase {
     /// The attributes, as JSON text.
     #[getter]
     fn _attributes(&self, py: Python<'_>) -> PyResult<String> {
-        let array = self.array(py)?;
-        let attributes = array.attributes().map_err(|error| errors::any(py, &error))?;
-        Ok(attributes.to_text(None))
+        self.slot.attributes(py)
     }
 
     /// Replaces all attributes by those of a JSON text.
     fn _set_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         self.writable(py)?;
-        let attributes = create::json(py, "attributes", text)?;
-        self.slot.change(py, |array| array.set_attributes(attributes))
+        self.slot.set_attributes(py, text)
     }
 
-    /// Adds or replaces the attributes of a JSON text. The others keep the form in which somebody wrote them.
+    /// Adds or replaces the attributes of a JSON text.
     fn _update_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         self.writable(py)?;
-        let new = create::json(py, "attributes", text)?;
-        self.slot.change(py, |array| {
-            let merged = create::merged(&*array.attributes()?, new);
-            array.set_attributes(merged)
-        })
+        self.slot.update_attributes(py, text)
     }
 
     /// Removes an attribute; returns whether there was one.
     fn _delete_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.writable(py)?;
-        self.slot.change(py, |array| {
-            let mut attributes = array.attributes()?.into_owned();
-            let found = attributes.remove(name).is_some();
-            if found {
-                array.set_attributes(attributes)?;
-            }
-            Ok(found)
-        })
+        self.slot.delete_attribute(py, name)
     }
 
     /// Gives back the bytes of shards that nothing refers to, or only counts them.
@@ -309,15 +249,7 @@ impl ArrayBase {
             self.writable(py)?;
         }
         let array = self.array(py)?;
-        let (result, raised) = py.detach(|| {
-            let signals = Signals::new();
-            let result = array.compact(dry_run, Some(&|| signals.ask()));
-            (result, signals.raised())
-        });
-        match raised {
-            Some(raised) => Err(raised),
-            None => result.map_err(|error| errors::any(py, &error)),
-        }
+        engine::run_with(py, |stop| array.compact(dry_run, Some(stop)), |error| errors::any(py, &error))
     }
 
     /// The attributes, where they are in a file.
@@ -386,7 +318,7 @@ impl ArrayBase {
         })
     }
 
-    /// What a request would do. `meaning`: that of the index, where it is another than that of ``array[selection]``.
+    /// What a request would do.
     #[pyo3(signature = (selection=None, write=false, tasks=20, meaning=None))]
     fn _explain<'py>(
         &self,
@@ -397,20 +329,8 @@ impl ArrayBase {
         meaning: Option<&str>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let array = self.array(py)?;
-        let selection = match (selection, meaning) {
-            (Some(key), Some(name)) => fancy::selection(key, array.layout(), Meaning::named(py, name)?)?,
-            (key, _) => self.select(&array, key)?,
-        };
-        let told = py
-            .detach(|| {
-                if write {
-                    explain_write(array.layout(), &selection, tasks)
-                } else {
-                    explain_read_cached(array.layout(), &selection, tasks, self.cache.as_deref())
-                }
-            })
-            .map_err(|error| errors::array(py, &error))?;
-        explain::to_dict(py, &told)
+        let selection = self.select_as(&array, selection, meaning)?;
+        explain::told(py, array.layout(), &selection, write, tasks, self.cache.as_deref())
     }
 
     /// Read a selection into a new array, or into memory of the caller.
@@ -552,12 +472,7 @@ impl ArrayBase {
         verify: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
-        let selection = match (selection, meaning) {
-            (Some(key), Some(meaning)) => {
-                fancy::selection(key, array.layout(), Meaning::named(py, meaning)?)?
-            }
-            (key, _) => self.select(&array, key)?,
-        };
+        let selection = self.select_as(&array, selection, meaning)?;
         let reading = Reading { threads, verify, ..self.reading(&array) };
         let dtype = self.types(py, &array)?.memory.bind(py);
         Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any())
@@ -646,7 +561,7 @@ impl ArrayBase {
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
         let types = self.types(py, &array)?;
-        let selection = fancy::selection(selection, array.layout(), Meaning::named(py, meaning)?)?;
+        let selection = self.select_as(&array, Some(selection), Some(meaning))?;
         match out {
             None => self.item(py, &array, types, &selection),
             Some(out) => self.item_into(py, &array, types, &selection, out, self.reading(&array)),
@@ -663,7 +578,7 @@ impl ArrayBase {
     ) -> PyResult<()> {
         self.writable(py)?;
         let array = self.array(py)?;
-        let selection = fancy::selection(selection, array.layout(), Meaning::named(py, meaning)?)?;
+        let selection = self.select_as(&array, Some(selection), Some(meaning))?;
         let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
         self.assign(py, &array, &selection, value, writing)
     }

@@ -1,6 +1,6 @@
 //! `hyperslab.copy`.
 
-use crate::array::ArrayHandle;
+use crate::array_handle::ArrayHandle;
 use crate::engine::Signals;
 use crate::errors;
 use crate::group::GroupHandle;

@@ -1,6 +1,6 @@
 //! Opening and creating nodes.
 
-use crate::array::ArrayHandle;
+use crate::array_handle::ArrayHandle;
 use crate::errors;
 use crate::group::{GroupHandle, NodeHandle};
 use crate::slot::Origin;
@@ -28,17 +28,6 @@ pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
 pub(crate) fn json(py: Python<'_>, what: &str, text: &str) -> PyResult<Json> {
     Json::parse(text.as_bytes())
         .map_err(|error| errors::exception(py, "InvalidArgumentError", format!("{what}: {error}")))
-}
-
-/// An object with the members of another added or replaced.
-pub(crate) fn merged(old: &Json, new: Json) -> Json {
-    let mut all = old.clone();
-    if let Json::Object(members) = new {
-        for (name, value) in members {
-            all.set(&name, value);
-        }
-    }
-    all
 }
 
 /// Opens what is stored at a path. `consolidated`: only with consolidated metadata (true), never (false), if there is any.

@@ -1,11 +1,30 @@
 //! What a request would do, as Python's dictionaries and lists.
 
-use hyperslab::array::{Explain, ExplainTask};
+use crate::errors;
+use hyperslab::array::{
+    ArrayLayout, ChunkCache, Explain, ExplainTask, Selection, explain_read_cached, explain_write,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+/// Tells what reading or writing a selection would do; of at most so many tasks one by one.
+pub(crate) fn told<'py>(
+    py: Python<'py>,
+    layout: &ArrayLayout,
+    selection: &Selection,
+    write: bool,
+    tasks: usize,
+    cache: Option<&ChunkCache>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let told = py.detach(|| match write {
+        true => explain_write(layout, selection, tasks),
+        false => explain_read_cached(layout, selection, tasks, cache),
+    });
+    to_dict(py, &told.map_err(|error| errors::array(py, &error))?)
+}
+
 /// All facts, and the text.
-pub(crate) fn to_dict<'py>(py: Python<'py>, explain: &Explain) -> PyResult<Bound<'py, PyDict>> {
+fn to_dict<'py>(py: Python<'py>, explain: &Explain) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("array", &explain.array)?;
     dict.set_item("write", explain.write)?;

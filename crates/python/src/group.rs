@@ -1,24 +1,35 @@
 //! The base class of `hyperslab.Group`.
 
-use crate::array::ArrayHandle;
+use crate::array_handle::ArrayHandle;
 use crate::create;
 use crate::errors;
 use crate::hdf5::{self as file, AttributeHandle, DatatypeHandle, Link};
 use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
-use hyperslab::zarr::{self, Consolidation, Format};
+use hyperslab::zarr::{self, Consolidation, Format, Json};
 use hyperslab::{Array, DataFile, Error, Group, Node, hdf5, netcdf};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Stored for Group {
+    const KIND: &str = "group";
+
     fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error> {
         match origin {
             Origin::Store(store) => Ok(zarr::Group::open(store, path, format, Consolidation::Auto)?.into()),
             Origin::File(file) => file.open(path)?.into_group(),
         }
+    }
+
+    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+        self.attributes()
+    }
+
+    fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
+        self.set_attributes(attributes)
     }
 }
 
@@ -115,17 +126,7 @@ pub(crate) struct GroupBase {
 
 impl GroupBase {
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
-        if self.read_only {
-            let path = self.slot.path();
-            let message = match self.slot.file() {
-                None => format!(
-                    "group '/{path}': store was opened in read-only mode and does not support writing"
-                ),
-                Some(file) => format!("group '/{path}': {} files are read only so far", file.format()),
-            };
-            return Err(errors::exception(py, "ReadOnlyError", message));
-        }
-        Ok(())
+        self.slot.writable(py, self.read_only)
     }
 
     fn ask<R: Send>(
@@ -183,39 +184,25 @@ impl GroupBase {
     /// The attributes, as JSON text.
     #[getter]
     fn _attributes(&self, py: Python<'_>) -> PyResult<String> {
-        let group = self.slot.get(py)?;
-        let attributes = group.attributes().map_err(|error| errors::any(py, &error))?;
-        Ok(attributes.to_text(None))
+        self.slot.attributes(py)
     }
 
     /// Replaces all attributes by those of a JSON text.
     fn _set_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         self.writable(py)?;
-        let attributes = create::json(py, "attributes", text)?;
-        self.slot.change(py, |group| group.set_attributes(attributes))
+        self.slot.set_attributes(py, text)
     }
 
-    /// Adds or replaces the attributes of a JSON text. The others keep the form in which somebody wrote them.
+    /// Adds or replaces the attributes of a JSON text.
     fn _update_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         self.writable(py)?;
-        let new = create::json(py, "attributes", text)?;
-        self.slot.change(py, |group| {
-            let merged = create::merged(&*group.attributes()?, new);
-            group.set_attributes(merged)
-        })
+        self.slot.update_attributes(py, text)
     }
 
     /// Removes an attribute; returns whether there was one.
     fn _delete_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.writable(py)?;
-        self.slot.change(py, |group| {
-            let mut attributes = group.attributes()?.into_owned();
-            let found = attributes.remove(name).is_some();
-            if found {
-                group.set_attributes(attributes)?;
-            }
-            Ok(found)
-        })
+        self.slot.delete_attribute(py, name)
     }
 
     /// Paths and kinds of the nodes below, at most `depth` levels (1: the direct children).

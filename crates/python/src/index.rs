@@ -2,6 +2,7 @@
 
 use crate::errors;
 use crate::fancy::{self, Meaning};
+use crate::hdf5::RegionReference;
 use hyperslab::array::{ArrayLayout, Index, Selection};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
@@ -119,4 +120,12 @@ fn refuse(item: &Bound<'_, PyAny>) -> PyErr {
         format!("an index is made of integers, slices, ..., lists and masks, found {kind}")
     };
     errors::exception(py, "UnsupportedSelectionError", message)
+}
+
+/// Whether an index of an HDF5 dataset is, or holds, the name of a member; or is a reference.
+pub(crate) fn names_something(key: &Bound<'_, PyAny>) -> bool {
+    if let Ok(tuple) = key.cast::<PyTuple>() {
+        return tuple.iter_borrowed().any(|part| part.is_instance_of::<PyString>());
+    }
+    key.is_instance_of::<PyString>() || key.is_instance_of::<RegionReference>()
 }

@@ -4,8 +4,10 @@
 //! Python. The GIL is released around every call that works or waits.
 
 mod array;
+mod array_handle;
 mod arrow;
 mod arrow_input;
+mod attributes;
 mod cache;
 mod cells;
 mod copy;
@@ -38,7 +40,9 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::array::{ArrayBase, ArrayHandle};
+    use crate::array::ArrayBase;
+    #[pymodule_export]
+    use crate::array_handle::ArrayHandle;
     #[pymodule_export]
     use crate::arrow::{arrow_array, arrow_schema};
     #[pymodule_export]

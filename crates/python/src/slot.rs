@@ -2,9 +2,10 @@
 
 use crate::errors;
 use hyperslab::store::Store;
-use hyperslab::zarr::Format;
+use hyperslab::zarr::{Format, Json};
 use hyperslab::{DataFile, Error};
 use pyo3::prelude::*;
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Where nodes are opened from.
@@ -18,7 +19,14 @@ pub(crate) enum Origin {
 
 /// Something that is stored at a path.
 pub(crate) trait Stored: Clone + Send + Sync {
+    /// What messages call it.
+    const KIND: &str;
+
     fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error>;
+
+    fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
+
+    fn set_attributes(&mut self, attributes: Json) -> Result<(), Error>;
 }
 
 /// An unpickled object opens its node on first use, so that sending many costs nothing. Changes (a resize) replace the
@@ -53,6 +61,21 @@ impl<T: Stored> Slot<T> {
             Origin::Store(_) => None,
             Origin::File(file) => Some(file),
         }
+    }
+
+    /// Refuses changes of what was opened for reading.
+    pub(crate) fn writable(&self, py: Python<'_>, read_only: bool) -> PyResult<()> {
+        if !read_only {
+            return Ok(());
+        }
+        let (kind, path) = (T::KIND, &self.path);
+        let message = match self.file() {
+            None => {
+                format!("{kind} '/{path}': store was opened in read-only mode and does not support writing")
+            }
+            Some(file) => format!("{kind} '/{path}': {} files are read only so far", file.format()),
+        };
+        Err(errors::exception(py, "ReadOnlyError", message))
     }
 
     fn current(&self) -> Option<Arc<T>> {

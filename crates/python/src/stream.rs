@@ -1,6 +1,6 @@
 //! `for index, row in array.stream()`.
 
-use crate::array::ArrayHandle;
+use crate::array_handle::ArrayHandle;
 use crate::engine;
 use crate::errors;
 use crate::output::{over, scalar_of};

@@ -1,6 +1,6 @@
 //! `with array.writer() as w: w[selection] = values`.
 
-use crate::array::ArrayHandle;
+use crate::array_handle::ArrayHandle;
 use crate::engine;
 use crate::errors;
 use crate::index::selection;

@@ -340,7 +340,7 @@ fn sub_reads(
             AxisSelection { first: run.at, step, len: run.len, dropped: axis.dropped }
         };
         each(SubRead {
-            selection: Selection::of(along().map(select).collect()),
+            selection: Selection::of(along().map(select).collect(), Vec::new()),
             shape: kept().map(|(_, run)| run.len).collect(),
             strides: kept().map(|(axis, run)| axis.stride.wrapping_mul(run.out_step as isize)).collect(),
             offset: along().fold(base, |sum: isize, (axis, run)| {

@@ -24,7 +24,7 @@ pub(crate) fn for_each_box(
             let first = index * chunk;
             AxisSelection { first, step: 1, len: (len - first).min(*chunk), dropped: false }
         });
-        each(&task, &Selection::of(axes.collect()))?;
+        each(&task, &Selection::of(axes.collect(), Vec::new()))?;
     }
     Ok(())
 }

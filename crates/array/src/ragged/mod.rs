@@ -1,6 +1,7 @@
 //! Values of variable length: what the engine's second kind of output is, and how it is made.
 
 mod batches;
+mod cuts;
 mod fill;
 mod parts;
 mod read;

@@ -7,11 +7,11 @@
 //! How many cells a batch has depends on how many bytes the last one had in its heap: those of all elements of the chunks that it touched.
 
 use super::batches::Batches;
-use super::{Ragged, heap};
+use super::{Ragged, each_part, heap};
 use crate::execute::{self, memory_error};
 use crate::{ArrayError, ArrayLayout, Memory, ReadOptions, Selection};
 use hyperslab_codec::{Cell, Heap, Vlen};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Bytes that a batch should have in its heap.
 const PAYLOAD: u64 = 24 << 20;
@@ -42,11 +42,12 @@ pub fn read_ragged(
     let vlen = codec(layout)?;
     // Cells are of one heap: kept chunks would refer to others.
     let options = ReadOptions { cache: None, fortran: false, ..options };
-    let batches = Batches::new(layout, selection)?;
+    let mut batches = Batches::new(layout, selection)?;
     let mut output = Output::new(layout, vlen, batches.total())?;
     let mut cells = first_cells(layout, selection, execute::limit(options.threads));
     let (mut buffer, mut first) = (None, 0);
-    while let Some(part) = batches.next(first, cells) {
+    let mut stretches = u64::MAX;
+    while let Some(part) = batches.next(layout, first, cells, stretches)? {
         let heap = Arc::new(heap(vlen));
         let bound = layout.bound(&heap).ok_or_else(|| one_size(layout))?;
         let mut payload = 0;
@@ -56,8 +57,13 @@ pub fn read_ragged(
         })?;
         first += part.count;
         output.expect(first, batches.total());
-        let fitting = (u128::from(PAYLOAD) * u128::from(part.count) / u128::from(payload.max(1))) as u64;
-        cells = fitting.min(cells.saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
+        let fitting = |n: u64| (u128::from(PAYLOAD) * u128::from(n) / u128::from(payload.max(1))) as u64;
+        cells = fitting(part.count).min(cells.max(part.count).saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
+        // Points may lie close together here and far apart there: what a chunk has counts, not what a point has.
+        stretches = match part.stretches {
+            0 => u64::MAX,
+            n => fitting(n).clamp(1, n.saturating_mul(GROWTH)),
+        };
     }
     output.values.shrink();
     let Output { offsets, values, .. } = output;
@@ -169,14 +175,12 @@ impl Output {
             let bytes = place(offsets[next] - offsets[cut]).unwrap_or(0);
             let (these, others) = left.0.split_at(next - cut);
             let (to, rest) = std::mem::take(&mut left.1).split_at_mut(bytes);
-            jobs.push((these, Mutex::new(to)));
+            jobs.push((these, to));
             left = (others, rest);
             cut = next;
         }
-        execute::run_tasks(layout, jobs.len(), work, (limit, 0), options.interrupt, &|number, _| {
-            let Some((cells, to)) = jobs.get(number) else { return Ok(()) };
-            let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
-            copy(cells, &buffers, std::mem::take(&mut *to)).ok_or_else(|| {
+        each_part(jobs, work, Some(limit), &|_, (cells, to)| {
+            copy(cells, &buffers, to).ok_or_else(|| {
                 let why = "a cell refers to bytes that its heap does not have".into();
                 ArrayError::Layout { array: layout.name().into(), why }
             })

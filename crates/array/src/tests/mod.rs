@@ -6,7 +6,7 @@ mod failures;
 pub(crate) mod generated;
 pub(crate) mod model;
 mod mosaics;
-mod points;
+pub(crate) mod points;
 mod ragged;
 mod shards;
 mod sharing;

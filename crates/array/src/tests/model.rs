@@ -29,7 +29,7 @@ impl ChunkLocator for PerChunk {
 }
 
 /// One object per chunk, and something that happens when a thread begins one.
-pub(super) struct Watched<F>(pub(super) F);
+pub(crate) struct Watched<F>(pub(crate) F);
 
 impl<F> std::fmt::Debug for Watched<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// A request, and the numbers of the elements that it is to find, in the order of the result.
 #[derive(Clone, Debug)]
-struct Chosen {
-    selection: Selection,
+pub(crate) struct Chosen {
+    pub(crate) selection: Selection,
     shape: Vec<u64>,
     places: Vec<u64>,
 }
@@ -184,7 +184,7 @@ fn masked(shape: Vec<u64>) -> impl Gen<Value = Chosen> {
     })
 }
 
-fn chosen(shape: Vec<u64>) -> impl Gen<Value = Chosen> {
+pub(crate) fn chosen(shape: Vec<u64>) -> impl Gen<Value = Chosen> {
     if shape.is_empty() {
         return orthogonal(shape).boxed();
     }

@@ -1,6 +1,5 @@
 //! Heaps: where names, large attributes, and elements of variable length are.
 
-mod doubling_table;
 mod fractal;
 mod global;
 mod ids;

@@ -1,0 +1,207 @@
+//! Managed objects of a fractal heap: those in the space that grows by blocks.
+//!
+//! 1. The space is a table of blocks, `width` in a row; those of the first two rows have the starting size, in each further row they are twice as large.
+//! 2. Blocks of rows up to the maximum direct block size are *direct*: they hold objects.
+//! 3. Blocks of later rows are *indirect*: each is such a table itself, with fewer rows.
+//!
+//! So the way down to an offset is arithmetic. Each block that is met is checked once and kept.
+
+use super::{FractalHeap, OBJECT, decode};
+use crate::checksum::lookup3;
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
+
+/// What the parts are called in messages.
+const DIRECT: &str = "fractal heap direct block";
+const INDIRECT: &str = "fractal heap indirect block";
+
+/// Bytes of blocks that are kept for each heap.
+const KEPT: usize = 8 << 20;
+
+/// A block of the table: where it is, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub(super) address: u64,
+    /// Where it begins in the heap's space.
+    pub(super) offset: u64,
+    pub(super) kind: BlockKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BlockKind {
+    /// With this many rows.
+    Indirect { rows: u32 },
+    Direct {
+        /// Bytes in the heap's space.
+        size: u64,
+        /// Bytes in the file, and the filters that were left out.
+        filtered: Option<(u64, u32)>,
+    },
+}
+
+impl FractalHeap {
+    /// The object at an offset in the heap's space.
+    pub(super) fn managed(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes, Hdf5Error> {
+        let corrupt = |why: String| {
+            let why = format!("an object of {len} bytes at offset {offset}: {why}");
+            source.wrong(OBJECT, self.address, ParseError::Corrupt { at: self.address, why })
+        };
+        let mut block = self.root.ok_or_else(|| corrupt("the heap has no blocks".into()))?;
+        loop {
+            let bytes = self.block(source, block)?;
+            match block.kind {
+                // Blocks that are farther down have fewer rows: this ends.
+                BlockKind::Indirect { rows } => {
+                    let entry = self.entry(&bytes, block, rows, offset);
+                    block = entry.ok_or_else(|| corrupt("there is no block".into()))?;
+                }
+                BlockKind::Direct { size, .. } => {
+                    let start = offset.saturating_sub(block.offset);
+                    let end = start.checked_add(len).filter(|end| *end <= size);
+                    let end = end.filter(|_| start >= self.block_head() as u64 + self.sum_len());
+                    let index = |at: u64| usize::try_from(at).ok();
+                    let range = index(start).zip(end.and_then(index));
+                    let (start, end) = range
+                        .ok_or_else(|| corrupt(format!("it is not within its block of {size} bytes")))?;
+                    return Ok(bytes.slice(start..end));
+                }
+            }
+        }
+    }
+
+    /// Bytes before the entries of an indirect block, and before the checksum of a direct one: signature, version, the heap's address, the block's offset.
+    fn block_head(&self) -> usize {
+        5 + usize::from(self.sizes.offset) + self.offset_len
+    }
+
+    fn sum_len(&self) -> u64 {
+        if self.summed { 4 } else { 0 }
+    }
+
+    /// Bytes of an entry for a direct block.
+    fn direct_entry(&self) -> usize {
+        let filtered = if self.filters.is_some() { usize::from(self.sizes.length) + 4 } else { 0 };
+        usize::from(self.sizes.offset) + filtered
+    }
+
+    /// The block within an indirect one that an offset is in; `None`: there is none.
+    fn entry(&self, bytes: &[u8], block: Block, rows: u32, offset: u64) -> Option<Block> {
+        let (row, column, start) = self.table.place(offset.checked_sub(block.offset)?)?;
+        if row >= rows {
+            return None;
+        }
+        let offset = block.offset.checked_add(start)?;
+        let (direct, indirect) = (self.direct_entry() as u64, u64::from(self.sizes.offset));
+        let index = |row: u32| u64::from(row).checked_mul(self.table.width)?.checked_add(column);
+        let at = match row.checked_sub(self.table.direct_rows) {
+            None => index(row)?.checked_mul(direct)?,
+            Some(above) => {
+                let before = u64::from(self.table.direct_rows).checked_mul(self.table.width * direct)?;
+                index(above)?.checked_mul(indirect)?.checked_add(before)?
+            }
+        };
+        let at = usize::try_from(at).ok()?.checked_add(self.block_head())?;
+        let mut cursor = Cursor::whole(bytes.get(at..)?, block.address, self.sizes);
+        let address = cursor.offset().ok()??;
+        let kind = if row < self.table.direct_rows {
+            let filtered = match self.filters {
+                Some(_) => Some((cursor.length().ok()?, cursor.u32().ok()?)),
+                None => None,
+            };
+            BlockKind::Direct { size: self.table.size(row)?, filtered }
+        } else {
+            BlockKind::Indirect { rows: self.table.rows_within(row)? }
+        };
+        Some(Block { address, offset, kind })
+    }
+
+    /// The bytes of a block, checked, and decoded where there are filters.
+    fn block(&self, source: &Source, block: Block) -> Result<Bytes, Hdf5Error> {
+        if let Some(bytes) = self.kept().get(&block.address) {
+            return Ok(bytes.clone());
+        }
+        let bytes = match block.kind {
+            BlockKind::Indirect { rows } => self.read_indirect(source, block, rows)?,
+            BlockKind::Direct { size, filtered } => self.read_direct(source, block, size, filtered)?,
+        };
+        let mut kept = self.kept();
+        if kept.values().map(|bytes| bytes.len()).sum::<usize>().saturating_add(bytes.len()) > KEPT {
+            kept.clear();
+        }
+        kept.insert(block.address, bytes.clone());
+        Ok(bytes)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<u64, Bytes>> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_indirect(&self, source: &Source, block: Block, rows: u32) -> Result<Bytes, Hdf5Error> {
+        let blocks = |rows: u32| u64::from(rows).saturating_mul(self.table.width);
+        let direct = blocks(rows.min(self.table.direct_rows)).saturating_mul(self.direct_entry() as u64);
+        let rows_below = rows.saturating_sub(self.table.direct_rows);
+        let indirect = blocks(rows_below).saturating_mul(self.sizes.offset.into());
+        let len = direct.saturating_add(indirect).saturating_add(self.block_head() as u64 + 4);
+        let bytes = source.read(INDIRECT, block.address, len)?;
+        let mut cursor = Cursor::whole(&bytes, block.address, self.sizes);
+        let checked = self.check_head(&mut cursor, b"FHIB", block).and_then(|()| {
+            cursor.skip(cursor.left().saturating_sub(4))?;
+            cursor.checksum(0, self.verify)
+        });
+        checked.map_err(|why| source.wrong(INDIRECT, block.address, why))?;
+        Ok(bytes)
+    }
+
+    fn read_direct(
+        &self,
+        source: &Source,
+        block: Block,
+        size: u64,
+        filtered: Option<(u64, u32)>,
+    ) -> Result<Bytes, Hdf5Error> {
+        let bytes = match (filtered, &self.filters) {
+            (Some((stored, skipped)), Some(filters)) => {
+                let stored = source.read(DIRECT, block.address, stored)?;
+                decode(source, filters, skipped, &stored, size)?
+            }
+            _ => source.read(DIRECT, block.address, size)?,
+        };
+        let mut cursor = Cursor::whole(&bytes, block.address, self.sizes);
+        let checked = self.check_head(&mut cursor, b"FHDB", block).and_then(|()| {
+            if !self.summed || !self.verify {
+                return Ok(());
+            }
+            // Of all bytes of the block, with zeros in its own place.
+            let at = cursor.address();
+            let start = cursor.position();
+            let found = cursor.u32()?;
+            let mut whole = bytes.to_vec();
+            whole.iter_mut().skip(start).take(4).for_each(|byte| *byte = 0);
+            let expected = lookup3(&whole);
+            if found == expected { Ok(()) } else { Err(ParseError::Checksum { at, expected, found }) }
+        });
+        checked.map_err(|why| source.wrong(DIRECT, block.address, why))?;
+        Ok(bytes)
+    }
+
+    /// A block says which heap it is of, and where in that it begins.
+    fn check_head(
+        &self,
+        cursor: &mut Cursor<'_>,
+        signature: &[u8; 4],
+        block: Block,
+    ) -> Result<(), ParseError> {
+        cursor.signature(signature)?;
+        cursor.version("fractal heap block", &[0])?;
+        let at = cursor.clone();
+        let (heap, offset) = (cursor.defined("the heap")?, cursor.uint(self.offset_len)?);
+        if (heap, offset) != (self.address, block.offset) {
+            return Err(at.corrupt(format!(
+                "a block at offset {} of the heap at {} is expected, found one at offset {offset} of the heap at {heap}",
+                block.offset, self.address
+            )));
+        }
+        Ok(())
+    }
+}
