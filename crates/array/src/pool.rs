@@ -39,7 +39,7 @@ struct Shared {
     wake: Condvar,
     /// How much work was ever queued; changed under the queue's lock.
     posted: AtomicUsize,
-    /// Workers that look out for work instead of sleeping.
+    /// Workers that look out for work instead of sleeping; changed under the queue's lock.
     awake: AtomicUsize,
     /// Requests under way.
     callers: AtomicUsize,
@@ -234,10 +234,13 @@ impl Pool {
         }
         self.grow(&mut queue, workers);
         self.0.posted.fetch_add(1, Ordering::Relaxed);
-        // Those that are awake look at the queue before they sleep.
-        let sleeping = queue.idle;
+        // Those that are awake look at the queue before they sleep. To wake others as well would cost a call of the system, and those would take the cores
+        // from the ones that work only to find nothing.
+        let others = queue.jobs.iter().filter(|other| !Arc::ptr_eq(other, job));
+        let seats = others.fold(helpers, |seats, other| seats + lock(&other.state).free);
+        let wanted = seats.saturating_sub(self.0.awake.load(Ordering::Relaxed)).min(helpers).min(queue.idle);
         drop(queue);
-        for _ in 0..helpers.min(sleeping) {
+        for _ in 0..wanted {
             self.0.wake.notify_one();
         }
     }
@@ -248,10 +251,10 @@ impl Pool {
         queue.background.push_back(work);
         self.grow(&mut queue, workers);
         self.0.posted.fetch_add(1, Ordering::Relaxed);
-        let sleeping = queue.idle > 0;
-        drop(queue);
         // One that is awake looks at the queue before it sleeps.
-        if sleeping {
+        let wanted = queue.idle > 0 && self.0.awake.load(Ordering::Relaxed) == 0;
+        drop(queue);
+        if wanted {
             self.0.wake.notify_one();
         }
     }

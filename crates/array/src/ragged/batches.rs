@@ -215,6 +215,9 @@ impl<'s> Batches<'s> {
         buffer: &mut Option<Memory>,
         take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        if options.interrupt.is_some_and(|ask| ask()) {
+            return Err(ArrayError::Interrupted { array: layout.name().into() }.into());
+        }
         // Few elements need no memory of their own.
         let mut few = [0u128; 16];
         let none = || memory_error(layout, "elements of a batch", part.count);

@@ -7,7 +7,7 @@ mod local;
 mod numbers;
 
 pub use fractal::FractalHeap;
-pub(crate) use global::SMALLEST;
+pub(crate) use global::{SMALLEST, WHOLE};
 pub use global::{Collection, Object};
 pub(crate) use ids::{Fetch, HeapIds, ObjectError, named};
 pub use local::LocalHeap;

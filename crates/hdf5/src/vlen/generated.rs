@@ -249,7 +249,7 @@ proptest! {
         let expected: Vec<_> =
             model.cells.iter().map(|cell| cell.map(|_| model.kind.in_memory(model.bytes(cell)))).collect();
         prop_assert_eq!(pieces.nulls(), expected.contains(&None));
-        let Some(heap) = pieces.heap(&file) else {
+        let Some(heap) = pieces.heap() else {
             // More than `most` of them for one piece.
             prop_assert!(limits.most < addresses.len());
             return Ok(());

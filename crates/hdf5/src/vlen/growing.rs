@@ -131,7 +131,7 @@ impl<'a> Growing<'a> {
         }
         let (start, place, first) = (self.end(), self.grow(pieces.items())?, self.offsets.len());
         self.offsets.resize(first + ids.len(), start);
-        let left = match pieces.heap(file) {
+        let left = match pieces.heap() {
             Some(heap) => self.fill(ids, &pieces, &heap, place, threads)?,
             None => self.scattered(ids, Some(place), threads)?,
         };

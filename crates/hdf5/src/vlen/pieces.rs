@@ -10,7 +10,7 @@
 
 use super::ids::Ids;
 use super::{Items, cut};
-use crate::heaps::{Collection, Numbers, ObjectError, named};
+use crate::heaps::{Collection, Numbers, ObjectError, WHOLE, named};
 use crate::{File, Hdf5Error};
 use hyperslab_array::{each_part, settings};
 use std::borrow::Cow;
@@ -201,7 +201,7 @@ pub(super) enum Heap {
 
 impl Pieces {
     /// Where their collections are; `None`: these are too many, and elements in any order.
-    pub(super) fn heap(&self, file: &File) -> Option<Heap> {
+    pub(super) fn heap(&self) -> Option<Heap> {
         let lists: Option<Vec<&Vec<u64>>> = self.0.iter().map(|piece| piece.collections.as_ref()).collect();
         let lists = lists?;
         let count = lists.iter().map(|list| list.len()).sum();
@@ -214,7 +214,9 @@ impl Pieces {
         let mut all: Vec<u64> = lists.into_iter().flatten().copied().collect();
         all.sort_unstable();
         all.dedup();
-        let bytes = (all.len() as u64).saturating_mul(file.collection_size());
+        // None reaches into the next one; and one of more than 64 KiB is not fetched.
+        let gaps = all.iter().zip(all.iter().skip(1)).map(|(here, next)| (next - here).min(WHOLE));
+        let bytes = gaps.fold(WHOLE, u64::saturating_add);
         (bytes <= SHARED).then_some(Heap::Shared { count: all.len(), addresses: all })
     }
 }
