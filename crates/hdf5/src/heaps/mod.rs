@@ -7,8 +7,8 @@ mod local;
 mod numbers;
 
 pub use fractal::FractalHeap;
-pub(crate) use global::{SMALLEST, WHOLE};
 pub use global::{Collection, Object};
+pub(crate) use global::{SMALLEST, WHOLE};
 pub(crate) use ids::{Fetch, HeapIds, ObjectError, named};
 pub use local::LocalHeap;
 pub(crate) use numbers::Numbers;
