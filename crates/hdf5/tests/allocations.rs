@@ -215,7 +215,7 @@ fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
 const REQUEST: u64 = 50;
 
 /// The pieces in which one thread resolves many elements, each with lists of its collections.
-const PIECES: u64 = 8 * 16;
+const PIECES: u64 = 8 * 20;
 
 /// A collection that is fetched and taken apart.
 const FETCHED: u64 = 4;

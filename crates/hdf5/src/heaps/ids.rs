@@ -5,7 +5,7 @@
 //! 3. Cells are grouped by run, by counting. Each run is fetched once, by the thread that copies its objects; what is in memory of the heap are the runs that
 //!    are being copied.
 
-use super::{Collection, Numbers, Object};
+use super::{Numbers, Object, Ranked};
 use crate::{File, Hdf5Error, HeapError};
 use hyperslab_array::{Group, fill_groups};
 use std::ops::Range;
@@ -60,14 +60,14 @@ impl From<Hdf5Error> for ObjectError {
 }
 
 impl ObjectError {
-    /// The error as one about an element, whose object is in this collection.
-    pub fn of(self, file: &File, cell: usize, collection: &Collection) -> Hdf5Error {
+    /// The error as one about an element, whose object is in the collection at this address.
+    pub fn of(self, file: &File, cell: usize, address: u64) -> Hdf5Error {
         let why = match self {
             ObjectError::Wrong(why) => why,
             ObjectError::Read(Hdf5Error::Parse { why, .. }) => why.to_string(),
             ObjectError::Read(error) => return error,
         };
-        named(file, cell, collection.address(), why)
+        named(file, cell, address, why)
     }
 }
 
@@ -87,21 +87,12 @@ impl HeapIds {
     /// The cells by collection.
     pub fn grouped(self) -> Grouped {
         let HeapIds { mut cells, numbers } = self;
-        let mut addresses = numbers.into_addresses();
-        if !addresses.is_sorted() {
-            let mut order: Vec<u32> = (0..).take(addresses.len()).collect();
-            order.sort_unstable_by_key(|number| addresses.get(at(*number)));
-            let mut rank = vec![NONE; addresses.len()];
-            for (place, number) in (0..).zip(&order) {
-                if let Some(rank) = rank.get_mut(at(*number)) {
-                    *rank = place;
-                }
-            }
-            for (number, _) in &mut cells {
-                *number = rank.get(at(*number)).copied().unwrap_or(NONE);
-            }
-            addresses.sort_unstable();
+        let addresses = numbers.into_addresses();
+        let ranked = Ranked::new(&addresses);
+        for (number, _) in &mut cells {
+            *number = u32::try_from(ranked.place(at(*number))).unwrap_or(NONE);
         }
+        let addresses = ranked.into_addresses();
         let mut runs: Vec<Range<usize>> = Vec::new();
         let mut begin = 0;
         let mut run_of_collection = Vec::with_capacity(addresses.len());
@@ -184,7 +175,7 @@ impl Grouped {
             let Some((collection, bytes)) = collection else { return Ok(()) };
             let object = collection.object_in(bytes, index);
             each(cell, object, index, place)
-                .map_err(|error| error.of(file, first.saturating_add(cell), collection))
+                .map_err(|error| error.of(file, first.saturating_add(cell), collection.address()))
         })
     }
 

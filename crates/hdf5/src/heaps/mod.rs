@@ -11,4 +11,4 @@ pub use global::{Collection, Object};
 pub(crate) use global::{SMALLEST, WHOLE};
 pub(crate) use ids::{Fetch, HeapIds, ObjectError, named};
 pub use local::LocalHeap;
-pub(crate) use numbers::Numbers;
+pub(crate) use numbers::{Numbers, Ranked};

@@ -1,5 +1,6 @@
 //! Numbers for heap collections, in the order in which they come.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -65,6 +66,58 @@ impl Numbers {
     }
 }
 
+/// Addresses in their order.
+#[derive(Debug)]
+pub(crate) struct Ranked<'a> {
+    addresses: Cow<'a, [u64]>,
+    /// For each of the addresses as they were where it is now. Empty: they were in order.
+    places: Vec<u32>,
+}
+
+impl<'a> Ranked<'a> {
+    /// Addresses, each once.
+    pub fn new(addresses: &'a [u64]) -> Self {
+        if addresses.is_sorted() {
+            return Ranked { addresses: Cow::Borrowed(addresses), places: Vec::new() };
+        }
+        let mut order: Vec<u32> = (0..).take(addresses.len()).collect();
+        order.sort_unstable_by_key(|number| addresses.get(at(*number)));
+        let mut places = vec![u32::MAX; addresses.len()];
+        for (place, number) in (0..).zip(&order) {
+            if let Some(found) = places.get_mut(at(*number)) {
+                *found = place;
+            }
+        }
+        let sorted = order.iter().filter_map(|number| addresses.get(at(*number)).copied()).collect();
+        Ranked { addresses: Cow::Owned(sorted), places }
+    }
+
+    /// The addresses, ascending.
+    pub fn addresses(&self) -> &[u64] {
+        &self.addresses
+    }
+
+    /// The addresses, ascending.
+    pub fn into_addresses(self) -> Vec<u64> {
+        self.addresses.into_owned()
+    }
+
+    /// Where the address is that had this number.
+    #[inline]
+    pub fn place(&self, number: usize) -> usize {
+        if self.places.is_empty() {
+            number
+        } else {
+            self.places.get(number).map_or(usize::MAX, |place| at(*place))
+        }
+    }
+}
+
+#[inline]
+fn at(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// Hashes addresses: one multiplication, with a secret so that no file can choose addresses of equal hashes.
 #[derive(Clone, Debug)]
 struct Seed(u64);
@@ -119,7 +172,13 @@ mod tests {
                 prop_assert_eq!(known[numbers.of(*address) as usize], *address);
                 prop_assert_eq!(numbers.len(), known.len());
             }
-            prop_assert_eq!(numbers.into_addresses(), known);
+            let found = numbers.into_addresses();
+            prop_assert_eq!(&found, &known);
+            let ranked = Ranked::new(&known);
+            prop_assert!(ranked.addresses().is_sorted());
+            for (number, address) in known.iter().enumerate() {
+                prop_assert_eq!(ranked.addresses()[ranked.place(number)], *address);
+            }
         }
     }
 }

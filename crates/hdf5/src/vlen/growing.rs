@@ -148,8 +148,7 @@ impl<'a> Growing<'a> {
         place: usize,
         threads: Option<usize>,
     ) -> Result<usize, Hdf5Error> {
-        let (Heap::Own { count } | Heap::Shared { count, .. }) = heap;
-        self.collections += count;
+        self.collections += heap.collections();
         let keep = self.file.can_keep(self.collections);
         let before = self.offsets.len() - ids.len();
         let first = before - 1;

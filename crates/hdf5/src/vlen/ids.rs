@@ -49,6 +49,13 @@ impl<'m> Ids<'m> {
         rest.chunks(self.stride).take(range.len()).map(move |chunk| chunk.get(..size).unwrap_or(chunk))
     }
 
+    /// That of a number; null, if there are fewer.
+    #[inline]
+    pub(super) fn get(&self, number: usize) -> Id {
+        let start = number.saturating_mul(self.stride);
+        id(self.memory.get(start..start.checked_add(self.size)?)?, self.sizes)
+    }
+
     /// Calls `each` for the ids of a range, until it fails.
     #[inline]
     pub(super) fn walk<E>(
