@@ -4,7 +4,7 @@
 //!    are enough for one read.
 //! 2. Mostly elements were written one after the other, so each piece has collections of its own, but for some, and fetches them. Where pieces share collections, and these are few
 //!    enough to be in memory together, all are fetched before.
-//! 3. The objects of a piece are copied one behind the other, and where each ends is noted.
+//! 3. The objects of a piece are copied one behind the other, and where each ends is noted; or, where pieces share collections, collection by collection.
 //!
 //! Elements in any order of many collections are not for this ([`Pieces::heap`]).
 
@@ -23,6 +23,9 @@ const MOST: usize = 32 << 10;
 
 /// Pieces for each thread, so that uneven ones do not leave threads idle.
 const TURNS: usize = 8;
+
+/// A piece begins where another collection does, if there is one among so many elements.
+const SOON: usize = 512;
 
 /// Bytes of collections that a piece fetches at once.
 const RUN: u64 = 1 << 20;
@@ -95,19 +98,20 @@ pub(super) fn look(file: &File, ids: Ids<'_>, threads: Option<usize>) -> Pieces 
 pub(super) fn look_within(limits: Limits, ids: Ids<'_>, threads: Option<usize>) -> Pieces {
     let starts: Vec<usize> = (0..ids.len()).step_by(limits.cells).collect();
     let work = WORK / 4 * ids.len() as u64;
+    let soon = limits.cells.min(SOON);
     let looked = each_part(starts, work, threads, &|_, start| {
-        let end = border(ids, start.saturating_add(limits.cells).min(ids.len()), limits.cells);
-        Ok::<_, Infallible>(Look::at(ids, border(ids, start, limits.cells)..end, limits))
+        let end = start.saturating_add(limits.cells).min(ids.len());
+        Ok::<_, Infallible>(Look::at(ids, border(ids, start, soon)..border(ids, end, soon), limits))
     });
     Pieces(looked.into_iter().flatten().flatten().collect())
 }
 
-/// Where the first piece from element `at` on begins: with another collection than the element before has, if there is one soon.
-fn border(ids: Ids<'_>, at: usize, most: usize) -> usize {
+/// Where the piece begins that `at` is to begin: with another collection than the element before has, if one of the next `soon` has that.
+fn border(ids: Ids<'_>, at: usize, soon: usize) -> usize {
     let mut last: Option<u64> = None;
     let mut number = at.saturating_sub(1);
     if at > 0 && at < ids.len() {
-        let found = ids.walk(number..ids.len().min(at.saturating_add(most)), |id| {
+        let found = ids.walk(number..ids.len().min(at.saturating_add(soon)), |id| {
             let address = id.map(|(_, address, _)| address);
             if last.is_some() && address.is_some() && last != address {
                 return Err(number);
@@ -334,7 +338,7 @@ impl Batch<'_> {
         parts
     }
 
-    /// Resolves a piece whose elements are in the order of their collections, mostly.
+    /// Resolves a piece whose elements are in the order of their collections, mostly. (Not inlined: together with the other kind it would not have all it needs in registers.)
     #[inline(never)]
     fn in_order(&self, piece: &Piece, part: &mut Part<'_>) -> Result<(), Hdf5Error> {
         let ranked = Ranked::new(piece.collections.as_deref().unwrap_or_default());
@@ -411,6 +415,7 @@ impl Batch<'_> {
         for (open, end) in open.iter().zip(&next) {
             let cells = order.get(done..at(*end)).unwrap_or_default();
             if cells.len() >= open.1.len() / LINE / 4 {
+                // From end to end, which the cache foresees; then elements do not wait for it one by one.
                 std::hint::black_box(open.1.iter().step_by(LINE).fold(0, |all, byte| all ^ byte));
             }
             for cell in cells {
