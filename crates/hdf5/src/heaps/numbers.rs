@@ -15,6 +15,7 @@ pub(crate) struct Numbers {
     last: Option<(u64, u32)>,
     /// Their numbers, as soon as one comes that is lower than another: as long as they ascend, each is new.
     numbers: HashMap<u64, u32, Seed>,
+    highest: Option<u64>,
 }
 
 impl Numbers {
@@ -30,22 +31,31 @@ impl Numbers {
     fn find(&mut self, address: u64) -> u32 {
         // There are no more than cells, of which 2³² are not in memory.
         let next = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
-        let number = if self.is_next(address) {
+        let is_next = self.is_next(address);
+        if is_next {
+            self.highest = Some(address);
+        } else if self.numbers.is_empty() {
+            self.numbers = self.addresses.iter().copied().zip(0..).collect();
+        }
+        // As long as they ascend they need no table.
+        let number = match is_next && self.numbers.is_empty() {
+            true => next,
+            false => *self.numbers.entry(address).or_insert(next),
+        };
+        if number == next {
             if next == 0 {
                 self.addresses.reserve(FEW);
             }
-            next
-        } else {
-            if self.numbers.is_empty() {
-                self.numbers = self.addresses.iter().copied().zip(0..).collect();
-            }
-            *self.numbers.entry(address).or_insert(next)
-        };
-        if number == next {
             self.addresses.push(address);
         }
         self.last = Some((address, number));
         number
+    }
+
+    /// Whether each address that was new was beyond the others, and none came back.
+    #[inline]
+    pub fn ascend(&self) -> bool {
+        self.numbers.is_empty()
     }
 
     /// How many addresses there are.
@@ -54,10 +64,10 @@ impl Numbers {
         self.addresses.len()
     }
 
-    /// Whether an address is beyond all others, which ascended.
+    /// Whether an address is beyond all others.
     #[inline]
     pub fn is_next(&self, address: u64) -> bool {
-        self.numbers.is_empty() && self.addresses.last().is_none_or(|last| address > *last)
+        self.highest.is_none_or(|highest| address > highest)
     }
 
     /// The addresses by number.
@@ -164,8 +174,9 @@ mod tests {
             let mut numbers = Numbers::default();
             let mut known: Vec<u64> = Vec::new();
             for (at, address) in addresses.iter().enumerate() {
-                let is_next = addresses[..=at].is_sorted() && known.last() != Some(address);
+                let is_next = addresses[..at].iter().all(|before| before < address);
                 prop_assert_eq!(numbers.is_next(*address), is_next);
+                prop_assert_eq!(numbers.ascend(), addresses[..at].is_sorted());
                 if !known.contains(address) {
                     known.push(*address);
                 }

@@ -231,8 +231,8 @@ proptest! {
     fn pieces_of_any_size(
         model in model(),
         in_order in any::<bool>(),
-        limits in (1usize..40, 1usize..6, 0usize..30)
-            .prop_map(|(cells, run, more)| Limits { cells, run, most: run + more }),
+        limits in (1usize..40, 1u64..5000, 1usize..6, 0usize..30)
+            .prop_map(|(cells, items, run, more)| Limits { cells, items, run, most: run + more }),
         threads in 1usize..4,
     ) {
         let mut model = model;

@@ -113,7 +113,7 @@ impl<'a> Growing<'a> {
 
     /// Adds any number of elements.
     fn push_many(&mut self, ids: Ids<'_>, threads: Option<usize>) -> Result<(), Hdf5Error> {
-        let pieces = look(self.file, ids, threads);
+        let pieces = look(self.file, self.items, ids, threads);
         let (file, there) = (self.file, self.file.source().size());
         let stored = pieces.items().saturating_mul(self.items.stored as u64);
         if stored > there {

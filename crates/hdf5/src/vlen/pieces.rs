@@ -30,6 +30,9 @@ const SOON: usize = 512;
 /// Bytes of collections that a piece fetches at once.
 const RUN: u64 = 1 << 20;
 
+/// Bytes of objects for which a piece ends.
+const PAYLOAD: u64 = 256 << 10;
+
 /// The fewest collections for which a piece ends.
 const RUN_LEAST: usize = 64;
 
@@ -69,6 +72,8 @@ pub(super) struct Pieces(Vec<Piece>);
 pub(super) struct Limits {
     /// Elements, about.
     pub(super) cells: usize,
+    /// Items, about.
+    pub(super) items: u64,
     /// Collections of elements in order.
     pub(super) run: usize,
     /// Collections of elements in any order.
@@ -76,13 +81,14 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    fn of(file: &File, count: usize, threads: Option<usize>) -> Limits {
+    fn of(file: &File, items: &Items, count: usize, threads: Option<usize>) -> Limits {
         let threads = self::threads(threads);
         let collections =
             |bytes: u64| usize::try_from(bytes / file.collection_size().max(1)).unwrap_or_default();
         let run = collections(RUN).min(count / 16).max(RUN_LEAST);
         Limits {
             cells: (count / (threads * TURNS)).clamp(LEAST, MOST),
+            items: PAYLOAD / (items.stored as u64).max(1),
             run,
             most: collections(SHARED).max(run),
         }
@@ -90,8 +96,8 @@ impl Limits {
 }
 
 /// Looks at ids.
-pub(super) fn look(file: &File, ids: Ids<'_>, threads: Option<usize>) -> Pieces {
-    look_within(Limits::of(file, ids.len(), threads), ids, threads)
+pub(super) fn look(file: &File, items: &Items, ids: Ids<'_>, threads: Option<usize>) -> Pieces {
+    look_within(Limits::of(file, items, ids.len(), threads), ids, threads)
 }
 
 /// Looks at ids, for pieces of any size.
@@ -146,8 +152,10 @@ impl Look {
                 piece.cells.push(NONE);
                 return Ok::<_, Infallible>(());
             };
-            if piece.numbers.len() >= limits.run {
-                if piece.numbers.is_next(address) {
+            let is_full = piece.numbers.len() >= limits.run;
+            if is_full || piece.items >= limits.items {
+                let may_end = piece.numbers.ascend() || !is_full;
+                if may_end && piece.numbers.is_next(address) {
                     let next = start + piece.cells.len();
                     pieces.push(std::mem::take(&mut piece).made(start));
                     start = next;
