@@ -234,11 +234,15 @@ impl Pool {
         }
         self.grow(&mut queue, workers);
         self.0.posted.fetch_add(1, Ordering::Relaxed);
-        // Those that are awake look at the queue before they sleep. To wake others as well would cost a call of the system, and those would take the cores
-        // from the ones that work only to find nothing.
-        let others = queue.jobs.iter().filter(|other| !Arc::ptr_eq(other, job));
-        let seats = others.fold(helpers, |seats, other| seats + lock(&other.state).free);
-        let wanted = seats.saturating_sub(self.0.awake.load(Ordering::Relaxed)).min(helpers).min(queue.idle);
+        self.wake(queue, helpers);
+    }
+
+    /// Wakes workers for what was just queued, at most `most`. Those that are awake look at the queue before they sleep, and take as much of what waits there as they are: to wake others
+    /// for the same would cost a call of the system, and these would take the cores from the ones that work only to find nothing.
+    fn wake(&self, queue: MutexGuard<'_, Queue>, most: usize) {
+        let seats = queue.jobs.iter().map(|job| lock(&job.state).free).sum::<usize>();
+        let waiting = seats + queue.background.len();
+        let wanted = waiting.saturating_sub(self.0.awake.load(Ordering::Relaxed)).min(most).min(queue.idle);
         drop(queue);
         for _ in 0..wanted {
             self.0.wake.notify_one();
@@ -251,12 +255,7 @@ impl Pool {
         queue.background.push_back(work);
         self.grow(&mut queue, workers);
         self.0.posted.fetch_add(1, Ordering::Relaxed);
-        // One that is awake looks at the queue before it sleeps.
-        let wanted = queue.idle > 0 && self.0.awake.load(Ordering::Relaxed) == 0;
-        drop(queue);
-        if wanted {
-            self.0.wake.notify_one();
-        }
+        self.wake(queue, 1);
     }
 
     fn grow(&self, queue: &mut Queue, workers: usize) {
@@ -500,6 +499,42 @@ mod tests {
         let last = steps(3, 0);
         pool.background(last.clone(), 2);
         assert!(done(&last));
+    }
+
+    #[test]
+    fn works_that_come_together_get_a_worker_each() {
+        /// Waits until as many have begun.
+        struct Meeting(AtomicUsize, usize);
+        impl Background for Meeting {
+            fn step(self: Arc<Self>) -> bool {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                while self.0.load(Ordering::Relaxed) < self.1 {
+                    std::thread::yield_now();
+                }
+                false
+            }
+        }
+        let pool = Pool::default();
+        let doze = |_: usize| {
+            std::thread::sleep(Duration::from_millis(1));
+            Ok::<(), ()>(())
+        };
+        pool.run(8, 4, &none, &doze, &never).unwrap();
+        let one_is_awake = || pool.is_awake() && lock(&pool.0.queue).idle == 2;
+        for _ in 0..50 {
+            std::thread::sleep(Duration::from_millis(2));
+            pool.run(2, 2, &none, &doze, &never).unwrap();
+            // Soon after: it looks out for a short while only.
+            let _ = (0..1000).any(|_| one_is_awake());
+            let meeting = Arc::new(Meeting(AtomicUsize::new(0), 3));
+            (0..3).for_each(|_| pool.background(meeting.clone(), 3));
+            let met = (0..2000).any(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                Arc::strong_count(&meeting) == 1
+            });
+            let begun = meeting.0.swap(3, Ordering::Relaxed);
+            assert!(met, "{begun} of 3 have begun");
+        }
     }
 
     #[test]

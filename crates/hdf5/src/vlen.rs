@@ -1,8 +1,8 @@
 //! Elements of variable length: many heap ids to offsets + values + validity in one pass.
 //!
 //! 1. Ids are read in batches, so that those of millions of elements need no memory. Of each: length, address of a global heap collection, index in it.
-//! 2. Lengths give the offsets. Objects are copied, or converted, to where the values of each go, by all threads, in the order of the file (see
-//!    `HeapIds`).
+//! 2. Lengths give the offsets. Objects are copied, or converted, to where the values of each go, by all threads, in pieces (see `pieces`); where collections
+//!    are many and elements in any order, in the order of the file (see `HeapIds`).
 //! 3. Where a string has a NUL it ends there: the rest of its batch moves together.
 //!
 //! A few elements whose collections are in memory are copied at once.

@@ -52,7 +52,7 @@ impl<'m> Ids<'m> {
     /// That of a number; null, if there are fewer.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Id {
-        let start = number.saturating_mul(self.stride);
+        let start = number.checked_mul(self.stride).filter(|_| number < self.count)?;
         id(self.memory.get(start..start.checked_add(self.size)?)?, self.sizes)
     }
 

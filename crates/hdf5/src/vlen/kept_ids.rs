@@ -23,7 +23,7 @@ struct Block {
 }
 
 impl KeptIds {
-    /// The heap ids of a selection of `count` elements, into `place`. `None`: they are to be read as any other elements.
+    /// The heap ids of a selection, into `place`. `None`: they are to be read as any other elements, or do not fit there.
     pub(crate) fn read<'p>(
         &self,
         dataset: &Dataset,
