@@ -12,12 +12,14 @@
 
 use crate::cursor::{address, number};
 use crate::element::{Element, ElementKind};
-use crate::heaps::{Fetch, HeapIds};
+use crate::heaps::{Object, ObjectError};
 use crate::selection::Selection;
 use crate::text::lossless;
 use crate::vlen::strided;
 use crate::{Cursor, File, Hdf5Error, ParseError, Sizes};
-use std::sync::{Mutex, PoisonError};
+
+/// So many heap collections are fetched together.
+const TOGETHER: usize = 256;
 
 /// What a reference leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +68,8 @@ pub fn resolve(
         file.source().invalid(format!("{count} references are not within {} bytes", memory.len()))
     })?;
     let mut found: Vec<Option<Reference>> = Vec::new();
-    let mut ids = HeapIds::default();
+    // Collection, object of it, and which reference it is.
+    let mut ids: Vec<(u64, u32, usize)> = Vec::new();
     let mut heads: Vec<Option<Head>> = Vec::new();
     for (cell, part) in parts.enumerate() {
         let wrong = |why: ParseError| file.source().invalid(format!("reference {cell}: {why}"));
@@ -78,26 +81,48 @@ pub fn resolve(
         };
         found.push(direct);
         heads.push(head);
-        ids.push(id);
+        ids.extend(id.map(|(address, index)| (address, index, cell)));
     }
-    let found = Mutex::new(found);
-    let lens = vec![0; heads.len()];
-    let fetch = Fetch { file, keep: true, first: 0 };
-    ids.grouped().fill(fetch, &mut [], &lens, 0, Some(1), |cell, object, index, _| {
-        let object = object.ok_or_else(|| format!("there is no object {index}"))?;
-        let bytes = object.read(file.source())?;
-        let mut cursor = Cursor::whole(&bytes, 0, sizes);
-        let reference = match heads.get(cell).copied().flatten() {
-            Some(head) => encoded(&mut cursor, head),
-            None => region(&mut cursor),
-        };
-        let reference = reference.map_err(|why| why.to_string())?;
-        if let Some(place) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(cell) {
-            *place = Some(reference);
+    ids.sort_unstable();
+    let groups: Vec<_> = ids.chunk_by(|(a, ..), (b, ..)| a == b).collect();
+    for groups in groups.chunks(TOGETHER) {
+        let addresses: Vec<u64> = groups.iter().flat_map(|group| group.first()).map(|id| id.0).collect();
+        let collections = file.collections(&addresses, true).map_err(|error| {
+            let Hdf5Error::Parse { address, .. } = error else { return error };
+            let cells = ids.iter().filter(|(at, ..)| *at == address).map(|(.., cell)| *cell);
+            ObjectError::Read(error).of(file, cells.min().unwrap_or_default(), address)
+        })?;
+        let ids = groups
+            .iter()
+            .zip(&collections)
+            .flat_map(|(group, found)| group.iter().map(move |id| (id, found)));
+        for ((address, index, cell), collection) in ids {
+            let head = heads.get(*cell).copied().flatten();
+            let reference = in_heap(file, collection.object(*index), *index, head)
+                .map_err(|error| error.of(file, *cell, *address))?;
+            if let Some(place) = found.get_mut(*cell) {
+                *place = Some(reference);
+            }
         }
-        Ok(())
-    })?;
-    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+    Ok(found)
+}
+
+/// What an object of the heap refers to: a region, or what `head` says.
+fn in_heap(
+    file: &File,
+    object: Option<Object<'_>>,
+    index: u32,
+    head: Option<Head>,
+) -> Result<Reference, ObjectError> {
+    let object = object.ok_or_else(|| format!("there is no object {index}"))?;
+    let bytes = object.read(file.source())?;
+    let mut cursor = Cursor::whole(&bytes, 0, file.sizes());
+    let reference = match head {
+        Some(head) => encoded(&mut cursor, head),
+        None => region(&mut cursor),
+    };
+    Ok(reference.map_err(|why| why.to_string())?)
 }
 
 /// A reference to an object that is an address.

@@ -1,8 +1,7 @@
 //! Elements of variable length: many heap ids to offsets + values + validity in one pass.
 //!
 //! 1. Ids are read in batches, so that those of millions of elements need no memory. Of each: length, address of a global heap collection, index in it.
-//! 2. Lengths give the offsets. Objects are copied, or converted, to where the values of each go, by all threads, in pieces (see `pieces`); where collections
-//!    are many and elements in any order, in the order of the file (see `HeapIds`).
+//! 2. Lengths give the offsets (see `look`). Objects are copied, or converted, to where the values of each go, by all threads (see `fill`), in the order of the file (see `any_order`).
 //! 3. Where a string has a NUL it ends there: the rest of its batch moves together.
 //!
 //! A few elements whose collections are in memory are copied at once.
@@ -10,10 +9,12 @@
 //! Objects are not compressed and seldom shared. Where there are more values than the file has bytes, all lengths are checked against the heap
 //! before there is memory for them.
 
+mod any_order;
+mod fill;
 mod growing;
 mod ids;
 mod kept_ids;
-mod pieces;
+mod look;
 
 use crate::convert::Conversion;
 use crate::element::{Element, ElementKind};

@@ -2,14 +2,12 @@
 
 mod batches;
 mod cuts;
-mod fill;
 mod parts;
 mod read;
 mod rows;
 mod write;
 
 pub use batches::{Batch, in_batches};
-pub use fill::{Group, fill_groups};
 pub use parts::each_part;
 pub use read::read_ragged;
 pub use write::write_ragged;

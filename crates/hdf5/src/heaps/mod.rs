@@ -2,13 +2,13 @@
 
 mod fractal;
 mod global;
-mod ids;
 mod local;
 mod numbers;
+mod object_error;
 
 pub use fractal::FractalHeap;
 pub use global::{Collection, Object};
-pub(crate) use global::{SMALLEST, WHOLE};
-pub(crate) use ids::{Fetch, HeapIds, ObjectError, named};
+pub(crate) use global::{LINE, Open, SMALLEST, WHOLE};
 pub use local::LocalHeap;
 pub(crate) use numbers::{Numbers, Ranked};
+pub(crate) use object_error::{ObjectError, named};

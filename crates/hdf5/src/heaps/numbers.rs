@@ -1,11 +1,14 @@
 //! Numbers for heap collections, in the order in which they come.
 
-use std::borrow::Cow;
+use super::SMALLEST;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// So many addresses grow nothing.
 const FEW: usize = 64;
+
+/// So many addresses that do not ascend neither.
+const MANY: usize = 448;
 
 /// Addresses of collections, each once. The first that comes is number 0.
 #[derive(Debug, Default)]
@@ -15,6 +18,8 @@ pub(crate) struct Numbers {
     last: Option<(u64, u32)>,
     /// Their numbers, as soon as one comes that is lower than another: as long as they ascend, each is new.
     numbers: HashMap<u64, u32, Seed>,
+    /// Where that is not empty: addresses that came before and their numbers, each at a place that the address tells (see [`Numbers::slot`]).
+    slots: Vec<(u64, u32)>,
     highest: Option<u64>,
 }
 
@@ -28,17 +33,39 @@ impl Numbers {
         }
     }
 
+    #[inline]
     fn find(&mut self, address: u64) -> u32 {
+        match self.slots.get(self.slot(address)) {
+            Some((found, number)) if *found == address => {
+                self.last = Some((address, *number));
+                *number
+            }
+            _ => self.look_up(address),
+        }
+    }
+
+    /// Where the number of an address is looked for first: a collection has [`SMALLEST`] bytes at least, so those of neighbours are in other places.
+    #[inline]
+    fn slot(&self, address: u64) -> usize {
+        usize::try_from(address / SMALLEST).unwrap_or_default() & self.slots.len().wrapping_sub(1)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, address: u64) -> u32 {
         // There are no more than cells, of which 2³² are not in memory.
         let next = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
         let is_next = self.is_next(address);
         if is_next {
             self.highest = Some(address);
         } else if self.numbers.is_empty() {
-            self.numbers = self.addresses.iter().copied().zip(0..).collect();
+            // Where one comes back many do: growing step by step would cost more than finding them.
+            let room = MANY.max(2 * self.addresses.len());
+            self.numbers = HashMap::with_capacity_and_hasher(room, Seed::default());
+            self.numbers.extend(self.addresses.iter().copied().zip(0..));
         }
+        let is_table = !self.numbers.is_empty();
         // As long as they ascend they need no table.
-        let number = match is_next && self.numbers.is_empty() {
+        let number = match is_next && !is_table {
             true => next,
             false => *self.numbers.entry(address).or_insert(next),
         };
@@ -47,6 +74,15 @@ impl Numbers {
                 self.addresses.reserve(FEW);
             }
             self.addresses.push(address);
+        }
+        if is_table {
+            if self.slots.len() < self.addresses.len() {
+                self.slots = vec![(u64::MAX, 0); MANY.max(2 * self.addresses.len()).next_power_of_two()];
+            }
+            let slot = self.slot(address);
+            if let Some(place) = self.slots.get_mut(slot) {
+                *place = (address, number);
+            }
         }
         self.last = Some((address, number));
         number
@@ -77,39 +113,33 @@ impl Numbers {
 }
 
 /// Addresses in their order.
-#[derive(Debug)]
-pub(crate) struct Ranked<'a> {
-    addresses: Cow<'a, [u64]>,
+#[derive(Debug, Default)]
+pub(crate) struct Ranked {
+    addresses: Vec<u64>,
     /// For each of the addresses as they were where it is now. Empty: they were in order.
     places: Vec<u32>,
 }
 
-impl<'a> Ranked<'a> {
+impl Ranked {
     /// Addresses, each once.
-    pub fn new(addresses: &'a [u64]) -> Self {
+    pub fn new(addresses: Vec<u64>) -> Self {
         if addresses.is_sorted() {
-            return Ranked { addresses: Cow::Borrowed(addresses), places: Vec::new() };
+            return Ranked { addresses, places: Vec::new() };
         }
-        let mut order: Vec<u32> = (0..).take(addresses.len()).collect();
-        order.sort_unstable_by_key(|number| addresses.get(at(*number)));
-        let mut places = vec![u32::MAX; addresses.len()];
-        for (place, number) in (0..).zip(&order) {
+        let mut order: Vec<(u64, u32)> = addresses.into_iter().zip(0..).collect();
+        order.sort_unstable();
+        let mut places = vec![u32::MAX; order.len()];
+        for (place, (_, number)) in (0..).zip(&order) {
             if let Some(found) = places.get_mut(at(*number)) {
                 *found = place;
             }
         }
-        let sorted = order.iter().filter_map(|number| addresses.get(at(*number)).copied()).collect();
-        Ranked { addresses: Cow::Owned(sorted), places }
+        Ranked { addresses: order.into_iter().map(|(address, _)| address).collect(), places }
     }
 
     /// The addresses, ascending.
     pub fn addresses(&self) -> &[u64] {
         &self.addresses
-    }
-
-    /// The addresses, ascending.
-    pub fn into_addresses(self) -> Vec<u64> {
-        self.addresses.into_owned()
     }
 
     /// Where the address is that had this number.
@@ -120,6 +150,20 @@ impl<'a> Ranked<'a> {
         } else {
             self.places.get(number).map_or(usize::MAX, |place| at(*place))
         }
+    }
+
+    /// For each of the addresses, as they were, where it is in a list that ascends as well, of others too.
+    pub fn places_in(&self, all: &[u64]) -> Vec<u32> {
+        let mut rest = (0..).zip(all).peekable();
+        let mut find = |address| {
+            while rest.next_if(|(_, other)| **other < address).is_some() {}
+            rest.peek().filter(|(_, other)| **other == address).map_or(u32::MAX, |(place, _)| *place)
+        };
+        let places: Vec<u32> = self.addresses.iter().map(|address| find(*address)).collect();
+        if self.places.is_empty() {
+            return places;
+        }
+        self.places.iter().map(|place| places.get(at(*place)).copied().unwrap_or(u32::MAX)).collect()
     }
 }
 
@@ -185,10 +229,15 @@ mod tests {
             }
             let found = numbers.into_addresses();
             prop_assert_eq!(&found, &known);
-            let ranked = Ranked::new(&known);
+            let ranked = Ranked::new(known.clone());
             prop_assert!(ranked.addresses().is_sorted());
+            let all: Vec<u64> = (0..50).map(|n| n * 3 / 2).collect();
+            let places = ranked.places_in(&all);
+            prop_assert_eq!(places.len(), known.len());
             for (number, address) in known.iter().enumerate() {
                 prop_assert_eq!(ranked.addresses()[ranked.place(number)], *address);
+                let place = all.binary_search(address).map_or(u32::MAX, |place| place as u32);
+                prop_assert_eq!(places[number], place);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Heaps of any layout against what was put into them; and what is read of a file for that.
 
-use super::ids::Ids;
-use super::pieces::{Batch, Heap, Limits, look_within};
+use super::fill::Batch;
+use super::ids::ids;
+use super::look::{Heap, Limits, look_within};
 use super::*;
 use crate::Sizes;
 use crate::testing::{bare, bare_start, hard, link_info, mutations, open};
@@ -234,6 +235,7 @@ proptest! {
         limits in (1usize..40, 1u64..5000, 1usize..6, 0usize..30)
             .prop_map(|(cells, items, run, more)| Limits { cells, items, run, most: run + more }),
         threads in 1usize..4,
+        together in prop_oneof![Just(0), Just(20_000u64), Just(1 << 30)],
     ) {
         let mut model = model;
         if in_order {
@@ -244,22 +246,29 @@ proptest! {
         let element = element(&model.kind.hex(model.sizes), model.sizes);
         let items = Items::of(&element).unwrap();
         let (count, stride) = (model.cells.len(), element.size + model.between);
-        let ids = Ids::new(&raw, (model.offset, stride, element.size), count, model.sizes).unwrap();
-        let pieces = look_within(limits, ids, Some(threads));
+        let ids = ids(&raw, (model.offset, stride, element.size), count, model.sizes).unwrap();
+        let pieces = look_within(limits, &ids, Some(threads));
         let expected: Vec<_> =
             model.cells.iter().map(|cell| cell.map(|_| model.kind.in_memory(model.bytes(cell)))).collect();
         prop_assert_eq!(pieces.nulls(), expected.contains(&None));
-        let Some(heap) = pieces.heap() else {
-            // More than `most` of them for one piece.
-            prop_assert!(limits.most < addresses.len());
-            return Ok(());
-        };
-        if in_order {
+        let heap = pieces.heap();
+        if in_order && limits.most >= addresses.len() {
             prop_assert!(matches!(heap, Heap::Own { .. }), "sorted");
         }
         let mut values = vec![0xEE; pieces.items() as usize * items.size];
         let mut ends = vec![100; count + 1];
-        let batch = Batch { file: &file, items: &items, ids, first: 0, keep: threads == 2, threads: Some(threads) };
+        let batch = Batch {
+            file: &file,
+            items: &items,
+            ids: &ids,
+            first: 0,
+            keep: threads == 2,
+            threads: Some(threads),
+            together,
+            only_look: false,
+        };
+        let looked = Batch { only_look: true, ..batch };
+        looked.fill(&pieces, &heap, 0, &mut vec![0; count], &mut []).unwrap();
         let left = batch.fill(&pieces, &heap, 100, &mut ends[1..], &mut values).unwrap();
         let mut found = Memory::dirty(left * items.size).unwrap();
         found.as_mut_slice().copy_from_slice(&values[..left * items.size]);
@@ -290,10 +299,21 @@ proptest! {
         };
         let at = model.offset + cell * stride;
         ids[at..at + element.size].copy_from_slice(&heap_id(model.sizes, len, address, index));
+        let name = format!("element {cell}, global heap collection at address {address}: ");
         for _ in 0..2 {
             let error = resolve(&file, &element, &ids, model.offset, stride, count).unwrap_err().to_string();
-            let name = format!("element {cell}, global heap collection at address {address}: ");
             prop_assert!(error.contains(&name) && error.contains(&why), "{}", error);
+        }
+        // However they are resolved.
+        let items = Items::of(&element).unwrap();
+        let ids = super::ids::ids(&ids, (model.offset, stride, element.size), count, model.sizes).unwrap();
+        for (cells, together) in [(1000, 1 << 30), (20, 1 << 30), (20, 0)] {
+            let limits = Limits { cells, items: 5000, run: 2, most: if together == 0 { 0 } else { 1000 } };
+            let pieces = look_within(limits, &ids, Some(2));
+            let (file, items, threads) = (&file, &items, Some(2));
+            let batch = Batch { file, items, ids: &ids, first: 0, keep: false, threads, together, only_look: true };
+            let error = batch.fill(&pieces, &pieces.heap(), 0, &mut vec![0; count], &mut []).unwrap_err();
+            prop_assert!(error.to_string().contains(&name) && error.to_string().contains(&why), "{}", error);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A result that grows batch by batch.
 
-use super::ids::Ids;
-use super::pieces::{Batch, Heap, Pieces, look};
+use super::fill::Batch;
+use super::ids::{Id, ids, taken_apart};
+use super::look::{TOGETHER, look};
 use super::{FEW, Items, cut};
-use crate::heaps::{Collection, Fetch, HeapIds, named};
+use crate::heaps::{Collection, named};
 use crate::{File, Hdf5Error};
 use hyperslab_array::{Dims, Memory, Ragged};
 use std::sync::Arc;
@@ -62,20 +63,20 @@ impl<'a> Growing<'a> {
         count: usize,
         threads: Option<usize>,
     ) -> Result<(), Hdf5Error> {
-        let Some(ids) = Ids::new(memory, (offset, stride, self.id), count, self.file.sizes()) else {
+        let Some(ids) = ids(memory, (offset, stride, self.id), count, self.file.sizes()) else {
             let why = format!("{count} heap ids are not within {} bytes", memory.len());
             return Err(self.file.source().invalid(why));
         };
-        if count <= FEW && self.push_few(ids)? { Ok(()) } else { self.push_many(ids, threads) }
+        if count <= FEW && self.push_few(&ids)? { Ok(()) } else { self.push_many(&ids, threads) }
     }
 
     /// Adds a few elements, one by one; `false`: the collection of one is not in memory, and none was added.
-    fn push_few(&mut self, ids: Ids<'_>) -> Result<bool, Hdf5Error> {
+    fn push_few(&mut self, ids: &[Id]) -> Result<bool, Hdf5Error> {
         let (file, first) = (self.file, self.offsets.len() - 1);
         let wrong = |cell, address| move |why| named(file, first + cell, address, why);
         // What the heap does not have asks for no memory.
         let (mut last, mut total): (Option<Arc<Collection>>, u64) = (None, 0);
-        for (cell, id) in ids.iter().enumerate() {
+        for (cell, id) in ids.iter().map(taken_apart).enumerate() {
             let Some((len @ 1.., address, index)) = id else { continue };
             if last.as_ref().is_none_or(|last| last.address() != address) {
                 last = file.kept_collection(address);
@@ -86,7 +87,7 @@ impl<'a> Growing<'a> {
         }
         let mut place = self.grow(total)?;
         let mut end = self.end();
-        for (cell, id) in ids.iter().enumerate() {
+        for (cell, id) in ids.iter().map(taken_apart).enumerate() {
             self.see(id.is_some());
             if let Some((len @ 1.., address, index)) = id {
                 if last.as_ref().is_none_or(|last| last.address() != address) {
@@ -112,12 +113,18 @@ impl<'a> Growing<'a> {
     }
 
     /// Adds any number of elements.
-    fn push_many(&mut self, ids: Ids<'_>, threads: Option<usize>) -> Result<(), Hdf5Error> {
+    fn push_many(&mut self, ids: &[Id], threads: Option<usize>) -> Result<(), Hdf5Error> {
         let pieces = look(self.file, self.items, ids, threads);
-        let (file, there) = (self.file, self.file.source().size());
+        let heap = pieces.heap();
+        self.collections += heap.collections();
+        let (file, there, before) = (self.file, self.file.source().size(), self.offsets.len() - 1);
+        let keep = file.can_keep(self.collections);
+        let (items, together, only_look) = (self.items, TOGETHER, false);
+        let batch = Batch { file, items, ids, first: before, keep, threads, together, only_look };
         let stored = pieces.items().saturating_mul(self.items.stored as u64);
         if stored > there {
-            self.scattered(ids, None, threads)?;
+            let batch = Batch { only_look: true, ..batch };
+            batch.fill(&pieces, &heap, 0, &mut vec![0; ids.len()], &mut [])?;
         }
         self.bytes = self.bytes.saturating_add(stored);
         if self.bytes > there.saturating_mul(MOST_SHARED) {
@@ -125,76 +132,17 @@ impl<'a> Growing<'a> {
             return Err(file.source().invalid(why));
         }
         if pieces.nulls() || self.validity.is_some() {
-            ids.iter().for_each(|id| self.see(id.is_some()));
+            ids.iter().for_each(|id| self.see(taken_apart(id).is_some()));
         } else {
             self.seen += ids.len();
         }
-        let (start, place, first) = (self.end(), self.grow(pieces.items())?, self.offsets.len());
-        self.offsets.resize(first + ids.len(), start);
-        let left = match pieces.heap() {
-            Some(heap) => self.fill(ids, &pieces, &heap, place, threads)?,
-            None => self.scattered(ids, Some(place), threads)?,
-        };
+        let (start, place) = (self.end(), self.grow(pieces.items())?);
+        self.offsets.resize(before + 1 + ids.len(), start);
+        let ends = self.offsets.get_mut(before + 1..).unwrap_or_default();
+        let values = self.values.as_mut_slice().get_mut(place..).unwrap_or_default();
+        let left = batch.fill(&pieces, &heap, start, ends, values)?;
         self.values.resize(place + left.saturating_mul(self.items.size));
         Ok(())
-    }
-
-    /// Resolves elements piece by piece. Their items go to `place`, where the last elements of the result end. Returns how many items are left of them.
-    fn fill(
-        &mut self,
-        ids: Ids<'_>,
-        pieces: &Pieces,
-        heap: &Heap,
-        place: usize,
-        threads: Option<usize>,
-    ) -> Result<usize, Hdf5Error> {
-        self.collections += heap.collections();
-        let keep = self.file.can_keep(self.collections);
-        let before = self.offsets.len() - ids.len();
-        let first = before - 1;
-        let batch = Batch { file: self.file, items: self.items, ids, first, keep, threads };
-        let start = self.offsets.get(first).copied().unwrap_or_default();
-        let ends = self.offsets.get_mut(before..).unwrap_or_default();
-        let values = self.values.as_mut_slice().get_mut(place..).unwrap_or_default();
-        batch.fill(pieces, heap, start, ends, values)
-    }
-
-    /// As [`Growing::fill`] for elements in any order of many collections. Without a `place` they are only looked at: whether the heap has what they say.
-    fn scattered(
-        &mut self,
-        ids: Ids<'_>,
-        place: Option<usize>,
-        threads: Option<usize>,
-    ) -> Result<usize, Hdf5Error> {
-        let (mut heap, mut lens) = (HeapIds::with_capacity(ids.len()), Vec::with_capacity(ids.len()));
-        for id in ids.iter() {
-            let len = id.map_or(0, |(len, ..)| len);
-            lens.push(len);
-            heap.push(id.filter(|_| len > 0).map(|(_, address, index)| (address, index)));
-        }
-        let (file, items) = (self.file, self.items);
-        let (before, size, values) = match place {
-            None => (self.offsets.len(), 0, &mut [][..]),
-            Some(place) => {
-                let values = self.values.as_mut_slice().get_mut(place..).unwrap_or_default();
-                (self.offsets.len() - ids.len(), items.size, values)
-            }
-        };
-        let fetch = Fetch { file, keep: false, first: before - 1 };
-        heap.grouped().fill(fetch, values, &lens, size, threads, |cell, object, index, here| {
-            let object = items.payload(object, index, lens.get(cell).copied().unwrap_or_default())?;
-            if place.is_some() { Ok(items.put(file, object, here)?) } else { Ok(()) }
-        })?;
-        let start = self.offsets.get(before - 1).copied().unwrap_or_default();
-        let (mut end, ends) = (start, self.offsets.get_mut(before..).unwrap_or_default());
-        for (place, len) in ends.iter_mut().zip(&lens) {
-            end = end.saturating_add((*len).into());
-            *place = end;
-        }
-        Ok(match items.text {
-            true => cut(values, start, ends),
-            false => values.len() / size.max(1),
-        })
     }
 
     /// Notes whether the next element is there.

@@ -1,0 +1,43 @@
+//! Errors about objects of the global heap, which name the element that needs them.
+
+use crate::{File, Hdf5Error, HeapError};
+
+/// Why an object cannot be what it should.
+#[derive(Debug)]
+pub(crate) enum ObjectError {
+    /// What is wrong with it.
+    Wrong(String),
+    /// It could not be read.
+    Read(Hdf5Error),
+}
+
+impl From<String> for ObjectError {
+    fn from(why: String) -> Self {
+        ObjectError::Wrong(why)
+    }
+}
+
+impl From<Hdf5Error> for ObjectError {
+    fn from(error: Hdf5Error) -> Self {
+        ObjectError::Read(error)
+    }
+}
+
+impl ObjectError {
+    /// The error as one about an element, whose object is in the collection at this address.
+    pub fn of(self, file: &File, cell: usize, address: u64) -> Hdf5Error {
+        let why = match self {
+            ObjectError::Wrong(why) => why,
+            ObjectError::Read(Hdf5Error::Parse { why, .. }) => why.to_string(),
+            ObjectError::Read(error) => return error,
+        };
+        named(file, cell, address, why)
+    }
+}
+
+/// An error about a cell.
+pub(crate) fn named(file: &File, cell: usize, address: u64, why: String) -> Hdf5Error {
+    let (of, within) = (String::new(), String::new());
+    let file = file.source().name();
+    Hdf5Error::Heap(Box::new(HeapError { file, object: None, of, element: cell, within, address, why }))
+}

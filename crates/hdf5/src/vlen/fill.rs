@@ -1,0 +1,323 @@
+//! Elements of a batch that threads resolve as wholes: a piece whose collections are its own, or a part of elements in any order (see `any_order`).
+//!
+//! Objects are copied one behind the other, and where each ends is noted.
+
+use super::any_order::Runs;
+use super::ids::{Id, taken_apart};
+use super::look::{Heap, Piece, Pieces, RUN, WORK, bytes, threads};
+use super::{Items, cut};
+use crate::heaps::{Collection, ObjectError, Open, named};
+use crate::{File, Hdf5Error};
+use hyperslab_array::{each_part, prefetch};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// So many objects are asked for before the first of them is copied, so that elements in any order do not wait for memory one by one.
+const AHEAD: usize = 64;
+
+/// What all pieces of a batch need.
+#[derive(Clone, Copy)]
+pub(super) struct Batch<'a> {
+    pub(super) file: &'a File,
+    pub(super) items: &'a Items,
+    pub(super) ids: &'a [Id],
+    /// Elements before the batch.
+    pub(super) first: usize,
+    /// Whether collections may be wanted again.
+    pub(super) keep: bool,
+    pub(super) threads: Option<usize>,
+    /// Bytes of collections that may be in memory together.
+    pub(super) together: u64,
+    /// Nothing is copied: it is only found out whether the heap has what ids say.
+    pub(super) only_look: bool,
+}
+
+/// What one thread resolves, and where it goes.
+pub(super) struct Part<'p> {
+    /// Which pieces.
+    pieces: Range<usize>,
+    /// Where the items of the first element begin.
+    pub(super) start: i64,
+    pub(super) ends: &'p mut [i64],
+    pub(super) values: &'p mut [u8],
+}
+
+impl Batch<'_> {
+    /// Resolves all pieces: `values` get the items, and `ends` where those of each element end, if the first begins at `start`. Returns the items that are left; there are fewer where strings end early.
+    pub(super) fn fill(
+        &self,
+        pieces: &Pieces,
+        heap: &Heap,
+        start: i64,
+        ends: &mut [i64],
+        values: &mut [u8],
+    ) -> Result<usize, Hdf5Error> {
+        let work = (values.len() as u64).saturating_add(WORK.saturating_mul(ends.len() as u64));
+        let threads = threads(self.threads);
+        // `None`: they are not in memory together. Then each part takes them up one after the other.
+        let together = match heap {
+            Heap::Shared { addresses, .. } if bytes(addresses) <= self.together => {
+                Some(self.fetch_all(addresses)?)
+            }
+            _ => None,
+        };
+        let (addresses, most): (&[u64], usize) = match heap {
+            Heap::Shared { addresses, .. } if together.is_none() => (addresses, threads),
+            _ => (&[], usize::MAX),
+        };
+        let parts = self.parts(&pieces.pieces, most, start, (&mut *ends, &mut *values));
+        let runs = Runs::new(addresses, parts.len(), threads);
+        let lens: Vec<(usize, usize)> =
+            parts.iter().map(|part| (part.ends.len(), part.values.len())).collect();
+        let left = each_part(parts, work, self.threads, &|number, mut part| {
+            let these = part.pieces.clone();
+            let (pieces, places) = (pieces.pieces.get(these.clone()).unwrap_or_default(), heap.places(these));
+            match &together {
+                Some(found) => self.in_memory(pieces, places, found, &mut part)?,
+                None if places.is_empty() => self.in_order(pieces, &mut part)?,
+                None => self.in_any_order(pieces, places, &runs, number, &mut part)?,
+            }
+            Ok::<usize, Hdf5Error>(match self.items.text {
+                true => cut(part.values, part.start, part.ends),
+                false => part.values.len(),
+            })
+        })?;
+        Ok(join(&lens, &left, ends, values) / self.items.size.max(1))
+    }
+
+    /// Cuts a result into so many parts at most.
+    fn parts<'p>(
+        &self,
+        pieces: &[Piece],
+        most: usize,
+        mut start: i64,
+        (mut ends, mut values): (&'p mut [i64], &'p mut [u8]),
+    ) -> Vec<Part<'p>> {
+        let per = pieces.len().div_ceil(most.max(1)).max(1);
+        let mut parts = Vec::with_capacity(pieces.len().div_ceil(per));
+        for (number, these) in pieces.chunks(per).enumerate() {
+            let cells = these.iter().map(|piece| piece.cells.len()).sum();
+            let items = these.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.items));
+            let (here, later) = ends.split_at_mut_checked(cells).unwrap_or_default();
+            let (place, free) = values.split_at_mut_checked(self.bytes(items)).unwrap_or_default();
+            let first = number * per;
+            parts.push(Part { pieces: first..first + these.len(), start, ends: here, values: place });
+            start = start.saturating_add_unsigned(items);
+            (ends, values) = (later, free);
+        }
+        parts
+    }
+
+    /// Resolves pieces whose elements are in the order of their collections, mostly. (Not inlined, as its like: together they would not have all they need in registers.)
+    #[inline(never)]
+    fn in_order(&self, pieces: &[Piece], part: &mut Part<'_>) -> Result<(), Hdf5Error> {
+        let (mut end, mut place, mut ends) = (part.start, 0_usize, part.ends.iter_mut());
+        for piece in pieces {
+            let found = self.fetch(piece.collections.addresses())?;
+            let by_number = (0..found.len()).filter_map(|number| found.get(piece.collections.place(number)));
+            let open: Vec<Open<'_>> = by_number.map(|found| found.open()).collect();
+            let ids = self.ids.get(piece.cells.clone()).unwrap_or_default();
+            for ((id, number), end_of_cell) in ids.iter().zip(&piece.numbers).zip(&mut ends) {
+                if let Some((len @ 1.., _, index)) = taken_apart(id) {
+                    // All elements together are as long as the values are.
+                    let next = place.saturating_add(self.bytes(len.into()));
+                    let here = part.values.get_mut(place..next);
+                    let copied = self.copy(open.get(at(*number)), index, len, here);
+                    copied.map_err(|error| self.about_this(id, error))?;
+                    place = next;
+                    end = end.saturating_add(len.into());
+                }
+                *end_of_cell = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Resolves pieces whose elements are in any order of collections that are in memory, `found`. `places`: for each piece where its own are among these.
+    #[inline(never)]
+    fn in_memory(
+        &self,
+        pieces: &[Piece],
+        places: &[Vec<u32>],
+        found: &[Arc<Collection>],
+        part: &mut Part<'_>,
+    ) -> Result<(), Hdf5Error> {
+        let (mut end, mut place, mut ends) = (part.start, 0_usize, part.ends.iter_mut());
+        for (piece, places) in pieces.iter().zip(places) {
+            let own = places.iter().filter_map(|place| found.get(at(*place)));
+            let open: Vec<Open<'_>> = own.map(|found| found.open()).collect();
+            let ids = self.ids.get(piece.cells.clone()).unwrap_or_default();
+            for (ids, numbers) in ids.chunks(AHEAD).zip(piece.numbers.chunks(AHEAD)) {
+                let mut objects: [&[u8]; AHEAD] = [&[]; AHEAD];
+                for ((id, number), object) in ids.iter().zip(numbers).zip(&mut objects) {
+                    let Some((len, _, index)) = taken_apart(id) else { continue };
+                    let found =
+                        open.get(at(*number)).and_then(|open| open.find(index, self.bytes(len.into())));
+                    if let Some(found) = found {
+                        prefetch(found);
+                        *object = found;
+                    }
+                }
+                for (((id, number), object), end_of_cell) in
+                    ids.iter().zip(numbers).zip(&objects).zip(&mut ends)
+                {
+                    if let Some((len @ 1.., _, index)) = taken_apart(id) {
+                        let next = place.saturating_add(self.bytes(len.into()));
+                        match part.values.get_mut(place..next) {
+                            Some(here) if self.is_plain() && here.len() == object.len() => copy(object, here),
+                            here => {
+                                let copied = self.copy(open.get(at(*number)), index, len, here);
+                                copied.map_err(|error| self.about_this(id, error))?;
+                            }
+                        }
+                        place = next;
+                        end = end.saturating_add(len.into());
+                    }
+                    *end_of_cell = end;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies `len` items of the object of an index to their place.
+    #[inline(always)]
+    pub(super) fn copy(
+        &self,
+        open: Option<&Open<'_>>,
+        index: u32,
+        len: u32,
+        here: Option<&mut [u8]>,
+    ) -> Result<(), ObjectError> {
+        // Nearly always: bytes as they are, of a collection in memory.
+        match here {
+            Some(here) if self.is_plain() => {
+                if let Some(bytes) = open.and_then(|open| open.find(index, here.len())) {
+                    copy(bytes, here);
+                    return Ok(());
+                }
+                self.copy_any(open, index, len, here)
+            }
+            here => self.copy_any(open, index, len, here.unwrap_or_default()),
+        }
+    }
+
+    /// As [`Batch::copy`], of any object. (Not inlined: what it needs would go through memory in the usual case, too.)
+    #[cold]
+    #[inline(never)]
+    fn copy_any(
+        &self,
+        open: Option<&Open<'_>>,
+        index: u32,
+        len: u32,
+        here: &mut [u8],
+    ) -> Result<(), ObjectError> {
+        let object = open.and_then(|open| open.collection.object(index));
+        let object = self.items.payload(object, index, len)?;
+        if self.only_look {
+            return Ok(());
+        }
+        Ok(self.items.put(self.file, object, here)?)
+    }
+
+    /// Whether items in memory are the bytes of objects.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.items.conversion.is_none()
+    }
+
+    /// Bytes of so many items.
+    #[inline]
+    pub(super) fn bytes(&self, items: u64) -> usize {
+        usize::try_from(items).unwrap_or(usize::MAX).saturating_mul(self.items.size)
+    }
+
+    /// Fetches collections that ascend, in runs.
+    pub(super) fn fetch(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
+        let mut found = Vec::with_capacity(addresses.len());
+        for run in runs(addresses) {
+            found.extend(self.file.collections(run, self.keep).map_err(|error| self.of_first(error))?);
+        }
+        Ok(found)
+    }
+
+    /// Fetches collections that ascend, on all threads.
+    fn fetch_all(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
+        let runs = runs(addresses).collect();
+        let found = each_part(runs, bytes(addresses), self.threads, &|_, run| self.fetch(run))?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// An error about a collection, as one about the first element that needs it.
+    fn of_first(&self, error: Hdf5Error) -> Hdf5Error {
+        let Hdf5Error::Parse { address, why, .. } = error else { return error };
+        let cell = self.first_of(|(len, at, _)| len > 0 && at == address);
+        named(self.file, cell, address, why.to_string())
+    }
+
+    /// An error as one about the first element that has this id.
+    pub(super) fn about(&self, id: (u32, u64, u32), error: ObjectError) -> Hdf5Error {
+        error.of(self.file, self.first_of(|other| other == id), id.1)
+    }
+
+    /// The same. (Not inlined: the id as a whole would take registers that the usual case needs.)
+    #[cold]
+    #[inline(never)]
+    fn about_this(&self, id: &Id, error: ObjectError) -> Hdf5Error {
+        self.about(taken_apart(id).unwrap_or_default(), error)
+    }
+
+    /// The number of the first element whose id is such.
+    fn first_of(&self, is_such: impl Fn((u32, u64, u32)) -> bool) -> usize {
+        let place = self.ids.iter().position(|id| taken_apart(id).is_some_and(&is_such));
+        self.first.saturating_add(place.unwrap_or_default())
+    }
+}
+
+/// Addresses that ascend, in runs that are fetched at once.
+fn runs(addresses: &[u64]) -> impl Iterator<Item = &[u64]> {
+    let mut rest = addresses;
+    std::iter::from_fn(move || {
+        let first = *rest.first()?;
+        let (run, later) = rest.split_at(rest.partition_point(|address| address - first < RUN));
+        rest = later;
+        Some(run)
+    })
+}
+
+/// Copies a few bytes, as many as there are places. Texts mostly are such: to call what copies any number takes longer.
+#[inline(always)]
+fn copy(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(last), Some(place)) =
+        (from.first_chunk(), from.last_chunk(), to.first_chunk_mut::<8>())
+        && from.len() <= 16
+    {
+        *place = *first;
+        if let Some(place) = to.last_chunk_mut::<8>() {
+            *place = *last;
+        }
+    } else {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Moves parts together that have become shorter (strings: their items are bytes). `lens`: elements of each, and bytes that it had; `left`: that it has. Returns how many all have.
+fn join(lens: &[(usize, usize)], left: &[usize], mut ends: &mut [i64], values: &mut [u8]) -> usize {
+    let (mut from, mut to) = (0, 0);
+    for ((cells, bytes), left) in lens.iter().zip(left) {
+        let (these, later) = std::mem::take(&mut ends).split_at_mut_checked(*cells).unwrap_or_default();
+        ends = later;
+        if from > to {
+            values.copy_within(from..from + left, to);
+            these.iter_mut().for_each(|end| *end = end.saturating_sub_unsigned((from - to) as u64));
+        }
+        from += bytes;
+        to += left;
+    }
+    to
+}
+
+#[inline]
+fn at(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

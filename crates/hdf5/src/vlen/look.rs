@@ -1,0 +1,274 @@
+//! Looking at heap ids: how many items there are, and in which collections.
+//!
+//! Ids are looked at in pieces, each by one thread. Where elements are in the order of their collections a piece ends where a collection does, and where its collections are enough for one
+//! read. Then each has collections of its own, but for some; where elements are in any order pieces share them.
+
+use super::Items;
+use super::ids::{Id, taken_apart};
+use crate::File;
+use crate::heaps::{Numbers, Ranked, WHOLE};
+use hyperslab_array::{each_part, settings};
+use std::convert::Infallible;
+use std::ops::Range;
+
+/// Elements of a piece in order, at least (if there are so many) and at most.
+const LEAST: usize = 4 << 10;
+const MOST: usize = 32 << 10;
+
+/// Pieces in order for each thread, so that uneven ones do not leave threads idle; and pieces in any order, where each has nearly all collections.
+const TURNS: usize = 8;
+const FEW_TURNS: usize = 2;
+
+/// A piece begins where another collection does, if there is one among so many elements.
+const SOON: usize = 512;
+
+/// Bytes of collections that a piece in order fetches at once.
+pub(super) const RUN: u64 = 1 << 20;
+
+/// Bytes of objects for which a piece ends.
+const PAYLOAD: u64 = 256 << 10;
+
+/// The fewest collections for which a piece ends.
+const RUN_LEAST: usize = 64;
+
+/// Bytes of collections that are in memory together.
+pub(super) const TOGETHER: u64 = 16 << 20;
+
+/// What finding out about an element costs, in bytes that could be copied instead.
+pub(super) const WORK: u64 = 64;
+
+/// The number of no collection.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Elements that are looked at together.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Which they are.
+    pub(super) cells: Range<usize>,
+    /// For each of them the number of its collection, as `collections` had it; [`NONE`]: it has no items.
+    pub(super) numbers: Vec<u32>,
+    pub(super) collections: Ranked,
+    /// Items of all elements.
+    pub(super) items: u64,
+    /// Whether one of them is null.
+    nulls: bool,
+}
+
+/// All elements of a batch.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    pub(super) pieces: Vec<Piece>,
+    /// The most collections that one may have to itself.
+    most: usize,
+}
+
+/// How large pieces are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Elements, about.
+    pub(super) cells: usize,
+    /// Items, about.
+    pub(super) items: u64,
+    /// Collections of elements in order, about.
+    pub(super) run: usize,
+    /// Collections that a piece may have to itself.
+    pub(super) most: usize,
+}
+
+impl Limits {
+    fn of(file: &File, items: &Items, ids: &[Id], threads: Option<usize>) -> Limits {
+        let threads = self::threads(threads);
+        let collections =
+            |bytes: u64| usize::try_from(bytes / file.collection_size().max(1)).unwrap_or_default();
+        let run = collections(RUN).min(ids.len() / 16).max(RUN_LEAST);
+        let cells = match in_order(ids) {
+            true => (ids.len() / (threads * TURNS)).clamp(LEAST, MOST),
+            false => ids.len().div_ceil(threads * FEW_TURNS).max(LEAST),
+        };
+        let items = PAYLOAD / (items.stored as u64).max(1);
+        Limits { cells, items, run, most: collections(TOGETHER).max(run) }
+    }
+}
+
+/// Whether elements are in the order of their collections, mostly, as far as the first of them tell.
+fn in_order(ids: &[Id]) -> bool {
+    let (mut last, mut back, some) = (0, 0, ids.len().min(SOON));
+    for (_, address, _) in ids.iter().take(some).filter_map(taken_apart) {
+        back += usize::from(address < last);
+        last = address;
+    }
+    back <= some / 8
+}
+
+/// Looks at ids.
+pub(super) fn look(file: &File, items: &Items, ids: &[Id], threads: Option<usize>) -> Pieces {
+    look_within(Limits::of(file, items, ids, threads), ids, threads)
+}
+
+/// Looks at ids, for pieces of any size.
+pub(super) fn look_within(limits: Limits, ids: &[Id], threads: Option<usize>) -> Pieces {
+    let starts: Vec<usize> = (0..ids.len()).step_by(limits.cells).collect();
+    let work = WORK / 4 * ids.len() as u64;
+    let soon = limits.cells.min(SOON);
+    let looked = each_part(starts, work, threads, &|_, start| {
+        let end = start.saturating_add(limits.cells).min(ids.len());
+        Ok::<_, Infallible>(pieces(ids, border(ids, start, soon)..border(ids, end, soon), limits))
+    });
+    Pieces { pieces: looked.into_iter().flatten().flatten().collect(), most: limits.most }
+}
+
+/// Where the piece begins that `at` is to begin: with another collection than the element before has, if one of the next `soon` has that.
+fn border(ids: &[Id], at: usize, soon: usize) -> usize {
+    let Some(before) = at.checked_sub(1) else { return at };
+    let mut last = None;
+    for (cell, id) in ids.iter().enumerate().take(at.saturating_add(soon)).skip(before) {
+        let address = taken_apart(id).map(|(_, address, _)| address);
+        if last.is_some() && address.is_some() && last != address {
+            return cell;
+        }
+        last = address.or(last);
+    }
+    at
+}
+
+/// What is known of a piece while it is looked at.
+#[derive(Default)]
+struct Look {
+    collections: Numbers,
+    items: u64,
+    nulls: bool,
+}
+
+/// The pieces of a range.
+fn pieces(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Piece> {
+    let mut numbers = vec![NONE; range.len()];
+    // Where each ends, in the range, but for the last.
+    let mut done: Vec<(usize, Look)> = Vec::new();
+    let mut look = Look::default();
+    // No element has the address 0.
+    let (mut last, mut number) = (0, NONE);
+    for (cell, (id, place)) in ids.get(range.clone()).unwrap_or_default().iter().zip(&mut numbers).enumerate()
+    {
+        let Some((len, address, _)) = taken_apart(id) else {
+            look.nulls = true;
+            continue;
+        };
+        if len == 0 {
+            continue;
+        }
+        if address != last {
+            let is_full = look.collections.len() >= limits.run;
+            if is_full || look.items >= limits.items {
+                let may_end = look.collections.ascend() || !is_full;
+                if may_end && look.collections.is_next(address) {
+                    done.push((cell, std::mem::take(&mut look)));
+                }
+            }
+            number = look.collections.of(address);
+            last = address;
+        }
+        look.items += u64::from(len);
+        *place = number;
+    }
+    let (mut made, mut from) = (Vec::with_capacity(done.len() + 1), 0);
+    for (end, look) in done {
+        made.push(look.made(range.start + from, numbers.get(from..end).unwrap_or_default().to_vec()));
+        from = end;
+    }
+    if from > 0 {
+        numbers.drain(..from);
+    }
+    if !numbers.is_empty() {
+        made.push(look.made(range.start + from, numbers));
+    }
+    made
+}
+
+impl Look {
+    fn made(self, start: usize, numbers: Vec<u32>) -> Piece {
+        Piece {
+            cells: start..start + numbers.len(),
+            numbers,
+            collections: Ranked::new(self.collections.into_addresses()),
+            items: self.items,
+            nulls: self.nulls,
+        }
+    }
+}
+
+/// Where pieces find their collections.
+pub(super) enum Heap {
+    /// Each piece has its own, nearly.
+    Own {
+        /// How many there are; those of two pieces twice.
+        count: usize,
+    },
+    /// Pieces share them.
+    Shared {
+        /// Where they are, ascending.
+        addresses: Vec<u64>,
+        /// For each piece: for each number of a collection where it is among these.
+        places: Vec<Vec<u32>>,
+    },
+}
+
+impl Heap {
+    /// How many collections there are.
+    pub(super) fn collections(&self) -> usize {
+        match self {
+            Heap::Own { count } => *count,
+            Heap::Shared { addresses, .. } => addresses.len(),
+        }
+    }
+}
+
+impl Heap {
+    /// Of some pieces, for each: where its collections are among all. None, where it has its own.
+    pub(super) fn places(&self, pieces: Range<usize>) -> &[Vec<u32>] {
+        match self {
+            Heap::Own { .. } => &[],
+            Heap::Shared { places, .. } => places.get(pieces).unwrap_or_default(),
+        }
+    }
+}
+
+impl Pieces {
+    /// Items of all elements.
+    pub(super) fn items(&self) -> u64 {
+        self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.items))
+    }
+
+    /// Whether an element is null.
+    pub(super) fn nulls(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.nulls)
+    }
+
+    /// Where their collections are.
+    pub(super) fn heap(&self) -> Heap {
+        let lists = || self.pieces.iter().map(|piece| piece.collections.addresses());
+        let count: usize = lists().map(<[u64]>::len).sum();
+        let mut all = Vec::with_capacity(count);
+        lists().for_each(|list| all.extend_from_slice(list));
+        // Stable: lists that are sorted already are only merged.
+        all.sort();
+        all.dedup();
+        // Programs that write one element after the other come back to a collection that has some space left: a few are in two pieces.
+        let own = count <= all.len() + all.len() / 4 + 2 * self.pieces.len();
+        if own && lists().all(|list| list.len() <= self.most) {
+            return Heap::Own { count };
+        }
+        let places = self.pieces.iter().map(|piece| piece.collections.places_in(&all)).collect();
+        Heap::Shared { addresses: all, places }
+    }
+}
+
+/// Bytes of collections, at most: none reaches into the next one, and one of more than 64 KiB is not fetched.
+pub(super) fn bytes(addresses: &[u64]) -> u64 {
+    let gaps = addresses.iter().zip(addresses.iter().skip(1)).map(|(here, next)| (next - here).min(WHOLE));
+    gaps.fold(WHOLE, u64::saturating_add)
+}
+
+/// How many threads there may be.
+pub(super) fn threads(wanted: Option<usize>) -> usize {
+    settings::threads().min(wanted.unwrap_or(usize::MAX)).max(1)
+}
