@@ -149,33 +149,52 @@ impl Batch<'_> {
             let ids = self.ids.get(piece.cells.clone()).unwrap_or_default();
             for (ids, numbers) in ids.chunks(AHEAD).zip(piece.numbers.chunks(AHEAD)) {
                 let mut objects: [&[u8]; AHEAD] = [&[]; AHEAD];
-                for ((id, number), object) in ids.iter().zip(numbers).zip(&mut objects) {
-                    let Some((len, _, index)) = taken_apart(id) else { continue };
-                    let found =
-                        open.get(at(*number)).and_then(|open| open.find(index, self.bytes(len.into())));
-                    if let Some(found) = found {
-                        prefetch(found);
-                        *object = found;
-                    }
-                }
+                let (first, mut are_plain) = (end, self.items.conversion.is_none());
                 for (((id, number), object), end_of_cell) in
-                    ids.iter().zip(numbers).zip(&objects).zip(&mut ends)
+                    ids.iter().zip(numbers).zip(&mut objects).zip(&mut ends)
                 {
                     if let Some((len @ 1.., _, index)) = taken_apart(id) {
-                        let next = place.saturating_add(self.bytes(len.into()));
-                        match part.values.get_mut(place..next) {
-                            Some(here) if self.is_plain() && here.len() == object.len() => copy(object, here),
-                            here => {
-                                let copied = self.copy(open.get(at(*number)), index, len, here);
-                                copied.map_err(|error| self.about_this(id, error))?;
+                        let open = open.get(at(*number));
+                        match open.and_then(|open| open.find(index, self.bytes(len.into()))) {
+                            Some(found) => {
+                                prefetch(found);
+                                *object = found;
                             }
+                            None => are_plain = false,
                         }
-                        place = next;
                         end = end.saturating_add(len.into());
                     }
                     *end_of_cell = end;
                 }
+                let next = place.saturating_add(self.bytes(end.abs_diff(first)));
+                let here = part.values.get_mut(place..next);
+                place = next;
+                match here {
+                    Some(here) if are_plain => one_behind_the_other(&objects, here),
+                    here => self.one_by_one(ids, numbers, &open, here.unwrap_or_default())?,
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// Copies the objects of some elements, of any kind.
+    #[cold]
+    #[inline(never)]
+    fn one_by_one(
+        &self,
+        ids: &[Id],
+        numbers: &[u32],
+        open: &[Open<'_>],
+        mut values: &mut [u8],
+    ) -> Result<(), Hdf5Error> {
+        for (id, number) in ids.iter().zip(numbers) {
+            let Some((len @ 1.., _, index)) = taken_apart(id) else { continue };
+            let (here, rest) =
+                std::mem::take(&mut values).split_at_mut_checked(self.bytes(len.into())).unzip();
+            let copied = self.copy(open.get(at(*number)), index, len, here);
+            copied.map_err(|error| self.about_this(id, error))?;
+            values = rest.unwrap_or_default();
         }
         Ok(())
     }
@@ -191,7 +210,7 @@ impl Batch<'_> {
     ) -> Result<(), ObjectError> {
         // Nearly always: bytes as they are, of a collection in memory.
         match here {
-            Some(here) if self.is_plain() => {
+            Some(here) if self.items.conversion.is_none() => {
                 if let Some(bytes) = open.and_then(|open| open.find(index, here.len())) {
                     copy(bytes, here);
                     return Ok(());
@@ -218,12 +237,6 @@ impl Batch<'_> {
             return Ok(());
         }
         Ok(self.items.put(self.file, object, here)?)
-    }
-
-    /// Whether items in memory are the bytes of objects.
-    #[inline]
-    fn is_plain(&self) -> bool {
-        self.items.conversion.is_none()
     }
 
     /// Bytes of so many items.
@@ -283,6 +296,18 @@ fn runs(addresses: &[u64]) -> impl Iterator<Item = &[u64]> {
         rest = later;
         Some(run)
     })
+}
+
+/// Copies objects to their place, which is as long as they are.
+#[inline(always)]
+fn one_behind_the_other(objects: &[&[u8]], mut place: &mut [u8]) {
+    for object in objects {
+        let Some((here, rest)) = std::mem::take(&mut place).split_at_mut_checked(object.len()) else {
+            return;
+        };
+        copy(object, here);
+        place = rest;
+    }
 }
 
 /// Copies a few bytes, as many as there are places. Texts mostly are such: to call what copies any number takes longer.
