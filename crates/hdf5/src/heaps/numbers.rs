@@ -1,11 +1,13 @@
 //! Numbers for heap collections, in the order in which they come.
 
-use super::SMALLEST;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// So many addresses grow nothing.
 const FEW: usize = 64;
+
+/// 2⁶⁴ by the golden ratio.
+const MULTIPLE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// So many addresses that do not ascend neither.
 const MANY: usize = 448;
@@ -20,6 +22,7 @@ pub(crate) struct Numbers {
     numbers: HashMap<u64, u32, Seed>,
     /// Where that is not empty: addresses that came before and their numbers, each at a place that the address tells (see [`Numbers::slot`]).
     slots: Vec<(u64, u32)>,
+    shift: u32,
     highest: Option<u64>,
 }
 
@@ -44,10 +47,11 @@ impl Numbers {
         }
     }
 
-    /// Where the number of an address is looked for first: a collection has [`SMALLEST`] bytes at least, so those of neighbours are in other places.
+    /// Where the number of an address is looked for first: the upper bits of a multiple of it, which are others for addresses that are equally far apart, as most are. Others may be in the same
+    /// place, also because a file wants that: then the table is asked.
     #[inline]
     fn slot(&self, address: u64) -> usize {
-        usize::try_from(address / SMALLEST).unwrap_or_default() & self.slots.len().wrapping_sub(1)
+        usize::try_from(address.wrapping_mul(MULTIPLE) >> self.shift).unwrap_or(usize::MAX)
     }
 
     #[inline(never)]
@@ -77,7 +81,9 @@ impl Numbers {
         }
         if is_table {
             if self.slots.len() < self.addresses.len() {
-                self.slots = vec![(u64::MAX, 0); MANY.max(2 * self.addresses.len()).next_power_of_two()];
+                let room = MANY.max(2 * self.addresses.len()).next_power_of_two();
+                self.slots = vec![(u64::MAX, 0); room];
+                self.shift = u64::BITS - room.ilog2();
             }
             let slot = self.slot(address);
             if let Some(place) = self.slots.get_mut(slot) {
@@ -197,7 +203,7 @@ impl Hasher for Seed {
 
     fn write_u64(&mut self, number: u64) {
         // Folded, so that all bits of the number reach all bits of the hash.
-        let product = u128::from(self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let product = u128::from(self.0 ^ number).wrapping_mul(MULTIPLE.into());
         let (high, low) = (u64::try_from(product >> 64), u64::try_from(product & u128::from(u64::MAX)));
         self.0 = high.unwrap_or_default() ^ low.unwrap_or_default();
     }
