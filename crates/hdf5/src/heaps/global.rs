@@ -9,7 +9,7 @@
 //! One of more than 64 KiB (the HDF5 library makes such a one for a large object, and none else) is not fetched: its directory is walked from object
 //! to object, and its objects are read when they are wanted, straight to where they go.
 
-use crate::cursor::number;
+use super::directory::{Directory, UNIT, usual};
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 use hyperslab_array::Memory;
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// What a collection is called in messages.
-const STRUCTURE: &str = "global heap collection";
+pub(super) const STRUCTURE: &str = "global heap collection";
 
 /// The smallest collection that the HDF5 library makes.
 pub(crate) const SMALLEST: u64 = 4 << 10;
@@ -31,12 +31,6 @@ const GAP: u64 = 4 << 10;
 /// Bytes that the cache fetches at once.
 pub(crate) const LINE: usize = 64;
 
-/// Objects begin at multiples of so many bytes.
-const UNIT: usize = 8;
-
-/// Indices have 16 bits.
-const MOST_OBJECTS: usize = 1 << 16;
-
 /// A collection of the global heap (specification III.E), its directory taken apart once.
 #[derive(Debug)]
 pub struct Collection {
@@ -46,54 +40,6 @@ pub struct Collection {
     objects: Directory,
     /// All of its bytes; `None`: they are too many.
     bytes: Option<Part>,
-}
-
-/// Where objects are in their collection.
-#[derive(Debug)]
-enum Directory {
-    /// Those of the indices 1, 2, 3 and so on, which all are nearly always: where each begins, in units of [`UNIT`] bytes, and its bytes. A sixth of what others take, of
-    /// the cache as well.
-    Usual(Box<[(u16, u16)]>),
-    /// By index.
-    Any(Box<[Entry]>),
-}
-
-impl Directory {
-    /// `entries` ascend by index.
-    fn new(entries: &[Entry]) -> Directory {
-        let mut usual = Vec::with_capacity(entries.len());
-        usual.extend((1..).zip(entries).map_while(|(index, entry)| {
-            let place = (u16::try_from(entry.start / UNIT as u64).ok()?, u16::try_from(entry.len).ok()?);
-            (entry.index == index && entry.start.is_multiple_of(UNIT as u64)).then_some(place)
-        }));
-        match usual.len() == entries.len() {
-            true => Directory::Usual(usual.into()),
-            false => Directory::Any(entries.into()),
-        }
-    }
-
-    /// Where the object of an index begins, and its bytes.
-    #[inline]
-    fn find(&self, index: u32) -> Option<(u64, u64)> {
-        match self {
-            Directory::Usual(objects) => {
-                let (start, len) = *objects.get(usize::try_from(index).ok()?.checked_sub(1)?)?;
-                Some((u64::from(start) * UNIT as u64, len.into()))
-            }
-            Directory::Any(objects) => {
-                let place = objects.binary_search_by_key(&index, |entry| entry.index.into()).ok()?;
-                objects.get(place).map(|entry| (entry.start, entry.len))
-            }
-        }
-    }
-
-    /// Bytes that it takes.
-    fn weight(&self) -> usize {
-        match self {
-            Directory::Usual(objects) => size_of_val(&**objects),
-            Directory::Any(objects) => size_of_val(&**objects),
-        }
-    }
 }
 
 /// A collection of which many objects are wanted, taken apart for that.
@@ -117,14 +63,6 @@ impl<'c> Open<'c> {
         }
         self.bytes.get(start..start + len)
     }
-}
-
-/// Where an object is in its collection.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    index: u16,
-    start: u64,
-    len: u64,
 }
 
 /// A part of memory that several collections share.
@@ -171,36 +109,16 @@ impl Collection {
             }
         }
         complete(source, &mut found)?;
-        let mut objects = Vec::new();
-        (found.into_iter())
-            .map(|(head, part)| Collection::taken_apart(source, head, part, sizes, &mut objects))
-            .collect()
-    }
-
-    /// `objects` is for the directory while it is being made.
-    fn taken_apart(
-        source: &Source,
-        head: Head,
-        part: Part,
-        sizes: Sizes,
-        objects: &mut Vec<Entry>,
-    ) -> Result<Collection, Hdf5Error> {
-        let (address, len, there) = (head.address, head.len, part.bytes());
-        let size = object_header(sizes);
-        let mut window = Window { start: 0, bytes: Cow::Borrowed(there) };
-        directory(source, &head, sizes, objects, |at| {
-            if len > WHOLE && window.get(at, size).is_none() {
-                let wanted = usize::try_from(SMALLEST.min(len.saturating_sub(at))).unwrap_or(size);
-                let mut bytes = vec![0; wanted];
-                source.read_into(STRUCTURE, [(address.saturating_add(at), bytes.as_mut_slice())])?;
-                window = Window { start: at, bytes: Cow::Owned(bytes) };
-            }
-            let header = window.get(at, size).unwrap_or_default();
-            let index = header.first_chunk().map_or(0, |index| u16::from_le_bytes(*index));
-            Ok((index, header.get(8..8 + usize::from(sizes.length)).and_then(number)))
-        })?;
-        let objects = Directory::new(objects);
-        Ok(Collection { address, len, objects, bytes: (len <= WHOLE).then_some(part) })
+        let (mut places, mut objects) = (Vec::new(), Vec::new());
+        let taken_apart = |(head, part): (Head, Part)| {
+            let (address, len) = (head.address, head.len);
+            let objects = match usual(&head, part.bytes(), sizes, &mut places) {
+                Some(()) => Directory::Usual(places.as_slice().into()),
+                None => Directory::read(source, &head, part.bytes(), sizes, &mut objects)?,
+            };
+            Ok(Collection { address, len, objects, bytes: (len <= WHOLE).then_some(part) })
+        };
+        found.into_iter().map(taken_apart).collect()
     }
 
     /// Where it is.
@@ -325,27 +243,13 @@ impl Part {
     }
 }
 
-/// Some bytes of a collection.
-struct Window<'a> {
-    /// Of the collection, the first.
-    start: u64,
-    bytes: Cow<'a, [u8]>,
-}
-
-impl Window<'_> {
-    fn get(&self, at: u64, len: usize) -> Option<&[u8]> {
-        let from = usize::try_from(at.checked_sub(self.start)?).ok()?;
-        self.bytes.get(from..from.checked_add(len)?)
-    }
-}
-
 /// The header of a collection.
-struct Head {
-    address: u64,
+pub(super) struct Head {
+    pub(super) address: u64,
     /// Bytes of the collection.
-    len: u64,
+    pub(super) len: u64,
     /// Where its first object is.
-    first: u64,
+    pub(super) first: u64,
 }
 
 impl Head {
@@ -449,64 +353,6 @@ fn memory(source: &Source, len: usize) -> Result<Memory, Hdf5Error> {
     Memory::dirty(len).ok_or_else(|| source.invalid(format!("no memory for {len} bytes of the global heap")))
 }
 
-/// Bytes before those of an object: index, reference count, 4 reserved bytes, size; padded.
-fn object_header(sizes: Sizes) -> usize {
-    (8 + usize::from(sizes.length)).next_multiple_of(8)
-}
-
-/// Where the objects of a collection are, sorted by index. There may be thousands in one, of a few bytes each. `header` gives index and size of the object whose
-/// header is there.
-fn directory(
-    source: &Source,
-    head: &Head,
-    sizes: Sizes,
-    objects: &mut Vec<Entry>,
-    mut header: impl FnMut(u64) -> Result<(u16, Option<u64>), Hdf5Error>,
-) -> Result<(), Hdf5Error> {
-    let corrupt = |at: u64, why: String| {
-        let at = head.address.saturating_add(at);
-        source.wrong(STRUCTURE, head.address, ParseError::Corrupt { at, why })
-    };
-    let size = object_header(sizes) as u64;
-    objects.clear();
-    let mut at = head.first;
-    // At the end there may be fewer bytes than an object's header has: they are free.
-    while let Some(start) = at.checked_add(size).filter(|start| *start <= head.len) {
-        let (index, len) = header(at)?;
-        let shown = || len.map_or("more than 2⁶⁴".into(), |len| len.to_string());
-        // What is free is behind all objects, and bears the index 0. Its size is with its header, for some writers without, or not given.
-        if index == 0 {
-            let left = head.len - at;
-            if [left, head.len - start, 0].map(Some).contains(&len) {
-                break;
-            }
-            let why = format!("free space of {} bytes, {left} are left", shown());
-            return Err(corrupt(at, why));
-        }
-        let end = len.and_then(|len| start.checked_add(len)).filter(|end| *end <= head.len);
-        let Some(end) = end else {
-            let why = format!("object {index} has {} bytes, {} are left", shown(), head.len - start);
-            return Err(corrupt(at, why));
-        };
-        if objects.len() >= MOST_OBJECTS {
-            return Err(corrupt(at, format!("a second object {index}")));
-        }
-        objects.push(Entry { index, start, len: end - start });
-        at = end.next_multiple_of(8);
-    }
-    if !objects.is_sorted_by_key(|object| object.index) {
-        objects.sort_unstable_by_key(|object| object.index);
-    }
-    for pair in objects.windows(2) {
-        if let [a, b] = pair
-            && a.index == b.index
-        {
-            return Err(corrupt(a.start.max(b.start), format!("a second object {}", a.index)));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -569,6 +415,26 @@ mod tests {
         let mut small = collection(&[], 8);
         small[8] = 15;
         assert!(wrong(&small).contains("a collection of 15 bytes"), "{}", wrong(&small));
+    }
+
+    /// Both ways of taking a directory apart say the same, or only the general one knows it (or what is wrong with it).
+    #[test]
+    fn usual_directories_are_as_any() {
+        let usual_ones = std::cell::Cell::new(0);
+        for objects in [&[(1, &b"one"[..]), (2, b"exactly8"), (3, b"")][..], &[(1, b"a"), (3, b"b")], &[]] {
+            mutations(&collection(objects, 8), |source| {
+                let Ok(bytes) = source.read(STRUCTURE, 0, source.size()) else { return };
+                let Ok(head) = Head::parse(source, 0, &bytes, SIZES) else { return };
+                let mut places = Vec::new();
+                if usual(&head, &bytes, SIZES, &mut places).is_some() {
+                    let found = Directory::read(source, &head, &bytes, SIZES, &mut Vec::new()).unwrap();
+                    let Directory::Usual(found) = found else { panic!("not usual") };
+                    assert_eq!(*found, *places);
+                    usual_ones.set(usual_ones.get() + 1);
+                }
+            });
+        }
+        assert!(usual_ones.get() > 100);
     }
 
     #[test]

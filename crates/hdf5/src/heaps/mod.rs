@@ -1,5 +1,6 @@
 //! Heaps: where names, large attributes, and elements of variable length are.
 
+mod directory;
 mod fractal;
 mod global;
 mod local;
