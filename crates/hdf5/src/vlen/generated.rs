@@ -387,6 +387,18 @@ fn a_heap_that_is_too_large_to_keep_is_read_once() {
 }
 
 #[test]
+fn one_piece_does_not_have_a_heap_of_any_size_to_itself() {
+    let limits = Limits { cells: 4000, items: 1 << 20, run: 256, most: 4000 };
+    for (distance, is_own) in [(4 << 10, true), (64 << 10, false)] {
+        let ids = (0..3000).map(|n| heap_id(SIZES, 1, ((n * 7 % 3000) + 1) * distance, 1));
+        let ids = ids.collect::<Vec<_>>().concat();
+        let ids = super::ids::ids(&ids, (0, 16, 16), 3000, SIZES).unwrap();
+        let pieces = look_within(limits, &ids, Some(1));
+        assert_eq!(matches!(pieces.heap(), Heap::Own { .. }), is_own);
+    }
+}
+
+#[test]
 fn of_large_collections_only_what_is_wanted_is_read() {
     let objects = vec![(1, vec![1; 5 << 20]), (2, vec![2; 80]), (3, vec![3; 1 << 20]), (4, vec![4; 40])];
     let made = Made { objects, free: 1 << 20, gap: 0 };

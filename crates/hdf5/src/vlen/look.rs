@@ -254,7 +254,9 @@ impl Pieces {
         all.dedup();
         // Programs that write one element after the other come back to a collection that has some space left: a few are in two pieces.
         let own = count <= all.len() + all.len() / 4 + 2 * self.pieces.len();
-        if own && lists().all(|list| list.len() <= self.most) {
+        // How large collections are is not known before one was read: where they are tells how large they may be.
+        let fits = |list: &[u64]| list.len() <= self.most && bytes(list) <= 2 * TOGETHER;
+        if own && lists().all(fits) {
             return Heap::Own { count };
         }
         let places = self.pieces.iter().map(|piece| piece.collections.places_in(&all)).collect();
