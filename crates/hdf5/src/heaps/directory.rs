@@ -11,27 +11,29 @@ pub(super) const UNIT: usize = 8;
 /// Indices have 16 bits.
 const MOST_OBJECTS: usize = 1 << 16;
 
+/// Where an object begins, in units of [`UNIT`] bytes, and its bytes.
+pub(super) type Place = (u16, u16);
+
+/// Of an index that no object has: none begins with its collection.
+const HOLE: Place = (0, 0);
+
 /// Where objects are in their collection.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// Those of the indices 1, 2, 3 and so on, which all are nearly always: where each begins, in units of [`UNIT`] bytes, and its bytes. A sixth of what others take, of
-    /// the cache as well.
-    Usual(Box<[(u16, u16)]>),
-    /// By index.
+    /// By index, from 1 on, with holes where elements were written anew. A sixth of what others take for each, of the cache as well.
+    Usual(Box<[Place]>),
+    /// Others: indices much larger than there are objects, or objects so large or so far back that they have no [`Place`].
     Any(Box<[Entry]>),
 }
 
 impl Directory {
-    /// `entries` ascend by index.
-    fn new(entries: &[Entry]) -> Directory {
-        let mut usual = Vec::with_capacity(entries.len());
-        usual.extend((1..).zip(entries).map_while(|(index, entry)| {
-            let place = (u16::try_from(entry.start / UNIT as u64).ok()?, u16::try_from(entry.len).ok()?);
-            (entry.index == index && entry.start.is_multiple_of(UNIT as u64)).then_some(place)
-        }));
-        match usual.len() == entries.len() {
-            true => Directory::Usual(usual.into()),
-            false => Directory::Any(entries.into()),
+    /// `entries` ascend by index; the collection has `size` bytes.
+    fn new(entries: &[Entry], size: u64) -> Directory {
+        let mut places = Vec::with_capacity(entries.len());
+        let note = |entry: &Entry| note(&mut places, size, entry.index, entry.start, entry.len);
+        match entries.iter().try_for_each(note) {
+            Some(()) => Directory::Usual(places.into()),
+            None => Directory::Any(entries.into()),
         }
     }
 
@@ -56,7 +58,7 @@ impl Directory {
             let index = header.first_chunk().map_or(0, |index| u16::from_le_bytes(*index));
             Ok((index, header.get(8..8 + usize::from(sizes.length)).and_then(number)))
         })?;
-        Ok(Directory::new(objects))
+        Ok(Directory::new(objects, head.len))
     }
 
     /// Where the object of an index begins, and its bytes.
@@ -64,7 +66,8 @@ impl Directory {
     pub(super) fn find(&self, index: u32) -> Option<(u64, u64)> {
         match self {
             Directory::Usual(objects) => {
-                let (start, len) = *objects.get(usize::try_from(index).ok()?.checked_sub(1)?)?;
+                let place = *objects.get(usize::try_from(index).ok()?.checked_sub(1)?)?;
+                let (start, len) = (place != HOLE).then_some(place)?;
                 Some((u64::from(start) * UNIT as u64, len.into()))
             }
             Directory::Any(objects) => {
@@ -110,24 +113,45 @@ fn object_header(sizes: Sizes) -> usize {
     (8 + usize::from(sizes.length)).next_multiple_of(8)
 }
 
-/// As [`directory`] for nearly all collections, in a third of the time: sizes have 8 bytes, all of it is in memory, and indices are 1, 2, 3 and so on. `None`: it is not such, or not right.
-pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<(u16, u16)>) -> Option<()> {
+/// As [`directory`] for nearly all collections, in a third of the time: sizes have 8 bytes, all of it is in memory, and all objects have a [`Place`]. `None`: it is not such, or not right.
+pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<Place>) -> Option<()> {
     places.clear();
     let bytes = bytes.get(..usize::try_from(head.len).ok()?).filter(|_| sizes.length == 8)?;
     let mut at = usize::try_from(head.first).ok()?;
     while let Some([a, b, _, _, _, _, _, _, len @ ..]) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
         let (start, len) = (at + 16, usize::try_from(u64::from_le_bytes(*len)).ok()?);
-        let index = usize::from(u16::from_le_bytes([*a, *b]));
+        let index = u16::from_le_bytes([*a, *b]);
         if index == 0 {
             return [bytes.len() - at, bytes.len() - start, 0].contains(&len).then_some(());
         }
         let end = start.checked_add(len).filter(|end| *end <= bytes.len())?;
-        if index != places.len() + 1 || !start.is_multiple_of(UNIT) {
-            return None;
-        }
-        places.push((u16::try_from(start / UNIT).ok()?, u16::try_from(len).ok()?));
+        note(places, head.len, index, start as u64, len as u64)?;
         at = end.next_multiple_of(8);
     }
+    Some(())
+}
+
+/// Notes where the object of an index is, in a collection of `size` bytes. `None`: it has no [`Place`], or another has its index, or the table would take more memory than the collection.
+#[inline]
+fn note(places: &mut Vec<Place>, size: u64, index: u16, start: u64, len: u64) -> Option<()> {
+    let unit = UNIT as u64;
+    let place =
+        (u16::try_from(start / unit).ok().filter(|_| start.is_multiple_of(unit))?, u16::try_from(len).ok()?);
+    let number = usize::from(index).checked_sub(1)?;
+    if number == places.len() {
+        places.push(place);
+        return Some(());
+    }
+    if u64::from(index) * size_of::<Place>() as u64 > size {
+        return None;
+    }
+    if number > places.len() {
+        places.resize(number, HOLE);
+        places.push(place);
+        return Some(());
+    }
+    let there = places.get_mut(number).filter(|there| **there == HOLE)?;
+    *there = place;
     Some(())
 }
 

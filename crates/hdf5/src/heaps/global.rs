@@ -9,7 +9,7 @@
 //! One of more than 64 KiB (the HDF5 library makes such a one for a large object, and none else) is not fetched: its directory is walked from object
 //! to object, and its objects are read when they are wanted, straight to where they go.
 
-use super::directory::{Directory, UNIT, usual};
+use super::directory::{Directory, Place, UNIT, usual};
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 use hyperslab_array::Memory;
 use std::borrow::Cow;
@@ -46,7 +46,7 @@ pub struct Collection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Open<'c> {
     /// As [`Directory::Usual`]; none, if it is not such, or its bytes are not in memory.
-    objects: &'c [(u16, u16)],
+    objects: &'c [Place],
     bytes: &'c [u8],
     /// All of it.
     pub(crate) collection: &'c Collection,
@@ -58,7 +58,8 @@ impl<'c> Open<'c> {
     pub(crate) fn find(&self, index: u32, len: usize) -> Option<&'c [u8]> {
         let (start, has) = *self.objects.get(usize::try_from(index).ok()?.wrapping_sub(1))?;
         let start = usize::from(start) * UNIT;
-        if len > usize::from(has) {
+        // A hole is at 0, and has no bytes: whoever wants none of it does not get past this either.
+        if len > usize::from(has) || start == 0 {
             return None;
         }
         self.bytes.get(start..start + len)
@@ -155,7 +156,7 @@ impl Collection {
     /// Reads all of it from end to end, which the cache foresees: then objects that are wanted in any order do not wait for memory one by one.
     pub(crate) fn touch(&self) {
         if let Directory::Usual(objects) = &self.objects {
-            let lines = objects.iter().step_by(LINE / size_of::<(u16, u16)>());
+            let lines = objects.iter().step_by(LINE / size_of::<Place>());
             std::hint::black_box(lines.fold(0, |all, (start, _)| all ^ start));
         }
         std::hint::black_box(self.bytes().iter().step_by(LINE).fold(0, |all, byte| all ^ byte));
@@ -421,7 +422,8 @@ mod tests {
     #[test]
     fn usual_directories_are_as_any() {
         let usual_ones = std::cell::Cell::new(0);
-        for objects in [&[(1, &b"one"[..]), (2, b"exactly8"), (3, b"")][..], &[(1, b"a"), (3, b"b")], &[]] {
+        let gaps = [(4, &b"d"[..]), (1, b"a"), (9, b"")];
+        for objects in [&[(1, &b"one"[..]), (2, b"exactly8"), (3, b"")][..], &gaps, &[(700, b"far")], &[]] {
             mutations(&collection(objects, 8), |source| {
                 let Ok(bytes) = source.read(STRUCTURE, 0, source.size()) else { return };
                 let Ok(head) = Head::parse(source, 0, &bytes, SIZES) else { return };

@@ -16,8 +16,6 @@ const MANY: usize = 448;
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     addresses: Vec<u64>,
-    /// That which came last, and its number: mostly it comes again.
-    last: Option<(u64, u32)>,
     /// Their numbers, as soon as one comes that is lower than another: as long as they ascend, each is new.
     numbers: HashMap<u64, u32, Seed>,
     /// Where that is not empty: addresses that came before and their numbers, each at a place that the address tells (see [`Numbers::slot`]).
@@ -27,22 +25,11 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// The number of an address.
+    /// The number of an address. (Who has the same again and again remembers it.)
     #[inline]
     pub fn of(&mut self, address: u64) -> u32 {
-        match self.last {
-            Some((last, number)) if last == address => number,
-            _ => self.find(address),
-        }
-    }
-
-    #[inline]
-    fn find(&mut self, address: u64) -> u32 {
         match self.slots.get(self.slot(address)) {
-            Some((found, number)) if *found == address => {
-                self.last = Some((address, *number));
-                *number
-            }
+            Some((found, number)) if *found == address => *number,
             _ => self.look_up(address),
         }
     }
@@ -56,6 +43,10 @@ impl Numbers {
 
     #[inline(never)]
     fn look_up(&mut self, address: u64) -> u32 {
+        // As long as they ascend there is no table: it may be the last.
+        if self.highest == Some(address) && self.numbers.is_empty() {
+            return u32::try_from(self.addresses.len()).map_or(u32::MAX, |len| len - 1);
+        }
         // There are no more than cells, of which 2³² are not in memory.
         let next = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
         let is_next = self.is_next(address);
@@ -90,7 +81,6 @@ impl Numbers {
                 *place = (address, number);
             }
         }
-        self.last = Some((address, number));
         number
     }
 

@@ -220,9 +220,7 @@ impl Heap {
             Heap::Shared { addresses, .. } => addresses.len(),
         }
     }
-}
 
-impl Heap {
     /// Of some pieces, for each: where its collections are among all. None, where it has its own.
     pub(super) fn places(&self, pieces: Range<usize>) -> &[Vec<u32>] {
         match self {
