@@ -86,6 +86,24 @@ pub enum StoreError {
         /// Size of the object.
         size: u64,
     },
+    /// This very thread is changing the object: it would wait for itself for ever.
+    #[error(
+        "'{key}' in {url} is being changed by this thread, further up its stack. A signal handler or a finalizer cannot change it now: let it set a flag, and change the object when the operation is over"
+    )]
+    Busy {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+    },
+    /// Waiting for somebody else, who changes the object, was given up.
+    #[error("interrupted while waiting for another writer of '{key}' in {url}")]
+    Interrupted {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+    },
     /// The object is larger than anything valid could be.
     #[error("'{key}' in {url} has more than {limit} bytes, the most that its metadata allows")]
     TooLarge {
@@ -99,6 +117,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Why there was no turn.
+    pub fn refused<S: crate::Store + ?Sized>(refused: crate::turns::Refused, store: &S, key: &str) -> Self {
+        let (key, url) = (key.to_owned(), store.url());
+        match refused {
+            crate::turns::Refused::Own => StoreError::Busy { key, url },
+            crate::turns::Refused::Stopped => StoreError::Interrupted { key, url },
+        }
+    }
+
     /// The operating system's error kind, where there is one.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {

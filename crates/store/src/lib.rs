@@ -21,6 +21,7 @@
 
 pub mod contract;
 mod error;
+pub mod fork;
 mod gathered;
 mod hash;
 mod key;
@@ -29,6 +30,7 @@ mod lock;
 mod memory;
 mod segments;
 mod stamp;
+pub mod turns;
 
 pub use error::{Operation, StoreError};
 pub use key::Key;
@@ -37,6 +39,7 @@ pub use lock::ObjectLock;
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
 pub use stamp::Stamp;
+pub use turns::Ask;
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -107,6 +110,16 @@ pub trait Replacement: Send + Debug {
     /// Puts the object under its key, atomically, with the promises of [`Store::write`]. That the directory of the
     /// object is deleted under its construction is an error.
     fn commit(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// The turn of an object among threads of this process ([`turns`]). [`StoreError::Busy`] where this thread has it already,
+/// [`StoreError::Interrupted`] where `ask` answered `true`.
+pub fn turn<S: Store + ?Sized>(
+    store: &S,
+    key: Key<'_>,
+    ask: Option<Ask<'_>>,
+) -> Result<turns::Turn, StoreError> {
+    turns::take(store.lock_id(key), ask).map_err(|refused| StoreError::refused(refused, store, key.as_str()))
 }
 
 /// One child of a directory-like prefix.
@@ -201,12 +214,34 @@ pub trait Store: Send + Sync + Debug {
         Ok(Box::new(gathered::Gathered::new(self, key)))
     }
 
-    /// Waits until nobody else holds the lock of the object `key`, which need not exist, and holds it until the guard is
-    /// dropped. It is for processes that read an object and replace it by what follows from that: reading, writing and
-    /// deleting take no notice of it. A thread holds one at a time. The default, for objects that no other process can
-    /// reach, excludes nobody: threads of one process have [`Store::lock_id`].
-    fn lock<'s>(&'s self, key: Key<'_>) -> Result<ObjectLock<'s>, StoreError> {
-        let _ = key;
+    /// Puts an object under a key that has none. `false`: there is one, and it stays. Of several writers that try at once, one
+    /// wins. The default takes turns with threads of this process only.
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
+        let _turn = turn(self, key, None)?;
+        if self.exists(key)? {
+            return Ok(false);
+        }
+        self.write(key, parts)?;
+        Ok(true)
+    }
+
+    /// Excludes other processes from the object `key`, which need not exist, until the guard is dropped. For processes that read
+    /// an object and replace it by what follows from that: reading, writing and deleting take no notice of it. `ask` is asked
+    /// while this waits; `true` gives up with [`StoreError::Interrupted`]. The default, for objects that no other process
+    /// can reach, excludes nobody: threads of one process take [`turn`]s.
+    fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
+        let _ = (key, ask);
+        Ok(ObjectLock::free())
+    }
+
+    /// As [`Store::lock`], of a prefix (`None`: the root) as such: for changes of what lies directly below, as metadata documents do.
+    /// Takes no notice of locks of objects and of other prefixes.
+    fn lock_prefix<'s>(
+        &'s self,
+        prefix: Option<Key<'_>>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<ObjectLock<'s>, StoreError> {
+        let _ = (prefix, ask);
         Ok(ObjectLock::free())
     }
 

@@ -62,7 +62,7 @@ mod write;
 pub use file::FileStore;
 
 use crate::{
-    Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError, hash,
+    Ask, Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError, hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -305,9 +305,17 @@ impl Store for LocalStore {
         Ok(Box::new(new))
     }
 
-    fn lock<'s>(&'s self, key: Key<'_>) -> Result<ObjectLock<'s>, StoreError> {
-        let lock = self.lock_object(key);
-        let lock = lock.map_err(|error| self.error(Operation::Lock, key.as_str(), error))?;
+    fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
+        let lock = self.lock_object(key, ask)?;
+        Ok(lock.map_or_else(ObjectLock::free, ObjectLock::new))
+    }
+
+    fn lock_prefix<'s>(
+        &'s self,
+        prefix: Option<Key<'_>>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<ObjectLock<'s>, StoreError> {
+        let lock = self.lock_directory(prefix, ask)?;
         Ok(lock.map_or_else(ObjectLock::free, ObjectLock::new))
     }
 

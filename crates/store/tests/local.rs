@@ -85,8 +85,8 @@ fn no_permission() {
         assert_eq!(kind(store.write(key("readonly/x"), &[b"new"])), denied);
         assert_eq!(kind(store.write(key("readonly/new/y"), &[b"new"])), denied);
         assert_eq!(kind(store.replace(key("readonly/x"))), denied);
-        assert_eq!(kind(store.lock(key("readonly/x"))), denied);
-        assert_eq!(kind(store.lock(key("readonly/new/y"))), denied);
+        assert_eq!(kind(store.lock(key("readonly/x"), None)), denied);
+        assert_eq!(kind(store.lock(key("readonly/new/y"), None)), denied);
         assert_eq!(kind(store.delete(key("readonly/x"))), denied);
         assert_eq!(kind(store.delete_prefix(Some(key("readonly")))), denied);
         assert_eq!(kind(LocalStore::open(store.root().join("closed/x"), LocalOptions::default())), denied);

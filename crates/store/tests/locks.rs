@@ -61,7 +61,7 @@ fn count(store: &LocalStore, rounds: u32) {
     let number =
         |name: &str| get(store, name).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap()));
     for round in 0..rounds {
-        let _held = store.lock(key("n/c/0")).unwrap();
+        let _held = store.lock(key("n/c/0"), None).unwrap();
         let next = number("n/c/0") + 1;
         if round % 5 == 4 {
             let saved = number("saved") + next;
@@ -123,11 +123,11 @@ fn one_lock_whatever_the_way() {
     let lock_files = || names(&dir.path().join("a/b")).len() - 1;
     for (root, name) in [("a", "b/x"), ("a/b", "x"), ("link/b", "x"), ("", "link/b/x")] {
         let store = open(&dir.path().join(root));
-        let held = store.lock(key(name)).unwrap();
+        let held = store.lock(key(name), None).unwrap();
         let mine = names(&dir.path().join("a/b"));
         drop(held);
         assert_eq!(lock_files(), 0);
-        let held = outer.lock(key("a/b/x")).unwrap();
+        let held = outer.lock(key("a/b/x"), None).unwrap();
         assert_eq!(names(&dir.path().join("a/b")), mine);
         drop(held);
     }
@@ -136,7 +136,7 @@ fn one_lock_whatever_the_way() {
 #[test]
 fn waits_for_another_process() {
     if let Some(store) = child_root() {
-        let held = store.lock(key("a/x")).unwrap();
+        let held = store.lock(key("a/x"), None).unwrap();
         tell_and_wait("held");
         store.write(key("a/x"), &[b"written under the lock"]).unwrap();
         return drop(held);
@@ -149,14 +149,14 @@ fn waits_for_another_process() {
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             asked.store(true, Ordering::SeqCst);
-            let _held = store.lock(key("a/x")).unwrap();
+            let _held = store.lock(key("a/x"), None).unwrap();
             get(&store, "a/x")
         });
         while !asked.load(Ordering::SeqCst) {
             thread::yield_now();
         }
         // Other objects of the directory can be had meanwhile.
-        drop(store.lock(key("a/y")).unwrap());
+        drop(store.lock(key("a/y"), None).unwrap());
         assert_eq!(store.list(None).unwrap(), [""; 0]);
         drop(child.stdin.take());
         assert_eq!(waiter.join().unwrap().unwrap(), b"written under the lock");
@@ -167,7 +167,7 @@ fn waits_for_another_process() {
 #[test]
 fn the_dead_hold_nothing() {
     if let Some(store) = child_root() {
-        let _held = store.lock(key("a/x")).unwrap();
+        let _held = store.lock(key("a/x"), None).unwrap();
         return tell_and_wait("held");
     }
     let dir = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ fn the_dead_hold_nothing() {
     assert!(left.len() == 1 && Key::new(&left[0]).is_err(), "{left:?}");
     assert_eq!(store.list(None).unwrap(), [""; 0]);
     assert_eq!(store.list_dir(Some(key("a"))).unwrap(), []);
-    drop(store.lock(key("a/x")).unwrap());
+    drop(store.lock(key("a/x"), None).unwrap());
     assert_eq!(names(dir.path()), [""; 0]);
 }
 
@@ -189,9 +189,9 @@ fn the_dead_hold_nothing() {
 fn deleted_lock_files() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
-    let first = store.lock(key("a/x")).unwrap();
+    let first = store.lock(key("a/x"), None).unwrap();
     store.delete_prefix(None).unwrap();
-    let second = store.lock(key("a/x")).unwrap();
+    let second = store.lock(key("a/x"), None).unwrap();
     drop(first);
     assert_eq!(names(&dir.path().join("a")).len(), 1);
     drop(second);
@@ -203,17 +203,17 @@ fn what_cannot_be_locked() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.write(key("a"), &[b"object"]).unwrap();
-    let error = store.lock(key("a/b/x")).unwrap_err();
+    let error = store.lock(key("a/b/x"), None).unwrap_err();
     assert!(error.to_string().starts_with("cannot lock 'a/b/x' in file:///"), "{error}");
     assert!(matches!(error, StoreError::Io { .. }));
 
     // A link in the place of the lock file is not followed.
-    let held = store.lock(key("a")).unwrap();
+    let held = store.lock(key("a"), None).unwrap();
     let lock = names(dir.path()).into_iter().find(|name| name != "a").unwrap();
     drop(held);
     std::os::unix::fs::symlink("a", dir.path().join(&lock)).unwrap();
-    assert!(store.lock(key("a")).is_err());
+    assert!(store.lock(key("a"), None).is_err());
     fs::remove_file(dir.path().join(&lock)).unwrap();
-    drop(store.lock(key("a")).unwrap());
+    drop(store.lock(key("a"), None).unwrap());
     assert_eq!(names(dir.path()), ["a"]);
 }

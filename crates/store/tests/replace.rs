@@ -112,7 +112,7 @@ fn assert_whole(bytes: &[u8]) {
 /// Replaces the object by ever new versions: written in pieces, or copied from the old one where they are equal.
 fn rewrite_for_ever(store: &LocalStore) {
     for round in 0u32.. {
-        let _held = store.lock(key("a/x")).unwrap();
+        let _held = store.lock(key("a/x"), None).unwrap();
         let old = store.open(key("a/x"), None).unwrap();
         if round % 7 == 6 {
             store.delete(key("a/x")).unwrap();
@@ -169,7 +169,7 @@ fn killed_at_any_instant() {
         let listed = store.list(None).unwrap();
         assert!(listed.iter().all(|name| name == "a/x"), "{listed:?}");
         // The dead hold no locks, and what they left is in nobody's way.
-        let _held = store.lock(key("a/x")).unwrap();
+        let _held = store.lock(key("a/x"), None).unwrap();
     }
     assert!(seen.len() > 10, "the children wrote {} versions", seen.len());
     store.delete_prefix(None).unwrap();

@@ -63,7 +63,7 @@ fn traced(root: &Path) {
     mark("abandon");
     drop(store.replace(other).unwrap());
     mark("lock");
-    let held = store.lock(other).unwrap();
+    let held = store.lock(other, None).unwrap();
     mark("unlock");
     drop(held);
     mark("end");

@@ -30,7 +30,7 @@ pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, Ar
     let checked = execute::key(layout, &task, &key)?;
     let store = &**layout.store();
     let locked = (!dry).then(|| process::current().locks.lock(store.lock_id(checked)));
-    let lock = if dry { None } else { Some(store.lock(checked).map_err(fail)?) };
+    let lock = if dry { None } else { Some(store.lock(checked, None).map_err(fail)?) };
     let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
     let Some(finder) = Finder::open(layout, sharding, &plan, checked, &task, true)? else { return Ok(0) };
     let Some(opened) = finder.blobs.first() else { return Ok(0) };

@@ -124,7 +124,7 @@ impl WriteRequest<'_> {
         let _turn = process::current().locks.lock(store.lock_id(checked));
         let (mut lock, mut finder) = (None, None);
         if !task.whole {
-            lock = Some(store.lock(checked).map_err(fail)?);
+            lock = Some(store.lock(checked, None).map_err(fail)?);
             finder = Finder::open(layout, self.sharding, self.plan, checked, &task, true)?;
         }
         let former = match &finder {
@@ -175,7 +175,7 @@ impl WriteRequest<'_> {
             finish(layout, &task, &key, level, &mut sink, &index)?;
         }
         if lock.is_none() {
-            lock = Some(store.lock(checked).map_err(fail)?);
+            lock = Some(store.lock(checked, None).map_err(fail)?);
         }
         match sink {
             _ if empty => store.delete(checked).map(|_| ()),

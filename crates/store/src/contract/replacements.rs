@@ -229,12 +229,12 @@ pub(super) fn concurrent_commits(store: &dyn Store) {
 /// Locks of objects that are there and of others; nobody sees them, and nothing of them is left.
 pub(super) fn object_locks(store: &dyn Store) {
     for _ in 0..3 {
-        drop(store.lock(key("l/new/x")).unwrap());
+        drop(store.lock(key("l/new/x"), None).unwrap());
         assert_eq!(store.list_dir(None).unwrap(), []);
     }
     put(store, "l/x", b"old");
     let names = ["l/x", "l/y", "l/new/x", "z"];
-    let held = names.map(|name| store.lock(key(name)).unwrap());
+    let held = names.map(|name| store.lock(key(name), None).unwrap());
     assert_eq!(keys(store), ["l/x"]);
     assert_eq!(get(store, "l/new/x"), None);
     for name in names {
@@ -247,7 +247,7 @@ pub(super) fn object_locks(store: &dyn Store) {
     assert_eq!(keys(store), ["l/x", "l/y", "z"]);
     assert_eq!(store.list_dir(Some(key("l"))).unwrap().len(), 2, "a prefix does not outlive its lock");
 
-    let held = store.lock(key("l/x")).unwrap();
+    let held = store.lock(key("l/x"), None).unwrap();
     store.delete_prefix(None).unwrap();
     drop(held);
     assert_eq!(store.list_dir(None).unwrap(), []);

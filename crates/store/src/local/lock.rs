@@ -27,12 +27,14 @@
 use super::write::beside;
 use super::{LocalStore, PathBytes};
 use crate::key::TEMPORARY_SUFFIX;
-use crate::{Key, hash};
+use crate::turns::Refused;
+use crate::{Ask, Key, Operation, StoreError, hash};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
 use std::ffi::{CStr, CString};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// How often a waiter is sent back. So unlucky nobody is: the file system gives one file different numbers.
 const MAX_ATTEMPTS: usize = 1 << 16;
@@ -48,12 +50,61 @@ pub(super) struct LockFile<'s> {
 
 impl LocalStore {
     /// `None`: files cannot be locked here.
-    pub(super) fn lock_object(&self, key: Key<'_>) -> io::Result<Option<LockFile<'_>>> {
+    pub(super) fn lock_object(
+        &self,
+        key: Key<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Option<LockFile<'_>>, StoreError> {
+        self.try_lock(key, ask).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, key.as_str()),
+            _ => self.error(Operation::Lock, key.as_str(), error),
+        })
+    }
+
+    /// The lock of a directory, which is a flock on it. `None`: there is no such directory, or it cannot be locked.
+    pub(super) fn lock_directory(
+        &self,
+        prefix: Option<Key<'_>>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Option<LockedDirectory>, StoreError> {
+        let name = prefix.map_or("", Key::as_str);
+        self.try_lock_directory(name, ask).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, name),
+            _ => self.error(Operation::Lock, name, error),
+        })
+    }
+
+    fn try_lock_directory(&self, name: &str, ask: Option<Ask<'_>>) -> io::Result<Option<LockedDirectory>> {
+        let mut path = PathBytes::new();
+        let path = self.path(name, &mut path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        for _ in 0..MAX_ATTEMPTS {
+            let file = match retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())) {
+                Ok(file) => file,
+                Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            match wait_for(&file, ask)? {
+                Some(true) => {}
+                Some(false) | None => return Ok(None),
+            }
+            // Another may have taken its place while this waited.
+            let (named, opened) = (rustix::fs::stat(path), rustix::fs::fstat(&file));
+            if named.is_ok_and(|named| {
+                opened.is_ok_and(|opened| (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))
+            }) {
+                return Ok(Some(LockedDirectory { file }));
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    fn try_lock(&self, key: Key<'_>, ask: Option<Ask<'_>>) -> io::Result<Option<LockFile<'_>>> {
         let (mut target, mut path) = (PathBytes::new(), PathBytes::new());
         let target = self.path(key.as_str(), &mut target)?;
         let path = lock_path(target, &mut path)?;
         for _ in 0..MAX_ATTEMPTS {
-            let (file, _) = self.with_parents(key, target, || open_and_lock(path))?;
+            let (file, _) = self.with_parents(key, target, || open_and_lock(path, ask))?;
             let Some(file) = file else {
                 let _ = rustix::fs::unlink(path);
                 self.prune(key);
@@ -91,21 +142,56 @@ fn lock_path<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr
 }
 
 /// Opens a lock file, which is made if it is missing, and waits until it is locked. `None`: that is impossible.
-fn open_and_lock(path: &CStr) -> io::Result<Option<OwnedFd>> {
+fn open_and_lock(path: &CStr, ask: Option<Ask<'_>>) -> io::Result<Option<OwnedFd>> {
     // Never through a link, and without waiting for a pipe, that somebody put there.
     let flags = OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     // Reading is permitted to more users than writing, and enough, except on NFS, which says so (BADF).
     for access in [OFlags::RDONLY, OFlags::RDWR] {
         let mode = Mode::from_raw_mode(0o666);
         let file = retry_on_intr(|| rustix::fs::open(path, flags | access, mode))?;
-        match retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)) {
-            Ok(()) => return Ok(Some(file)),
-            Err(Errno::BADF) => {}
-            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        match wait_for(&file, ask)? {
+            Some(true) => return Ok(Some(file)),
+            Some(false) => {}
+            None => return Ok(None),
         }
     }
     Ok(None)
+}
+
+/// Waits until a file is locked. `false`: it would have to be open for writing. `None`: files cannot be locked here. An error of the
+/// kind `Interrupted`: `ask` answered `true`.
+///
+/// It looks again and again, with pauses of 0.05 to 5 ms, instead of waiting in the kernel: there, only a signal that happens to reach
+/// this very thread would end it.
+fn wait_for(file: &OwnedFd, ask: Option<Ask<'_>>) -> io::Result<Option<bool>> {
+    let mut pause = Duration::from_micros(50);
+    loop {
+        match retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => return Ok(Some(true)),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(Errno::BADF) => return Ok(Some(false)),
+            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        if ask.is_some_and(|ask| ask()) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+/// A directory that is locked.
+#[derive(Debug)]
+pub(super) struct LockedDirectory {
+    file: OwnedFd,
+}
+
+impl Drop for LockedDirectory {
+    fn drop(&mut self) {
+        // In so many words: closing would not do where a forked child has a copy.
+        let _ = retry_on_intr(|| flock(&self.file, FlockOperation::Unlock));
+    }
 }
 
 /// Whether a path leads to this open file.
@@ -143,13 +229,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
         let key = Key::new("a/x").unwrap();
-        let held = store.lock_object(key).unwrap().unwrap();
+        let held = store.lock_object(key, None).unwrap().unwrap();
         let copy = rustix::io::dup(&held.file).unwrap();
         thread::scope(|scope| {
             let (got, answer) = mpsc::channel();
             let store = &store;
             scope.spawn(move || {
-                drop(store.lock(key).unwrap());
+                drop(store.lock(key, None).unwrap());
                 got.send(()).unwrap();
             });
             // Long enough, most times, for the other to wait.

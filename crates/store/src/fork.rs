@@ -1,0 +1,342 @@
+//! Locks that a forked child never meets held.
+//!
+//! A forked child has one thread, the one that forked. A lock that another thread of the parent held stays locked in the
+//! child for ever: its holder does not exist there. So every lock in the project is one of these:
+//!
+//! * **gated**: the locks of this module, [`Mutex`] and [`RwLock`]. They guard data for the time of a few memory accesses,
+//!   never during I/O, a wait or foreign code. A fork waits until nobody is inside any of them (`pthread_atfork`), so the
+//!   child finds all of them free and all data whole.
+//! * **turns** ([`crate::turns`]): held during I/O and long work. A child starts with none taken.
+//! * **per process**: state of the engine that a child makes anew.
+//! * **local**: locks that live on the stack of a request whose threads the child does not have.
+//!
+//! The gate is one lock of the process that every guard shares and a fork takes alone. Guards may be nested: a thread
+//! passes the gate once, with its first guard.
+
+use std::cell::{Cell, RefCell};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Once, PoisonError};
+
+/// Shared by guards, taken alone by a fork.
+static GATE: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
+/// How many forks led to this process since the program began. Tells a child that it is one.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Guards that this thread holds.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
+    /// The gate, from this thread's first guard until its last is gone, in whatever order they go.
+    static PASSED: RefCell<Option<std::sync::RwLockReadGuard<'static, ()>>> = const { RefCell::new(None) };
+    /// What the forking thread holds while it forks.
+    static FORKING: RefCell<Option<std::sync::RwLockWriteGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
+unsafe extern "C" {
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> std::ffi::c_int;
+}
+
+extern "C" fn before() {
+    // A thread that forks inside a guard (nobody here does) must not wait for itself.
+    if INSIDE.try_with(Cell::get).unwrap_or(1) > 0 {
+        return;
+    }
+    let alone = GATE.write().unwrap_or_else(PoisonError::into_inner);
+    let _ = FORKING.try_with(|forking| *forking.borrow_mut() = Some(alone));
+}
+
+extern "C" fn after_in_parent() {
+    let _ = FORKING.try_with(|forking| forking.borrow_mut().take());
+}
+
+extern "C" fn after_in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    // The gate opens first: what follows passes it.
+    after_in_parent();
+    crate::turns::forget();
+}
+
+/// Makes forks wait for guards. Called before the first guard of a process.
+fn arm() {
+    static ARMED: Once = Once::new();
+    // `Once` is held for the time of one call. A child forked meanwhile, before anything was guarded, could hang; the extension module
+    // arms when it is imported, before there are threads of ours.
+    ARMED.call_once(|| {
+        // SAFETY: the handlers are functions that live for ever, need no argument, and do not unwind: they only take and release locks.
+        unsafe { pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+    });
+}
+
+/// Makes forks safe from here on. Locks do so by themselves; a library that is loaded calls it early, before threads exist.
+pub fn prepare() {
+    arm();
+}
+
+/// Another number in every forked child.
+pub fn generation() -> u64 {
+    arm();
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// A passage through the gate, of a thread that may be inside already.
+#[derive(Debug)]
+struct Pass;
+
+impl Pass {
+    fn new() -> Pass {
+        arm();
+        // A thread that ends has no memory of its own any more: its last guards are not counted, which a fork in this instant could meet.
+        let _ = INSIDE.try_with(|inside| {
+            if inside.replace(inside.get() + 1) == 0 {
+                let _ = PASSED.try_with(|passed| {
+                    passed.replace(Some(GATE.read().unwrap_or_else(PoisonError::into_inner)));
+                });
+            }
+        });
+        Pass
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let _ = INSIDE.try_with(|inside| {
+            inside.set(inside.get().saturating_sub(1));
+            if inside.get() == 0 {
+                let _ = PASSED.try_with(|passed| passed.take());
+            }
+        });
+    }
+}
+
+/// A mutex that a fork waits for. Hold it for memory accesses only. A panic inside does not poison it: what it guards must be
+/// whole between any two statements.
+#[derive(Debug, Default)]
+pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
+
+/// Guard of a [`Mutex`].
+#[derive(Debug)]
+pub struct MutexGuard<'m, T: ?Sized> {
+    // Dropped first: the data is free before the gate opens.
+    guard: std::sync::MutexGuard<'m, T>,
+    _pass: Pass,
+}
+
+impl<T> Mutex<T> {
+    /// A mutex around a value.
+    pub const fn new(value: T) -> Self {
+        Mutex(std::sync::Mutex::new(value))
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Waits for its turn.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let pass = Pass::new();
+        MutexGuard { guard: self.0.lock().unwrap_or_else(PoisonError::into_inner), _pass: pass }
+    }
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// As [`Mutex`], with readers side by side.
+#[derive(Debug, Default)]
+pub struct RwLock<T: ?Sized>(std::sync::RwLock<T>);
+
+/// Guard of a reader of an [`RwLock`].
+#[derive(Debug)]
+pub struct ReadGuard<'m, T: ?Sized> {
+    guard: std::sync::RwLockReadGuard<'m, T>,
+    _pass: Pass,
+}
+
+/// Guard of a writer of an [`RwLock`].
+#[derive(Debug)]
+pub struct WriteGuard<'m, T: ?Sized> {
+    guard: std::sync::RwLockWriteGuard<'m, T>,
+    _pass: Pass,
+}
+
+impl<T> RwLock<T> {
+    /// A lock around a value.
+    pub const fn new(value: T) -> Self {
+        RwLock(std::sync::RwLock::new(value))
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until nobody writes.
+    pub fn read(&self) -> ReadGuard<'_, T> {
+        let pass = Pass::new();
+        ReadGuard { guard: self.0.read().unwrap_or_else(PoisonError::into_inner), _pass: pass }
+    }
+
+    /// Waits until nobody else reads or writes.
+    pub fn write(&self) -> WriteGuard<'_, T> {
+        let pass = Pass::new();
+        WriteGuard { guard: self.0.write().unwrap_or_else(PoisonError::into_inner), _pass: pass }
+    }
+}
+
+impl<T: ?Sized> Deref for ReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized> Deref for WriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// A value that is made on first use, without a lock: threads that race make it each, and the first one's stays. For values that
+/// are cheap to make twice. (`OnceLock::get_or_init` holds a lock meanwhile, which a forked child would wait for.)
+#[derive(Debug, Default)]
+pub struct Lazy<T>(std::sync::OnceLock<T>);
+
+impl<T> Lazy<T> {
+    /// Without a value.
+    pub const fn new() -> Self {
+        Lazy(std::sync::OnceLock::new())
+    }
+
+    /// The value, if it has been made.
+    pub fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    /// Sets the value, unless there is one. Returns the value that stays.
+    pub fn put(&self, value: T) -> &T {
+        // `OnceLock::set` holds the lock for the time of a move.
+        let _pass = Pass::new();
+        let _ = self.0.set(value);
+        // It was set just now or before.
+        match self.0.get() {
+            Some(value) => value,
+            None => unreachable!("a cell that was set is set"),
+        }
+    }
+
+    /// The value, made now if there is none.
+    pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
+        match self.get() {
+            Some(value) => value,
+            None => self.put(make()),
+        }
+    }
+
+    /// As [`Lazy::get_or_make`], where making it may fail.
+    pub fn get_or_try_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => Ok(self.put(make()?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lazy, Mutex, RwLock, generation};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    unsafe extern "C" {
+        fn fork() -> i32;
+        fn _exit(code: i32) -> !;
+        fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+        fn kill(pid: i32, signal: i32) -> i32;
+    }
+
+    /// Forks; the child's answer is `true` if `check` was, `None` if it did not answer in time.
+    fn child(check: impl FnOnce() -> bool) -> Option<bool> {
+        // SAFETY: the child calls nothing but `check` and `_exit`.
+        let pid = unsafe { fork() };
+        if pid == 0 {
+            let good = check();
+            // SAFETY: ends the process at once.
+            unsafe { _exit(i32::from(!good)) };
+        }
+        let (mut status, end) = (0, Instant::now() + Duration::from_secs(10));
+        while Instant::now() < end {
+            // SAFETY: waits for the child that was just made.
+            if unsafe { waitpid(pid, &raw mut status, 1) } == pid {
+                return Some(status == 0);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: as above; the child is still there, since nobody has waited for it.
+        unsafe {
+            kill(pid, 9);
+            waitpid(pid, &raw mut status, 0);
+        }
+        None
+    }
+
+    #[test]
+    fn children_find_locks_free_and_data_whole() {
+        let pair = Arc::new(Mutex::new((0u64, 0u64)));
+        let list = Arc::new(RwLock::new(vec![0u64; 64]));
+        let lazy: Arc<Lazy<u64>> = Arc::default();
+        let stop = Arc::new(AtomicBool::new(false));
+        let before = generation();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let mut both = pair.lock();
+                        both.0 += 1;
+                        let mut all = list.write();
+                        let next = all[0] + 1;
+                        all.fill(next);
+                        std::hint::black_box(&mut all);
+                        both.1 += 1;
+                        drop(all);
+                        drop(both);
+                        let _ = lazy.get_or_make(|| 3);
+                    }
+                });
+            }
+            for _ in 0..200 {
+                let found = child(|| {
+                    let both = pair.lock();
+                    let all = list.read();
+                    both.0 == both.1
+                        && all.iter().all(|n| *n == all[0])
+                        && *lazy.get_or_make(|| 3) == 3
+                        && generation() == before + 1
+                });
+                assert_eq!(found, Some(true));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(generation(), before);
+    }
+}
