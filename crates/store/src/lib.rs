@@ -29,6 +29,7 @@ mod local;
 mod lock;
 mod memory;
 mod segments;
+mod staged;
 mod stamp;
 pub mod turns;
 
@@ -38,6 +39,7 @@ pub use local::{FileStore, LocalOptions, LocalStore};
 pub use lock::ObjectLock;
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
+pub use staged::Staged;
 pub use stamp::Stamp;
 pub use turns::Ask;
 
@@ -251,6 +253,12 @@ pub trait Store: Send + Sync + Debug {
     /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and the
     /// directories left empty. An object named exactly `prefix` stays. Missing is no error.
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError>;
+
+    /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below it at once. Leftovers of a dead
+    /// process that staged the same prefix are removed. The default gathers them in memory.
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+        Ok(Box::new(staged::Gathered::new(self, prefix)))
+    }
 
     /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing is there.
     /// Temporary files of unfinished writes are not listed.
