@@ -279,6 +279,15 @@ pub trait Store: Send + Sync + Debug {
     /// objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
 
+    /// Gives back what the store holds open, once reads that are under way are done. What is asked afterwards is
+    /// [`StoreError::Closed`]. The default, for stores that hold nothing open, does nothing.
+    fn close(&self) {}
+
+    /// Whether it was not closed.
+    fn is_open(&self) -> bool {
+        true
+    }
+
     /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of them than
     /// cores get more done.
     fn waits(&self) -> bool {
