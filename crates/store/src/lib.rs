@@ -20,6 +20,7 @@
 )]
 
 pub mod contract;
+mod descriptors;
 mod error;
 pub mod fork;
 mod gathered;
@@ -29,15 +30,17 @@ mod local;
 mod lock;
 mod memory;
 mod segments;
+mod staged;
 mod stamp;
 pub mod turns;
 
 pub use error::{Operation, StoreError};
 pub use key::Key;
 pub use local::{FileStore, LocalOptions, LocalStore};
-pub use lock::ObjectLock;
+pub use lock::{Expected, ObjectLock};
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
+pub use staged::Staged;
 pub use stamp::Stamp;
 pub use turns::Ask;
 
@@ -107,9 +110,18 @@ pub trait Replacement: Send + Debug {
     /// bytes. `false`: that cannot be done here, or this one is not empty; nothing has changed.
     fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError>;
 
-    /// Puts the object under its key, atomically, with the promises of [`Store::write`]. That the directory of the
-    /// object is deleted under its construction is an error.
+    /// Puts the object under its key, atomically, with the promises of [`Store::write`].
     fn commit(self: Box<Self>) -> Result<(), StoreError>;
+
+    /// As [`Replacement::commit`], under a condition; see [`Store::swap`].
+    fn commit_over(
+        self: Box<Self>,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
+        let _ = (expected, ask);
+        self.commit().map(|()| true)
+    }
 }
 
 /// The turn of an object among threads of this process ([`turns`]). [`StoreError::Busy`] where this thread has it already,
@@ -120,6 +132,21 @@ pub fn turn<S: Store + ?Sized>(
     ask: Option<Ask<'_>>,
 ) -> Result<turns::Turn, StoreError> {
     turns::take(store.lock_id(key), ask).map_err(|refused| StoreError::refused(refused, store, key.as_str()))
+}
+
+/// [`StoreError::Interrupted`] where `ask` answers `true`.
+fn check_ask<S: Store + ?Sized>(
+    store: &S,
+    prefix: Option<Key<'_>>,
+    ask: Option<Ask<'_>>,
+) -> Result<(), StoreError> {
+    match ask {
+        Some(ask) if ask() => Err(StoreError::Interrupted {
+            key: prefix.map_or("", |prefix| prefix.as_str()).to_owned(),
+            url: store.url(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// One child of a directory-like prefix.
@@ -225,8 +252,46 @@ pub trait Store: Send + Sync + Debug {
         Ok(true)
     }
 
-    /// Excludes other processes from the object `key`, which need not exist, until the guard is dropped. For processes that read
-    /// an object and replace it by what follows from that: reading, writing and deleting take no notice of it. `ask` is asked
+    /// Replaces an object if what is there is as expected; `false`: it is not, and nothing has changed. For who has read an object and puts back what follows from
+    /// that, side by side with other processes that do the same. `ask` is asked while this waits for one of them; `true` gives up with [`StoreError::Interrupted`].
+    /// The default, for objects that no other process can reach, replaces it in any case: threads of one process take [`turn`]s.
+    fn swap(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
+        let _ = (expected, ask);
+        self.write(key, parts).map(|()| true)
+    }
+
+    /// As [`Store::swap`], by nothing: deletes the object.
+    fn swap_out(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
+        let _ = (expected, ask);
+        self.delete(key).map(|_| true)
+    }
+
+    /// Whether other processes may change its objects, so that [`Store::swap`] has a meaning.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Removes what dead writers have left below `prefix` (`None`: anywhere), and returns how many things these were. `ask` as in [`Store::swap`]. May wait
+    /// some seconds to see whether a writer is alive. The default, for stores whose writers leave nothing, does nothing.
+    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64, StoreError> {
+        let _ = (prefix, ask);
+        Ok(0)
+    }
+
+    /// Excludes other processes from the object `key` until the guard is dropped, or the object is replaced: that ends it. For processes that
+    /// replace an object by what follows from its contents: reading, writing and deleting take no notice of it. Where there is no such object nobody is
+    /// excluded ([`ObjectLock::is_absent`]): create it with [`Expected::Absent`], and if another was faster, start again. `ask` is asked
     /// while this waits; `true` gives up with [`StoreError::Interrupted`]. The default, for objects that no other process
     /// can reach, excludes nobody: threads of one process take [`turn`]s.
     fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
@@ -252,12 +317,34 @@ pub trait Store: Send + Sync + Debug {
     /// directories left empty. An object named exactly `prefix` stays. Missing is no error.
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError>;
 
+    /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below it at once. Leftovers of a dead
+    /// process that staged the same prefix are removed. The default gathers them in memory.
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+        Ok(Box::new(staged::Gathered::new(self, prefix)))
+    }
+
     /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing is there.
     /// Temporary files of unfinished writes are not listed.
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError>;
 
     /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for reading arrays.
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError>;
+
+    /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing goes on; `true` gives up with
+    /// [`StoreError::Interrupted`]. The default asks before and after.
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
+        check_ask(self, prefix, ask)?;
+        let keys = self.list(prefix)?;
+        check_ask(self, prefix, ask)?;
+        Ok(keys)
+    }
+
+    /// What tells a prefix (`None`: the root) from all others, whatever path leads to it: walks of a hierarchy find circles by it.
+    /// `None`: there is no such prefix, or each has one path only (stores without links).
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<(u64, u64)>, StoreError> {
+        let _ = prefix;
+        Ok(None)
+    }
 
     /// The keys below `prefix` (`None`: of the store), in any order, where they can be told soon and for certain:
     /// an object that exists during all of the call is among them. `None` where they cannot, or where there is
@@ -270,6 +357,15 @@ pub trait Store: Send + Sync + Debug {
     /// whose roots are nested must agree). It chooses the lock that serialises read-modify-writes; two
     /// objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
+
+    /// Gives back what the store holds open, once reads that are under way are done. What is asked afterwards is
+    /// [`StoreError::Closed`]. The default, for stores that hold nothing open, does nothing.
+    fn close(&self) {}
+
+    /// Whether it was not closed.
+    fn is_open(&self) -> bool {
+        true
+    }
 
     /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of them than
     /// cores get more done.
