@@ -26,6 +26,7 @@ def test_defaults() -> None:
         "shard_index_bound": 64 << 20,
         "external_files": "same-directory",
         "fsync": False,
+        "file_locks": True,
         "default_zarr_format": 3,
     }
 

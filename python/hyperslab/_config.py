@@ -26,6 +26,10 @@
     or none (``"refuse"``). For files that are opened from now on.
 ``fsync`` (``HYPERSLAB_FSYNC``)
     Whether local stores opened from now on flush every write to the disk before it returns. Default: no.
+``file_locks`` (``HYPERSLAB_FILE_LOCKS``)
+    Whether local stores opened from now on lock files (``flock``) against other processes where something is
+    read, changed and put back: parts of chunks and shards, metadata. Default: yes. Without it, processes that
+    change parts of one chunk at the same time lose each other's changes.
 ``default_zarr_format`` (``HYPERSLAB_ZARR_FORMAT``)
     The format of new nodes where ``zarr_format`` is ``None``: 2 or 3. Default: 3.
 
@@ -147,6 +151,7 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "shard_index_bound": parse_size,
     "external_files": _policy,
     "fsync": _flag,
+    "file_locks": _flag,
     "default_zarr_format": _format,
 }
 _DEFAULTS: dict[str, Any] = {
@@ -160,6 +165,7 @@ _DEFAULTS: dict[str, Any] = {
     "shard_index_bound": 64 << 20,
     "external_files": "same-directory",
     "fsync": False,
+    "file_locks": True,
     "default_zarr_format": 3,
 }
 _ENVIRONMENT = {
@@ -173,6 +179,7 @@ _ENVIRONMENT = {
     "shard_index_bound": "HYPERSLAB_SHARD_INDEX_BOUND",
     "external_files": "HYPERSLAB_EXTERNAL_FILES",
     "fsync": "HYPERSLAB_FSYNC",
+    "file_locks": "HYPERSLAB_FILE_LOCKS",
     "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
 }
 _ALIASES = {"array.write_empty_chunks": "write_empty_chunks", "threading.max_workers": "threads"}
@@ -187,6 +194,7 @@ _APPLY: dict[str, Callable[[Any], None]] = {
     "partial_decode": _native.set_partial_decode,
     "shard_index_bound": _native.set_shard_index_bound,
     "external_files": _native.set_external_files,
+    "file_locks": _native.set_file_locks,
 }
 
 
@@ -310,6 +318,15 @@ class Config:
     @fsync.setter
     def fsync(self, value: bool) -> None:
         self._assign({"fsync": value})
+
+    @property
+    def file_locks(self) -> bool:
+        """Whether local stores opened from now on lock files against other processes."""
+        return cast(bool, self._values["file_locks"])
+
+    @file_locks.setter
+    def file_locks(self, value: bool) -> None:
+        self._assign({"file_locks": value})
 
     @property
     def default_zarr_format(self) -> Literal[2, 3]:

@@ -235,8 +235,25 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
 
 /// A value that is made on first use, without a lock: threads that race make it each, and the first one's stays. For values that
 /// are cheap to make twice. (`OnceLock::get_or_init` holds a lock meanwhile, which a forked child would wait for.)
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lazy<T>(std::sync::OnceLock<T>);
+
+impl<T> Default for Lazy<T> {
+    fn default() -> Self {
+        Lazy::new()
+    }
+}
+
+impl<T: Clone> Clone for Lazy<T> {
+    fn clone(&self) -> Self {
+        // Without the lock that cloning a `OnceLock` takes.
+        let clone = Lazy::new();
+        if let Some(value) = self.get() {
+            clone.put(value.clone());
+        }
+        clone
+    }
+}
 
 impl<T> Lazy<T> {
     /// Without a value.
