@@ -154,6 +154,7 @@ def test_environment() -> None:
             "HYPERSLAB_SHARD_INDEX_BOUND": "1 MiB",
             "HYPERSLAB_EXTERNAL_FILES": "refuse",
             "HYPERSLAB_FSYNC": "TRUE",
+            "HYPERSLAB_FILE_LOCKS": "no",
             "HYPERSLAB_ZARR_FORMAT": "2",
         }
     )
@@ -170,6 +171,7 @@ def test_environment() -> None:
             "shard_index_bound": 1 << 20,
             "external_files": "refuse",
             "fsync": True,
+            "file_locks": False,
             "default_zarr_format": 2,
         }
     )

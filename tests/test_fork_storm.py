@@ -14,7 +14,7 @@ import hyperslab as hs
 import numpy as np
 import pytest
 
-FORKS, LIMIT = 200, 60
+FORKS, LIMIT = 120, 60
 
 
 def child(work: Callable[[], None]) -> int | str:

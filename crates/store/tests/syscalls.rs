@@ -155,8 +155,8 @@ fn per_object() {
         ("abandon", &["open", "close"]),
         ("write_new", &["open", "write", "link", "close"]),
         // Locked when the new file is complete, for the time of a look and a rename.
-        ("swap", &["open", "write", "link", "flock", "stat", "stat", "rename", "flock", "close"]),
-        ("swap_late", &["open", "write", "link", "flock", "stat", "stat", "unlink", "flock", "close"]),
+        ("swap", &["open", "write", "flock", "stat", "stat", "link", "rename", "flock", "close"]),
+        ("swap_late", &["open", "write", "flock", "stat", "stat", "flock", "close"]),
         ("lock", &["open", "stat", "flock", "stat", "stat"]),
         ("unlock", &["flock", "close"]),
     ];

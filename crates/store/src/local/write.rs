@@ -117,24 +117,23 @@ impl LocalStore {
             new.file()?.sync_all()?;
         }
         let mut name = PathBytes::new();
+        // The file gets a name only when nothing is waited for any more: who is killed while it waits leaves nothing.
+        let mut rename = |same| {
+            if same {
+                new.complete(target, &mut name)?.rename(target)?;
+            }
+            Ok(same)
+        };
         let put = match expected {
+            Expected::Same(former) | Expected::Locked(former) => match (former.file(), expected) {
+                (Some(file), Expected::Same(_)) if self.options.file_locks => {
+                    while_locked(target, file, ask, rename)
+                }
+                (Some(file), Expected::Locked(_)) => rename(leads_to(target, file)),
+                _ => rename(true),
+            },
             Expected::Any => self.put_new(new, target, true),
             Expected::Absent => self.put_new(new, target, false),
-            Expected::Same(former) => match former.file() {
-                Some(former) if self.options.file_locks => {
-                    let complete = new.complete(target, &mut name)?;
-                    let rename = |same| if same { complete.rename(target).map(|()| true) } else { Ok(false) };
-                    while_locked(target, former, ask, rename)
-                }
-                _ => self.put_new(new, target, true),
-            },
-            Expected::Locked(former) => {
-                let complete = new.complete(target, &mut name)?;
-                match former.file() {
-                    Some(former) if !leads_to(target, former) => Ok(false),
-                    _ => complete.rename(target).map(|()| true),
-                }
-            }
         }?;
         if put
             && self.options.fsync
