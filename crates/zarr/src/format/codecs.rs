@@ -44,6 +44,10 @@ impl<'a> Chain<'a> {
         let Some(list) = json.as_array() else {
             return invalid(format!("{field}: expected a list, found {}", json.brief()));
         };
+        if list.len() > registry::MOST_CODECS {
+            let (found, most) = (list.len(), registry::MOST_CODECS);
+            return invalid(format!("{field}: {found} codecs, where at most {most} are supported"));
+        }
         let mut order = order.to_vec();
         let (mut serializer, mut bytes_to_bytes) = (None, Vec::new());
         for (at, json) in list.iter().enumerate() {

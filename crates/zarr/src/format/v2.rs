@@ -49,6 +49,10 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
     };
     let filters = match document.get("filters") {
         None | Some(Json::Null) => Vec::new(),
+        Some(Json::Array(filters)) if filters.len() > registry::MOST_CODECS => {
+            let (found, most) = (filters.len(), registry::MOST_CODECS);
+            return invalid(format!("filters: {found} codecs, where at most {most} are supported"));
+        }
         Some(Json::Array(filters)) => filters.clone(),
         Some(other) => return invalid(format!("filters: expected null or a list, found {}", other.brief())),
     };
