@@ -340,8 +340,26 @@ impl Store for LocalStore {
     }
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        self.list_asking(prefix, None)
+    }
+
+    fn list_asking(
+        &self,
+        prefix: Option<Key<'_>>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Vec<String>, StoreError> {
         let name = prefix.map_or("", Key::as_str);
-        self.keys_below(name).map_err(|error| self.error(Operation::List, name, error))
+        self.keys_below(name, ask).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => {
+                StoreError::Interrupted { key: name.to_owned(), url: self.url() }
+            }
+            _ => self.error(Operation::List, name, error),
+        })
+    }
+
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<(u64, u64)>, StoreError> {
+        let name = prefix.map_or("", Key::as_str);
+        self.identity_of(name).map_err(|error| self.error(Operation::List, name, error))
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
