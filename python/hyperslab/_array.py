@@ -566,9 +566,7 @@ class Array(Indexed):
         return None
 
 
-def _reopen(
-    store: Store, path: str, zarr_format: int, config: ArrayConfig, cache: Cache | None
-) -> Array:
+def _reopen(store: Store, path: str, zarr_format: int, config: ArrayConfig, cache: Cache | None) -> Array:
     """An unpickled array: opened when it is first used."""
     handle = _native.ArrayHandle.deferred(store._native, path, zarr_format)
     return Array(handle, store, config, cache)

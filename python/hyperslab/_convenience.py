@@ -111,7 +111,9 @@ def create(
     config = {**vars(own), "cache": cache}
     if mode is not None:
         if mode not in ("r+", "a", "w", "w-"):
-            raise InvalidArgumentError(f"mode: expected 'r+', 'a', 'w' or 'w-' for a new array, found {mode!r}")
+            raise InvalidArgumentError(
+                f"mode: expected 'r+', 'a', 'w' or 'w-' for a new array, found {mode!r}"
+            )
         if overwrite and mode == "w-":
             raise InvalidArgumentError("mode and overwrite: 'w-' fails where something is there")
         overwrite = overwrite or mode == "w"
@@ -219,7 +221,12 @@ def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     }
     kept = layout_of(data, zarr_format, described(data, zarr_format, {**wanted, **given}))
     # What is said by another name.
-    said = {name for name, value in given.items() if value is not None and not _is_auto(value)}
+    none_says = ("compressor", "compressors", "filters")
+    said = {
+        name
+        for name, value in given.items()
+        if not _is_auto(value) and (value is not None or name in none_says)
+    }
     for pair in _EXCLUSIVE:
         for name, other in (pair, pair[::-1]):
             if name in said and other not in given:

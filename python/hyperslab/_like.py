@@ -77,7 +77,9 @@ def check_apart(data: Any, place: Store, path: str) -> None:
         return  # in no store of ours
     if isinstance(data, Array):
         base = data.path
-    here, there = ("/".join(part for part in (*_root(s), p) if part) for s, p in ((store, base), (place, path)))
+    here, there = (
+        "/".join(part for part in (*_root(s), p) if part) for s, p in ((store, base), (place, path))
+    )
     related = store._native.same(place._native) or (_root(store) and _root(place))
     if related and (f"{here}/".startswith(f"{there}/") or f"{there}/".startswith(f"{here}/") or not there):
         raise InvalidArgumentError(
