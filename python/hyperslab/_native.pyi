@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ __all__ = [
     "copy",
     "create_array",
     "create_group",
+    "frozen",
     "open_node",
     "open_root",
     "ragged_check_text",
@@ -56,6 +57,8 @@ __all__ = [
 ]
 
 __version__: str
+
+_Item = TypeVar("_Item", bound=np.generic)
 
 def run_cli(args: list[str]) -> int: ...
 def set_threads(count: int) -> None: ...
@@ -87,6 +90,7 @@ def copy(
     wanted: CopySpec,
     progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
 ) -> dict[str, Any]: ...
+def frozen(array: npt.NDArray[_Item]) -> npt.NDArray[_Item]: ...
 def ragged_of(values: Any, kind: Kind | None = None, item: np.dtype[Any] | None = None) -> Ragged: ...
 def ragged_strings(ragged: Ragged, dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...
 def ragged_objects(
@@ -96,7 +100,11 @@ def ragged_fixed(ragged: Ragged, wide: bool, len: int | None = None) -> npt.NDAr
 def ragged_views(ragged: Ragged, dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...
 def ragged_check_text(ragged: Ragged) -> None: ...
 def ragged_take(
-    offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8], size: int, places: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64],
+    values: npt.NDArray[np.uint8],
+    size: int,
+    places: npt.NDArray[np.int64],
+    lasting: bool,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]: ...
 def arrow_schema(ragged: Ragged) -> Any: ...
 def arrow_array(ragged: Ragged, requested: Any = None) -> tuple[Any, Any]: ...
@@ -120,6 +128,10 @@ class StoreHandle:
     @property
     def file_path(self) -> os.PathLike[str] | None: ...
     def is_file_of(self, node: ArrayHandle | GroupHandle) -> bool: ...
+    def close(self) -> None: ...
+    @property
+    def is_open(self) -> bool: ...
+    def check_open(self) -> None: ...
     @property
     def url(self) -> str: ...
     @property

@@ -13,6 +13,7 @@ __all__ = [
     "BoundsCheckError",
     "ChunkError",
     "ChunkNotFoundError",
+    "ClosedError",
     "ContainsArrayError",
     "ContainsGroupError",
     "DataTypeError",
@@ -102,6 +103,10 @@ class ArrayShapeError(HyperslabError, ValueError):
 
 class InvalidArgumentError(HyperslabError, ValueError):
     """An argument that no array or group can have."""
+
+
+class ClosedError(HyperslabError, ValueError):
+    """The file was closed. Open it again to read it."""
 
 
 class ReadOnlyError(HyperslabError, PermissionError, ValueError):

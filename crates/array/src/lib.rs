@@ -9,6 +9,7 @@
 //!
 //! [`explain_read`] and [`explain_write`] show what a request would do.
 
+mod barrier;
 mod batch;
 mod cache;
 mod dims;
@@ -21,7 +22,6 @@ mod fill;
 mod gather;
 mod grid;
 mod layout;
-mod locks;
 mod memory;
 mod missing;
 mod mosaic;
@@ -50,6 +50,7 @@ mod view;
 mod write;
 mod writer;
 
+pub use barrier::{Settled, settle, settle_all};
 pub use cache::ChunkCache;
 pub use dims::{Dims, MAX_RANK, Strides, c_strides, element_count};
 pub use encoding::ChunkEncoding;

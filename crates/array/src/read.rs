@@ -185,7 +185,7 @@ fn execute_all(
     }
     let plan = plan.cut(layout, selection, limit);
     let parts = open_parts(layout, &plan)?;
-    execute::run(layout, &plan, bytes, limit, waiting, options.interrupt, &|scratch| {
+    execute::run(layout, &plan, bytes, limit, waiting, options.interrupt, &|scratch, _| {
         let dst = target.at(&scratch.task.out);
         let places = plan.places(&scratch.task, target.strides());
         let reader = Reader {

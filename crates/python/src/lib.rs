@@ -2,6 +2,10 @@
 //!
 //! What is here is what has to be fast or unsafe: indexing, results that own Rust memory, values from NumPy's memory. Everything else is
 //! Python. The GIL is released around every call that works or waits.
+//!
+//! The module says that it needs the GIL (`gil_used`). What is `unsafe` here relies on it in two places: references are read out of arrays of objects, and
+//! Arrow's capsules are read while nobody may release them. Neither is locked by anything else. (A wheel of the stable ABI is not loaded by a free-threaded
+//! Python anyway.) Nothing relies on the GIL to keep the contents of NumPy's memory as they are: NumPy itself changes arrays without it.
 
 mod array;
 mod array_handle;
@@ -17,6 +21,7 @@ mod engine;
 mod errors;
 mod explain;
 mod fancy;
+mod frozen;
 mod group;
 mod hdf5;
 mod index;
@@ -35,7 +40,7 @@ mod writer;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-#[pymodule(gil_used = false)]
+#[pymodule(gil_used = true)]
 mod _native {
     use pyo3::prelude::*;
 
@@ -51,6 +56,8 @@ mod _native {
     use crate::copy::copy;
     #[pymodule_export]
     use crate::create::{create_array, create_group, open_node, open_root};
+    #[pymodule_export]
+    use crate::frozen::frozen;
     #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]
