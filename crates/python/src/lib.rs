@@ -21,6 +21,7 @@ mod group;
 mod hdf5;
 mod index;
 mod npy_string;
+mod once;
 mod output;
 mod ragged;
 mod settings;
