@@ -5,6 +5,7 @@
 //! ask for the same lock.
 
 use crate::errors;
+use crate::once;
 use crate::output::{data_of, new_array};
 use numpy::npyffi::{PyArray_StringDTypeObject, is_numpy_2, npy_packed_static_string, npy_static_string};
 use numpy::{
@@ -46,7 +47,7 @@ struct Api {
 /// Looked up once. Errors for a NumPy that has no such strings.
 fn api(py: Python<'_>) -> PyResult<&'static Api> {
     static API: PyOnceLock<Api> = PyOnceLock::new();
-    API.get_or_try_init(py, || {
+    once::get_or_try_make(&API, py, || {
         if !is_numpy_2(py) {
             return Err(errors::exception(
                 py,

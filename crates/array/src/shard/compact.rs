@@ -3,13 +3,8 @@
 use super::find::Finder;
 use super::output::{Sink, begin, finish};
 use super::write::former;
-<<<<<<< HEAD
 use crate::execute::{self, codec_error, store_error};
-use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task, process};
-=======
-use crate::execute::{self, store_error};
 use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task};
->>>>>>> main
 
 /// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes
 /// these are. 0 also where there is no such object, for arrays without shards, and for shards that go through codecs as a whole, which hold none.

@@ -20,15 +20,9 @@ use crate::execute::{self, Interrupt, codec_error, store_error};
 use crate::scratch::Scratch;
 use crate::view::Bound;
 use crate::write::{Old, Writer};
-<<<<<<< HEAD
-use crate::{ArrayError, ArrayLayout, Location, Plan, Task, process, settings};
-use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
-use hyperslab_store::{Opened, StoreError};
-=======
 use crate::{ArrayError, ArrayLayout, Location, Plan, Task, settings};
-use hyperslab_codec::{CodecError, encode_any};
+use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
 use hyperslab_store::{Ask, Opened, StoreError};
->>>>>>> main
 
 /// A request to write chunks that lie in shards.
 pub(crate) struct WriteRequest<'a> {
