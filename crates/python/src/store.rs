@@ -80,6 +80,8 @@ impl StoreHandle {
             Ok(text) => hyperslab::local_path(&text).map_err(|error| errors::any(py, &error))?,
             Err(_) => location.extract()?,
         };
+        // The environment is read while no other Python thread can change it.
+        hyperslab::settings::external_prefixes();
         let found = py.detach(|| hyperslab::file_at_path(&path)).map_err(|error| errors::any(py, &error))?;
         Ok(found.map(|(file, path)| (Self::of_file(file), path)))
     }
