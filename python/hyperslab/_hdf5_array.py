@@ -146,7 +146,10 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
             whole = self._of_objects is None and fill is not None
             return np.frombuffer(fill, base).reshape(shape) if whole and fill else np.zeros(shape, base)
         if dtype.kind == "O":
-            return b"" if is_text(dtype) else None
+            fill, element = self._fill, self._objects
+            if not is_text(dtype) or fill is None or element is None:
+                return b"" if is_text(dtype) else None
+            return values(element, np.frombuffer(fill, f"V{element.size}"))[0]
         return _without_objects(dtype)[0]
 
     @property
@@ -515,7 +518,7 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
     def refresh(self) -> Array:
         """Open the file again: what its writer added becomes visible. Returns the array."""
         super().refresh()
-        for name in ("_facts", "_read_attributes"):
+        for name in ("_facts", "_of_objects", "_read_attributes"):
             self.__dict__.pop(name, None)
         return self
 

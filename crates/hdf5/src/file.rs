@@ -181,6 +181,31 @@ impl File {
         &self.inner.source
     }
 
+    /// Drops what was kept, so that all that is opened from now on is as it is in the file now. Datasets that are open stay as they are. `false`: the file
+    /// was begun anew, and has to be opened again.
+    pub fn refresh(&self) -> Result<bool, Hdf5Error> {
+        let inner = &*self.inner;
+        inner.source.forget()?;
+        let old = &inner.superblock;
+        let parse = |cursor: &mut Cursor<'_>| Superblock::parse(cursor, self.verify());
+        let new = self.again(|| inner.source.parse("superblock", 0, 128, old.sizes, parse))?;
+        let same = |found: &Superblock| {
+            (found.sizes, found.base, found.root, found.extension, found.driver)
+                == (old.sizes, old.base, old.root, old.extension, old.driver)
+        };
+        if !same(&new) || new.writing && !new.swmr {
+            return Ok(false);
+        }
+        inner.headers.clear();
+        inner.collections.clear();
+        inner.heaps.clear();
+        inner.indexes.clear();
+        let paths = std::mem::take(&mut *inner.paths.lock());
+        let others = std::mem::take(&mut *inner.others.lock());
+        drop((paths, others));
+        Ok(true)
+    }
+
     /// Gives back what it holds open: the file, and those that links led to, as far as nobody else has them. What is read afterwards is an error
     /// ([`StoreError::Closed`](hyperslab_store::StoreError::Closed)), as far as it was not kept.
     pub fn close(&self) {

@@ -64,6 +64,17 @@ fn beginning(path: &Path) -> Result<String, Error> {
     })
 }
 
+/// The file as it is now: the same open file, with nothing kept of what was read, where nothing was put in its place, else [`reopened`].
+pub fn refreshed(file: &DataFile) -> Result<DataFile, Error> {
+    if let DataFile::Hdf5(hdf5) = file
+        && file.store().is_current()
+        && hdf5.refresh()?
+    {
+        return Ok(file.clone());
+    }
+    reopened(file)
+}
+
 /// The same file as it is now: opened anew, with nothing kept of what was read.
 pub fn reopened(file: &DataFile) -> Result<DataFile, Error> {
     if let Ok(directory) = local_path(&file.store().url())

@@ -312,7 +312,7 @@ impl ArrayBase {
         self.slot.change(py, |array| match array.file() {
             None => Ok(array.as_zarr_mut()?.refresh()?),
             Some(file) => {
-                *array = hyperslab::reopened(&file)?.open(array.path())?.into_array()?;
+                *array = hyperslab::refreshed(&file)?.open(array.path())?.into_array()?;
                 Ok(())
             }
         })

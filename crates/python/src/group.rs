@@ -254,7 +254,7 @@ impl GroupBase {
         self.slot.change(py, |group| match group.file() {
             None => Ok(group.as_zarr_mut()?.refresh()?),
             Some(file) => {
-                *group = hyperslab::reopened(&file)?.open(group.path())?.into_group()?;
+                *group = hyperslab::refreshed(&file)?.open(group.path())?.into_group()?;
                 Ok(())
             }
         })
