@@ -62,7 +62,9 @@ mod _native {
     #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]
-    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference};
+    use crate::hdf5::{
+        AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference, convert_elements,
+    };
     #[pymodule_export]
     use crate::ragged::{
         ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
