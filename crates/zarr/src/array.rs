@@ -4,10 +4,10 @@ use crate::json::Json;
 use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::path::{join, normalize_path};
-use crate::{ArraySpec, Format, KeyEncoding, ZarrError};
+use crate::{ArraySpec, Format, KeyEncoding, ZarrError, walk};
 use hyperslab_array::{ArrayError, ArrayLayout, Dims};
 use hyperslab_codec::VlenKind;
-use hyperslab_store::{Key, Store};
+use hyperslab_store::{Ask, Key, Store};
 use std::fmt;
 use std::sync::Arc;
 
@@ -308,7 +308,7 @@ impl Array {
                 Ok(())
             });
         }
-        for (key, chunk) in self.chunk_keys()? {
+        for (key, chunk) in self.chunk_keys(None)? {
             if chunk.iter().zip(&new).any(|(index, count)| index >= count) {
                 self.store.delete(Key::new(&key)?)?;
             }
@@ -317,13 +317,14 @@ impl Array {
     }
 
     /// All stored objects that are named like chunks (or shards) of this array, also outside its grid.
-    fn chunk_keys(&self) -> Result<Vec<(String, Dims)>, ZarrError> {
+    fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>, ZarrError> {
         let rank = self.layout.shape().len();
         let folder = match self.metadata.keys {
             KeyEncoding::Default { separator: '/' } if rank > 0 => join(&self.path, "c"),
             _ => self.path.clone(),
         };
-        let keys = self.store.list(if folder.is_empty() { None } else { Some(Key::new(&folder)?) })?;
+        let folder = if folder.is_empty() { None } else { Some(Key::new(&folder)?) };
+        let keys = self.store.list_asking(folder, ask).map_err(walk::stopped)?;
         let start = if self.path.is_empty() { 0 } else { self.path.len() + 1 };
         Ok(keys
             .into_iter()
@@ -334,11 +335,24 @@ impl Array {
             .collect())
     }
 
+    /// The indices of the chunks (where there are shards: shards) that are stored. Lists the store.
+    pub fn stored_places(&self, ask: Option<Ask<'_>>) -> Result<Vec<Dims>, ZarrError> {
+        let counts = self.layout.object_grid().counts(self.layout.shape());
+        let places = self.chunk_keys(ask)?.into_iter().map(|(_, place)| place);
+        Ok(places.filter(|place| place.iter().zip(&counts).all(|(at, count)| at < count)).collect())
+    }
+
     /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the store.
     pub fn chunks_stored(&self) -> Result<(u64, u64), ZarrError> {
+        self.chunks_stored_asking(None)
+    }
+
+    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with [`ZarrError::Interrupted`].
+    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
-        for (key, chunk) in self.chunk_keys()? {
+        for (key, chunk) in self.chunk_keys(ask)? {
+            walk::check(ask)?;
             if chunk.iter().zip(&counts).all(|(index, count)| index < count)
                 && let Some(size) = self.store.size(Key::new(&key)?)?
             {
@@ -357,11 +371,8 @@ impl Array {
         }
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let mut bytes = 0u64;
-        for (_, shard) in self.chunk_keys()? {
-            if interrupt.is_some_and(|interrupt| interrupt()) {
-                let array = self.layout.name().to_owned();
-                return Err(ArrayError::Interrupted { array }.into());
-            }
+        for (_, shard) in self.chunk_keys(interrupt)? {
+            walk::check(interrupt)?;
             if shard.iter().zip(&counts).all(|(index, count)| index < count) {
                 bytes = bytes.saturating_add(hyperslab_array::compact(&self.layout, &shard, dry)?);
             }

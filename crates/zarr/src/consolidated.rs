@@ -10,8 +10,8 @@ use crate::format::v3;
 use crate::json::Json;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::path::{join, normalize_path};
-use crate::{Format, Group};
-use hyperslab_store::Store;
+use crate::{Format, Group, walk};
+use hyperslab_store::{Ask, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -156,11 +156,12 @@ fn from_v2(mut document: Json, key: &str) -> Result<BTreeMap<String, Stored>, Pr
 }
 
 /// Collects the metadata of all nodes below a group from the store, and stores it with the group.
-pub(crate) fn write(group: &Group) -> Result<(), ZarrError> {
+pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
     let (store, base) = (group.store(), group.path());
     let own = node::read(store, base, Some(group.format()))?.ok_or_else(|| group.not_found())?;
     let mut nodes = Vec::new();
-    for (path, _) in group.stored_nodes(None)? {
+    for (path, _) in walk::stored_nodes(group, None, ask)? {
+        walk::check(ask)?;
         // What vanished meanwhile is left out.
         if let Some(stored) = node::read(store, &join(base, &path), Some(group.format()))? {
             nodes.push((path, stored));

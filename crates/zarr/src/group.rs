@@ -4,13 +4,10 @@ use crate::consolidated::{self, Consolidated};
 use crate::json::Json;
 use crate::node::{self, Node, NodeKind, Stored, ZARR_JSON, ZATTRS};
 use crate::path::{join, normalize_path};
-use crate::{Array, Format, ZarrError};
-use hyperslab_store::{Key, Store};
+use crate::{Array, Format, ZarrError, walk};
+use hyperslab_store::{Ask, Store};
 use std::fmt;
 use std::sync::Arc;
-
-/// How deep a hierarchy is walked. A store that loops (a symbolic link to a parent) ends here.
-const MAX_DEPTH: usize = 100;
 
 /// Whether a group is opened from consolidated metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -169,8 +166,20 @@ impl Group {
 
     /// All nodes below, with their paths relative to this group: each group is followed by what is in it; at most `max_depth` levels (1: the
     /// direct children).
+    ///
+    /// A group that a symbolic link leads back to is listed, but what is in it is not listed again. A node whose document cannot be
+    /// read is listed as an array.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let Some(view) = &self.consolidated else { return self.stored_nodes(max_depth) };
+        self.walk_asking(max_depth, None)
+    }
+
+    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with [`ZarrError::Interrupted`].
+    pub fn walk_asking(
+        &self,
+        max_depth: Option<usize>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Vec<(String, NodeKind)>, ZarrError> {
+        let Some(view) = &self.consolidated else { return walk::stored_nodes(self, max_depth, ask) };
         let mut nodes: Vec<(String, NodeKind)> = view
             .all
             .below(&view.base)
@@ -180,43 +189,6 @@ impl Group {
         // By components: "a/b" comes before "a-b".
         nodes.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
         Ok(nodes)
-    }
-
-    /// [`Group::walk`] by listing the store.
-    pub(crate) fn stored_nodes(
-        &self,
-        max_depth: Option<usize>,
-    ) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let max_depth = max_depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH);
-        let mut found = Vec::new();
-        // Still to be visited, the next one last.
-        let mut pending = self.stored_children("")?;
-        pending.reverse();
-        while let Some((path, kind)) = pending.pop() {
-            if kind == NodeKind::Group && path.matches('/').count() + 1 < max_depth {
-                pending.extend(self.stored_children(&path)?.into_iter().rev());
-            }
-            found.push((path, kind));
-        }
-        Ok(found)
-    }
-
-    /// The nodes of this format directly below a group, with paths relative to `self`.
-    fn stored_children(&self, below: &str) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let parent = join(&self.path, below);
-        let prefix = if parent.is_empty() { None } else { Some(Key::new(&parent)?) };
-        let mut children = Vec::new();
-        for entry in self.store.list_dir(prefix)? {
-            let path = join(&parent, &entry.name);
-            // A file's name may be what no key can be; then it is no node.
-            if entry.is_prefix
-                && Key::new(&path).is_ok()
-                && let Some(kind) = node::kind(&self.store, &path, self.format)?
-            {
-                children.push((join(below, &entry.name), kind));
-            }
-        }
-        Ok(children)
     }
 
     /// Opens a node below this group, by its name or by a path relative to the group.
@@ -278,7 +250,13 @@ impl Group {
 
     /// Stores the metadata of all nodes below with this group, as it is in the store now, and uses it from here on.
     pub fn consolidate(&mut self) -> Result<(), ZarrError> {
-        consolidated::write(self)?;
+        self.consolidate_asking(None)
+    }
+
+    /// As [`Group::consolidate`]; `ask` is asked between nodes, `true` gives up with [`ZarrError::Interrupted`] before anything is
+    /// written.
+    pub fn consolidate_asking(&mut self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+        consolidated::write(self, ask)?;
         *self = Self::open(&self.store, &self.path, Some(self.format), Consolidation::Require)?;
         Ok(())
     }

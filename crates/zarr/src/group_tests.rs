@@ -1,4 +1,5 @@
 use super::*;
+use hyperslab_store::Key;
 use crate::ArraySpec;
 use hyperslab_store::MemoryStore;
 

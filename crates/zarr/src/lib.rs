@@ -43,6 +43,7 @@ mod node;
 mod path;
 mod spec;
 mod vlen;
+mod walk;
 
 pub use array::Array;
 pub use base64::encode as base64;
