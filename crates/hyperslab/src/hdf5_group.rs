@@ -1,12 +1,17 @@
 //! Groups of HDF5: what is below them.
 
-use crate::{Array, Error, Node, NodeKind, hdf5_array::Hdf5Array};
+use crate::{Array, Error, Node, NodeKind, error::check, hdf5_array::Hdf5Array};
+use hyperslab_store::Ask;
 use hyperslab_hdf5::{self as hdf5, Link, LinkTarget};
 use std::collections::HashMap;
 
 /// The kinds of what is below a group, as [`crate::Group::walk`]: paths are relative to it. Links by path are not followed; nor is a second hard link to a group, which is
 /// shown as a link to the first: so there are no circles.
-pub(crate) fn walk(group: &hdf5::Group, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
+pub(crate) fn walk(
+    group: &hdf5::Group,
+    max_depth: Option<usize>,
+    ask: Option<Ask<'_>>,
+) -> Result<Vec<(String, NodeKind)>, Error> {
     let mut found = Vec::new();
     let mut seen = HashMap::from([(group.address(), group.path().to_owned())]);
     // Groups under way, from the outermost: a path may be deeper than the stack.
@@ -16,6 +21,7 @@ pub(crate) fn walk(group: &hdf5::Group, max_depth: Option<usize>) -> Result<Vec<
             open.pop();
             continue;
         };
+        check(ask)?;
         let path = if base.is_empty() { link.name.clone() } else { format!("{base}/{}", link.name) };
         let (mut kind, child) = kind(group, &path, &link);
         if let Some(child) = child {

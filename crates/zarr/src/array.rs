@@ -5,7 +5,7 @@ use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::path::{join, normalize_path};
 use crate::{ArraySpec, Format, KeyEncoding, ZarrError, walk};
-use hyperslab_array::{ArrayError, ArrayLayout, Dims};
+use hyperslab_array::{ArrayLayout, Dims};
 use hyperslab_codec::VlenKind;
 use hyperslab_store::{Ask, Key, Store};
 use std::fmt;

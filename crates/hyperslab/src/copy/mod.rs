@@ -18,6 +18,7 @@ mod convert;
 pub(crate) mod hdf5;
 mod place;
 mod ragged;
+mod stored;
 mod transfer;
 
 pub use compressor::Compressors;
@@ -368,7 +369,7 @@ impl Walked {
             jobs.push(Job { name: shown(&path), source: array, target: copied });
         }
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
-        let transfer = Transfer::new(&jobs, threads, options.max_memory, options.verify, options.progress)?;
+        let transfer = Transfer::new(&jobs, threads, options.max_memory, options.progress)?;
         let report = &mut self.report;
         let total = report.bytes;
         transfer.run(Phase::Copy, total, &mut |job, error| {
