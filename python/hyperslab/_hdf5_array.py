@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -508,6 +509,8 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
     def _repr_html_(self) -> str:
         from hyperslab._html import array_html
 
+        if not self:
+            return f"<pre>{html.escape(repr(self))}</pre>"
         title = f"Array {self._store.url}{self.name}"
         return array_html(title, self._array_facts(), self.shape or (), self.chunks or self.shape or ())
 

@@ -23,14 +23,18 @@ class FileAttributes(Mapping[str, Any]):
     variable length, `Empty` for what has no value.
     """
 
-    def __init__(self, node: _Node) -> None:
-        self._node = node
-        self._found: dict[str, _native.AttributeHandle] | None = None
+    def __init__(self, node: _Node, file: _native.StoreHandle, kept: dict[str, Any]) -> None:
+        # A node does not keep its attributes, which refer to it, but only what was read: ``kept`` is the node's
+        # own dictionary. In a circle the file would stay open until the collector runs.
+        self._node, self._file, self._kept = node, file, kept
 
     def _all(self) -> dict[str, _native.AttributeHandle]:
-        if self._found is None:
-            self._found = {attribute.name: attribute for attribute in self._node._file_attributes()}
-        return self._found
+        self._file.check_open()
+        found: dict[str, _native.AttributeHandle] | None = self._kept.get("_read_attributes")
+        if found is None:
+            found = {attribute.name: attribute for attribute in self._node._file_attributes()}
+            self._kept["_read_attributes"] = found
+        return found
 
     def __getitem__(self, name: str) -> Any:
         return attribute_value(self._all()[name])
@@ -64,4 +68,4 @@ class FileAttributes(Mapping[str, Any]):
         return found
 
     def __repr__(self) -> str:
-        return f"FileAttributes({list(self._all())!r})"
+        return f"FileAttributes({list(self)!r})" if self._file.is_open else "FileAttributes(of a closed file)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -45,10 +44,10 @@ class Datatype:
         """``/`` and the path in the file."""
         return f"/{self._handle.path}"
 
-    @cached_property
-    def attrs(self) -> FileAttributes:  # pyright: ignore[reportIncompatibleMethodOverride]
+    @property
+    def attrs(self) -> FileAttributes:
         """Its attributes."""
-        return FileAttributes(self._handle)
+        return FileAttributes(self._handle, self._handle.file, self.__dict__)
 
     def __repr__(self) -> str:
         return f"<Datatype {self.name} {self.dtype}>"

@@ -10,6 +10,8 @@ from hyperslab._store import Store
 from hyperslab.errors import ReadOnlyError
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from hyperslab._hdf5_group import FileGroup
 
 __all__ = ["FileNode"]
@@ -27,12 +29,9 @@ class FileNode:
     @property
     def attrs(self) -> FileAttributes:
         """The attributes."""
-        found: FileAttributes | None = self.__dict__.get("_read_attributes")
-        if found is None:
-            # Only what is an array or a group has attributes to read.
-            node: Any = self
-            found = self.__dict__["_read_attributes"] = FileAttributes(node)
-        return found
+        # Only what is an array or a group has attributes to read.
+        node: Any = self
+        return FileAttributes(node, self._store._native, self.__dict__)
 
     @attrs.setter
     def attrs(self, attributes: Mapping[str, Any]) -> None:
@@ -44,6 +43,39 @@ class FileNode:
         from hyperslab._hdf5_group import root_of
 
         return root_of(self._store)
+
+    def close(self) -> None:
+        """Close the file, at once: its arrays, groups and attributes, this one among them, raise `ValueError`
+        (`errors.ClosedError`) when they are used. Without it the file is closed when the last of them is gone.
+
+        Examples
+        --------
+        >>> import h5py, hyperslab as hs, tempfile
+        >>> path = tempfile.mkdtemp() + "/example.h5"
+        >>> with h5py.File(path, "w") as file:
+        ...     file["a"] = [1, 2, 3]
+        >>> with hs.open(path) as file:
+        ...     a = file["a"]
+        ...     values = a[:]
+        >>> bool(a), values
+        (False, array([1, 2, 3]))
+        """
+        self._store._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __bool__(self) -> bool:
+        """Whether its file is open."""
+        return self._store._native.is_open
+
+    def __repr__(self) -> str:
+        if self._store._native.is_open:
+            return super().__repr__()
+        return f"<Closed {self._store.url}{self.name}>"
 
     @property
     def parent(self) -> Any:

@@ -186,6 +186,10 @@ class FileStore(Store):
         self._native, self._read_only = handle, True
         return self
 
+    def close(self) -> None:
+        """Close the file: what is in it cannot be read any more."""
+        self._native.close()
+
     @property
     def path(self) -> Path:
         """The file."""

@@ -12,6 +12,7 @@ __all__ = [
     "ArrayShapeError",
     "BoundsCheckError",
     "ChunkError",
+    "ClosedError",
     "ContainsArrayError",
     "ContainsGroupError",
     "DataTypeError",
@@ -101,6 +102,10 @@ class ArrayShapeError(HyperslabError, ValueError):
 
 class InvalidArgumentError(HyperslabError, ValueError):
     """An argument that no array or group can have."""
+
+
+class ClosedError(HyperslabError, ValueError):
+    """The file was closed. Open it again to read it."""
 
 
 class ReadOnlyError(HyperslabError, PermissionError, ValueError):

@@ -12,6 +12,7 @@ use crate::strided::{self, Region};
 use crate::view::Bound;
 use crate::{ArrayError, ArrayLayout, Dims, Location, Memory, Plan, Selection, Source, Strategy, Task};
 use crate::{element_count, process, settings, shard, swap};
+use hyperslab_codec::{self as codec, CodecChain, CodecError};
 use smallvec::SmallVec;
 
 /// Options of one write.
@@ -104,6 +105,9 @@ pub(crate) enum Produced {
     Decoded,
 }
 
+/// How a chunk is encoded.
+type Encode = fn(&CodecChain, &[u8], &mut Vec<u8>, &mut codec::Scratch) -> Result<(), CodecError>;
+
 /// Writes one chunk's share of a request.
 pub(crate) struct Writer<'a> {
     pub(crate) layout: &'a ArrayLayout,
@@ -159,7 +163,7 @@ impl Writer<'_> {
             Strategy::EncodeFrom => {
                 // SAFETY: encode-from is chosen only where the source is one run of a whole chunk.
                 let chunk = unsafe { self.run() };
-                self.encode(scratch, chunk)?;
+                self.encode(scratch, chunk, CodecChain::encode_lent)?;
                 Ok(Produced::Encoded)
             }
             _ => self.gather(scratch, &region, offset),
@@ -189,12 +193,10 @@ impl Writer<'_> {
         unsafe { std::slice::from_raw_parts(self.src, self.layout.encoding().decoded_size()) }
     }
 
-    fn encode(&self, scratch: &mut Scratch, chunk: &[u8]) -> Result<(), ArrayError> {
+    /// `encode`: [`CodecChain::encode_lent`] for the caller's memory, which other threads may change; [`CodecChain::encode`] for ours.
+    fn encode(&self, scratch: &mut Scratch, chunk: &[u8], encode: Encode) -> Result<(), ArrayError> {
         let Scratch { encoded, codec, task, key, .. } = scratch;
-        self.layout
-            .encoding()
-            .chain()
-            .encode(chunk, encoded, codec)
+        encode(self.layout.encoding().chain(), chunk, encoded, codec)
             .map_err(|source| codec_error(self.layout, task, key, source))
     }
 
@@ -327,7 +329,8 @@ impl Writer<'_> {
             return Ok(Produced::Decoded);
         }
         let Some(chunk) = scratch.decoded.take() else { return Err(self.no_memory()) };
-        let outcome = self.encode(scratch, &chunk.as_slice()[..self.layout.encoding().decoded_size()]);
+        let whole = &chunk.as_slice()[..self.layout.encoding().decoded_size()];
+        let outcome = self.encode(scratch, whole, CodecChain::encode);
         scratch.decoded = Some(chunk);
         outcome.map(|()| Produced::Encoded)
     }

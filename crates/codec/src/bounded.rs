@@ -4,7 +4,7 @@
 //! codec says that there is more.
 
 use crate::chain::{peel, stage, stage_room};
-use crate::{Codec, CodecError, Scratch};
+use crate::{Codec, CodecError, Racing, Scratch};
 use std::sync::Arc;
 
 /// Room that a decoding step starts with, at least.
@@ -98,6 +98,28 @@ fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'
         *buf = vec![0; len];
     }
     Ok(&mut buf[..len])
+}
+
+/// [`encode_any`] for bytes that other threads may change meanwhile: an encoder that cannot bear that is given a copy. Only the first
+/// codec reads them; what it makes belongs to us.
+pub(crate) fn encode_lent(
+    codecs: &[Arc<dyn Codec>],
+    src: &[u8],
+    dst: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
+    let Some(first) = codecs.first().filter(|codec| codec.racing() == Racing::NeedsCopy) else {
+        return encode_any(codecs, src, dst, scratch);
+    };
+    // Out of the scratch while in use, so that the codecs can have the rest of it.
+    let mut own = std::mem::take(&mut scratch.own);
+    own.clear();
+    let result = stage_room(&mut own, src.len(), first.name()).and_then(|()| {
+        own.extend_from_slice(src);
+        encode_any(codecs, &own, dst, scratch)
+    });
+    scratch.own = own;
+    result
 }
 
 /// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is cleared first; its capacity is reused.
@@ -205,6 +227,9 @@ mod tests {
         }
         fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
             Ok(())
+        }
+        fn racing(&self) -> crate::Racing {
+            crate::Racing::NeedsCopy
         }
         fn max_encoded(&self, decoded: usize) -> usize {
             decoded

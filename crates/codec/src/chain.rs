@@ -183,13 +183,31 @@ impl CodecChain {
         Some(Ok(input))
     }
 
-    /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity is reused.
+    /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity is reused. Nobody may change `src`
+    /// meanwhile; for memory of which that is not certain there is [`CodecChain::encode_lent`].
     pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
-        if src.len() != self.decoded_size() {
-            let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
-            return Err(CodecError::Encode { codec: self.first_name(), why });
-        }
+        self.check_size(src)?;
         bounded::encode_any(&self.codecs, src, dst, scratch)
+    }
+
+    /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk then decodes to values of several
+    /// moments. Where the first encoder cannot bear that ([`Codec::racing`]), it gets a private copy.
+    pub fn encode_lent(
+        &self,
+        src: &[u8],
+        dst: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        self.check_size(src)?;
+        bounded::encode_lent(&self.codecs, src, dst, scratch)
+    }
+
+    fn check_size(&self, src: &[u8]) -> Result<(), CodecError> {
+        if src.len() == self.decoded_size() {
+            return Ok(());
+        }
+        let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
+        Err(CodecError::Encode { codec: self.first_name(), why })
     }
 
     /// What messages about the decoded bytes are attributed to: the codec that makes them.

@@ -17,7 +17,8 @@ use crate::vlen::{Items, KeptIds};
 use crate::{Attribute, File, Hdf5Error};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::Scratch;
-use std::sync::{Arc, OnceLock};
+use hyperslab_store::fork::Lazy;
+use std::sync::Arc;
 
 /// A dataset of an open file.
 #[derive(Clone, Debug)]
@@ -44,11 +45,11 @@ struct Facts {
 }
 
 /// What is made when it is first asked for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Made {
-    layout: OnceLock<Arc<ArrayLayout>>,
-    chunks: OnceLock<Option<Arc<Chunks>>>,
-    items: OnceLock<Option<Items>>,
+    layout: Lazy<Arc<ArrayLayout>>,
+    chunks: Lazy<Option<Arc<Chunks>>>,
+    items: Lazy<Option<Items>>,
     ids: KeptIds,
 }
 
@@ -56,7 +57,8 @@ impl Dataset {
     /// The dataset of a header.
     pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader) -> Result<Dataset, Hdf5Error> {
         let facts = Arc::new(Facts::read(file, header)?);
-        let made = Arc::default();
+        let (layout, chunks, items) = (Lazy::new(), Lazy::new(), Lazy::new());
+        let made = Arc::new(Made { layout, chunks, items, ids: KeptIds::default() });
         Ok(Dataset { file: file.clone(), path: path.into(), address: header.address, facts, made })
     }
 
@@ -148,11 +150,8 @@ impl Dataset {
     /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is looked for. A null dataspace is an error, and so is
     /// what is not supported.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, Hdf5Error> {
-        if let Some(layout) = self.made.layout.get() {
-            return Ok(layout.clone());
-        }
-        let layout = array_layout::of(self).map_err(|error| self.within(error))?;
-        Ok(self.made.layout.get_or_init(|| layout).clone())
+        let make = || array_layout::of(self).map_err(|error| self.within(error));
+        self.made.layout.get_or_try_make(make).cloned()
     }
 
     /// Where all its chunks are: read once for the open file. `None`: it is not chunked.
@@ -179,12 +178,12 @@ impl Dataset {
             );
             Some(Arc::new(chunks))
         };
-        self.made.chunks.get_or_init(make).clone()
+        self.made.chunks.get_or_make(make).clone()
     }
 
     /// What its elements of variable length are made of; `None`: they have one size.
     pub(crate) fn items(&self) -> Option<&Items> {
-        self.made.items.get_or_init(|| Items::of(self.element())).as_ref()
+        self.made.items.get_or_make(|| Items::of(self.element())).as_ref()
     }
 
     /// Its heap ids that have been read last.

@@ -19,10 +19,11 @@ use crate::object_header::ObjectHeader;
 use crate::superblock::{self, DriverInfo, Superblock};
 use crate::{Cursor, Hdf5Error, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
+use hyperslab_store::fork::{Lazy, Mutex};
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Bytes of object headers, of heap collections and of chunk indexes that are kept for a file.
@@ -85,8 +86,10 @@ struct Inner {
     heaps: Kept<FractalHeap>,
     indexes: Kept<ChunkIndex>,
     /// The table of shared messages, once it has been looked for.
-    table: OnceLock<Option<shared::Table>>,
+    table: Lazy<Option<shared::Table>>,
+    /// Gated.
     others: Mutex<HashMap<String, File>>,
+    /// Gated: each step is read without it, and counts if nobody has made the same one meanwhile.
     paths: Mutex<Paths>,
 }
 
@@ -140,7 +143,7 @@ impl File {
                 collection_size: SMALLEST.into(),
                 heaps: Kept::new(HEAPS),
                 indexes: Kept::new(INDEXES),
-                table: OnceLock::new(),
+                table: Lazy::new(),
                 others: Mutex::default(),
                 paths: Mutex::default(),
             }),
@@ -157,6 +160,14 @@ impl File {
     /// Its bytes.
     pub fn source(&self) -> &Source {
         &self.inner.source
+    }
+
+    /// Gives back what it holds open: the file, and those that links led to, as far as nobody else has them. What is read afterwards is an error
+    /// ([`StoreError::Closed`](hyperslab_store::StoreError::Closed)), as far as it was not kept.
+    pub fn close(&self) {
+        self.source().store().close();
+        let others = std::mem::take(&mut *self.inner.others.lock());
+        drop(others);
     }
 
     /// Whether both are one open file.
@@ -221,29 +232,49 @@ impl File {
     /// A path to the object whose header is at an address: the first found from the root, groups before what follows them, in the order of links. `None`: no link leads
     /// there.
     pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
-        let mut paths = self.inner.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        let Paths { found, waiting } = &mut *paths;
         let root = self.inner.superblock.root;
-        let waiting = waiting.get_or_insert_with(|| vec![(root, String::new())]);
         loop {
-            if let Some(path) = found.get(&address) {
-                return Ok(Some(path.clone()));
+            // The state is whole after each step, so that a child which is forked in between goes on from there.
+            let next = {
+                let mut paths = self.inner.paths.lock();
+                let Paths { found, waiting } = &mut *paths;
+                if let Some(path) = found.get(&address) {
+                    return Ok(Some(path.clone()));
+                }
+                let waiting = waiting.get_or_insert_with(|| vec![(root, String::new())]);
+                while waiting.pop_if(|(object, _)| found.contains_key(object)).is_some() {}
+                waiting.last().cloned()
+            };
+            let Some((object, path)) = next else { return Ok(None) };
+            // What a broken group holds has no path. The others keep theirs.
+            let below = match self.links_within(object, &path) {
+                Err(error @ Hdf5Error::Store(_)) => return Err(error),
+                below => below.unwrap_or_default(),
+            };
+            let mut paths = self.inner.paths.lock();
+            let Paths { found, waiting } = &mut *paths;
+            // Another thread may have been faster.
+            if let Some(waiting) = waiting
+                && waiting.pop_if(|(next, _)| *next == object).is_some()
+            {
+                found.insert(object, path);
+                waiting.extend(below);
             }
-            let Some((object, path)) = waiting.pop() else { return Ok(None) };
-            if found.contains_key(&object) {
-                continue;
-            }
-            found.insert(object, path.clone());
-            let header = self.header(object)?;
-            if header.message(messages::SYMBOL_TABLE).or(header.message(messages::LINK_INFO)).is_none() {
-                continue;
-            }
-            let links = Group::new(self.clone(), path.clone(), object).links()?;
-            waiting.extend(links.into_iter().rev().filter_map(|link| match link.target {
-                crate::LinkTarget::Hard(object) => Some((object, crate::group::join(&path, &link.name))),
-                _ => None,
-            }));
         }
+    }
+
+    /// Addresses and paths of what the hard links of a group lead to, the last first. None, where it is no group.
+    fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>, Hdf5Error> {
+        let header = self.header(object)?;
+        if header.message(messages::SYMBOL_TABLE).or(header.message(messages::LINK_INFO)).is_none() {
+            return Ok(Vec::new());
+        }
+        let links = Group::new(self.clone(), path.into(), object).links()?;
+        let below = links.into_iter().rev().filter_map(|link| match link.target {
+            crate::LinkTarget::Hard(object) => Some((object, crate::group::join(path, &link.name))),
+            _ => None,
+        });
+        Ok(below.collect())
     }
 
     /// The global heap collection at an address.
@@ -318,7 +349,7 @@ impl File {
 
     /// The file that is called `name` in this one; `None`: there is none. It is opened once.
     pub fn other(&self, name: &str) -> Result<Option<File>, Hdf5Error> {
-        let lock = || self.inner.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.inner.others.lock();
         if let Some(file) = lock().get(name) {
             return Ok(Some(file.clone()));
         }
@@ -329,8 +360,9 @@ impl File {
         let file = File::open(found.0, &found.1, options)?;
         let mut others = lock();
         let dropped = if others.len() >= FILES { std::mem::take(&mut *others) } else { HashMap::new() };
-        others.insert(name.into(), file.clone());
-        drop((others, dropped));
+        let replaced = others.insert(name.into(), file.clone());
+        // The lock is free before files are closed.
+        drop((others, dropped, replaced));
         Ok(Some(file))
     }
 
@@ -377,7 +409,7 @@ impl File {
                 message.map(read).transpose()?
             }
         };
-        Ok(self.inner.table.get_or_init(|| table).as_ref().and_then(|table| table.heap(kind)))
+        Ok(self.inner.table.put(table).as_ref().and_then(|table| table.heap(kind)))
     }
 
     /// Whether a writer has opened it, as far as it says.

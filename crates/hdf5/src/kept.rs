@@ -1,12 +1,14 @@
 //! What has been read of a file and may be wanted again.
 
+use hyperslab_store::fork::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Values by address, up to a weight in all. Where another would be too much, all are dropped: what is in use comes back.
 #[derive(Debug)]
 pub struct Kept<T> {
     most: u64,
+    /// Gated.
     inner: Mutex<Found<T>>,
 }
 
@@ -63,8 +65,8 @@ impl<T> Kept<T> {
         drop((found, dropped));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Found<T>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Found<T>> {
+        self.inner.lock()
     }
 }
 

@@ -6,10 +6,11 @@
 //! Pages are of the file as it was when they were read. Of a file that is being written they can be dropped ([`Source::forget`]).
 
 use crate::{Cursor, Hdf5Error, ParseError, Sizes};
+use hyperslab_store::fork::{Mutex, MutexGuard};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a page.
 const PAGE: u64 = 64 << 10;
@@ -35,6 +36,7 @@ pub struct Source {
     size: AtomicU64,
     /// Where address 0 is (the size of the user block).
     base: u64,
+    /// Gated: never held while bytes are fetched.
     pages: Mutex<Pages>,
 }
 
@@ -445,7 +447,7 @@ impl Source {
     }
 
     fn lock(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock()
     }
 }
 

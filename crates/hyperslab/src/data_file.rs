@@ -3,7 +3,7 @@
 use crate::{Error, Format, Group, Node, hdf5_group};
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf as netcdf;
-use hyperslab_store::Store;
+use hyperslab_store::{Store, StoreError};
 use std::sync::Arc;
 
 /// An open file. Cheap to clone; may be used by many threads at once.
@@ -47,6 +47,28 @@ impl DataFile {
     /// Its URL. (The store has that of the directory.)
     pub fn url(&self) -> String {
         format!("{}/{}", self.store().url().trim_end_matches('/'), self.key())
+    }
+
+    /// Gives back what it holds open. Arrays and groups in it cannot be read any more.
+    pub fn close(&self) {
+        match self {
+            DataFile::Hdf5(file) => file.close(),
+            DataFile::NetCdf3(file) => file.store().close(),
+        }
+    }
+
+    /// Whether it was not closed.
+    pub fn is_open(&self) -> bool {
+        self.store().is_open()
+    }
+
+    /// Errors where it was closed.
+    pub fn check_open(&self) -> Result<(), Error> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let (key, url) = (self.key().to_owned(), self.store().url());
+        Err(StoreError::Closed { key, url }.into())
     }
 
     /// The format.

@@ -45,6 +45,7 @@ fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
 fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     match error {
         StoreError::Io { source, .. } => system(py, source, message),
+        StoreError::Closed { .. } => exception(py, "ClosedError", message),
         StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),
         StoreError::WrongSize { .. } | StoreError::OutOfRange { .. } | StoreError::TooLarge { .. } => {
             exception(py, "ChunkError", message)

@@ -82,7 +82,13 @@ impl<T: Stored> Slot<T> {
         self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Refuses what is in a file that was closed.
+    fn check_open(&self) -> Result<(), Error> {
+        self.file().map_or(Ok(()), DataFile::check_open)
+    }
+
     fn get_or_open(&self) -> Result<Arc<T>, Error> {
+        self.check_open()?;
         match self.current() {
             Some(node) => Ok(node),
             None => {
@@ -96,6 +102,7 @@ impl<T: Stored> Slot<T> {
 
     /// The node, opened now if it is not yet.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<T>> {
+        self.check_open().map_err(|error| errors::any(py, &error))?;
         match self.current() {
             Some(node) => Ok(node),
             None => py.detach(|| self.get_or_open()).map_err(|error| errors::any(py, &error)),

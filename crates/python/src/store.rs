@@ -93,6 +93,23 @@ impl StoreHandle {
         self.file.as_ref().zip(found).is_some_and(|(file, found)| file.is(found))
     }
 
+    /// Closes the file, if that is all the store has: what is in it cannot be read any more.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.file.iter().for_each(DataFile::close));
+    }
+
+    /// Whether it was not closed.
+    #[getter]
+    fn is_open(&self) -> bool {
+        self.file.as_ref().is_none_or(DataFile::is_open)
+    }
+
+    /// Errors where it was closed.
+    fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        let checked = self.file.as_ref().map_or(Ok(()), DataFile::check_open);
+        checked.map_err(|error| errors::any(py, &error))
+    }
+
     /// The path of the file.
     #[getter]
     fn file_path(&self) -> Option<PathBuf> {

@@ -96,6 +96,14 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
+    /// The store was closed.
+    #[error("'{key}' in {url} is closed: open it again to read it")]
+    Closed {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+    },
     /// Waiting for somebody else, who changes the object, was given up.
     #[error("interrupted while waiting for another writer of '{key}' in {url}")]
     Interrupted {

@@ -29,6 +29,7 @@ mod local;
 mod lock;
 mod memory;
 mod segments;
+mod staged;
 mod stamp;
 pub mod turns;
 
@@ -38,6 +39,7 @@ pub use local::{FileStore, LocalOptions, LocalStore};
 pub use lock::ObjectLock;
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
+pub use staged::Staged;
 pub use stamp::Stamp;
 pub use turns::Ask;
 
@@ -267,6 +269,12 @@ pub trait Store: Send + Sync + Debug {
     /// directories left empty. An object named exactly `prefix` stays. Missing is no error.
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError>;
 
+    /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below it at once. Leftovers of a dead
+    /// process that staged the same prefix are removed. The default gathers them in memory.
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+        Ok(Box::new(staged::Gathered::new(self, prefix)))
+    }
+
     /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing is there.
     /// Temporary files of unfinished writes are not listed.
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError>;
@@ -305,6 +313,15 @@ pub trait Store: Send + Sync + Debug {
     /// whose roots are nested must agree). It chooses the lock that serialises read-modify-writes; two
     /// objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
+
+    /// Gives back what the store holds open, once reads that are under way are done. What is asked afterwards is
+    /// [`StoreError::Closed`]. The default, for stores that hold nothing open, does nothing.
+    fn close(&self) {}
+
+    /// Whether it was not closed.
+    fn is_open(&self) -> bool {
+        true
+    }
 
     /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of them than
     /// cores get more done.

@@ -49,6 +49,7 @@
 //! leave empty are removed, up to the root but not the root itself.
 
 mod delete;
+mod exchange;
 mod file;
 mod kernel;
 mod list;
@@ -62,7 +63,8 @@ mod write;
 pub use file::FileStore;
 
 use crate::{
-    Ask, Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError, hash,
+    Ask, Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Staged, Stamp, Store, StoreError,
+    hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -326,6 +328,10 @@ impl Store for LocalStore {
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
         let name = prefix.map_or("", Key::as_str);
         self.delete_below(prefix).map_err(|error| self.error(Operation::Delete, name, error))
+    }
+
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+        Ok(Box::new(self.stage_below(prefix)?))
     }
 
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {

@@ -255,6 +255,14 @@ impl Store for SegmentStore {
         hash::fnv1a(hash::fnv1a(hash::EMPTY, self.url().as_bytes()), key.as_str().as_bytes())
     }
 
+    fn close(&self) {
+        self.segments.iter().for_each(|segment| segment.store.close());
+    }
+
+    fn is_open(&self) -> bool {
+        self.segments.iter().all(|segment| segment.store.is_open())
+    }
+
     fn waits(&self) -> bool {
         self.segments.iter().any(|segment| segment.store.waits())
     }

@@ -4,7 +4,9 @@ use super::{ChunkIndex, IndexRequest};
 use crate::data_layout::ChunkedLayout;
 use crate::{File, Hdf5Error};
 use hyperslab_array::{ChunkLocator, LocateError, Location};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use hyperslab_store::fork::Lazy;
+use hyperslab_store::turns;
+use std::sync::Arc;
 
 /// The chunks of a dataset. Their index is read when the first is looked for.
 #[derive(Debug)]
@@ -18,9 +20,9 @@ pub struct Chunks {
     /// How many filters there are, and codecs in front of them.
     filters: u32,
     shift: u32,
-    index: OnceLock<Arc<ChunkIndex>>,
-    /// Held while the index is read: by one thread, the others wait for it.
-    reading: Mutex<()>,
+    index: Lazy<Arc<ChunkIndex>>,
+    /// The turn of the one thread that reads the index, while others wait for it.
+    reading: u64,
 }
 
 impl Chunks {
@@ -34,7 +36,7 @@ impl Chunks {
         filters: u32,
         shift: u32,
     ) -> Self {
-        let (index, reading) = (OnceLock::new(), Mutex::new(()));
+        let (index, reading) = (Lazy::new(), turns::number());
         Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
     }
 
@@ -47,7 +49,8 @@ impl Chunks {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let _alone = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without a turn this thread reads the index already, further up its stack: it reads it once more.
+        let _turn = turns::take(self.reading, None).ok();
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
@@ -61,7 +64,7 @@ impl Chunks {
         };
         let read = || ChunkIndex::read(self.file.source(), &request);
         let index = self.file.chunk_index(self.dataset, read)?;
-        Ok(self.index.get_or_init(|| index))
+        Ok(self.index.put(index))
     }
 
     /// Whether a chunk reaches past the extent.

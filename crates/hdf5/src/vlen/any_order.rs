@@ -35,6 +35,7 @@ pub(super) struct Runs<'a> {
 struct Run {
     /// The collections, whole groups.
     collections: Range<usize>,
+    /// Local to a request: held while its collections are fetched.
     state: Mutex<State>,
 }
 

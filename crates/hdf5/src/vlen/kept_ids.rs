@@ -6,12 +6,12 @@
 use crate::Dataset;
 use crate::messages::data_layout::DataLayout;
 use hyperslab_array::Selection;
-use std::sync::{Mutex, PoisonError};
+use hyperslab_store::fork::Mutex;
 
 /// Bytes of a block; of two, where what is asked for lies in both.
 const BLOCK: u64 = 4 << 10;
 
-/// Ids that have been read last.
+/// Ids that have been read last. Gated.
 #[derive(Debug, Default)]
 pub(crate) struct KeptIds(Mutex<Block>);
 
@@ -52,7 +52,7 @@ impl KeptIds {
             let address = address.checked_add(blocks.start)?;
             dataset.file().source().read_into("heap ids", [(address, bytes.as_mut_slice())]).ok()?;
             // Not while bytes are fetched: other threads may find theirs.
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Block { address, bytes };
+            *self.0.lock() = Block { address, bytes };
             if !self.copy(at, place) {
                 return None;
             }
@@ -62,7 +62,7 @@ impl KeptIds {
 
     /// Copies what is at an address; `false`: it is not there.
     fn copy(&self, address: u64, place: &mut [u8]) -> bool {
-        let block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let block = self.0.lock();
         let from = address.checked_sub(block.address).and_then(|from| usize::try_from(from).ok());
         let found = from.and_then(|from| block.bytes.get(from..from.checked_add(place.len())?));
         found.map(|found| place.copy_from_slice(found)).is_some()

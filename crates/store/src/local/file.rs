@@ -7,6 +7,7 @@
 use super::read::open_path;
 use super::stamp::{Seen, settled, unchanged};
 use super::{LocalOptions, LocalStore};
+use crate::fork::Mutex;
 use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -14,7 +15,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// One local file, held open; its only key is the file's name. Read-only. A clone shares the open file.
 #[derive(Clone, Debug)]
@@ -22,7 +24,17 @@ pub struct FileStore {
     /// The directory that it was opened in: for names and lock numbers, never to open anything.
     directory: LocalStore,
     key: String,
-    file: Arc<OwnedFd>,
+    /// Gone once the file is closed. Reads that are under way keep it until they are done.
+    file: Weak<OwnedFd>,
+    held: Arc<Held>,
+}
+
+/// What keeps the file open, for all clones of a store.
+#[derive(Debug)]
+struct Held {
+    /// Gated.
+    file: Mutex<Option<Arc<OwnedFd>>>,
+    closed: AtomicBool,
 }
 
 impl FileStore {
@@ -34,7 +46,10 @@ impl FileStore {
         let bytes = CString::new(absolute.as_os_str().as_bytes()).map_err(|_| refuse(Errno::INVAL.into()))?;
         let store = |file| -> Result<_, StoreError> {
             let directory = LocalStore::unseen(parent, LocalOptions::default())?;
-            Ok(FileStore { directory, key: key_of(&name.to_string_lossy()), file: Arc::new(file) })
+            let (key, file) = (key_of(&name.to_string_lossy()), Arc::new(file));
+            let (weak, closed) = (Arc::downgrade(&file), AtomicBool::new(false));
+            let held = Arc::new(Held { file: Mutex::new(Some(file)), closed });
+            Ok(FileStore { directory, key, file: weak, held })
         };
         match open_path(&bytes).map_err(|error| refuse(error.into()))?.map(store).transpose()? {
             Some(store) if store.size(store.own())?.is_some() => Ok(Some(store)),
@@ -45,6 +60,12 @@ impl FileStore {
     /// The only key.
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// The open file.
+    fn file(&self) -> Result<Arc<OwnedFd>, StoreError> {
+        let file = if self.is_open() { self.file.upgrade() } else { None };
+        file.ok_or_else(|| StoreError::Closed { key: self.key.clone(), url: self.url() })
     }
 
     fn own(&self) -> Key<'_> {
@@ -74,6 +95,7 @@ fn key_of(name: &str) -> String {
 #[derive(Debug)]
 struct OpenedFile<'s> {
     store: &'s FileStore,
+    file: Arc<OwnedFd>,
     seen: Seen,
 }
 
@@ -91,11 +113,11 @@ impl Opened for OpenedFile<'_> {
     }
 
     fn vouched(&self) -> Option<Stamp> {
-        self.seen.vouched(self.store.file.as_fd())
+        self.seen.vouched(self.file.as_fd())
     }
 
     fn file(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.store.file.as_fd())
+        Some(self.file.as_fd())
     }
 }
 
@@ -106,7 +128,8 @@ impl Store for FileStore {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
-        Ok(self.has(key) && self.directory.read_ranges_of_file(key, self.file.as_fd(), size, ranges)?)
+        let file = self.file()?;
+        Ok(self.has(key) && self.directory.read_ranges_of_file(key, file.as_fd(), size, ranges)?)
     }
 
     fn open<'s>(
@@ -117,7 +140,8 @@ impl Store for FileStore {
         if !self.has(key) {
             return Ok(None);
         }
-        let seen = Seen::of(self.file.as_fd());
+        let file = self.file()?;
+        let seen = Seen::of(file.as_fd());
         let seen = seen.map_err(|error| self.directory.error(Operation::Read, key.as_str(), error))?;
         let Some(seen) = seen else { return Ok(None) };
         match size {
@@ -127,7 +151,7 @@ impl Store for FileStore {
                 expected,
                 found: seen.size,
             }),
-            _ => Ok(Some(Box::new(OpenedFile { store: self, seen }))),
+            _ => Ok(Some(Box::new(OpenedFile { store: self, file, seen }))),
         }
     }
 
@@ -138,21 +162,21 @@ impl Store for FileStore {
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
         buf.clear();
-        Ok(self.has(key) && self.directory.read_all_of_file(key, self.file.as_fd(), buf, limit)?)
+        Ok(self.has(key) && self.directory.read_all_of_file(key, self.file()?.as_fd(), buf, limit)?)
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
         if !self.has(key) {
             return Ok(None);
         }
-        self.directory.size_of_file(key, self.file.as_fd())
+        self.directory.size_of_file(key, self.file()?.as_fd())
     }
 
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
         if !self.has(key) {
             return Ok(None);
         }
-        let seen = Seen::of(self.file.as_fd());
+        let seen = Seen::of(self.file()?.as_fd());
         let seen = seen.map_err(|error| self.directory.error(Operation::Size, key.as_str(), error))?;
         Ok(seen.map(|seen| seen.stamp))
     }
@@ -163,9 +187,10 @@ impl Store for FileStore {
         buf: &mut Vec<u8>,
         limit: usize,
     ) -> Result<(bool, Option<Stamp>), StoreError> {
-        let stamp = settled(self.file.as_fd());
+        let file = self.file()?;
+        let stamp = settled(file.as_fd());
         let found = self.read_all(key, buf, limit)?;
-        Ok((found, stamp.filter(|stamp| found && unchanged(self.file.as_fd(), *stamp))))
+        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
     }
 
     fn read_ranges_stamped(
@@ -174,9 +199,10 @@ impl Store for FileStore {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<(bool, Option<Stamp>), StoreError> {
-        let stamp = settled(self.file.as_fd());
+        let file = self.file()?;
+        let stamp = settled(file.as_fd());
         let found = self.read_ranges(key, size, ranges)?;
-        Ok((found, stamp.filter(|stamp| found && unchanged(self.file.as_fd(), *stamp))))
+        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
     }
 
     fn write(&self, key: Key<'_>, _: &[&[u8]]) -> Result<(), StoreError> {
@@ -209,6 +235,17 @@ impl Store for FileStore {
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
         self.directory.lock_id(key)
+    }
+
+    fn close(&self) {
+        self.held.closed.store(true, Ordering::Relaxed);
+        let file = self.held.file.lock().take();
+        // The lock is free before the system is called.
+        drop(file);
+    }
+
+    fn is_open(&self) -> bool {
+        !self.held.closed.load(Ordering::Relaxed)
     }
 
     fn waits(&self) -> bool {
@@ -276,6 +313,33 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!(store.size(key("x.h5")).unwrap(), Some(10));
         assert_ne!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
+    }
+
+    #[test]
+    fn a_closed_file_is_read_no_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, b"0123456789").unwrap();
+        let store = FileStore::open(&path).unwrap().unwrap();
+        let clone = store.clone();
+        let opened = clone.open(key("x"), None).unwrap().unwrap();
+        assert!(clone.is_open());
+        store.close();
+        store.close();
+        assert!(!clone.is_open());
+        // What was opened before keeps its descriptor, but reads no more either.
+        assert!(opened.file().is_some());
+        drop(opened);
+        assert!(store.file.upgrade().is_none(), "the descriptor is closed");
+        let closed = |error| matches!(error, StoreError::Closed { .. });
+        let mut buf = vec![0; 3];
+        assert!(closed(clone.read_exact(key("x"), &mut buf).unwrap_err()));
+        assert!(closed(clone.read_all(key("x"), &mut buf, 9).unwrap_err()));
+        assert!(closed(clone.size(key("x")).unwrap_err()));
+        assert!(closed(clone.stamp(key("x")).unwrap_err()));
+        let error = clone.open(key("x"), None).unwrap_err();
+        assert!(error.to_string().contains("'x' in file:///") && error.to_string().contains("is closed"));
+        assert!(clone.url().starts_with("file:///"));
     }
 
     #[test]

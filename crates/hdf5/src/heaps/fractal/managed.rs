@@ -9,8 +9,8 @@
 use super::{FractalHeap, OBJECT, decode};
 use crate::checksum::lookup3;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
+use hyperslab_store::fork::MutexGuard;
 use std::collections::HashMap;
-use std::sync::{MutexGuard, PoisonError};
 
 /// What the parts are called in messages.
 const DIRECT: &str = "fractal heap direct block";
@@ -134,7 +134,7 @@ impl FractalHeap {
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<u64, Bytes>> {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.blocks.lock()
     }
 
     fn read_indirect(&self, source: &Source, block: Block, rows: u32) -> Result<Bytes, Hdf5Error> {

@@ -11,9 +11,9 @@ use crate::trees::btree2;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
 use doubling_table::Table;
 use hyperslab_codec::{Scratch, decode_bounded, hdf5};
+use hyperslab_store::fork::Mutex;
 use managed::{Block, BlockKind};
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 /// What the parts are called in messages.
 const HEADER: &str = "fractal heap header";
@@ -41,7 +41,7 @@ pub struct FractalHeap {
     filters: Option<Vec<Filter>>,
     /// Where huge objects are that their ids do not place.
     huge: Option<u64>,
-    /// Blocks that are checked, by address.
+    /// Blocks that are checked, by address. Gated.
     blocks: Mutex<HashMap<u64, Bytes>>,
 }
 
