@@ -139,7 +139,9 @@ pub enum Error {
 impl From<ZarrError> for Error {
     fn from(error: ZarrError) -> Self {
         match error {
-            ZarrError::Interrupted => Error::Interrupted,
+            ZarrError::Interrupted
+            | ZarrError::Array(ArrayError::Interrupted { .. })
+            | ZarrError::Store(StoreError::Interrupted { .. }) => Error::Interrupted,
             error => Error::Zarr(error),
         }
     }

@@ -94,7 +94,7 @@ fn a_walk_can_be_stopped() {
     assert!(matches!(root.walk_asking(None, Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
     assert_eq!(asked.get(), 11);
     let stop = after(110);
-    assert!(matches!(root.consolidate_asking(Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
+    assert!(matches!(root.consolidate_with(Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
     assert!(!Group::open(&store, "", None, Consolidation::Auto).unwrap().is_consolidated());
     let stop = after(1000);
     assert_eq!(root.walk_asking(None, Some(&|| stop(&asked))).unwrap().len(), 50);
