@@ -12,6 +12,28 @@ pub(crate) fn walk(
     max_depth: Option<usize>,
     ask: Option<Ask<'_>>,
 ) -> Result<Vec<(String, NodeKind)>, Error> {
+    let found = walk_addresses(group, max_depth, ask)?;
+    Ok(found.into_iter().map(|(path, kind, _)| (path, kind)).collect())
+}
+
+/// What is at an address of the file; its path is relative to `group`.
+pub(crate) fn node_at(group: &hdf5::Group, address: u64, path: &str) -> Result<Node, Error> {
+    node(group.file(), group.file().object_at(address, &full(group, path))?)
+}
+
+fn full(group: &hdf5::Group, path: &str) -> String {
+    match group.path() {
+        "" => path.to_owned(),
+        base => format!("{base}/{path}"),
+    }
+}
+
+/// As [`walk`], with the addresses of objects.
+pub(crate) fn walk_addresses(
+    group: &hdf5::Group,
+    max_depth: Option<usize>,
+    ask: Option<Ask<'_>>,
+) -> Result<Vec<(String, NodeKind, Option<u64>)>, Error> {
     let mut found = Vec::new();
     let mut seen = HashMap::from([(group.address(), group.path().to_owned())]);
     // Groups under way, from the outermost: a path may be deeper than the stack.
@@ -36,7 +58,11 @@ pub(crate) fn walk(
                 }
             }
         }
-        found.push((path, kind));
+        let address = match link.target {
+            LinkTarget::Hard(address) => Some(address),
+            _ => None,
+        };
+        found.push((path, kind, address));
     }
     Ok(found)
 }
@@ -51,11 +77,7 @@ fn kind(group: &hdf5::Group, path: &str, link: &Link) -> (NodeKind, Option<hdf5:
             return (NodeKind::Link(format!("user-defined, of kind {kind}")), None);
         }
     };
-    let full = match group.path() {
-        "" => path.to_owned(),
-        base => format!("{base}/{path}"),
-    };
-    match group.file().object_at(address, &full) {
+    match group.file().object_at(address, &full(group, path)) {
         Ok(hdf5::Node::Group(child)) => (NodeKind::Group, Some(child)),
         Ok(hdf5::Node::Datatype(_)) => (NodeKind::Datatype, None),
         // What cannot be opened says so when that is tried.
