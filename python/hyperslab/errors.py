@@ -11,6 +11,7 @@ __all__ = [
     "ArrayNotFoundError",
     "ArrayShapeError",
     "BoundsCheckError",
+    "BusyError",
     "ChunkError",
     "ChunkNotFoundError",
     "ClosedError",
@@ -118,6 +119,14 @@ class ClosedError(HyperslabError, ValueError):
 
 class ReadOnlyError(HyperslabError, PermissionError, ValueError):
     """A change to something that was opened for reading."""
+
+
+class BusyError(HyperslabError, RuntimeError):
+    """This very thread is in the middle of changing what was to be changed.
+
+    Raised in signal handlers and finalizers, which Python runs in the middle of other work: waiting for that
+    work would never end. Let the handler set a flag, and make the change when the operation is over.
+    """
 
 
 class ChunkError(HyperslabError, ValueError):

@@ -70,7 +70,7 @@ pub use read::{ReadOptions, read, read_into};
 pub use recycler::recycled_bytes;
 pub(crate) use selection::AxisSelection;
 pub use selection::{Index, Selection};
-pub use shard::{IndexEncoding, ShardLevel, Sharding, compact};
+pub use shard::{IndexEncoding, ShardLevel, Sharding, compact, compact_asking};
 pub use strategy::Strategy;
 pub use stream::{Row, Stream, StreamOptions};
 pub use view::{Source, Target};

@@ -46,6 +46,7 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     match error {
         StoreError::Io { source, .. } => system(py, source, message),
         StoreError::Closed { .. } => exception(py, "ClosedError", message),
+        StoreError::Busy { .. } => exception(py, "BusyError", message),
         StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),
         StoreError::WrongSize { .. } | StoreError::OutOfRange { .. } | StoreError::TooLarge { .. } => {
             exception(py, "ChunkError", message)

@@ -76,7 +76,9 @@ impl StoreHandle {
     #[staticmethod]
     fn local(py: Python<'_>, root: PathBuf, fsync: bool) -> PyResult<Self> {
         let store = py
-            .detach(|| LocalStore::open(&root, LocalOptions { fsync }))
+            .detach(|| {
+                LocalStore::open(&root, LocalOptions { fsync, file_locks: hyperslab::settings::file_locks() })
+            })
             .map_err(|error| errors::store(py, &error))?;
         Ok(Self::of(store))
     }
