@@ -73,8 +73,11 @@ impl Array {
             self.become_stored(&stored, changed);
             return Ok(());
         }
+        // What writers have queued is stored before, and nothing is queued meanwhile.
+        let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
         changed.clear_new(&old, ask)?;
         changed.write_document()?;
+        settled.resized(changed.layout().shape());
         self.become_stored(&stored, changed.clone());
         changed.delete_outside(&old, ask)
     }
