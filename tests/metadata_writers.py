@@ -1,10 +1,10 @@
-"""Programs of `test_metadata_races.py` and `test_metadata_kill.py`: they change metadata, and some are killed.
+"""Programs of `test_metadata_races.py` and `test_metadata_kill.py`. They change metadata, and some are killed.
 
-    python metadata_writers.py append PATH WHO COUNT
-    python metadata_writers.py attributes PATH WHO COUNT
-    python metadata_writers.py create PATH WHO COUNT
-    python metadata_writers.py once KIND PATH
-    python metadata_writers.py kill KIND PATH KILLS SEED
+python metadata_writers.py append PATH WHO COUNT
+python metadata_writers.py attributes PATH WHO COUNT
+python metadata_writers.py create PATH WHO COUNT
+python metadata_writers.py once KIND PATH
+python metadata_writers.py kill KIND PATH KILLS SEED
 """
 
 from __future__ import annotations

@@ -88,7 +88,9 @@ def test_readers_during_overwrites_see_one_or_the_other(tmp_path: Path) -> None:
 
 def test_a_root_is_overwritten_whole(tmp_path: Path) -> None:
     for zarr_format in (2, 3):
-        hs.create_array(tmp_path / "a", data=np.arange(20), chunks=(2,), zarr_format=5 - zarr_format, overwrite=True)
+        hs.create_array(
+            tmp_path / "a", data=np.arange(20), chunks=(2,), zarr_format=5 - zarr_format, overwrite=True
+        )
         z = hs.create_array(
             tmp_path / "a", shape=(20,), dtype="i8", chunks=(2,), zarr_format=zarr_format, overwrite=True
         )
