@@ -344,7 +344,7 @@ impl ArrayBase {
     /// Number of objects (chunks, or shards) stored, and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
-        py.detach(|| array.chunks_stored()).map_err(|error| errors::any(py, &error))
+        engine::run_with(py, |ask| array.chunks_stored_asking(Some(ask)), |error| errors::any(py, &error))
     }
 
     fn _resize(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<()> {
@@ -387,7 +387,7 @@ impl ArrayBase {
         self.slot.change(py, |array, _| match array.file() {
             None => Ok(array.as_zarr_mut()?.refresh()?),
             Some(file) => {
-                *array = hyperslab::reopened(&file)?.open(array.path())?.into_array()?;
+                *array = hyperslab::refreshed(&file)?.open(array.path())?.into_array()?;
                 Ok(())
             }
         })
@@ -615,7 +615,8 @@ impl ArrayBase {
         let array = base.array(py)?;
         let types = base.types(py, &array)?;
         let is_object = matches!(types.elements, Elements::Objects);
-        if is_object || base.slot.file().is_some() && names_something(selection) {
+        let in_file = base.slot.file().is_some();
+        if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
             return this.call_method1(intern!(py, "_read_objects"), (selection,));
         }
         let selection = base.select(&array, Some(selection))?;

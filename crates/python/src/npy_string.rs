@@ -149,7 +149,7 @@ pub(crate) fn new_strings<'py, 'a>(
 /// Gives `each` the bytes of every string of an array, in the order of `places` (addresses of its elements); `None`: null.
 ///
 /// # Safety
-/// `places` are elements of `array`, which nobody changes meanwhile, and `each` calls nothing of Python's.
+/// `places` are elements of `array`, and `each` calls nothing of Python's. (NumPy changes strings only under the lock of their allocator, which is held.)
 pub(crate) unsafe fn for_each_string(
     array: &Bound<'_, PyUntypedArray>,
     places: impl Iterator<Item = *const u8>,

@@ -11,7 +11,7 @@ use hyperslab_codec::{ByteOrder, BytesCodec, Codec, VlenKind};
 use std::sync::Arc;
 
 /// The most codecs of a list. Arrays have a handful; a list of 100 000 takes seconds to make sense of, and as many passes over each chunk.
-pub(super) const MAX_CODECS: usize = 1000;
+pub(super) const MAX_CODECS: usize = registry::MOST_CODECS;
 
 /// Refuses lists that no writer makes.
 pub(super) fn check_count(field: &str, list: &[Json]) -> Result<(), Problem> {
