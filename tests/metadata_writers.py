@@ -1,4 +1,4 @@
-"""Programs of `test_metadata_races.py` and `test_metadata_kill.py`. They change metadata, and some are killed.
+"""Programs of `test_metadata_races.py` and `test_metadata_kill.py`: they change metadata; some are killed.
 
 python metadata_writers.py append PATH WHO COUNT
 python metadata_writers.py attributes PATH WHO COUNT
