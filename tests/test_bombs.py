@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import hyperslab as hs
 import numpy as np
 import pytest
-
-import hyperslab as hs
 
 # Runs `code` with `path`, and says how many MB the process had at most.
 MEASURED = """
@@ -46,10 +45,10 @@ def changed(path: Path, change: Any) -> None:
 
 
 def zstd_of_zeros(count: int) -> bytes:
-    """A frame without a content size that decodes to `count` zeros, in blocks of 128 KiB that take four bytes each."""
+    """A frame without a content size that decodes to `count` zeros, in blocks of 128 KiB of four bytes."""
     block = 1 << 17
-    head = lambda last: struct.pack("<I", block << 3 | 2 | last)[:3] + b"\0"
-    return bytes.fromhex("28b52ffd0058") + head(0) * (count // block - 1) + head(1)
+    one, last = (struct.pack("<I", block << 3 | 2 | end)[:3] + b"\0" for end in (0, 1))
+    return bytes.fromhex("28b52ffd0058") + one * (count // block - 1) + last
 
 
 def test_text_that_decodes_to_gigabytes(tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_too_many_codecs(tmp_path: Path) -> None:
 
 
 def test_results_between_codecs_take_what_is_there(tmp_path: Path) -> None:
-    """A chunk that claims 2³² bytes behind two compressors: what is between them is as large as it is, and not as the claim."""
+    """A chunk claims 2³² bytes behind two compressors: what lies between them takes no more than there is."""
     both = [{"name": "zstd", "configuration": {"level": 1}}, {"name": "gzip", "configuration": {"level": 1}}]
     z = hs.create_array(tmp_path, shape=(8,), chunks=(8,), dtype="u1", compressors=both)
     z[:] = np.arange(8)

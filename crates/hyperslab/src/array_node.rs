@@ -3,7 +3,7 @@
 use crate::element::swap_bytes;
 use crate::hdf5_array::{Hdf5Array, filter_name};
 use crate::netcdf_array::{self, NetcdfArray};
-use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, store_at};
+use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, location::new_store_at};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
     Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
@@ -61,7 +61,7 @@ impl Array {
 
     /// Creates an array at a path or `file://` URL. An array or group that is there is an error.
     pub fn create(location: &str, spec: &ArraySpec) -> Result<Array, Error> {
-        Ok(zarr::Array::create(store_at(location)?, "", spec.clone(), false)?.into())
+        Ok(zarr::Array::create(new_store_at(location)?, "", spec.clone(), false)?.into())
     }
 
     pub(crate) fn of_hdf5(array: Hdf5Array) -> Array {

@@ -1,8 +1,8 @@
 //! Groups: nodes that hold arrays and other groups.
 
 use crate::{
-    Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, hdf5_group, hdf5_json, netcdf_array,
-    store_at,
+    Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, hdf5_group, hdf5_json,
+    location::new_store_at, netcdf_array,
 };
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf as netcdf;
@@ -50,7 +50,7 @@ impl Group {
 
     /// Creates a group at a path or `file://` URL. An array or group that is there is an error.
     pub fn create(location: &str, format: Format) -> Result<Group, Error> {
-        let (store, format) = (store_at(location)?, format.zarr()?);
+        let (store, format) = (new_store_at(location)?, format.zarr()?);
         Ok(zarr::Group::create(store, "", format, Json::object(), false)?.into())
     }
 

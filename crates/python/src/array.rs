@@ -12,11 +12,12 @@ use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::{names_something, selection};
 use crate::output::{Reading, read_new};
 use crate::ragged;
+use crate::settings;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
 use hyperslab::Array;
-use hyperslab::array::{ChunkCache, Selection, element_count};
+use hyperslab::array::{ChunkCache, Selection, check_stored, element_count};
 use hyperslab::zarr::{self, Format, Json};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
@@ -32,6 +33,10 @@ pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
     write_empty_chunks: Option<bool>,
+    /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings say.
+    fortran: Option<bool>,
+    /// Whether missing chunks are read as fill values; `None`: as the settings say.
+    read_missing: Option<bool>,
     /// Where decoded chunks are kept.
     cache: Option<Arc<ChunkCache>>,
     /// Made once. (A resize does not change them.)
@@ -56,11 +61,28 @@ impl ArrayBase {
         })
     }
 
-    /// How this array is read. Results have the order in which Zarr v2 metadata says that elements are stored, as with zarr-python.
-    pub(crate) fn reading(&self, array: &Array) -> Reading<'_> {
-        let v2 = array.as_zarr().is_some_and(|array| array.format() == Format::V2);
-        let fortran = v2 && !array.layout().encoding().is_c_order();
-        Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() }
+    /// How a selection is read. Unless the array has an order of its own, results have that in which Zarr v2 metadata says that elements
+    /// are stored, as with zarr-python. Errors where a chunk is missing, and that matters.
+    pub(crate) fn reading(
+        &self,
+        py: Python<'_>,
+        array: &Array,
+        selection: &Selection,
+    ) -> PyResult<Reading<'_>> {
+        self.check_stored(py, array, selection)?;
+        let fortran = self.fortran.unwrap_or_else(|| match array.as_zarr().map(zarr::Array::format) {
+            Some(Format::V2) => !array.layout().encoding().is_c_order(),
+            Some(Format::V3) => settings::fortran_results(),
+            None => false,
+        });
+        Ok(Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() })
+    }
+
+    fn check_stored(&self, py: Python<'_>, array: &Array, selection: &Selection) -> PyResult<()> {
+        if self.read_missing.unwrap_or_else(settings::read_missing_chunks) || array.as_zarr().is_none() {
+            return Ok(());
+        }
+        engine::run(py, |stop| check_stored(array.layout(), selection, Some(stop)))
     }
 
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
@@ -93,16 +115,26 @@ impl ArrayBase {
 #[pymethods]
 impl ArrayBase {
     #[new]
-    #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None, cache=None))]
+    #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None, cache=None, fortran=None, read_missing=None))]
     fn new(
         handle: &ArrayHandle,
         read_only: bool,
         write_empty_chunks: Option<bool>,
         cache: Option<&CacheBase>,
+        fortran: Option<bool>,
+        read_missing: Option<bool>,
     ) -> Self {
         let cache = cache.map(|cache| cache.cache.clone());
         let slot = handle.slot.clone();
-        ArrayBase { slot, read_only, write_empty_chunks, cache, types: PyOnceLock::new() }
+        ArrayBase {
+            slot,
+            read_only,
+            write_empty_chunks,
+            fortran,
+            read_missing,
+            cache,
+            types: PyOnceLock::new(),
+        }
     }
 
     /// What shares this array's state.
@@ -318,6 +350,12 @@ impl ArrayBase {
         })
     }
 
+    /// Errors where a chunk of a selection is missing, and that matters.
+    fn _check_stored(&self, py: Python<'_>, selection: &Bound<'_, PyAny>) -> PyResult<()> {
+        let array = self.array(py)?;
+        self.check_stored(py, &array, &self.select(&array, Some(selection))?)
+    }
+
     /// What a request would do.
     #[pyo3(signature = (selection=None, write=false, tasks=20, meaning=None))]
     fn _explain<'py>(
@@ -349,8 +387,8 @@ impl ArrayBase {
     /// Returns
     /// -------
     /// numpy.ndarray
-    ///     Of the selection's shape (0-dimensional for one element), in C order (of a Zarr v2 array of order "F":
-    ///     in that); or ``out``.
+    ///     Of the selection's shape (0-dimensional for one element), in C order (or F: see
+    ///     ``with_config``); or ``out``.
     ///
     /// Raises
     /// ------
@@ -381,7 +419,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let types = self.types(py, &array)?;
         let selection = self.select(&array, selection)?;
-        let reading = Reading { threads, verify, ..self.reading(&array) };
+        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
         match (out, &types.elements) {
             (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
             (None, Elements::Vlen(form)) => {
@@ -435,7 +473,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let form = self.form(&array, self.types(py, &array)?)?;
         let selection = self.select(&array, selection)?;
-        let reading = Reading { threads, verify, ..self.reading(&array) };
+        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
         ragged::to_python(py, vlen::read(py, &array, form, &selection, reading)?, form)
     }
 
@@ -457,7 +495,7 @@ impl ArrayBase {
             Some(dtype) => Shown::Strings(dtype),
             None => Shown::Text { encoding: &cells::encoding(encoding), errors },
         };
-        let found = vlen::read(py, &array, form, &selection, self.reading(&array))?;
+        let found = vlen::read(py, &array, form, &selection, self.reading(py, &array, &selection)?)?;
         vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
     }
 
@@ -473,7 +511,7 @@ impl ArrayBase {
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
         let selection = self.select_as(&array, selection, meaning)?;
-        let reading = Reading { threads, verify, ..self.reading(&array) };
+        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
         let dtype = self.types(py, &array)?.memory.bind(py);
         Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any())
     }
@@ -564,7 +602,10 @@ impl ArrayBase {
         let selection = self.select_as(&array, Some(selection), Some(meaning))?;
         match out {
             None => self.item(py, &array, types, &selection),
-            Some(out) => self.item_into(py, &array, types, &selection, out, self.reading(&array)),
+            Some(out) => {
+                let reading = self.reading(py, &array, &selection)?;
+                self.item_into(py, &array, types, &selection, out, reading)
+            }
         }
     }
 

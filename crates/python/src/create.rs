@@ -51,6 +51,10 @@ pub(crate) fn open_node(
             .detach(|| open_with(&store, path, format, consolidation))
             .map(NodeHandle::from)
             .map_err(|error| errors::zarr(py, &error)),
+        Origin::File(file) if consolidated == Some(true) => {
+            let message = format!("{}: files of {} have no consolidated metadata", file.url(), file.format());
+            Err(errors::exception(py, "GroupNotFoundError", message))
+        }
         Origin::File(file) if format.is_none() => NodeHandle::in_file(py, &file, path),
         Origin::File(file) => {
             let message = format!(

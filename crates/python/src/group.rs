@@ -104,6 +104,10 @@ impl NodeHandle {
         file: &hdf5::File,
         find: impl FnOnce() -> Result<hdf5::Node, hdf5::Hdf5Error> + Send,
     ) -> PyResult<Self> {
+        let find = || -> Result<_, Error> {
+            DataFile::from(file.clone()).check_open()?;
+            Ok(find()?)
+        };
         let found = py.detach(|| match find()? {
             hdf5::Node::Group(group) => Ok(NodeHandle::Group(GroupHandle::new(group.into()))),
             hdf5::Node::Dataset(dataset) => {
