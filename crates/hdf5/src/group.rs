@@ -431,7 +431,7 @@ mod tests {
         // Called as in the file that it is in.
         let Node::Dataset(dataset) = file.node("s").unwrap() else { panic!("no dataset") };
         assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
-        assert!(file.other("other").unwrap().unwrap().is(dataset.file()), "opened once");
+        assert!(file.other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");
         for (from, why) in [("none", "there is no file 'missing'"), ("circle", "more than 40 links")] {
             let message = path(file.node(from)).unwrap_err();
             assert!(message.contains(why), "{message}");

@@ -23,6 +23,7 @@
 
 mod array_layout;
 mod attribute;
+mod cache_image;
 mod checksum;
 mod convert;
 mod cursor;

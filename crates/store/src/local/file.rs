@@ -254,7 +254,8 @@ impl Store for FileStore {
         let same = |held: rustix::fs::Stat, there: rustix::fs::Stat| {
             (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino)
         };
-        rustix::fs::fstat(&*file).is_ok_and(|held| rustix::fs::stat(&self.path).is_ok_and(|there| same(held, there)))
+        rustix::fs::fstat(&*file)
+            .is_ok_and(|held| rustix::fs::stat(&self.path).is_ok_and(|there| same(held, there)))
     }
 
     fn waits(&self) -> bool {
