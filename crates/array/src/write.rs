@@ -3,7 +3,6 @@
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
 use crate::fetch::fetch;
 use crate::gather::{self, Direction};
-use crate::locks::ChunkLocks;
 use crate::point_plan::Places;
 use crate::read::within_chunk;
 use crate::scratch::{Scratch, sized};
@@ -11,7 +10,9 @@ use crate::strategy::choose_write;
 use crate::strided::{self, Region};
 use crate::view::Bound;
 use crate::{ArrayError, ArrayLayout, Dims, Location, Memory, Plan, Selection, Source, Strategy, Task};
-use crate::{element_count, process, settings, shard, swap};
+use crate::{element_count, settings, shard, swap};
+use hyperslab_codec::{self as codec, CodecChain, CodecError};
+use hyperslab_store::Ask;
 use smallvec::SmallVec;
 
 /// Options of one write.
@@ -53,18 +54,17 @@ pub fn write(
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
     let fill = stored_fill(layout);
-    let locks = &process::current().locks;
-    let limit = execute::write_limit(layout, options.threads);
+    let limit = if execute::is_inside() { 1 } else { execute::write_limit(layout, options.threads) };
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
         let request = shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty };
         return request.write(bytes, limit, options.interrupt);
     }
-    execute::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch| {
+    execute::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {
         let src = bound.at(&scratch.task.out);
         let places = plan.places(&scratch.task, bound.strides());
         Writer { layout, src, strides: bound.strides(), places: &places, fill: &fill, keep_empty }
-            .write(scratch, locks)
+            .write(scratch, ask)
     })
 }
 
@@ -104,6 +104,9 @@ pub(crate) enum Produced {
     Decoded,
 }
 
+/// How a chunk is encoded.
+type Encode = fn(&CodecChain, &[u8], &mut Vec<u8>, &mut codec::Scratch) -> Result<(), CodecError>;
+
 /// Writes one chunk's share of a request.
 pub(crate) struct Writer<'a> {
     pub(crate) layout: &'a ArrayLayout,
@@ -118,7 +121,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn write(&self, scratch: &mut Scratch, locks: &ChunkLocks) -> Result<(), ArrayError> {
+    fn write(&self, scratch: &mut Scratch, ask: Ask<'_>) -> Result<(), ArrayError> {
         let layout = self.layout;
         let location = layout.locate(&scratch.task.chunk, &mut scratch.key)?;
         if let Location::Range { .. } = location {
@@ -130,7 +133,7 @@ impl Writer<'_> {
             });
         }
         let key = execute::key(layout, &scratch.task, &scratch.key)?;
-        let _guard = locks.lock(layout.store().lock_id(key));
+        let _turn = execute::take(layout, &scratch.task, key, Some(ask))?;
         let produced = self.produce(scratch, Old::Stored)?;
         let key = execute::key(layout, &scratch.task, &scratch.key)?;
         match self.bytes(scratch, produced) {
@@ -159,7 +162,7 @@ impl Writer<'_> {
             Strategy::EncodeFrom => {
                 // SAFETY: encode-from is chosen only where the source is one run of a whole chunk.
                 let chunk = unsafe { self.run() };
-                self.encode(scratch, chunk)?;
+                self.encode(scratch, chunk, CodecChain::encode_lent)?;
                 Ok(Produced::Encoded)
             }
             _ => self.gather(scratch, &region, offset),
@@ -189,12 +192,10 @@ impl Writer<'_> {
         unsafe { std::slice::from_raw_parts(self.src, self.layout.encoding().decoded_size()) }
     }
 
-    fn encode(&self, scratch: &mut Scratch, chunk: &[u8]) -> Result<(), ArrayError> {
+    /// `encode`: [`CodecChain::encode_lent`] for the caller's memory, which other threads may change; [`CodecChain::encode`] for ours.
+    fn encode(&self, scratch: &mut Scratch, chunk: &[u8], encode: Encode) -> Result<(), ArrayError> {
         let Scratch { encoded, codec, task, key, .. } = scratch;
-        self.layout
-            .encoding()
-            .chain()
-            .encode(chunk, encoded, codec)
+        encode(self.layout.encoding().chain(), chunk, encoded, codec)
             .map_err(|source| codec_error(self.layout, task, key, source))
     }
 
@@ -327,7 +328,8 @@ impl Writer<'_> {
             return Ok(Produced::Decoded);
         }
         let Some(chunk) = scratch.decoded.take() else { return Err(self.no_memory()) };
-        let outcome = self.encode(scratch, &chunk.as_slice()[..self.layout.encoding().decoded_size()]);
+        let whole = &chunk.as_slice()[..self.layout.encoding().decoded_size()];
+        let outcome = self.encode(scratch, whole, CodecChain::encode);
         scratch.decoded = Some(chunk);
         outcome.map(|()| Produced::Encoded)
     }

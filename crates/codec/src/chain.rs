@@ -11,6 +11,9 @@ use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen, bounded};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The largest result between two codecs for which room is made because metadata say so. Beyond that, room grows with what there really is: the metadata may be made up.
+const TRUSTED: usize = 64 << 20;
+
 /// The bytes-to-bytes codecs of an array in the order of encoding, and the size of a decoded chunk.
 #[derive(Clone, Debug)]
 pub struct CodecChain {
@@ -157,8 +160,11 @@ impl CodecChain {
                 [earlier @ .., codec] => {
                     let bound = self.sizes.get(earlier.len()).copied().unwrap_or_default();
                     staged = Some(match self.vlen() {
-                        None => codec.decode(input, stage(to, bound, codec.name())?, scratch)?,
-                        Some(_) => bounded::decode_growing(codec.as_ref(), input, bound, to, scratch)?,
+                        None if bound <= TRUSTED => {
+                            codec.decode(input, stage(to, bound, codec.name())?, scratch)?
+                        }
+                        None => bounded::decode_growing(codec.as_ref(), input, bound, to, scratch)?,
+                        Some(_) => bounded::decode_limited(codec.as_ref(), input, bound, to, scratch)?,
                     });
                     std::mem::swap(from, to);
                     left = earlier;
@@ -183,13 +189,31 @@ impl CodecChain {
         Some(Ok(input))
     }
 
-    /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity is reused.
+    /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity is reused. Nobody may change `src`
+    /// meanwhile; for memory of which that is not certain there is [`CodecChain::encode_lent`].
     pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
-        if src.len() != self.decoded_size() {
-            let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
-            return Err(CodecError::Encode { codec: self.first_name(), why });
-        }
+        self.check_size(src)?;
         bounded::encode_any(&self.codecs, src, dst, scratch)
+    }
+
+    /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk then decodes to values of several
+    /// moments. Where the first encoder cannot bear that ([`Codec::racing`]), it gets a private copy.
+    pub fn encode_lent(
+        &self,
+        src: &[u8],
+        dst: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        self.check_size(src)?;
+        bounded::encode_lent(&self.codecs, src, dst, scratch)
+    }
+
+    fn check_size(&self, src: &[u8]) -> Result<(), CodecError> {
+        if src.len() == self.decoded_size() {
+            return Ok(());
+        }
+        let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
+        Err(CodecError::Encode { codec: self.first_name(), why })
     }
 
     /// What messages about the decoded bytes are attributed to: the codec that makes them.

@@ -15,7 +15,7 @@
 //! The sum, four bytes, little-endian, follows the bytes; numcodecs can also put it before them (`"location": "start"`).
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Scratch};
+use crate::{Codec, CodecError, Racing, Scratch};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -44,6 +44,9 @@ enum Location {
     Start,
     End,
 }
+
+/// Bytes of the sum.
+const SUM: usize = 4;
 
 impl Crc32c {
     /// From the `configuration` of v3 metadata.
@@ -98,21 +101,29 @@ impl Codec for Crc32c {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        let sum = crc_fast::crc32_iscsi(src).to_le_bytes();
         dst.clear();
-        dst.reserve(src.len() + sum.len());
+        dst.reserve(src.len() + SUM);
+        // The sum is that of the copy: `src` may change.
         if self.at_start {
-            dst.extend_from_slice(&sum);
+            dst.extend_from_slice(&[0; SUM]);
             dst.extend_from_slice(src);
+            if let Some((place, payload)) = dst.split_first_chunk_mut::<SUM>() {
+                *place = crc_fast::crc32_iscsi(payload).to_le_bytes();
+            }
         } else {
             dst.extend_from_slice(src);
-            dst.extend_from_slice(&sum);
+            let sum = crc_fast::crc32_iscsi(dst);
+            dst.extend_from_slice(&sum.to_le_bytes());
         }
         Ok(())
     }
 
+    fn racing(&self) -> Racing {
+        Racing::Mixes
+    }
+
     fn max_encoded(&self, decoded: usize) -> usize {
-        decoded.saturating_add(4)
+        decoded.saturating_add(SUM)
     }
 
     fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {

@@ -23,7 +23,7 @@ mod scale_offset;
 mod shuffle;
 mod szip;
 
-use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Scratch, Zlib, Zstd};
+use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Racing, Scratch, Zlib, Zstd};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -132,6 +132,11 @@ impl Codec for AsStored {
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         read_only(self.0)
+    }
+
+    fn racing(&self) -> Racing {
+        // There is no encoder; one that comes has to say.
+        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

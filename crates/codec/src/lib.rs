@@ -18,6 +18,7 @@ mod gzip;
 pub mod hdf5;
 mod heap;
 mod lz4;
+mod racing;
 pub mod registry;
 mod scratch;
 #[cfg(test)]
@@ -28,7 +29,9 @@ mod zlib;
 mod zstd;
 
 pub use blosc::{Blosc, BloscCompressor, BloscShuffle};
-pub use bounded::{decode_bounded, encode_any};
+pub use bounded::{
+    check_vlen_limit, decode_bounded, encode_any, set_vlen_chunk_bound, vlen_chunk_bound, vlen_limit,
+};
 pub use bytes::BytesCodec;
 pub use chain::CodecChain;
 pub use crc32c::Crc32c;
@@ -37,6 +40,7 @@ pub use error::CodecError;
 pub use gzip::Gzip;
 pub use heap::{Cell, Heap, HeapAllocator, HeapBuffer, HeapMemory};
 pub use lz4::Lz4;
+pub use racing::Racing;
 pub use scratch::Scratch;
 pub use transpose::Transpose;
 pub use vlen::{Vlen, VlenKind};
@@ -91,7 +95,12 @@ pub trait Codec: Debug + Send + Sync {
     }
 
     /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
+    ///
+    /// `src` may change meanwhile where [`Codec::racing`] says that the encoder can bear it.
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError>;
+
+    /// What [`Codec::encode`] makes of input that another thread changes meanwhile. There is no default: a new codec must show which it is.
+    fn racing(&self) -> Racing;
 
     /// The most bytes that [`Codec::encode`] and other valid encoders make of `decoded` bytes. A stored object may be no larger:
     /// this bounds what is read into memory. Generous (other encoders frame differently), saturating, never less than right.

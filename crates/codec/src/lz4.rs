@@ -16,7 +16,7 @@
 //! A chunk is the decoded size (four bytes, little-endian), then one block, which must decode to exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{c_char, c_int};
@@ -118,6 +118,10 @@ impl Codec for Lz4 {
             codec: "lz4",
             why: "the result is larger than the library's own bound".into(),
         })
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -11,6 +11,8 @@ pub struct Scratch {
     pub(crate) deflate: deflate::Contexts,
     pub(crate) blosc: blosc::Contexts,
     pub(crate) blosc2: blosc2::Contexts,
+    /// The copy of a chunk whose encoder needs one ([`crate::Racing::NeedsCopy`]).
+    pub(crate) own: Vec<u8>,
     /// Buffers between the steps of a chain.
     pub(crate) stages: [Vec<u8>; 2],
 }
@@ -18,7 +20,7 @@ pub struct Scratch {
 impl Scratch {
     /// Gives back buffers of more than `keep` bytes.
     pub fn trim(&mut self, keep: usize) {
-        for stage in &mut self.stages {
+        for stage in self.stages.iter_mut().chain([&mut self.own]) {
             if stage.capacity() > keep {
                 *stage = Vec::new();
             }

@@ -18,7 +18,7 @@
 //!
 //! A value that equals the fill value has the fill value's cell, and an empty one the cell that is all zero, whatever chunk they are from: cells of nothing but fill value are found by comparing them.
 
-use crate::{Cell, Codec, CodecError, DataType, Heap, HeapBuffer, Scratch};
+use crate::{Cell, Codec, CodecError, DataType, Heap, HeapBuffer, Racing, Scratch};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -229,6 +229,10 @@ impl Codec for Vlen {
         // What the chunk held before is not needed any more.
         heap.forget(buffers.known.iter().map(|(number, _)| *number));
         Ok(())
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
     }
 
     /// No metadata says how long elements are.

@@ -18,7 +18,7 @@
 //! The front part of a chunk is decoded block by block (at most 128 KiB each), also straight into the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -154,6 +154,10 @@ impl Codec for Zstd {
                 Err(CodecError::Encode { codec: "zstd", why: zstd_safe::get_error_name(code).to_lowercase() })
             }
         }
+    }
+
+    fn racing(&self) -> Racing {
+        if self.checksum { Racing::NeedsCopy } else { Racing::Mixes }
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

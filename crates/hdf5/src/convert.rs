@@ -8,7 +8,7 @@
 use crate::datatype::{Class, Datatype, Padding};
 use crate::element::{Element, ElementKind, in_order};
 use crate::number::{F16, F32, F64, F80, Float, FloatType, Integer, byte_order, store};
-use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Kind, Scratch};
+use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Kind, Racing, Scratch};
 use std::ops::Range;
 
 const NAME: &str = "hdf5 elements";
@@ -137,6 +137,11 @@ impl Codec for Conversion {
 
     fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
         Err(CodecError::Encode { codec: NAME, why: "elements of this HDF5 type cannot be written".into() })
+    }
+
+    fn racing(&self) -> Racing {
+        // There is no encoder; one that comes has to say.
+        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

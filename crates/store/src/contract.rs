@@ -19,6 +19,7 @@ mod opened;
 mod reading;
 mod reads;
 mod replacements;
+mod staging;
 mod writes;
 
 use crate::{Key, RangeRead, Store, StoreError};
@@ -51,6 +52,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     replacements::shares(&*make(), &*make());
     replacements::concurrent_commits(&*make());
     replacements::object_locks(&*make());
+    staging::staged_prefixes(&*make());
     concurrency::concurrent_replacement(&*make());
     concurrency::concurrent_writers(&*make());
     concurrency::concurrent_creation_and_deletion(&*make());

@@ -29,6 +29,7 @@ mod local;
 mod lock;
 mod memory;
 mod segments;
+mod staged;
 mod stamp;
 pub mod turns;
 
@@ -38,6 +39,7 @@ pub use local::{FileStore, LocalOptions, LocalStore};
 pub use lock::ObjectLock;
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
+pub use staged::Staged;
 pub use stamp::Stamp;
 pub use turns::Ask;
 
@@ -120,6 +122,21 @@ pub fn turn<S: Store + ?Sized>(
     ask: Option<Ask<'_>>,
 ) -> Result<turns::Turn, StoreError> {
     turns::take(store.lock_id(key), ask).map_err(|refused| StoreError::refused(refused, store, key.as_str()))
+}
+
+/// [`StoreError::Interrupted`] where `ask` answers `true`.
+fn check_ask<S: Store + ?Sized>(
+    store: &S,
+    prefix: Option<Key<'_>>,
+    ask: Option<Ask<'_>>,
+) -> Result<(), StoreError> {
+    match ask {
+        Some(ask) if ask() => Err(StoreError::Interrupted {
+            key: prefix.map_or("", |prefix| prefix.as_str()).to_owned(),
+            url: store.url(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// One child of a directory-like prefix.
@@ -252,12 +269,34 @@ pub trait Store: Send + Sync + Debug {
     /// directories left empty. An object named exactly `prefix` stays. Missing is no error.
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError>;
 
+    /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below it at once. Leftovers of a dead
+    /// process that staged the same prefix are removed. The default gathers them in memory.
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+        Ok(Box::new(staged::Gathered::new(self, prefix)))
+    }
+
     /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing is there.
     /// Temporary files of unfinished writes are not listed.
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError>;
 
     /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for reading arrays.
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError>;
+
+    /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing goes on; `true` gives up with
+    /// [`StoreError::Interrupted`]. The default asks before and after.
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
+        check_ask(self, prefix, ask)?;
+        let keys = self.list(prefix)?;
+        check_ask(self, prefix, ask)?;
+        Ok(keys)
+    }
+
+    /// What tells a prefix (`None`: the root) from all others, whatever path leads to it: walks of a hierarchy find circles by it.
+    /// `None`: there is no such prefix, or each has one path only (stores without links).
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<(u64, u64)>, StoreError> {
+        let _ = prefix;
+        Ok(None)
+    }
 
     /// The keys below `prefix` (`None`: of the store), in any order, where they can be told soon and for certain:
     /// an object that exists during all of the call is among them. `None` where they cannot, or where there is

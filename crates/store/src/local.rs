@@ -49,6 +49,7 @@
 //! leave empty are removed, up to the root but not the root itself.
 
 mod delete;
+mod exchange;
 mod file;
 mod kernel;
 mod list;
@@ -62,7 +63,8 @@ mod write;
 pub use file::FileStore;
 
 use crate::{
-    Ask, Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError, hash,
+    Ask, Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Staged, Stamp, Store, StoreError,
+    hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -328,14 +330,30 @@ impl Store for LocalStore {
         self.delete_below(prefix).map_err(|error| self.error(Operation::Delete, name, error))
     }
 
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+        Ok(Box::new(self.stage_below(prefix)?))
+    }
+
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
         let name = prefix.map_or("", Key::as_str);
         self.children(name).map_err(|error| self.error(Operation::List, name, error))
     }
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        self.list_asking(prefix, None)
+    }
+
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
         let name = prefix.map_or("", Key::as_str);
-        self.keys_below(name).map_err(|error| self.error(Operation::List, name, error))
+        self.keys_below(name, ask).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => StoreError::Interrupted { key: name.to_owned(), url: self.url() },
+            _ => self.error(Operation::List, name, error),
+        })
+    }
+
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<(u64, u64)>, StoreError> {
+        let name = prefix.map_or("", Key::as_str);
+        self.identity_of(name).map_err(|error| self.error(Operation::List, name, error))
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

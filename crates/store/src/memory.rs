@@ -1,6 +1,8 @@
 //! Objects in memory: for tests, and for data that need not outlive the process.
 
-use crate::{Entry, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, hash};
+mod exchange;
+
+use crate::{Entry, Key, Opened, Operation, RangeRead, Staged, Stamp, Store, StoreError, hash};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Bound, Deref};
@@ -239,6 +241,10 @@ impl Store for MemoryStore {
             objects.remove(&key);
         }
         Ok(())
+    }
+
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+        Ok(Box::new(self.stage_below(prefix)))
     }
 
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {

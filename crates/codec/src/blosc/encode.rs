@@ -79,6 +79,12 @@ fn encode_blocks(
         let start = (dst.len() as u32).to_le_bytes();
         dst[HEADER + 4 * index..HEADER + 4 * index + 4].copy_from_slice(&start);
         let filtered = match header.filter(bytes.len()) {
+            // libdeflate cannot bear input that changes, and this may be memory that others have.
+            Filter::None if codec.compressor == BloscCompressor::Zlib => {
+                let own = sized(block, bytes.len());
+                own.copy_from_slice(bytes);
+                own
+            }
             Filter::None => bytes,
             filter => {
                 let out = sized(block, bytes.len());

@@ -30,7 +30,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::ops::Range;
 
-use crate::{Codec, CodecError, Reach, Scratch, decode_wanted};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, decode_wanted};
 
 const NAME: &str = "blosc";
 
@@ -222,6 +222,10 @@ impl Codec for Blosc {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
         encode::encode(self, src, dst, &mut scratch.blosc)
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -11,7 +11,7 @@ use super::{config, framed_block, parameter, read_only, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
 use std::ops::Range;
 
 /// The `bitshuffle` filter.
@@ -130,6 +130,11 @@ impl Codec for Bitshuffle {
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         read_only(NAME)
+    }
+
+    fn racing(&self) -> Racing {
+        // There is no encoder; one that comes has to say.
+        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

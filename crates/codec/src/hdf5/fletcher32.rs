@@ -8,7 +8,7 @@
 //! Stored are four little-endian bytes: `sum1`, then `sum2`. HDF5 1.6.2 and earlier swapped the bytes within both on little-endian
 //! machines; so either is right, as it is to the HDF5 library.
 
-use crate::{Codec, CodecError, Scratch};
+use crate::{Codec, CodecError, Racing, Scratch};
 use serde_json::{Value, json};
 
 /// The `fletcher32` filter.
@@ -55,8 +55,14 @@ impl Codec for Fletcher32 {
         dst.clear();
         dst.reserve(src.len() + 4);
         dst.extend_from_slice(src);
-        dst.extend_from_slice(&sum(src).to_le_bytes());
+        // The sum is that of the copy: `src` may change.
+        let sum = sum(dst);
+        dst.extend_from_slice(&sum.to_le_bytes());
         Ok(())
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -8,7 +8,7 @@
 
 use super::{framed_block, read_only, sized_header};
 use crate::blosc::header::Format;
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
 use std::ops::Range;
 
 /// The `lz4` filter.
@@ -83,6 +83,11 @@ impl Codec for Lz4 {
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         read_only("lz4")
+    }
+
+    fn racing(&self) -> Racing {
+        // There is no encoder; one that comes has to say.
+        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

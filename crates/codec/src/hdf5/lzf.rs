@@ -10,7 +10,7 @@
 //!   the distance follows: `distance = 256 o + low + 1`.
 
 use crate::blosc::blosclz::copy_match;
-use crate::{Codec, CodecError, Reach, Scratch, chain};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain};
 use std::ops::Range;
 
 /// The `lzf` filter.
@@ -51,6 +51,10 @@ impl Codec for Lzf {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         encode(src, dst);
         Ok(())
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -11,7 +11,7 @@
 
 use super::bits::Bits;
 use super::{config, parameter, read_only};
-use crate::{ByteOrder, Codec, CodecError, Scratch, chain};
+use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
 
 const NAME: &str = "nbit";
 /// The deepest nesting of datatypes that is read.
@@ -230,6 +230,11 @@ impl Codec for Nbit {
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         read_only(NAME)
+    }
+
+    fn racing(&self) -> Racing {
+        // There is no encoder; one that comes has to say.
+        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

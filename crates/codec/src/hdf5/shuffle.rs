@@ -7,7 +7,7 @@
 
 use crate::blosc::shuffle::{shuffle, unshuffle};
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Scratch};
+use crate::{Codec, CodecError, Racing, Scratch};
 use serde_json::{Value, json};
 
 /// The `shuffle` filter.
@@ -45,6 +45,10 @@ impl Codec for Shuffle {
         dst.truncate(src.len());
         shuffle(self.element_size, src, sized(dst, src.len()));
         Ok(())
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -14,7 +14,7 @@ use super::aec::{self, Samples};
 use super::{config, parameter, read_only};
 use crate::blosc::shuffle::unshuffle;
 use crate::scratch::sized;
-use crate::{ByteOrder, Codec, CodecError, Scratch, chain};
+use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
 
 const NAME: &str = "szip";
 
@@ -89,6 +89,11 @@ impl Codec for Szip {
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         read_only(NAME)
+    }
+
+    fn racing(&self) -> Racing {
+        // There is no encoder; one that comes has to say.
+        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

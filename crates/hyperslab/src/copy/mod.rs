@@ -22,7 +22,9 @@ mod transfer;
 
 pub use compressor::Compressors;
 
-use crate::{Array, Error, Format, Group, Json, Node, NodeKind, info, local_path, settings, store_at};
+use crate::{
+    Array, Error, Format, Group, Json, Node, NodeKind, info, local_path, refuse_file_name, settings, store_at,
+};
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::Store;
@@ -168,7 +170,9 @@ pub struct CopyReport {
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
     let walked = Walked::new(source, options)?;
     let origin = origin(source);
-    let place = Place::prepare(&local_path(destination)?, origin.as_deref(), options.overwrite)?;
+    let target = local_path(destination)?;
+    refuse_file_name(&target)?;
+    let place = Place::prepare(&target, origin.as_deref(), options.overwrite)?;
     let temporary = place.temporary().to_str().ok_or_else(|| Error::Location {
         location: destination.to_owned(),
         why: "the directory above it has a name that is not UTF-8".into(),

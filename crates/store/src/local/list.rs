@@ -1,7 +1,7 @@
 //! Listing directories as prefixes.
 
 use super::{LocalStore, delete::is_missing};
-use crate::{Entry, Key};
+use crate::{Ask, Entry, Key};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs;
@@ -12,19 +12,38 @@ use std::os::unix::fs::MetadataExt;
 /// links to each other have more paths than could ever be listed.
 const MAX_VISITS: u32 = 2000;
 
+/// A listing asks whether to go on once in so many entries: about every millisecond.
+const ASKED_EVERY: usize = 1024;
+
 /// What identifies a directory whatever path leads to it: device and inode.
 type Identity = (u64, u64);
 
 impl LocalStore {
     /// The children of a prefix (empty: of the root), sorted.
     pub(super) fn children(&self, prefix: &str) -> io::Result<Vec<Entry>> {
+        self.children_asking(prefix, None)
+    }
+
+    /// Device and inode of the directory of a prefix (empty: of the root); `None` where there is none.
+    pub(super) fn identity_of(&self, prefix: &str) -> io::Result<Option<Identity>> {
+        match fs::metadata(self.root.join(prefix)) {
+            Ok(found) => Ok(found.is_dir().then(|| (found.dev(), found.ino()))),
+            Err(error) if is_missing(&error) || is_link_loop(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn children_asking(&self, prefix: &str, ask: Option<Ask<'_>>) -> io::Result<Vec<Entry>> {
         let listing = match fs::read_dir(self.root.join(prefix)) {
             Ok(listing) => listing,
             Err(error) if is_missing(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let mut children = Vec::new();
-        for item in listing {
+        for (number, item) in listing.enumerate() {
+            if number % ASKED_EVERY == ASKED_EVERY - 1 && ask.is_some_and(|ask| ask()) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let item = item?;
             let Ok(name) = item.file_name().into_string() else { continue };
             if Key::new(&name).is_err() {
@@ -50,8 +69,10 @@ impl LocalStore {
     }
 
     /// Every key below a prefix (empty: the root), sorted.
-    pub(super) fn keys_below(&self, prefix: &str) -> io::Result<Vec<String>> {
-        let mut walk = Walk { store: self, keys: Vec::new(), above: Vec::new(), visits: HashMap::new() };
+    ///
+    /// [`io::ErrorKind::Interrupted`]: `ask` answered `true`.
+    pub(super) fn keys_below(&self, prefix: &str, ask: Option<Ask<'_>>) -> io::Result<Vec<String>> {
+        let mut walk = Walk { store: self, ask, keys: Vec::new(), above: Vec::new(), visits: HashMap::new() };
         walk.visit(prefix)?;
         walk.keys.sort_unstable();
         Ok(walk.keys)
@@ -60,6 +81,7 @@ impl LocalStore {
 
 struct Walk<'a> {
     store: &'a LocalStore,
+    ask: Option<Ask<'a>>,
     keys: Vec<String>,
     /// The directories on the way from the start to here.
     above: Vec<Identity>,
@@ -69,11 +91,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Recursion is as deep as paths can have components, which the system bounds.
     fn visit(&mut self, prefix: &str) -> io::Result<()> {
-        let identity = match fs::metadata(self.store.root.join(prefix)) {
-            Ok(found) => (found.dev(), found.ino()),
-            Err(error) if is_missing(&error) || is_link_loop(&error) => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let Some(identity) = self.store.identity_of(prefix)? else { return Ok(()) };
         if self.above.contains(&identity) {
             return Ok(());
         }
@@ -82,8 +100,11 @@ impl Walk<'_> {
         if *visits > MAX_VISITS {
             return Err(Errno::LOOP.into());
         }
+        if self.ask.is_some_and(|ask| ask()) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         self.above.push(identity);
-        for Entry { name, is_prefix } in self.store.children(prefix)? {
+        for Entry { name, is_prefix } in self.store.children_asking(prefix, self.ask)? {
             let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
             if is_prefix {
                 self.visit(&path)?;

@@ -195,7 +195,7 @@ impl Drop for LockedDirectory {
 }
 
 /// Whether a path leads to this open file.
-fn leads_to(path: &CStr, file: BorrowedFd<'_>) -> bool {
+pub(super) fn leads_to(path: &CStr, file: BorrowedFd<'_>) -> bool {
     let (named, opened) = (rustix::fs::lstat(path), rustix::fs::fstat(file));
     named.is_ok_and(|named| {
         opened.is_ok_and(|opened| (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))

@@ -12,7 +12,7 @@ mod chunk;
 mod frame;
 
 use super::read_only;
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
 use b2nd::Boxes;
 use chunk::Chunk;
 use frame::{Content, Frame};
@@ -104,6 +104,11 @@ impl Codec for Blosc2 {
 
     fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         read_only(NAME)
+    }
+
+    fn racing(&self) -> Racing {
+        // There is no encoder; one that comes has to say.
+        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -1,0 +1,128 @@
+//! Encoding memory that other threads change meanwhile.
+//!
+//! A chunk is encoded from the memory of the program that writes it, and that program may have other threads. Whatever they do, an
+//! encoder must stay within its memory, and the chunk must decode to the right number of bytes. What it then holds is unspecified: values
+//! of several moments, and with a compressor also the bytes of another place, which it found to be equal at one moment.
+//!
+//! | codec | encoder | | why |
+//! |---|---|---|---|
+//! | `gzip`, `zlib` | libdeflate 1.26 | needs a copy | `deflate_flush_block` counts literals, then writes them without bounds; the CRC-32 or Adler-32 reads all bytes once more |
+//! | `zstd` with checksum | zstd 1.5.7 | needs a copy | `ZSTD_compressContinue_internal` sums the input apart from compressing it (`XXH64_update`), so the frame would be refused |
+//! | `zstd`, also in `blosc` | zstd 1.5.7 | mixes | `ZSTD_count` stops at the end of the block, so sequences fit whatever the bytes are; `ZSTD_storeSeq` copies literals, and the entropy coders count and write that copy |
+//! | `lz4`, also in `blosc` | lz4 1.10 | mixes | a match is 4 bytes and what `LZ4_count` adds, so the output is within `LZ4_compressBound` whatever the bytes are; candidates come from a table of the encoder |
+//! | `lz4hc` in `blosc` | lz4 1.10 | mixes | it gets less room than the bound, so `LZ4HC_encodeSequence` checks each write; `LZ4_count` and `LZ4HC_countPattern` stop at the end of the block |
+//! | `zlib` in `blosc` | libdeflate 1.26 | mixes | a block that no shuffle has copied is copied first (`blosc/encode.rs`) |
+//! | `blosclz` in `blosc`, `lzf` | ours, safe Rust | mixes | every index is checked; the only one that is made of input bytes is a hash, which is shifted into range |
+//! | `blosc` itself, `shuffle` | ours | mixes | bytes are moved and not looked at |
+//! | `crc32c`, `fletcher32` | ours | mixes | bytes are copied first; the sum is that of the copy |
+//! | `vlen-utf8`, `vlen-bytes`, `vlen-array` | ours | mixes | the input is cells, and what they lead to is the engine's own copy |
+//! | all others | none | needs a copy | they are only read |
+//!
+//! To add a codec or to update a C library: read its encoder for decisions that it takes on one read and relies on after another, add it
+//! to the test below, and run `make sanitize`.
+
+/// What [`Codec::encode`](crate::Codec::encode) makes of bytes that another thread changes while it reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Racing {
+    /// A chunk that decodes, to unspecified values. The encoder relies on nothing that it saw in an earlier read of the same byte.
+    Mixes,
+    /// Possibly anything: it overruns its output, or stores a checksum of other bytes than it stores. So
+    /// [`CodecChain::encode_lent`](crate::CodecChain::encode_lent) gives it a private copy of its input.
+    NeedsCopy,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Blosc, BloscCompressor, BloscShuffle, Codec, CodecChain, Crc32c, Gzip, Lz4, Scratch, Zlib, Zstd, hdf5,
+    };
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+    use std::time::{Duration, Instant};
+
+    /// Two contents that libdeflate codes very differently: what is rare in one is all there is in the other. In between, text that matches itself.
+    fn contents() -> [Vec<u8>; 3] {
+        const LEN: usize = 60_000;
+        let mut rare: Vec<u8> = crate::testing::noise(LEN, 1).iter().map(|byte| byte % 113).collect();
+        (0..16).for_each(|i| rare[3000 * i + 17] = 240 + i as u8);
+        let frequent = crate::testing::noise(LEN, 2).iter().map(|byte| 240 + byte % 16).collect();
+        let text = b"hyperslab, ".iter().copied().cycle().take(LEN).collect();
+        [rare, frequent, text]
+    }
+
+    fn codecs() -> Vec<Arc<dyn Codec>> {
+        let mut all: Vec<Arc<dyn Codec>> = vec![
+            Arc::new(Lz4 { acceleration: 1 }),
+            Arc::new(Lz4 { acceleration: 9 }),
+            Arc::new(Crc32c { at_start: false }),
+            Arc::new(Crc32c { at_start: true }),
+        ];
+        // Those of HDF5 that encode: shuffle, fletcher32, lzf.
+        all.extend([2, 3, 32000].map(|id| hdf5::filter(id, &[4], 4, 60_000).unwrap()));
+        for level in [0, 1, 6, 9] {
+            all.push(Arc::new(Gzip { level }));
+            all.push(Arc::new(Zlib { level }));
+        }
+        for level in [-5, 1, 3, 5, 9, 13, 16, 19] {
+            all.push(Arc::new(Zstd { level, checksum: false }));
+            all.push(Arc::new(Zstd { level, checksum: true }));
+        }
+        use BloscCompressor::{BloscLz, Lz4 as BloscLz4, Lz4hc, Zlib as BloscZlib, Zstd as BloscZstd};
+        for compressor in [BloscLz, BloscLz4, Lz4hc, BloscZlib, BloscZstd] {
+            for (level, shuffle) in [
+                (0, BloscShuffle::None),
+                (1, BloscShuffle::None),
+                (9, BloscShuffle::None),
+                (5, BloscShuffle::Bit),
+            ] {
+                all.push(Arc::new(Blosc::new(compressor, level, shuffle, 4, 0).unwrap()));
+            }
+        }
+        all
+    }
+
+    /// Each chunk that is encoded while another thread changes it decodes again.
+    #[test]
+    fn chunks_encoded_from_changing_memory_decode() {
+        // ThreadSanitizer reports the race that this test is about.
+        if std::env::var_os("HYPERSLAB_NO_RACES").is_some() {
+            return;
+        }
+        let contents = contents();
+        let shared: Vec<AtomicU8> = contents[0].iter().map(|byte| AtomicU8::new(*byte)).collect();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for content in &contents {
+                        for (place, byte) in shared.iter().zip(content) {
+                            place.store(*byte, Ordering::Relaxed);
+                        }
+                        std::thread::sleep(Duration::from_micros(150));
+                    }
+                }
+            });
+            let result = std::panic::catch_unwind(|| encode_all(&shared));
+            stop.store(true, Ordering::Relaxed);
+            if let Err(panic) = result {
+                std::panic::resume_unwind(panic);
+            }
+        });
+    }
+
+    fn encode_all(shared: &[AtomicU8]) {
+        // SAFETY: the memory is there and stays there. That it changes is what is tested: callers of the engine can do this to it.
+        let lent: &[u8] = unsafe { std::slice::from_raw_parts(shared.as_ptr().cast(), shared.len()) };
+        let (mut scratch, mut stored, mut out) = (Scratch::default(), Vec::new(), vec![0; lent.len()]);
+        for codec in codecs() {
+            let chain = CodecChain::new(vec![codec], lent.len());
+            let until = Instant::now() + Duration::from_millis(60);
+            while Instant::now() < until {
+                chain.encode_lent(lent, &mut stored, &mut scratch).unwrap();
+                if let Err(error) = chain.decode(&stored, &mut out, &mut scratch, true) {
+                    panic!("{:?}: {error}", chain.codecs());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,565 @@
+//! Replacing a whole directory: the new one is built beside, and both exchange their names.
+//!
+//! 1. Make a **stage**: a directory `.stage.<hash of the target>.<n>.hyperslab-tmp`, locked by flock as long as its maker lives. In it,
+//!    `new` becomes the new directory. Stages lie beside the root of the store and not in it, so that listings of groups by other
+//!    software do not meet them; where that cannot be (another file system, no permission), beside the target, or in it.
+//! 2. Build everything below `new`.
+//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`). Whoever opens a file by its path gets one of
+//!    the old directory or one of the new.
+//! 4. Delete the stage, which holds the old directory now.
+//!
+//! Where names cannot be exchanged (file systems without it, other systems), the old directory is moved into the stage, and the new
+//! one to its place: between both, nothing is there. Where the target cannot be renamed at all (a mount point), its entries are
+//! moved one by one: files of the target go first, and those of the new one come last, so that no document is ever there
+//! together with what belongs to another.
+//!
+//! A killed process leaves its stage. Nobody holds its lock then: whoever stages the same target next, or sweeps, removes it.
+
+use super::delete::is_missing;
+use super::{LocalStore, base, canonical};
+use crate::staged::Staged;
+use crate::{Ask, Key, Operation, Store, StoreError, hash, key::TEMPORARY_SUFFIX};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::{Errno, retry_on_intr};
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How names of stages begin.
+const STAGE: &str = ".stage.";
+
+/// How many stages one target can have at a time.
+const MAX_STAGES: usize = 256;
+
+/// How often a step starts again because somebody else changed the same directory meanwhile.
+const MAX_ATTEMPTS: usize = 64;
+
+/// What marks a directory as one of a hierarchy, in which other software would list a stage.
+const DOCUMENTS: [&str; 2] = ["zarr.json", ".zgroup"];
+
+/// A directory that is locked while its maker lives.
+#[derive(Debug)]
+struct Stage {
+    path: PathBuf,
+    /// Holds the lock.
+    _file: OwnedFd,
+    /// Whether it is left to be swept.
+    left: bool,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.left {
+            // What cannot be removed now is swept later.
+            let _ = remove_asking(&self.path, None);
+        }
+    }
+}
+
+/// A directory under construction.
+#[derive(Debug)]
+pub(super) struct StagedDirectory<'s> {
+    store: &'s LocalStore,
+    prefix: Option<String>,
+    /// What is to be replaced. If the root is a link: where it leads.
+    target: PathBuf,
+    stage: Stage,
+    /// Whether the stage lies in the target, which cannot be renamed.
+    within: bool,
+    new: Arc<LocalStore>,
+}
+
+impl LocalStore {
+    pub(super) fn stage_below(&self, prefix: Option<Key<'_>>) -> Result<StagedDirectory<'_>, StoreError> {
+        let name = prefix.map_or("", Key::as_str);
+        self.try_stage(prefix).map_err(|error| self.error(Operation::Write, name, error))
+    }
+
+    fn try_stage(&self, prefix: Option<Key<'_>>) -> io::Result<StagedDirectory<'_>> {
+        let root = canonical(&self.root);
+        let target = prefix.map_or_else(|| root.clone(), |prefix| root.join(prefix.as_str()));
+        let there = existing(&target);
+        let mut places = Vec::new();
+        if let Some(above) = root.parent() {
+            let above = existing(above);
+            let outside = above.ancestors().find(|path| !is_node(path)).unwrap_or(&above);
+            places.extend([outside.to_owned(), above.clone()]);
+        }
+        if prefix.is_some()
+            && let Some(above) = target.parent()
+        {
+            places.push(existing(above));
+        }
+        let mut failed = None;
+        let (stage, within) = 'found: {
+            // A process would find itself in a directory that is gone.
+            let inside = std::env::current_dir().is_ok_and(|current| current.starts_with(&target));
+            if inside {
+                places.clear();
+            }
+            for place in places.into_iter().filter(|place| same_mount(place, &there)) {
+                match Stage::make(&place, &target) {
+                    Ok(stage) => break 'found (stage, false),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            match Stage::make(&target, &target) {
+                Ok(stage) => (stage, true),
+                Err(error) => return Err(failed.unwrap_or(error)),
+            }
+        };
+        let new = stage.path.join("new");
+        fs::create_dir(&new)?;
+        let new = LocalStore { root: new, lock_seed: super::LockSeed::default(), options: self.options };
+        let prefix = prefix.map(|prefix| prefix.as_str().to_owned());
+        Ok(StagedDirectory { store: self, prefix, target, stage, within, new: Arc::new(new) })
+    }
+}
+
+impl Stage {
+    /// Makes a stage for `target` in the directory `place`. What a dead process left under its name is removed.
+    fn make(place: &Path, target: &Path) -> io::Result<Stage> {
+        let id = hash::fnv1a(hash::EMPTY, base(target));
+        for number in 0..MAX_STAGES {
+            let path = place.join(format!("{STAGE}{id:016x}.{number}{TEMPORARY_SUFFIX}"));
+            for _ in 0..MAX_ATTEMPTS {
+                match fs::DirBuilder::new().mode(0o700).create(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                    made => {
+                        let Some(file) = open_dead(&path, made.is_ok())? else { break };
+                        if !leads_to(&path, &file) {
+                            continue;
+                        }
+                        for entry in fs::read_dir(&path)? {
+                            remove_asking(&entry?.path(), None)?;
+                        }
+                        return Ok(Stage { path, _file: file, left: false });
+                    }
+                }
+            }
+        }
+        Err(Errno::BUSY.into())
+    }
+}
+
+/// Opens a stage and locks it. `None`: somebody alive has it, or it is not known. A `new` one is taken also where files cannot be locked.
+fn open_dead(path: &Path, new: bool) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())) {
+        Ok(file) => file,
+        Err(Errno::NOENT | Errno::ACCESS | Errno::PERM | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+        Ok(()) => Ok(Some(file)),
+        // A sweeper has taken a new stage for a dead one.
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(_) if new => Ok(Some(file)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Removes stages of dead processes directly in a directory; returns how many.
+#[allow(dead_code, reason = "for sweeping a store")]
+pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
+    let mut removed = 0;
+    let entries = match fs::read_dir(directory) {
+        Err(error) if is_missing(&error) => return Ok(0),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.as_bytes();
+        if name.starts_with(STAGE.as_bytes())
+            && name.ends_with(TEMPORARY_SUFFIX.as_bytes())
+            && let Ok(Some(file)) = open_dead(&entry.path(), false)
+            && leads_to(&entry.path(), &file)
+        {
+            drop(Stage { path: entry.path(), _file: file, left: false });
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+impl StagedDirectory<'_> {
+    fn key(&self) -> &str {
+        self.prefix.as_deref().unwrap_or_default()
+    }
+
+    fn error(&self, source: io::Error) -> StoreError {
+        self.store.error(Operation::Write, self.key(), source)
+    }
+
+    /// Makes the directories above the target.
+    fn make_parents(&self) -> io::Result<()> {
+        let missing: Vec<&Path> =
+            self.target.ancestors().skip(1).take_while(|directory| !directory.is_dir()).collect();
+        for directory in missing.into_iter().rev() {
+            match fs::create_dir(directory) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            if self.store.options.fsync
+                && let Some(above) = directory.parent()
+            {
+                LocalStore::flush_directory(above)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the new directory in its place. `false`: something is there, and has to stay (`keep`).
+    fn put(&self, keep: bool) -> io::Result<bool> {
+        let (new, fsync) = (self.new.root.as_path(), self.store.options.fsync);
+        match fs::symlink_metadata(&self.target) {
+            Ok(found) if found.is_dir() => {
+                // The directory keeps its permissions. Where that cannot be, it has those of new ones.
+                let _ = fs::set_permissions(new, fs::Permissions::from_mode(found.mode() & 0o7777));
+            }
+            Ok(found) if found.is_symlink() && self.target.is_dir() => {}
+            Ok(_) => return Err(Errno::NOTDIR.into()),
+            Err(_) => {}
+        }
+        if fsync {
+            LocalStore::flush_directory(new)?;
+        }
+        let put = if self.within { self.put_entries(keep)? } else { self.put_whole(keep)? };
+        if put && fsync {
+            for changed in [self.target.parent(), Some(&*self.stage.path)].into_iter().flatten() {
+                LocalStore::flush_directory(changed)?;
+            }
+        }
+        Ok(put)
+    }
+
+    fn put_whole(&self, keep: bool) -> io::Result<bool> {
+        let (new, target) = (self.new.root.as_path(), self.target.as_path());
+        for _ in 0..MAX_ATTEMPTS {
+            // In the place of nothing, or of an empty directory.
+            match rustix::fs::rename(new, target) {
+                Ok(()) => return Ok(true),
+                Err(Errno::NOENT) => {
+                    self.make_parents()?;
+                    continue;
+                }
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) if !keep => {}
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+            match exchange(new, target) {
+                Ok(()) => return Ok(true),
+                Err(Errno::NOENT) => continue,
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let old = self.stage.path.join("old");
+            match rustix::fs::rename(target, &old) {
+                Err(Errno::NOENT) => continue,
+                moved => moved?,
+            }
+            if let Err(error) = rustix::fs::rename(new, target) {
+                // The old one comes back.
+                let _ = rustix::fs::rename(&old, target);
+                return Err(error.into());
+            }
+            return Ok(true);
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Entry by entry.
+    fn put_entries(&self, keep: bool) -> io::Result<bool> {
+        let old = self.stage.path.join("old");
+        fs::create_dir(&old)?;
+        let stage = self.stage.path.file_name().unwrap_or_default();
+        let entries = entries(&self.target, stage)?;
+        if keep && !entries.is_empty() {
+            return Ok(false);
+        }
+        // Files last written go first: documents are written last.
+        for (_, _, name) in entries.iter().rev() {
+            match fs::rename(self.target.join(name), old.join(name)) {
+                Err(error) if !is_missing(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        for (_, _, name) in entries_of(&self.new.root)? {
+            fs::rename(self.new.root.join(&name), self.target.join(&name))?;
+        }
+        Ok(true)
+    }
+
+    /// Moves the target into the stage: nothing takes its place.
+    fn take_away(&self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.target) {
+            Ok(found) if found.is_dir() || found.is_symlink() && self.target.is_dir() => {}
+            Err(error) if !is_missing(&error) => return Err(error),
+            // An object of this name is not below it.
+            _ => return Ok(()),
+        }
+        ignore_missing(fs::rename(&self.target, self.stage.path.join("old")))?;
+        let left = self.prefix.as_deref().map(|prefix| self.store.prune(Key::unchecked(prefix)));
+        match left {
+            Some(left) if self.store.options.fsync => ignore_missing(LocalStore::flush_directory(&left)),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        fs::read_dir(&self.new.root).is_ok_and(|mut entries| entries.next().is_none())
+    }
+}
+
+impl Staged for StagedDirectory<'_> {
+    fn store(&self) -> Arc<dyn Store> {
+        self.new.clone()
+    }
+
+    fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<(), StoreError> {
+        let done = if self.is_empty() && !self.within && self.prefix.is_some() {
+            self.take_away()
+        } else {
+            self.put(false).map(|_| ())
+        };
+        done.map_err(|error| self.error(error))?;
+        if let Ok(false) = remove_asking(&self.stage.path, ask) {
+            self.stage.left = true;
+        }
+        Ok(())
+    }
+
+    fn commit_new(self: Box<Self>) -> Result<bool, StoreError> {
+        self.put(true).map_err(|error| self.error(error))
+    }
+}
+
+/// Exchanges two names, atomically.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn exchange(one: &Path, other: &Path) -> rustix::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn exchange(_one: &Path, _other: &Path) -> rustix::io::Result<()> {
+    Err(Errno::NOSYS)
+}
+
+/// Directories first; then files, those written last at the end.
+type Listed = Vec<(bool, (i64, i64), std::ffi::OsString)>;
+
+fn entries(directory: &Path, without: &OsStr) -> io::Result<Listed> {
+    let mut found = Listed::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name() != without {
+            let about = entry.metadata()?;
+            found.push((!about.is_dir(), (about.mtime(), about.mtime_nsec()), entry.file_name()));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn entries_of(directory: &Path) -> io::Result<Listed> {
+    entries(directory, OsStr::new(""))
+}
+
+/// The path, or the nearest directory above it that is there.
+fn existing(path: &Path) -> PathBuf {
+    path.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+fn is_node(directory: &Path) -> bool {
+    DOCUMENTS.iter().any(|name| directory.join(name).exists())
+}
+
+/// Whether entries can be renamed from one directory to the other: same file system, and (bind mounts) same mount.
+fn same_mount(one: &Path, other: &Path) -> bool {
+    let devices = (fs::metadata(one), fs::metadata(other));
+    let (Ok(one_found), Ok(other_found)) = devices else { return false };
+    one_found.dev() == other_found.dev() && mount(one) == mount(other)
+}
+
+/// The number of the mount; `None` where the system does not tell.
+#[cfg(target_os = "linux")]
+fn mount(path: &Path) -> Option<u64> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mount(_: &Path) -> Option<u64> {
+    None
+}
+
+/// Whether a path leads to this open directory.
+fn leads_to(path: &Path, file: &OwnedFd) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    super::lock::leads_to(&path, std::os::fd::AsFd::as_fd(file))
+}
+
+/// Removes what is at a path, and asks before each entry whether to stop: then `false`. Links are removed, not followed.
+fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
+    if ask.is_none() {
+        let removed = match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+            Err(error) => Err(error),
+        };
+        return ignore_missing(removed).map(|()| true);
+    }
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if is_missing(&error) => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        if ask.is_some_and(|ask| ask()) {
+            return Ok(false);
+        }
+        if entry.file_type()?.is_dir() {
+            if !remove_asking(&entry.path(), ask)? {
+                return Ok(false);
+            }
+        } else {
+            ignore_missing(fs::remove_file(entry.path()))?;
+        }
+    }
+    ignore_missing(fs::remove_dir(path)).map(|()| true)
+}
+
+fn ignore_missing(answer: io::Result<()>) -> io::Result<()> {
+    answer.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STAGE, Stage, sweep_stages};
+    use crate::{Key, LocalOptions, LocalStore, Store};
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    fn store(root: &Path) -> LocalStore {
+        LocalStore::open(root, LocalOptions::default()).unwrap()
+    }
+
+    fn put(store: &dyn Store, key: &str, value: &[u8]) {
+        store.write(Key::new(key).unwrap(), &[value]).unwrap();
+    }
+
+    fn get(store: &dyn Store, key: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        store.read_all(Key::new(key).unwrap(), &mut bytes, 100).unwrap().then_some(bytes)
+    }
+
+    fn stages(directory: &Path) -> usize {
+        let entries = fs::read_dir(directory).unwrap();
+        entries
+            .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with(STAGE))
+            .count()
+    }
+
+    #[test]
+    fn stages_lie_beside_the_root_and_are_gone_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(&dir.path().join("s"));
+        put(&store, "g/a/c/0", b"old");
+        put(&store, "g/b", b"stays");
+        fs::set_permissions(store.root().join("g/a"), fs::Permissions::from_mode(0o750)).unwrap();
+        let staged = store.stage(Some(Key::new("g/a").unwrap())).unwrap();
+        put(&*staged.store(), "zarr.json", b"new");
+        assert_eq!(stages(dir.path()), 1);
+        assert_eq!(get(&store, "g/a/c/0").as_deref(), Some(&b"old"[..]));
+        staged.commit(None).unwrap();
+        assert_eq!(store.list(None).unwrap(), ["g/a/zarr.json", "g/b"]);
+        assert_eq!(stages(dir.path()), 0);
+        let mode = fs::metadata(store.root().join("g/a")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o750);
+    }
+
+    #[test]
+    fn a_root_that_is_a_link_stays_one() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("real")).unwrap();
+        symlink(dir.path().join("real"), dir.path().join("link")).unwrap();
+        let store = store(&dir.path().join("link"));
+        put(&store, "old", b"1");
+        let staged = store.stage(None).unwrap();
+        put(&*staged.store(), "new", b"2");
+        staged.commit(None).unwrap();
+        assert!(dir.path().join("link").is_symlink());
+        assert_eq!(fs::read(dir.path().join("real/new")).unwrap(), b"2");
+        assert_eq!(store.list(None).unwrap(), ["new"]);
+    }
+
+    #[test]
+    fn where_the_root_cannot_be_renamed_its_entries_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        put(&store, "zarr.json", b"old");
+        put(&store, "c/0", b"old");
+        let mut staged = store.stage_below(None).unwrap();
+        staged.stage = Stage::make(dir.path(), dir.path()).unwrap();
+        staged.within = true;
+        staged.new = std::sync::Arc::new(
+            LocalStore::open(staged.stage.path.join("new"), LocalOptions::default()).unwrap(),
+        );
+        put(&*staged.new, "c/1", b"new");
+        put(&*staged.new, "zarr.json", b"new");
+        assert!(!staged.put(true).unwrap());
+        fs::remove_dir(staged.stage.path.join("old")).unwrap();
+        crate::Staged::commit(Box::new(staged), None).unwrap();
+        assert_eq!(store.list(None).unwrap(), ["c/1", "zarr.json"]);
+        assert_eq!(stages(dir.path()), 0);
+    }
+
+    #[test]
+    fn stages_of_the_dead_are_swept_and_those_of_the_living_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(&dir.path().join("s"));
+        let prefix = Key::new("a").unwrap();
+        let alive = store.stage(Some(prefix)).unwrap();
+        let mut dead = store.stage_below(Some(prefix)).unwrap();
+        dead.stage.left = true;
+        put(&*dead.new, "x", b"1");
+        drop(dead);
+        assert_eq!(stages(dir.path()), 2);
+        // Taken again by the next that stages the same.
+        let again = store.stage(Some(prefix)).unwrap();
+        assert_eq!(stages(dir.path()), 2);
+        assert!(again.store().list(None).unwrap().is_empty());
+        drop(again);
+        let mut dead = store.stage_below(Some(prefix)).unwrap();
+        dead.stage.left = true;
+        drop(dead);
+        assert_eq!(sweep_stages(dir.path()).unwrap(), 1);
+        assert_eq!(stages(dir.path()), 1);
+        put(&*alive.store(), "y", b"2");
+        alive.commit(None).unwrap();
+        assert_eq!(get(&store, "a/y").as_deref(), Some(&b"2"[..]));
+        assert_eq!(sweep_stages(dir.path()).unwrap(), 0);
+    }
+
+    #[test]
+    fn hierarchies_above_the_root_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("g")).unwrap();
+        fs::write(dir.path().join("g/zarr.json"), b"{}").unwrap();
+        let store = store(&dir.path().join("g/a"));
+        let staged = store.stage(None).unwrap();
+        assert_eq!((stages(dir.path()), stages(&dir.path().join("g"))), (1, 0));
+        drop(staged);
+        assert_eq!(stages(dir.path()), 0);
+    }
+}

@@ -1,0 +1,83 @@
+//! A prefix under construction: everything below it is built beside, and then takes its place at once.
+
+use crate::{Ask, Key, MemoryStore, Store, StoreError};
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+/// New contents of a prefix ([`Store::stage`]), which nobody sees until [`Staged::commit`]. Dropped without that, nothing of
+/// them is left, and the old contents stay.
+pub trait Staged: Send + Debug {
+    /// An empty store. An object `x` of it becomes `prefix/x`. Write nothing to it after the commit.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// Replaces everything below the prefix by what the store holds. A killed process leaves the old contents or the new ones,
+    /// never a mixture. An object named exactly as the prefix is an error.
+    ///
+    /// The old contents are deleted afterwards. `ask` is asked meanwhile; `true` leaves the rest of them to be swept, where nobody
+    /// finds them, and is no error: the new contents are in place.
+    fn commit(self: Box<Self>, ask: Option<Ask<'_>>) -> Result<(), StoreError>;
+
+    /// As [`Staged::commit`], where nothing may be below the prefix. `false`: something is, and stays; the new contents are gone.
+    fn commit_new(self: Box<Self>) -> Result<bool, StoreError>;
+}
+
+/// For stores without renaming: gathered in memory, and written when it is complete. A killed process can leave a part of the
+/// new contents; objects directly below the prefix (documents) go first and come last.
+pub(crate) struct Gathered<'s, S: ?Sized> {
+    store: &'s S,
+    prefix: Option<String>,
+    new: Arc<MemoryStore>,
+}
+
+impl<'s, S: Store + ?Sized> Gathered<'s, S> {
+    pub(crate) fn new(store: &'s S, prefix: Option<Key<'_>>) -> Self {
+        Gathered { store, prefix: prefix.map(|prefix| prefix.as_str().to_owned()), new: Arc::default() }
+    }
+
+    fn prefix(&self) -> Option<Key<'_>> {
+        self.prefix.as_deref().map(Key::unchecked)
+    }
+
+    fn put(&self) -> Result<(), StoreError> {
+        for entry in self.store.list_dir(self.prefix())?.into_iter().filter(|entry| !entry.is_prefix) {
+            self.store.delete(Key::new(&self.key(&entry.name))?)?;
+        }
+        self.store.delete_prefix(self.prefix())?;
+        let mut keys = self.new.list(None)?;
+        keys.sort_by_key(|key| !key.contains('/'));
+        let mut bytes = Vec::new();
+        for key in keys {
+            if self.new.read_all(Key::new(&key)?, &mut bytes, usize::MAX)? {
+                self.store.write(Key::new(&self.key(&key))?, &[&bytes])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn key(&self, name: &str) -> String {
+        self.prefix.as_ref().map_or_else(|| name.to_owned(), |prefix| format!("{prefix}/{name}"))
+    }
+}
+
+impl<S: ?Sized> Debug for Gathered<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gathered").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl<S: Store + ?Sized> Staged for Gathered<'_, S> {
+    fn store(&self) -> Arc<dyn Store> {
+        self.new.clone()
+    }
+
+    fn commit(self: Box<Self>, _ask: Option<Ask<'_>>) -> Result<(), StoreError> {
+        self.put()
+    }
+
+    fn commit_new(self: Box<Self>) -> Result<bool, StoreError> {
+        if !self.store.list_dir(self.prefix())?.is_empty() {
+            return Ok(false);
+        }
+        self.put().map(|()| true)
+    }
+}
