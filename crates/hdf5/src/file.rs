@@ -301,7 +301,7 @@ impl File {
             let Some((object, path)) = next else { return Ok(None) };
             // What a broken group holds has no path. The others keep theirs.
             let below = match self.links_within(object, &path) {
-                Err(error @ Hdf5Error::Store(_)) => return Err(error),
+                Err(error @ (Hdf5Error::Store(_) | Hdf5Error::Interrupted { .. })) => return Err(error),
                 below => below.unwrap_or_default(),
             };
             let mut paths = self.inner.paths.lock();

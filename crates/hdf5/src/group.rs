@@ -190,6 +190,7 @@ impl Group {
         let at = heap;
         let heap = self.file.heap(heap)?;
         let link = |id: &Vec<u8>| {
+            source.go_on()?;
             let bytes = heap.get(source, id)?;
             Link::parse(&mut Cursor::whole(&bytes, at, sizes))
                 .map_err(|why| source.wrong("link message", at, why))

@@ -5,7 +5,7 @@
 //!
 //! Pages are of the file as it was when they were read. Of a file that is being written they can be dropped ([`Source::forget`]).
 
-use crate::{Cursor, Hdf5Error, ParseError, Sizes};
+use crate::{Cursor, Hdf5Error, ParseError, Sizes, interrupt};
 use hyperslab_store::fork::{Mutex, MutexGuard};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::collections::HashMap;
@@ -188,6 +188,7 @@ impl Source {
         sizes: Sizes,
         mut parse: impl FnMut(&mut Cursor<'_>) -> Result<T, ParseError>,
     ) -> Result<T, Hdf5Error> {
+        self.go_on()?;
         let fail = |why| self.wrong(structure, address, why);
         let available = self.end().saturating_sub(address);
         if available == 0 {
@@ -210,6 +211,11 @@ impl Source {
                 Err(why) => return Err(fail(why)),
             }
         }
+    }
+
+    /// Errors where somebody wants that the work stops.
+    pub(crate) fn go_on(&self) -> Result<(), Hdf5Error> {
+        if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
     }
 
     /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets the place in that list too. Those whose pages are not there are
@@ -235,6 +241,7 @@ impl Source {
             let (batch, later) = rest.split_at(rest.iter().take_while(fits).count());
             let found = self.fetch_many(batch, &mut buffer)?;
             for ((address, guess), found) in batch.iter().zip(found) {
+                self.go_on()?;
                 let there = buffer.get(found).unwrap_or_default();
                 match parse(place, &mut Cursor::new(there, *address, sizes)) {
                     // Not fetched because its pages are there, or longer than was guessed.
