@@ -115,6 +115,12 @@ pub enum Hdf5Error {
         /// What is not there.
         why: String,
     },
+    /// The answer to [`ask_with`](crate::ask_with) was to stop.
+    #[error("{file}: interrupted")]
+    Interrupted {
+        /// The file.
+        file: String,
+    },
     /// A link out of the file is not followed.
     #[error("{file}{}: '{target}' is not opened: {why}", shown(object))]
     Refused {

@@ -2,12 +2,13 @@
 //!
 //! Opening:
 //! 1. the superblock is looked for at 0, 512, 1024, …; addresses count from there;
-//! 2. where its driver says that the file is several files, they are joined;
+//! 2. where its driver says that the file is several files, they are joined; where metadata lies in a [cache image](cache_image), it is taken from there;
 //! 3. a file that is shorter than its superblock says is refused: the rest would be missing in the middle of a read;
 //! 4. one that is marked as open for writing is refused, unless its writer lets others read (SWMR): it may be half a change.
 //!
 //! In a file that is being written a structure may be read while it changes. Its checksum tells: the pages are dropped, and it is read again, a few times.
 
+use crate::cache_image;
 use crate::dataset::Dataset;
 use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap, SMALLEST};
@@ -142,6 +143,14 @@ impl File {
         let source = match driver(&source, &superblock, options.verify)? {
             Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
             None => source,
+        };
+        let source = match superblock.extension {
+            None => source,
+            Some(extension) => {
+                let header = ObjectHeader::read(&source, extension, superblock.sizes, options.verify)?;
+                let image = cache_image::read(&source, &header, superblock.sizes, options.verify)?;
+                if image.is_empty() { source } else { source.with_instead(image) }
+            }
         };
         if superblock.writing && !superblock.swmr && options.verify {
             return Err(Hdf5Error::Unclosed { file: source.name() });
@@ -292,7 +301,7 @@ impl File {
             let Some((object, path)) = next else { return Ok(None) };
             // What a broken group holds has no path. The others keep theirs.
             let below = match self.links_within(object, &path) {
-                Err(error @ Hdf5Error::Store(_)) => return Err(error),
+                Err(error @ (Hdf5Error::Store(_) | Hdf5Error::Interrupted { .. })) => return Err(error),
                 below => below.unwrap_or_default(),
             };
             let mut paths = self.inner.paths.lock();

@@ -190,6 +190,7 @@ impl Group {
         let at = heap;
         let heap = self.file.heap(heap)?;
         let link = |id: &Vec<u8>| {
+            source.go_on()?;
             let bytes = heap.get(source, id)?;
             Link::parse(&mut Cursor::whole(&bytes, at, sizes))
                 .map_err(|why| source.wrong("link message", at, why))
@@ -431,10 +432,7 @@ mod tests {
         // Called as in the file that it is in.
         let Node::Dataset(dataset) = file.node("s").unwrap() else { panic!("no dataset") };
         assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
-        assert!(
-            file.other("other", crate::file::Purpose::Link).unwrap().unwrap().is(dataset.file()),
-            "opened once"
-        );
+        assert!(file.other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");
         for (from, why) in [("none", "there is no file 'missing'"), ("circle", "more than 40 links")] {
             let message = path(file.node(from)).unwrap_err();
             assert!(message.contains(why), "{message}");

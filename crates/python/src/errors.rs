@@ -1,5 +1,6 @@
 //! Errors of Rust as the exceptions of `hyperslab.errors`. The message is Rust's, unchanged.
 
+use crate::engine;
 use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
 use hyperslab::hdf5::{Hdf5Error, ParseError};
@@ -115,6 +116,10 @@ pub(crate) fn hdf5(py: Python<'_>, error: &Hdf5Error) -> PyErr {
 /// An error of an HDF5 file. `message` is that of the outermost error.
 fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
     let class = match error {
+        Hdf5Error::Interrupted { .. } => match engine::raised_in_file() {
+            Some(raised) => return raised,
+            None => "HyperslabError",
+        },
         Hdf5Error::Store(error) => return store_class(py, error, message),
         Hdf5Error::Array(error) => return array(py, error),
         Hdf5Error::NotFound { .. } => "NodeNotFoundError",

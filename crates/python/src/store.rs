@@ -95,6 +95,7 @@ impl StoreHandle {
         let path = path_at(location)?;
         // The environment is read while no other Python thread can change it.
         hyperslab::settings::external_prefixes();
+        hyperslab::hdf5::ask_with(crate::engine::ask_in_file);
         let found = py.detach(|| hyperslab::file_at_path(&path)).map_err(|error| errors::any(py, &error))?;
         Ok(found.map(|(file, path)| (Self::of_file(file), path)))
     }
