@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Literal, Self, cast
@@ -11,15 +12,24 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._array import Array
+from hyperslab._array_config import ArrayConfig
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache
-from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, ShardsLike, normalize_shape
+from hyperslab._create import (
+    DEFAULT_FILL_VALUE,
+    DEFAULT_ZERO,
+    ChunksLike,
+    ShapeLike,
+    ShardsLike,
+    array_like,
+    normalize_shape,
+)
 from hyperslab._info import Info
 from hyperslab._metadata import Metadata
 from hyperslab._store import Store
 from hyperslab._tree import Tree
 from hyperslab.codecs import CodecLike, CodecsLike
-from hyperslab.errors import InvalidArgumentError, NodeNotFoundError
+from hyperslab.errors import InvalidArgumentError, NodeNotFoundError, UnsupportedError
 
 __all__ = ["Group", "node_of"]
 
@@ -28,7 +38,7 @@ def node_of(
     handle: _native.ArrayHandle | _native.GroupHandle,
     store: Store,
     cache: Cache | None = None,
-    write_empty_chunks: bool | None = None,
+    config: ArrayConfig | None = None,
 ) -> Array | Group:
     """The node that a handle is for."""
     if store._native.is_file:
@@ -39,7 +49,7 @@ def node_of(
             return FileArray(handle, store, None, cache)
         return FileGroup(handle, store, cache)
     if isinstance(handle, _native.ArrayHandle):
-        return Array(handle, store, write_empty_chunks, cache)
+        return Array(handle, store, config, cache)
     return Group(handle, store, cache)
 
 
@@ -48,6 +58,12 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     groups.
 
     A mapping from names to nodes; names of nodes further down are paths (``group["ocean/sst"]``).
+
+    A group opened with consolidated metadata shows what that says, without a look at the store: iteration,
+    ``in`` and ``[]`` agree. What is changed through this object, and through nodes reached from it, shows at
+    once. What is changed otherwise (by another object, another process) shows when it has been consolidated
+    again and this object was refreshed, or with ``use_consolidated=False``. The consolidated metadata that is
+    stored changes by `consolidate`, and where nodes are deleted.
 
     Examples
     --------
@@ -161,9 +177,13 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             raise KeyError(path) from None
 
     def __setitem__(self, path: str, value: Any) -> None:
-        """Create an array of these values, in the place of what is there."""
-        values = value if hasattr(value, "shape") and hasattr(value, "dtype") else np.asarray(value)
-        self.create_array(path, data=values, overwrite=True)
+        """Create an array of these values, in the place of what is there.
+
+        Raises `TypeError` for what is no array and does not make one: a group, a dictionary, ``None``.
+        """
+        from hyperslab import _api
+
+        self.create_array(path, data=_api.with_type(array_like(path, value)), overwrite=True)
 
     def __delitem__(self, path: str) -> None:
         try:
@@ -263,6 +283,8 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         max_nodes : int, default 500
             Further nodes are left out, with a note.
         """
+        if expand is not None:
+            raise UnsupportedError("expand: trees are always shown in full, down to 'level'")
         nodes = self._walk(level)
         note = (
             f"Truncated at max_nodes={max_nodes}, some nodes and their children may be missing"
@@ -290,10 +312,16 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             overwrite=overwrite,
             attributes=attributes,
         )
+        if self._is_consolidated:
+            self._notice(name)
+            return self.get_group(name)
         return Group(created._handle, self._store, self._cache)
 
     def require_group(self, name: str, **kwargs: Any) -> Group:
         """The group of this name, created where it is missing. Raises `TypeError` where there is an array."""
+        unknown = sorted(set(kwargs) - {"overwrite", "attributes"})
+        if unknown:
+            raise TypeError(f"require_group() got an unexpected keyword argument {unknown[0]!r}")
         if name in self and not kwargs.get("overwrite", False):
             return self.get_group(name)
         return self.create_group(name, **kwargs)
@@ -352,6 +380,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             config=config,
             write_data=write_data,
         )
+        self._notice(name, created._handle)
         return created if created.cache or not self._cache else created.with_config({"cache": self._cache})
 
     create = create_array
@@ -367,9 +396,14 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             Where there is a group, or an array of another shape, or of a type to which ``dtype`` cannot be
             cast safely (``exact``: of another type).
         """
+        unknown = sorted(set(kwargs) - set(inspect.signature(self.create_array).parameters))
+        if unknown:
+            raise TypeError(f"require_array() got an unexpected keyword argument {unknown[0]!r}")
         if name not in self:
             return self.create_array(name, shape=shape, dtype=dtype, **kwargs)
         found = self.get_array(name)
+        if kwargs.get("config") is not None:
+            found = found.with_config(kwargs["config"])
         wanted = normalize_shape(shape)
         if found.shape != wanted:
             raise TypeError(f"Incompatible shape ({found.shape} vs {wanted})")
@@ -381,14 +415,16 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         return found
 
     def empty(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
-        """Create an array of zeros below this group."""
+        """Create an array of its fill value (default: zeros) below this group."""
         return self.create_array(name, shape=shape, **{"dtype": "f8", **kwargs})
 
-    zeros = empty
+    def zeros(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
+        """Create an array of zeros (as its fill value) below this group."""
+        return self.create_array(name, shape=shape, fill_value=DEFAULT_ZERO, **{"dtype": "f8", **kwargs})
 
     def ones(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of ones (as its fill value) below this group."""
-        return self.create_array(name, shape=shape, **{"dtype": "f8", "fill_value": 1, **kwargs})
+        return self.create_array(name, shape=shape, fill_value=1, **{"dtype": "f8", **kwargs})
 
     def full(self, *, name: str, shape: Any, fill_value: Any, **kwargs: Any) -> Array:
         """Create an array with this fill value below this group."""

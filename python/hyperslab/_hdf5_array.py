@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._array import Array
-from hyperslab._array_config import parse_cache
+from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
 from hyperslab._hdf5_dims import Dimensions
 from hyperslab._hdf5_node import FileNode
@@ -498,6 +498,8 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
 
     def with_config(self, config: Mapping[str, Any]) -> Array:
         """The same array with settings of its own; see `Array.with_config`."""
+        if parse_config(config) != ArrayConfig():
+            raise UnsupportedError("config: an array of an HDF5 or NetCDF file has no setting but 'cache'")
         return FileArray(self._handle, self._store, None, parse_cache(config, self._cache))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ __all__ = [
     "ArrayShapeError",
     "BoundsCheckError",
     "ChunkError",
+    "ChunkNotFoundError",
     "ClosedError",
     "ContainsArrayError",
     "ContainsGroupError",
@@ -114,6 +115,10 @@ class ReadOnlyError(HyperslabError, PermissionError, ValueError):
 
 class ChunkError(HyperslabError, ValueError):
     """The stored bytes of a chunk are truncated, corrupt, or not what the metadata says."""
+
+
+class ChunkNotFoundError(HyperslabError, ValueError):
+    """A chunk is not stored, and ``read_missing_chunks`` is off."""
 
 
 class DestinationError(HyperslabError, FileExistsError, ValueError):

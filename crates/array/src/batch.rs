@@ -3,7 +3,7 @@
 //! Rows written one by one to chunks of several rows would each decode, change and encode the same chunk. Where such writes wait behind each other they
 //! are joined: the chunk is then encoded once, and where they cover it, not even decoded.
 
-use crate::execute::memory_error;
+use crate::execute::{Interrupt, memory_error};
 use crate::strided::{self, Region};
 use crate::{
     ArrayError, ArrayLayout, AxisSelection, Dims, Index, Memory, Selection, Source, Strides, WriteOptions,
@@ -26,8 +26,12 @@ pub(crate) struct Work {
 pub(crate) type Batch = SmallVec<[Work; 1]>;
 
 /// Executes all of a batch.
-pub(crate) fn execute(batch: &[Work], write_empty_chunks: Option<bool>) -> Result<(), ArrayError> {
-    let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt: None };
+pub(crate) fn execute(
+    batch: &[Work],
+    write_empty_chunks: Option<bool>,
+    interrupt: Option<Interrupt<'_>>,
+) -> Result<(), ArrayError> {
+    let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt };
     if let [first, .., last] = batch {
         let (selection, values) = joined(batch, first, last)?;
         let (layout, shape) = (&first.layout, selection.shape());

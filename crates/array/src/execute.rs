@@ -3,7 +3,8 @@
 use crate::scratch::Scratch;
 use crate::{ArrayError, ArrayLayout, Plan, Task, process, settings};
 use hyperslab_codec::CodecError;
-use hyperslab_store::{Key, StoreError};
+use hyperslab_store::{Ask, Key, StoreError, turns};
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// Asked now and then whether to stop; the answer `true` ends a request with [`ArrayError::Interrupted`].
@@ -118,34 +119,32 @@ pub(crate) fn run(
     limit: usize,
     waiting: usize,
     interrupt: Option<Interrupt<'_>>,
-    execute: &(dyn Fn(&mut Scratch) -> Result<(), ArrayError> + Sync),
+    execute: &(dyn Fn(&mut Scratch, Ask<'_>) -> Result<(), ArrayError> + Sync),
 ) -> Result<(), ArrayError> {
     let work = work(layout, plan.len(), bytes);
-    run_tasks(layout, plan.len(), work, (limit, waiting), interrupt, &|number, scratch| {
+    run_tasks(layout, plan.len(), work, (limit, waiting), interrupt, &|number, scratch, ask| {
         plan.task(layout, number, &mut scratch.task);
-        execute(scratch)
+        execute(scratch, ask)
     })
 }
 
-/// Executes tasks `0..count` of `work` in all, as [`run`] does.
+/// Executes tasks `0..count` of `work` in all, as [`run`] does. A task that takes long asks now and then whether to give up; the error that it then returns is not told.
 pub(crate) fn run_tasks(
     layout: &ArrayLayout,
     count: usize,
     work: u64,
     (limit, waiting): (usize, usize),
     interrupt: Option<Interrupt<'_>>,
-    execute: &(dyn Fn(usize, &mut Scratch) -> Result<(), ArrayError> + Sync),
+    execute: &(dyn Fn(usize, &mut Scratch, Ask<'_>) -> Result<(), ArrayError> + Sync),
 ) -> Result<(), ArrayError> {
-    let task = |number: usize| Scratch::with(|scratch| execute(number, scratch));
+    let task = |number: usize, ask: Ask<'_>| Scratch::with(|scratch| execute(number, scratch, ask));
     let pool = &process::current().pool;
     let (_caller, others) = pool.enter();
     // Requests of other threads are help enough for each other: handing over parts of small ones would only make them wait.
     let limit = if work < SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
     let inline = if pool.is_awake() { INLINE_WORK / 4 } else { INLINE_WORK };
     let threads = worthwhile(work, inline, count, limit);
-    let interrupted = || {
-        interrupt.is_some_and(|ask| ask()).then(|| ArrayError::Interrupted { array: layout.name().into() })
-    };
+    let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| interrupted(layout));
     // Only where more could come: it takes a system call.
     let waited = (threads > 1 && waiting > limit && others == 0).then(Waited::new);
     let more = || {
@@ -157,13 +156,70 @@ pub(crate) fn run_tasks(
     outcome
 }
 
+thread_local! {
+    /// The turns of chunks and shards that this thread has.
+    static HELD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The turn of a chunk or a shard.
+pub(crate) struct Taken {
+    number: u64,
+    _turn: turns::Turn,
+}
+
+/// Waits for the turn of an object, of the chunk or shard of `task`. Errors with [`StoreError::Busy`] if this thread has it already.
+pub(crate) fn take(
+    layout: &ArrayLayout,
+    task: &Task,
+    key: Key<'_>,
+    ask: Option<Ask<'_>>,
+) -> Result<Taken, ArrayError> {
+    let store = &**layout.store();
+    let number = store.lock_id(key);
+    let turn = turns::take(number, ask)
+        .map_err(|refused| store_error(layout, task, StoreError::refused(refused, store, key.as_str())))?;
+    let _ = HELD.try_with(|held| held.borrow_mut().push(number));
+    Ok(Taken { number, _turn: turn })
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let _ = HELD.try_with(|held| {
+            let mut held = held.borrow_mut();
+            if let Some(at) = held.iter().rposition(|number| *number == self.number) {
+                held.remove(at);
+            }
+        });
+    }
+}
+
+/// Whether this thread is in the middle of a chunk or a shard, further up its stack: it runs a signal handler or a finalizer. What
+/// it does then it does by itself: a worker would wait for the turn that this thread has, and this thread for the worker.
+pub(crate) fn is_inside() -> bool {
+    HELD.try_with(|held| !held.borrow().is_empty()).unwrap_or(false)
+}
+
+/// Whether another thread waits for what this thread is in the middle of.
+pub(crate) fn is_waited_for() -> bool {
+    let held = HELD.try_with(|held| held.borrow().clone()).unwrap_or_default();
+    held.iter().any(|number| turns::is_waited_for(*number))
+}
+
 /// The key, checked: locators of hostile metadata must not name anything outside the store.
 pub(crate) fn key<'k>(layout: &ArrayLayout, task: &Task, key: &'k str) -> Result<Key<'k>, ArrayError> {
     Key::new(key).map_err(|source| store_error(layout, task, source))
 }
 
 pub(crate) fn store_error(layout: &ArrayLayout, task: &Task, source: StoreError) -> ArrayError {
+    if matches!(source, StoreError::Interrupted { .. }) {
+        return interrupted(layout);
+    }
     ArrayError::Store { array: layout.name().into(), chunk: task.chunk.to_vec(), source: source.into() }
+}
+
+/// The answer to who asked to stop.
+pub(crate) fn interrupted(layout: &ArrayLayout) -> ArrayError {
+    ArrayError::Interrupted { array: layout.name().into() }
 }
 
 pub(crate) fn codec_error(layout: &ArrayLayout, task: &Task, key: &str, source: CodecError) -> ArrayError {

@@ -9,6 +9,7 @@
 //!
 //! [`explain_read`] and [`explain_write`] show what a request would do.
 
+mod barrier;
 mod batch;
 mod cache;
 mod dims;
@@ -21,8 +22,8 @@ mod fill;
 mod gather;
 mod grid;
 mod layout;
-mod locks;
 mod memory;
+mod missing;
 mod mosaic;
 mod pieces;
 mod plan;
@@ -49,6 +50,7 @@ mod view;
 mod write;
 mod writer;
 
+pub use barrier::{Settled, settle, settle_all};
 pub use cache::ChunkCache;
 pub use dims::{Dims, MAX_RANK, Strides, c_strides, element_count};
 pub use encoding::ChunkEncoding;
@@ -58,6 +60,7 @@ pub use fill::FillValue;
 pub use grid::ChunkGrid;
 pub use layout::{ArrayLayout, ChunkLocator, LocateError, Location};
 pub use memory::Memory;
+pub use missing::check_stored;
 pub use mosaic::{Blocks, Mosaic, MosaicSource, Pattern, Piece};
 pub use plan::{Plan, Task};
 pub use prefetch::prefetch;

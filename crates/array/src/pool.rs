@@ -9,6 +9,8 @@
 //! 3. When the caller finds no task left it takes the job off the queue (no worker can enter any more) and waits for those inside. Only then does it
 //!    return, so the closure may borrow from its stack.
 //! 4. A failed or panicking task stops the claiming of further ones; the error of the lowest task is reported.
+//! 5. A task that takes long, or waits, asks whether to go on: on the caller's thread that runs the handlers of signals, on workers it looks at the flag
+//!    that stops the request. While the caller waits for workers it goes on asking, so that a signal stops these, too.
 //!
 //! Beside requests there is background work (read-ahead, write-behind), which nobody waits for here. Workers do a step of it when no request needs
 //! them, so a request waits for background work no longer than a step takes. Whoever ordered the work does it himself where it is wanted and no
@@ -17,6 +19,8 @@
 //! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there is no deeper nesting, and no deadlock.
 
 use crate::settings;
+use hyperslab_store::Ask;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -35,6 +39,7 @@ pub(crate) struct Pool(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
+    /// Per process, as the pool is.
     queue: Mutex<Queue>,
     wake: Condvar,
     /// How much work was ever queued; changed under the queue's lock.
@@ -44,6 +49,9 @@ struct Shared {
     /// Requests under way.
     callers: AtomicUsize,
 }
+
+/// How often a caller who waits for workers asks whether to stop.
+const ASK: Duration = Duration::from_millis(20);
 
 /// How long a thread looks out for what it waits for before it sleeps. Waking a sleeping thread takes longer than reading a chunk, above all on
 /// virtual machines; and one request is often followed by the next.
@@ -78,7 +86,7 @@ struct Queue {
 /// One request. `work` borrows from the caller's stack; the protocol above keeps it alive while anyone can call it.
 struct Job {
     work: *const (dyn Fn() + Sync),
-    /// Seats and people are guarded by the queue's lock.
+    /// Seats and people. Per process, as the pool is.
     state: Mutex<Seats>,
     left: Condvar,
     panicked: AtomicBool,
@@ -125,16 +133,17 @@ impl Pool {
     /// caller's first task how many further threads shall come.
     ///
     /// After an error no further tasks are started; the error of the lowest-numbered task that failed is returned. `interrupted` is asked
-    /// by the calling thread between its tasks; it stops the request by returning an error.
+    /// by the calling thread: between its tasks, when its task asks, and while it waits for others. It stops the request by returning an error.
     pub(crate) fn run<E: Send>(
         &self,
         count: usize,
         threads: usize,
         more: &dyn Fn() -> usize,
-        task: &(dyn Fn(usize) -> Result<(), E> + Sync),
+        task: &(dyn Fn(usize, Ask<'_>) -> Result<(), E> + Sync),
         interrupted: &dyn Fn() -> Option<E>,
     ) -> Result<(), E> {
         let next = AtomicUsize::new(0);
+        // Local: only threads of this request know it.
         let failed: Mutex<Option<(usize, E)>> = Mutex::new(None);
         let stop = AtomicBool::new(false);
         let fail = |at: usize, error: E| {
@@ -150,18 +159,42 @@ impl Pool {
         };
         let work = || {
             while let Some(at) = claim() {
-                if let Err(error) = task(at) {
+                let gave_up = Cell::new(false);
+                let ask = || {
+                    gave_up.set(gave_up.get() || stop.load(Ordering::Relaxed));
+                    gave_up.get()
+                };
+                // What it gave up for is told by the one who stopped the request.
+                if let Err(error) = task(at, &ask)
+                    && !gave_up.get()
+                {
                     fail(at, error);
                 }
             }
         };
+        // Whether the request is to stop; told, if this is new.
+        let asked = |at: usize| {
+            if !stop.load(Ordering::Relaxed)
+                && let Some(error) = interrupted()
+            {
+                fail(at, error);
+            }
+            stop.load(Ordering::Relaxed)
+        };
         let own = |call_more: &dyn Fn()| {
             let mut first = true;
             while let Some(at) = claim() {
-                if let Err(error) = task(at) {
-                    fail(at, error);
-                } else if let Some(error) = interrupted() {
-                    fail(at, error);
+                let gave_up = Cell::new(false);
+                let ask = || {
+                    gave_up.set(gave_up.get() || asked(at));
+                    gave_up.get()
+                };
+                match task(at, &ask) {
+                    Err(error) if !gave_up.get() => fail(at, error),
+                    Err(_) => {}
+                    Ok(()) => {
+                        asked(at);
+                    }
                 }
                 if std::mem::take(&mut first) {
                     call_more();
@@ -172,7 +205,10 @@ impl Pool {
         if helpers == 0 {
             own(&|| {});
         } else {
-            self.help(helpers, more, &work, &stop, own);
+            let waiting = || {
+                asked(count);
+            };
+            self.help(helpers, more, &work, &stop, own, &waiting);
         }
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some((_, error)) => Err(error),
@@ -180,8 +216,8 @@ impl Pool {
         }
     }
 
-    /// Runs `own` here while up to `helpers` workers, and `more` when `own` calls them, run `work`. Returns when all have left. A panic
-    /// anywhere is passed on here.
+    /// Runs `own` here while up to `helpers` workers, and `more` when `own` calls them, run `work`. Returns when all have left; calls `waiting`
+    /// now and then until then. A panic anywhere is passed on here.
     fn help(
         &self,
         helpers: usize,
@@ -189,6 +225,7 @@ impl Pool {
         work: &(dyn Fn() + Sync),
         stop: &AtomicBool,
         own: impl FnOnce(&dyn Fn()),
+        waiting: &dyn Fn(),
     ) {
         // SAFETY: only the lifetime is changed. The job is closed, and everyone has left it, before this function returns or unwinds.
         let work: *const (dyn Fn() + Sync + 'static) =
@@ -214,12 +251,22 @@ impl Pool {
         lock(&self.0.queue).jobs.retain(|other| !Arc::ptr_eq(other, &job));
         lock(&job.state).closed = true;
         look_out(|| lock(&job.state).taken == 0);
+        let mut asked = Ok(());
         let mut seats = lock(&job.state);
         while seats.taken > 0 {
-            seats = job.left.wait(seats).unwrap_or_else(PoisonError::into_inner);
+            seats = job.left.wait_timeout(seats, ASK).unwrap_or_else(PoisonError::into_inner).0;
+            if seats.taken > 0 && asked.is_ok() {
+                // Asking runs foreign code: not under the lock. If that panics, the others are waited for all the same.
+                drop(seats);
+                asked = catch_unwind(AssertUnwindSafe(waiting));
+                if asked.is_err() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                seats = lock(&job.state);
+            }
         }
         drop(seats);
-        match outcome {
+        match outcome.and(asked) {
             Err(panic) => resume_unwind(panic),
             Ok(()) if job.panicked.load(Ordering::Relaxed) => panic!("a task panicked on a worker thread"),
             Ok(()) => {}
@@ -366,7 +413,7 @@ mod tests {
     fn more_threads_come_when_called() {
         let pool = Pool::default();
         let threads = Mutex::new(std::collections::HashSet::new());
-        let task = |_: usize| {
+        let task = |_: usize, _: Ask<'_>| {
             threads.lock().unwrap().insert(std::thread::current().id());
             std::thread::sleep(Duration::from_millis(5));
             Ok::<(), ()>(())
@@ -382,7 +429,7 @@ mod tests {
         for count in [0, 1, 2, 3, 100, 1000] {
             for threads in [1, 2, 4, 16] {
                 let seen: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
-                let task = |i: usize| {
+                let task = |i: usize, _: Ask<'_>| {
                     seen[i].fetch_add(1, Ordering::Relaxed);
                     Ok::<(), ()>(())
                 };
@@ -396,7 +443,7 @@ mod tests {
     fn workers_take_part() {
         let pool = Pool::default();
         let threads = Mutex::new(std::collections::HashSet::new());
-        let task = |_: usize| {
+        let task = |_: usize, _: Ask<'_>| {
             threads.lock().unwrap().insert(std::thread::current().id());
             std::thread::sleep(Duration::from_millis(5));
             Ok::<(), ()>(())
@@ -410,7 +457,7 @@ mod tests {
     fn first_error_wins_and_stops() {
         let pool = Pool::default();
         let ran = AtomicUsize::new(0);
-        let task = |i: usize| {
+        let task = |i: usize, _: Ask<'_>| {
             ran.fetch_add(1, Ordering::Relaxed);
             if i >= 10 { Err(i) } else { Ok(()) }
         };
@@ -422,7 +469,7 @@ mod tests {
     #[test]
     fn interrupt_stops() {
         let pool = Pool::default();
-        let task = |_: usize| Ok::<(), &str>(());
+        let task = |_: usize, _: Ask<'_>| Ok::<(), &str>(());
         assert_eq!(pool.run(1_000_000, 2, &none, &task, &|| Some("stop")), Err("stop"));
     }
 
@@ -430,13 +477,13 @@ mod tests {
     fn panics_reach_the_caller_and_leave_the_pool_usable() {
         let pool = Pool::default();
         for round in 0..20 {
-            let task = |i: usize| {
+            let task = |i: usize, _: Ask<'_>| {
                 assert!(i != 7 + round, "boom");
                 Ok::<(), ()>(())
             };
             let outcome = catch_unwind(AssertUnwindSafe(|| pool.run(64, 4, &none, &task, &never)));
             assert!(outcome.is_err());
-            pool.run(64, 4, &none, &|_| Ok::<(), ()>(()), &never).unwrap();
+            pool.run(64, 4, &none, &|_, _| Ok::<(), ()>(()), &never).unwrap();
         }
     }
 
@@ -445,7 +492,7 @@ mod tests {
         let pool = Pool::default();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let slow = |_: usize| {
+                let slow = |_: usize, _: Ask<'_>| {
                     std::thread::sleep(Duration::from_millis(20));
                     Ok::<(), ()>(())
                 };
@@ -453,7 +500,7 @@ mod tests {
             });
             std::thread::sleep(Duration::from_millis(30));
             let done = AtomicUsize::new(0);
-            let quick = |_: usize| {
+            let quick = |_: usize, _: Ask<'_>| {
                 done.fetch_add(1, Ordering::Relaxed);
                 Ok::<(), ()>(())
             };
@@ -515,7 +562,7 @@ mod tests {
             }
         }
         let pool = Pool::default();
-        let doze = |_: usize| {
+        let doze = |_: usize, _: Ask<'_>| {
             std::thread::sleep(Duration::from_millis(1));
             Ok::<(), ()>(())
         };
@@ -544,7 +591,7 @@ mod tests {
         pool.background(endless.clone(), 1);
         std::thread::sleep(Duration::from_millis(5));
         let helped = Mutex::new(std::collections::HashSet::new());
-        let task = |_: usize| {
+        let task = |_: usize, _: Ask<'_>| {
             helped.lock().unwrap().insert(std::thread::current().id());
             std::thread::sleep(Duration::from_millis(4));
             Ok::<(), ()>(())
@@ -559,7 +606,7 @@ mod tests {
         struct Nested(Pool, AtomicUsize);
         impl Background for Nested {
             fn step(self: Arc<Self>) -> bool {
-                let task = |_: usize| {
+                let task = |_: usize, _: Ask<'_>| {
                     self.1.fetch_add(1, Ordering::Relaxed);
                     Ok::<(), ()>(())
                 };
@@ -585,7 +632,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         let sum = AtomicUsize::new(0);
-                        let task = |i: usize| {
+                        let task = |i: usize, _: Ask<'_>| {
                             sum.fetch_add(i, Ordering::Relaxed);
                             Ok::<(), ()>(())
                         };

@@ -1,4 +1,4 @@
-//! What the engine shares within one process: threads, recycled memory, chunk locks, indexes of shards.
+//! What the engine shares within one process: threads, recycled memory, indexes of shards, the writers that are alive.
 //!
 //! A forked child inherits memory but no threads, and mutexes in whatever state other threads held them. Using the parent's pool or locks
 //! there would hang for ever. So a child must find out that it is one, before it touches any of this. The parent's state is left alone
@@ -8,7 +8,7 @@
 //! that the kernel wipes in every child: a child finds no state and makes its own. Elsewhere the process id is compared, a
 //! system call. (A handler of `pthread_atfork` would miss children made by other means.)
 
-use crate::locks::ChunkLocks;
+use crate::barrier::Writers;
 use crate::pool::Pool;
 use crate::recycler::Recycler;
 use crate::shard::IndexCache;
@@ -20,7 +20,7 @@ pub(crate) struct Process {
     id: Option<u32>,
     pub(crate) pool: Pool,
     pub(crate) recycler: Recycler,
-    pub(crate) locks: ChunkLocks,
+    pub(crate) writers: Writers,
     pub(crate) indexes: IndexCache,
 }
 
@@ -58,7 +58,7 @@ fn make(place: &'static Place, old: *mut Process) -> &'static Process {
         id: std::ptr::eq(place, &KEPT).then(std::process::id),
         pool: Pool::default(),
         recycler: Recycler::default(),
-        locks: ChunkLocks::default(),
+        writers: Writers::default(),
         indexes: IndexCache::default(),
     }));
     match place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -132,7 +132,7 @@ mod tests {
             id: Some(0),
             pool: Pool::default(),
             recycler: Recycler::default(),
-            locks: ChunkLocks::default(),
+            writers: Writers::default(),
             indexes: IndexCache::default(),
         };
         let parents: *mut Process = Box::leak(Box::new(parents));

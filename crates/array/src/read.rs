@@ -141,7 +141,7 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
 }
 
 /// The keys of all objects that exist, if that can be told for less than asking for each of `most`.
-fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
+pub(crate) fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
     let prefix = match layout.locator().folder()? {
         "" => None,
         folder => Some(Key::new(folder).ok()?),
@@ -185,7 +185,7 @@ fn execute_all(
     }
     let plan = plan.cut(layout, selection, limit);
     let parts = open_parts(layout, &plan)?;
-    execute::run(layout, &plan, bytes, limit, waiting, options.interrupt, &|scratch| {
+    execute::run(layout, &plan, bytes, limit, waiting, options.interrupt, &|scratch, _| {
         let dst = target.at(&scratch.task.out);
         let places = plan.places(&scratch.task, target.strides());
         let reader = Reader {

@@ -43,7 +43,7 @@ pub(crate) fn read(
     let fit = LOT / layout.encoding().decoded_size().max(1);
     let each = fit.min(plan.len().div_ceil(2 * limit.0)).clamp(CHUNKS.start, CHUNKS.end);
     let work = execute::work(layout, plan.len(), bytes);
-    execute::run_tasks(layout, plan.len().div_ceil(each), work, limit, interrupt, &|lot, scratch| {
+    execute::run_tasks(layout, plan.len().div_ceil(each), work, limit, interrupt, &|lot, scratch, _| {
         let first = lot * each;
         read_lot(request, first..plan.len().min(first + each), scratch)
     })

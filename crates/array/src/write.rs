@@ -3,7 +3,6 @@
 use crate::execute::{self, Interrupt, codec_error, memory_error, store_error};
 use crate::fetch::fetch;
 use crate::gather::{self, Direction};
-use crate::locks::ChunkLocks;
 use crate::point_plan::Places;
 use crate::read::within_chunk;
 use crate::scratch::{Scratch, sized};
@@ -11,8 +10,9 @@ use crate::strategy::choose_write;
 use crate::strided::{self, Region};
 use crate::view::Bound;
 use crate::{ArrayError, ArrayLayout, Dims, Location, Memory, Plan, Selection, Source, Strategy, Task};
-use crate::{element_count, process, settings, shard, swap};
+use crate::{element_count, settings, shard, swap};
 use hyperslab_codec::{self as codec, CodecChain, CodecError};
+use hyperslab_store::Ask;
 use smallvec::SmallVec;
 
 /// Options of one write.
@@ -54,18 +54,17 @@ pub fn write(
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
     let fill = stored_fill(layout);
-    let locks = &process::current().locks;
-    let limit = execute::write_limit(layout, options.threads);
+    let limit = if execute::is_inside() { 1 } else { execute::write_limit(layout, options.threads) };
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
         let request = shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty };
         return request.write(bytes, limit, options.interrupt);
     }
-    execute::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch| {
+    execute::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {
         let src = bound.at(&scratch.task.out);
         let places = plan.places(&scratch.task, bound.strides());
         Writer { layout, src, strides: bound.strides(), places: &places, fill: &fill, keep_empty }
-            .write(scratch, locks)
+            .write(scratch, ask)
     })
 }
 
@@ -122,7 +121,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn write(&self, scratch: &mut Scratch, locks: &ChunkLocks) -> Result<(), ArrayError> {
+    fn write(&self, scratch: &mut Scratch, ask: Ask<'_>) -> Result<(), ArrayError> {
         let layout = self.layout;
         let location = layout.locate(&scratch.task.chunk, &mut scratch.key)?;
         if let Location::Range { .. } = location {
@@ -134,7 +133,7 @@ impl Writer<'_> {
             });
         }
         let key = execute::key(layout, &scratch.task, &scratch.key)?;
-        let _guard = locks.lock(layout.store().lock_id(key));
+        let _turn = execute::take(layout, &scratch.task, key, Some(ask))?;
         let produced = self.produce(scratch, Old::Stored)?;
         let key = execute::key(layout, &scratch.task, &scratch.key)?;
         match self.bytes(scratch, produced) {

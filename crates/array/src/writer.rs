@@ -11,8 +11,9 @@
 //! Points that are picked one by one, and requests that many threads can share (several chunks, together larger than a thread's share of the buffer) wait for the queue to empty and are then
 //! executed as ever, without the copy.
 
+use crate::barrier;
 use crate::batch::{self, Batch, Work};
-use crate::execute::{Interrupt, memory_error};
+use crate::execute::{self, Interrupt, memory_error, store_error};
 use crate::pool::Background;
 use crate::stream::{ASK, default_bound, lock};
 use crate::strided::{self, Region};
@@ -21,6 +22,7 @@ use crate::{
     ArrayError, ArrayLayout, Dims, Memory, Plan, Selection, Source, Strides, Task, WriteOptions, c_strides,
     element_count, process, settings, write,
 };
+use hyperslab_store::StoreError;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,21 +44,28 @@ pub struct WriterOptions {
 /// What was written is stored when [`Writer::flush`] returns without an error; before that, reading the array may or may not show it. An error
 /// is returned by the call after it happened; it names the chunk. Writes after the failed one are done all the same. Dropping a writer finishes
 /// what is queued, and loses errors: flush first.
+///
+/// A signal handler or a finalizer that flushes or drops a writer may run in the middle of a write by the same thread to the same chunk: the queue cannot be
+/// emptied then. Calls return [`StoreError::Busy`], and nothing is lost: workers store what is queued as soon as they can. [`crate::settle_all`] waits for them.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
-    layout: Arc<ArrayLayout>,
     /// The process whose queue this is.
     process: u32,
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
+    /// That of the array when the writer was made.
+    layout: Arc<ArrayLayout>,
+    /// The number of the array, see [`barrier::number`].
+    array: u64,
     buffer: u64,
     /// Workers that may write at a time.
     helpers: usize,
     threads: Option<usize>,
     write_empty_chunks: Option<bool>,
+    /// Per process: in a child the writer does not touch it.
     state: Mutex<State>,
     /// A job was done.
     done: Condvar,
@@ -75,6 +84,10 @@ struct State {
     /// Threads that wait for `done`.
     waiting: usize,
     failed: Option<(u64, Failure)>,
+    /// The last change of the array's shape that made it smaller: the shape before, and after.
+    shrunk: Option<(Dims, Dims)>,
+    /// The writer was dropped, and could not store what was queued.
+    abandoned: bool,
     #[cfg(test)]
     most_bytes: u64,
 }
@@ -107,6 +120,8 @@ impl Writer {
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
         let chunk = layout.encoding().decoded_size() as u64;
         let shared = Shared {
+            array: barrier::number(&layout),
+            layout,
             buffer: options.buffer.unwrap_or_else(|| default_bound(chunk, threads)),
             helpers: threads - 1,
             threads: options.threads,
@@ -114,7 +129,9 @@ impl Writer {
             state: Mutex::default(),
             done: Condvar::new(),
         };
-        Writer { shared: Arc::new(shared), layout, process: std::process::id() }
+        let shared = Arc::new(shared);
+        process::current().writers.add(shared.array, &shared);
+        Writer { shared, process: std::process::id() }
     }
 
     /// Writes a selection, as [`write()`](crate::write()) does, soon. The memory may be changed when this returns.
@@ -127,7 +144,7 @@ impl Writer {
         source: &Source<'_>,
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
-        self.write_resized(&self.layout, selection, source, interrupt)
+        self.write_resized(&self.shared.layout, selection, source, interrupt)
     }
 
     /// [`Writer::write`] for an array that has grown since the writer was made: `layout` is the same array's with its present shape. (Before it shrinks,
@@ -151,12 +168,13 @@ impl Writer {
             write(layout, selection, source, WriteOptions { threads, write_empty_chunks, interrupt })
         };
         let bound = Bound::source(layout, source, selection)?;
-        if !selection.points().is_empty() {
-            self.flush(interrupt)?;
-            return direct();
-        }
         // A forked child has no part in its parent's queue, and its lock may be held for ever.
         if self.process != std::process::id() {
+            return direct();
+        }
+        shared.check_shape(layout, selection)?;
+        if !selection.points().is_empty() {
+            self.flush(interrupt)?;
             return direct();
         }
         shared.report()?;
@@ -171,18 +189,19 @@ impl Writer {
             return direct();
         }
         shared.make_room(copied.bytes, interrupt, layout)?;
-        match copied.copy(layout, selection, &bound) {
-            Ok((values, strides)) => {
-                let work = Work { layout: layout.clone(), selection: selection.clone(), values, strides };
-                shared.push(chunks, copied.bytes, work);
-                Ok(())
-            }
-            Err(error) => {
-                lock(&shared.state).bytes -= copied.bytes;
-                shared.done.notify_all();
-                Err(error)
-            }
+        let queued = copied.copy(layout, selection, &bound).and_then(|(values, strides)| {
+            // Whoever resizes the array has it meanwhile.
+            let _turn = barrier::turn(layout, shared.array, interrupt)?;
+            shared.check_shape(layout, selection)?;
+            let work = Work { layout: layout.clone(), selection: selection.clone(), values, strides };
+            shared.push(chunks, copied.bytes, work);
+            Ok(())
+        });
+        if queued.is_err() {
+            lock(&shared.state).bytes -= copied.bytes;
+            shared.done.notify_all();
         }
+        queued
     }
 
     /// Returns when everything written before is stored. This thread works on it, too.
@@ -193,10 +212,7 @@ impl Writer {
         if self.process != std::process::id() {
             return Ok(());
         }
-        let state = lock(&self.shared.state);
-        let until = state.next;
-        let pending = |state: &State| state.jobs.front().is_some_and(|job| job.number < until);
-        drop(self.shared.work_while(state, &pending, interrupt, &self.layout)?);
+        self.shared.finish(interrupt, &self.shared.layout)?;
         self.shared.report()
     }
 }
@@ -218,6 +234,12 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // An error has nobody to go to, and a panic would abort.
         let _ = catch_unwind(AssertUnwindSafe(|| self.flush(None)));
+        // What is left is up to the workers, which keep the queue.
+        if self.process == std::process::id() {
+            let mut state = lock(&self.shared.state);
+            state.abandoned = true;
+            self.shared.call(&mut state);
+        }
     }
 }
 
@@ -236,6 +258,53 @@ impl Shared {
             Some((_, Ok(error))) => Err(error),
             Some((_, Err(panic))) => resume_unwind(panic),
         }
+    }
+
+    /// Works until all that is queued now is stored.
+    pub(crate) fn finish(
+        self: &Arc<Self>,
+        interrupt: Option<Interrupt<'_>>,
+        layout: &ArrayLayout,
+    ) -> Result<(), ArrayError> {
+        let state = lock(&self.state);
+        let until = state.next;
+        let pending = |state: &State| state.jobs.front().is_some_and(|job| job.number < until);
+        drop(self.work_while(state, &pending, interrupt, layout)?);
+        Ok(())
+    }
+
+    /// [`Shared::finish`] of a writer that nobody has any more, whose error is told here.
+    pub(crate) fn finish_abandoned(
+        self: &Arc<Self>,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        self.finish(interrupt, &self.layout)?;
+        let abandoned = lock(&self.state).abandoned;
+        if abandoned { self.report() } else { Ok(()) }
+    }
+
+    /// Notes a change of the array's shape.
+    pub(crate) fn resized(&self, before: &[u64], after: &[u64]) {
+        let smaller = before.iter().zip(after).any(|(before, after)| after < before);
+        lock(&self.state).shrunk = smaller.then(|| (before.into(), after.into()));
+    }
+
+    /// Refuses what was chosen before the array shrank, and does not lie in it any more.
+    fn check_shape(&self, layout: &ArrayLayout, selection: &Selection) -> Result<(), ArrayError> {
+        let state = lock(&self.state);
+        let Some((before, after)) = &state.shrunk else { return Ok(()) };
+        let last = |axis: &crate::AxisSelection| {
+            axis.first.max((axis.first as i128 + i128::from(axis.step) * (i128::from(axis.len) - 1)) as u64)
+        };
+        let outside = !selection.points().is_empty()
+            || selection.axes().iter().zip(after).any(|(axis, len)| axis.len > 0 && last(axis) >= *len);
+        if layout.shape() != before.as_slice() || !outside {
+            return Ok(());
+        }
+        let why = format!(
+            "it was resized from {before:?} to {after:?} after this write was begun, which reaches beyond: nothing was written"
+        );
+        Err(ArrayError::Index { array: layout.name().to_owned(), why })
     }
 
     /// Works until so many more bytes fit.
@@ -264,13 +333,28 @@ impl Shared {
         interrupt: Option<Interrupt<'_>>,
         layout: &ArrayLayout,
     ) -> Result<MutexGuard<'s, State>, ArrayError> {
+        // In the middle of a chunk, in a signal handler: what waits for this chunk is left to the workers, and not waited for.
+        let inside = execute::is_inside();
         while pending(&state) {
-            match state.take() {
-                Some((number, batch)) => state = self.execute(state, number, batch),
+            match if inside { None } else { state.take() } {
+                Some((number, batch)) => {
+                    let (after, stopped) = self.execute(state, number, batch, interrupt);
+                    state = after;
+                    if stopped {
+                        drop(state);
+                        return Err(execute::interrupted(layout));
+                    }
+                }
                 None => {
+                    self.call(&mut state);
+                    let left = state.jobs.len();
                     state.waiting += 1;
                     state = self.done.wait_timeout(state, ASK).unwrap_or_else(PoisonError::into_inner).0;
                     state.waiting -= 1;
+                    if inside && state.jobs.len() >= left && execute::is_waited_for() {
+                        let (key, url) = (layout.name().to_owned(), layout.store().url());
+                        return Err(store_error(layout, &Task::default(), StoreError::Busy { key, url }));
+                    }
                 }
             }
             if let Some(ask) = interrupt {
@@ -302,14 +386,27 @@ impl Shared {
         }
     }
 
+    /// Executes a job, or several that are joined. Tells also whether that was stopped: then they are queued as before.
     fn execute<'s>(
         self: &'s Arc<Self>,
         state: MutexGuard<'s, State>,
         number: u64,
         batch: Batch,
-    ) -> MutexGuard<'s, State> {
+        interrupt: Option<Interrupt<'_>>,
+    ) -> (MutexGuard<'s, State>, bool) {
         drop(state);
-        let outcome = catch_unwind(AssertUnwindSafe(|| batch::execute(&batch, self.write_empty_chunks)));
+        let work = || batch::execute(&batch, self.write_empty_chunks, interrupt);
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        if matches!(outcome, Ok(Err(ArrayError::Interrupted { .. }))) {
+            let mut state = lock(&self.state);
+            if let Some(at) = state.jobs.iter().position(|job| job.number == number) {
+                for (job, work) in state.jobs.range_mut(at..).zip(batch) {
+                    job.work = Some(work);
+                }
+            }
+            self.call(&mut state);
+            return (state, true);
+        }
         let jobs = batch.len();
         drop(batch);
         let mut state = lock(&self.state);
@@ -332,7 +429,7 @@ impl Shared {
         }
         // Jobs that waited for this one may start now.
         self.call(&mut state);
-        state
+        (state, false)
     }
 }
 
@@ -370,7 +467,7 @@ impl Background for Shared {
             state.called -= 1;
             return false;
         };
-        drop(self.execute(state, number, batch));
+        drop(self.execute(state, number, batch, None));
         true
     }
 }

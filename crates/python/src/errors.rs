@@ -78,6 +78,7 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
         },
         ArrayError::Shard { .. } => exception(py, "ChunkError", message),
         ArrayError::ReadOnly { .. } => exception(py, "ReadOnlyError", message),
+        ArrayError::Missing { .. } => exception(py, "ChunkNotFoundError", message),
         _ => exception(py, "HyperslabError", message),
     }
 }

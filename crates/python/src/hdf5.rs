@@ -5,6 +5,7 @@
 
 use crate::cells::{self, Cells, Wanted};
 use crate::errors;
+use crate::frozen;
 use crate::group::NodeHandle;
 use crate::output::over;
 use crate::store::StoreHandle;
@@ -199,13 +200,18 @@ impl ElementHandle {
         stride: usize,
         count: usize,
         outer: Outer<'py>,
-    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyUntypedArray>, Option<Bound<'py, PyArray1<bool>>>)>
+    ) -> PyResult<(Bound<'py, PyUntypedArray>, Bound<'py, PyUntypedArray>, Option<Bound<'py, PyUntypedArray>>)>
     {
         let found = self.resolve(&memory, (offset, stride, count), &outer)?;
-        let (bytes, validity) = (found.values.len() as u64, found.validity);
-        let values = over(found.values, &numpy::dtype::<u8>(py), &[bytes], false)?;
-        let validity = validity.map(|validity| PyArray1::from_vec(py, validity));
-        Ok((PyArray1::from_vec(py, found.offsets), values, validity))
+        let (bytes, validity) = (found.values.len(), found.validity);
+        let item = numpy::dtype::<u8>(py);
+        // Those of a ragged array, where they are not numbers.
+        let values = match &self.element.kind {
+            ElementKind::VlenString { .. } => frozen::memory(found.values, &item, bytes)?,
+            _ => over(found.values, &item, &[bytes as u64], false)?,
+        };
+        let validity = validity.map(|validity| frozen::booleans(py, validity)).transpose()?;
+        Ok((frozen::offsets(py, found.offsets)?, values, validity))
     }
 }
 

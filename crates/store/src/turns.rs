@@ -10,10 +10,9 @@
 //!
 //! Turns exclude threads of one process. [`Store::lock`](crate::Store::lock) excludes other processes; take the turn first.
 
-use crate::fork::Mutex;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, Thread, ThreadId};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// Asked now and then whether to give up. It may run foreign code (Python's signal handlers).
@@ -31,14 +30,57 @@ pub enum Refused {
     Stopped,
 }
 
-/// Turns that are taken, by number.
-static TAKEN: Mutex<Option<HashMap<u64, Holder>>> = Mutex::new(None);
+/// Turns are spread over so many lists, so that threads that take different ones seldom meet.
+const STRIPES: usize = 256;
 
-#[derive(Debug)]
+/// The turns that are taken in one process.
+struct Table([Stripe; STRIPES]);
+
+/// Per process: a child gets a table of its own, so it never meets this lock held. On a cache line of its own.
+#[repr(align(64))]
+struct Stripe(Mutex<Vec<Holder>>);
+
 struct Holder {
-    thread: ThreadId,
+    number: u64,
+    /// See [`me`].
+    thread: usize,
     /// In the order in which they came.
     waiting: Vec<Thread>,
+}
+
+/// The table of this process; null before its first turn. Tables are never freed.
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+
+fn table() -> &'static Table {
+    let found = TABLE.load(Ordering::Acquire);
+    // SAFETY: null, or leaked below.
+    if let Some(table) = unsafe { found.as_ref() } {
+        return table;
+    }
+    let new = Box::leak(Box::new(Table(std::array::from_fn(|_| Stripe(Mutex::new(Vec::new()))))));
+    match TABLE.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => new,
+        // SAFETY: another thread was first; what it stored was leaked too.
+        Err(other) => unsafe { &*other },
+    }
+}
+
+impl Table {
+    fn stripe(&self, number: u64) -> MutexGuard<'_, Vec<Holder>> {
+        // Spread: stores may number objects consecutively or in strides.
+        let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let at = usize::try_from(mixed).unwrap_or(0) % STRIPES;
+        let [first, ..] = &self.0;
+        let stripe = self.0.get(at).unwrap_or(first);
+        // Nothing panics between changes that belong together.
+        stripe.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells living threads apart: the address of something that each has of its own.
+fn me() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place).addr())
 }
 
 /// A number that no other caller gets, for turns on something that lives in this process only.
@@ -56,31 +98,49 @@ pub struct Turn {
     generation: u64,
 }
 
+/// Whether this thread has the turn of this number, and another thread waits for it.
+pub fn is_waited_for(number: u64) -> bool {
+    let thread = me();
+    let taken = table().stripe(number);
+    taken
+        .iter()
+        .any(|holder| holder.number == number && holder.thread == thread && !holder.waiting.is_empty())
+}
+
 /// Waits for the turn of this number. `ask` is asked about every 20 ms while it waits.
 pub fn take(number: u64, ask: Option<Ask<'_>>) -> Result<Turn, Refused> {
     let generation = crate::fork::generation();
-    let me = thread::current();
+    let thread = me();
     loop {
         {
-            let mut taken = TAKEN.lock();
-            match taken.get_or_insert_default().get_mut(&number) {
+            let mut taken = table().stripe(number);
+            match taken.iter_mut().find(|holder| holder.number == number) {
                 None => {
-                    let holder = Holder { thread: me.id(), waiting: Vec::new() };
-                    taken.get_or_insert_default().insert(number, holder);
+                    taken.push(Holder { number, thread, waiting: Vec::new() });
                     return Ok(Turn { number, generation });
                 }
-                Some(holder) if holder.thread == me.id() => return Err(Refused::Own),
+                Some(holder) if holder.thread == thread => return Err(Refused::Own),
                 Some(holder) => {
+                    let me = thread::current();
                     if !holder.waiting.iter().any(|other| other.id() == me.id()) {
-                        holder.waiting.push(me.clone());
+                        holder.waiting.push(me);
                     }
                 }
             }
         }
         thread::park_timeout(EVERY);
         if ask.is_some_and(|ask| ask()) {
+            leave(number);
             return Err(Refused::Stopped);
         }
+    }
+}
+
+/// Waits no longer.
+fn leave(number: u64) {
+    let me = thread::current().id();
+    for holder in table().stripe(number).iter_mut().filter(|holder| holder.number == number) {
+        holder.waiting.retain(|other| other.id() != me);
     }
 }
 
@@ -90,19 +150,22 @@ impl Drop for Turn {
         if self.generation != crate::fork::generation() {
             return;
         }
-        let next = TAKEN.lock().as_mut().and_then(|taken| taken.remove(&self.number));
+        let ended = {
+            let mut taken = table().stripe(self.number);
+            let at = taken.iter().position(|holder| holder.number == self.number);
+            at.map(|at| taken.swap_remove(at))
+        };
         // All of them: the first may have given up meanwhile.
-        for waiting in next.into_iter().flat_map(|holder| holder.waiting) {
+        for waiting in ended.into_iter().flat_map(|holder| holder.waiting) {
             waiting.unpark();
         }
     }
 }
 
-/// Forgets all turns: this process is a child that has just been forked.
+/// Forgets all turns: this process is a child that has just been forked. Its parent's table is left alone: another thread may have
+/// been inside.
 pub(crate) fn forget() {
-    if let Some(taken) = TAKEN.lock().as_mut() {
-        taken.clear();
-    }
+    TABLE.store(std::ptr::null_mut(), Ordering::Release);
 }
 
 #[cfg(test)]

@@ -84,7 +84,9 @@ impl Request<'_> {
             interrupt.is_some_and(|ask| ask()).then(error)
         };
         if several > 1 {
-            let read = |number: usize| self.read_part(&parts[number], covered, &nesting, Some(1), None);
+            let read = |number: usize, ask: Interrupt<'_>| {
+                self.read_part(&parts[number], covered, &nesting, Some(1), Some(ask))
+            };
             return process::current().pool.run(parts.len(), several, &|| 0, &read, &interrupted);
         }
         parts.iter().try_for_each(|part| {

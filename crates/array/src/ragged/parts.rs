@@ -17,7 +17,7 @@ pub fn each_part<P: Send, T: Send + Sync, E: Send>(
         return parts.into_iter().map(|part| each(0, part)).collect();
     }
     let parts: Vec<_> = parts.into_iter().map(|part| (Mutex::new(Some(part)), OnceLock::new())).collect();
-    let task = |number: usize| {
+    let task = |number: usize, _: hyperslab_store::Ask<'_>| {
         let (part, made) = &parts[number];
         if let Some(part) = part.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = made.set(each(number, part)?);

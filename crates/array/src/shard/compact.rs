@@ -3,8 +3,8 @@
 use super::find::Finder;
 use super::output::{Sink, begin, finish};
 use super::write::former;
-use crate::execute::{self, store_error};
-use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task, process};
+use crate::execute::{self, codec_error, store_error};
+use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task};
 
 /// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes
 /// these are. 0 also where there is no such object, for arrays without shards, and for shards that go through codecs as a whole, which hold none.
@@ -29,7 +29,7 @@ pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, Ar
     }
     let checked = execute::key(layout, &task, &key)?;
     let store = &**layout.store();
-    let locked = (!dry).then(|| process::current().locks.lock(store.lock_id(checked)));
+    let turn = if dry { None } else { Some(execute::take(layout, &task, checked, None)?) };
     let lock = if dry { None } else { Some(store.lock(checked, None).map_err(fail)?) };
     let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
     let Some(finder) = Finder::open(layout, sharding, &plan, checked, &task, true)? else { return Ok(0) };
@@ -47,9 +47,10 @@ pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, Ar
         return store.delete(checked).map(|_| dead).map_err(fail);
     }
     let mut sink = Sink::object(store, checked);
-    let index = begin(level, &mut sink, Some(&former), false, &|_| false).map_err(fail)?;
+    let absent = level.index().absent().map_err(|source| codec_error(layout, &task, &key, source))?;
+    let index = begin(level, &mut sink, Some(&former), false, &|_| false, absent).map_err(fail)?;
     finish(layout, &task, &key, level, &mut sink, &index)?;
     sink.commit().map_err(fail)?;
-    drop((lock, locked));
+    drop((lock, turn));
     Ok(dead)
 }

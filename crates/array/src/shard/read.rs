@@ -66,7 +66,7 @@ impl Request<'_> {
             let count = OPEN.min(shards.len() - first);
             let found: Vec<Mutex<Option<Shard<'_>>>> = (0..count).map(|_| Mutex::default()).collect();
             let work = count as u64 * (64 << 10);
-            execute::run_tasks(self.inner.layout, count, work, limit, interrupt, &|number, scratch| {
+            execute::run_tasks(self.inner.layout, count, work, limit, interrupt, &|number, scratch, _| {
                 let shard = self.find(&shards, first + number, scratch)?;
                 if let Some(slot) = found.get(number) {
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = shard;
@@ -95,8 +95,13 @@ impl Request<'_> {
             let chunks: usize = found.iter().map(|shard| shard.chunks.len()).sum();
             let part = (bytes as u128 * chunks as u128 / self.inner.plan.len().max(1) as u128) as u64;
             let work = execute::work(self.inner.layout, chunks, part);
-            execute::run_tasks(self.inner.layout, jobs.len(), work, limit, interrupt, &|number, scratch| {
-                match jobs.get(number) {
+            execute::run_tasks(
+                self.inner.layout,
+                jobs.len(),
+                work,
+                limit,
+                interrupt,
+                &|number, scratch, _| match jobs.get(number) {
                     Some(Job::Read(n, run)) => self.read_run(&found[*n], run, scratch),
                     Some(Job::Fill(n, absent)) => {
                         for number in &found[*n].absent[absent.clone()] {
@@ -106,8 +111,8 @@ impl Request<'_> {
                         Ok(())
                     }
                     None => Ok(()),
-                }
-            })?;
+                },
+            )?;
         }
         Ok(())
     }

@@ -20,9 +20,9 @@ use crate::execute::{self, Interrupt, codec_error, store_error};
 use crate::scratch::Scratch;
 use crate::view::Bound;
 use crate::write::{Old, Writer};
-use crate::{ArrayError, ArrayLayout, Location, Plan, Task, process, settings};
-use hyperslab_codec::{CodecError, encode_any};
-use hyperslab_store::{Opened, StoreError};
+use crate::{ArrayError, ArrayLayout, Location, Plan, Task, settings};
+use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
+use hyperslab_store::{Ask, Opened, StoreError};
 
 /// A request to write chunks that lie in shards.
 pub(crate) struct WriteRequest<'a> {
@@ -42,7 +42,7 @@ const FEW: usize = 8;
 /// Who encodes the inner chunks of a shard.
 enum Workers<'w> {
     /// All threads.
-    Pool { work: u64, limit: usize, interrupt: Option<Interrupt<'w>> },
+    Pool { work: u64, limit: usize },
     /// This one.
     This(&'w mut Scratch),
 }
@@ -86,17 +86,19 @@ impl WriteRequest<'_> {
                 work,
                 (limit, limit),
                 interrupt,
-                &|number, scratch| self.write_shard(&shards, number, Workers::This(scratch)),
+                &|number, scratch, ask| self.write_shard(&shards, number, Workers::This(scratch), ask),
             );
         }
         // Nothing is waited for but in the end: more threads than cores would only wait for their turns.
         let limit = limit.min(settings::threads());
         for number in 0..shards.len() {
             if interrupt.is_some_and(|ask| ask()) {
-                return Err(ArrayError::Interrupted { array: self.layout.name().into() });
+                return Err(execute::interrupted(self.layout));
             }
             let work = work / shards.len() as u64;
-            self.write_shard(&shards, number, Workers::Pool { work, limit, interrupt })?;
+            let never = || false;
+            let ask = interrupt.unwrap_or(&never);
+            self.write_shard(&shards, number, Workers::Pool { work, limit }, ask)?;
         }
         Ok(())
     }
@@ -106,6 +108,7 @@ impl WriteRequest<'_> {
         shards: &ShardPlan<'_>,
         number: usize,
         workers: Workers<'_>,
+        ask: Ask<'_>,
     ) -> Result<(), ArrayError> {
         let layout = self.layout;
         let (mut task, mut key) = (Task::default(), String::new());
@@ -121,10 +124,10 @@ impl WriteRequest<'_> {
         }
         let checked = execute::key(layout, &task, &key)?;
         let store = &**layout.store();
-        let _turn = process::current().locks.lock(store.lock_id(checked));
+        let _turn = execute::take(layout, &task, checked, Some(ask))?;
         let (mut lock, mut finder) = (None, None);
         if !task.whole {
-            lock = Some(store.lock(checked, None).map_err(fail)?);
+            lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
             finder = Finder::open(layout, self.sharding, self.plan, checked, &task, true)?;
         }
         let former = match &finder {
@@ -142,9 +145,10 @@ impl WriteRequest<'_> {
         };
         let units = self.units(level, shards.touched(number, &task));
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
-        let index = begin(level, &mut sink, former.as_ref(), true, &replaced).map_err(fail)?;
+        let absent = level.index().absent().map_err(coded)?;
+        let index = begin(level, &mut sink, former.as_ref(), true, &replaced, absent).map_err(fail)?;
         let output = Output::new(sink, index, workers.window());
-        let each = |turn: usize, scratch: &mut Scratch| {
+        let each = |turn: usize, scratch: &mut Scratch, _: Ask<'_>| {
             let mut watch = Watch(Some(&output));
             let Some(unit) = units.get(turn) else { return Ok(()) };
             scratch.key.clone_from(&key);
@@ -156,10 +160,10 @@ impl WriteRequest<'_> {
             Ok(())
         };
         match workers {
-            Workers::Pool { work, limit, interrupt } => {
-                // Whoever waits for his turn has to hear of it.
+            Workers::Pool { work, limit } => {
+                // Threads that wait for their turn in the output have to hear of it.
                 let ask = || {
-                    let stop = interrupt.is_some_and(|ask| ask());
+                    let stop = ask();
                     if stop {
                         output.abandon();
                     }
@@ -167,7 +171,10 @@ impl WriteRequest<'_> {
                 };
                 execute::run_tasks(layout, units.len(), work, (limit, limit), Some(&ask), &each)?;
             }
-            Workers::This(scratch) => (0..units.len()).try_for_each(|turn| each(turn, scratch))?,
+            Workers::This(scratch) => (0..units.len()).try_for_each(|turn| match ask() {
+                true => Err(execute::interrupted(layout)),
+                false => each(turn, scratch, ask),
+            })?,
         }
         let (mut sink, index) = output.end();
         let empty = index.present().next().is_none();
@@ -175,11 +182,13 @@ impl WriteRequest<'_> {
             finish(layout, &task, &key, level, &mut sink, &index)?;
         }
         if lock.is_none() {
-            lock = Some(store.lock(checked, None).map_err(fail)?);
+            lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
         }
         match sink {
             _ if empty => store.delete(checked).map(|_| ()),
-            Sink::Memory(bytes) => store.write(checked, &[&encoded(level, bytes).map_err(coded)?]),
+            Sink::Memory(bytes) => {
+                store.write(checked, &[&encoded(self.layout, level, bytes).map_err(coded)?])
+            }
             object => object.commit(),
         }
         .map_err(fail)?;
@@ -271,7 +280,9 @@ impl WriteRequest<'_> {
         let units = self.units(level, unit.touched.iter().cloned());
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let mut sink = Sink::Memory(Vec::new());
-        let index = begin(level, &mut sink, inner.as_ref(), false, &replaced).map_err(fail)?;
+        let coded = |source| codec_error(self.layout, &task, &key, source);
+        let absent = level.index().absent().map_err(coded)?;
+        let index = begin(level, &mut sink, inner.as_ref(), false, &replaced, absent).map_err(fail)?;
         let output = Output::new(sink, index, 0);
         for (turn, unit) in units.iter().enumerate() {
             self.encode(depth, finder, inner.as_ref(), unit, scratch, &mut |bytes| {
@@ -285,8 +296,7 @@ impl WriteRequest<'_> {
         }
         finish(self.layout, &task, &key, level, &mut sink, &index)?;
         let Sink::Memory(bytes) = sink else { return Ok(()) };
-        let coded = |source| codec_error(self.layout, &task, &key, source);
-        give(Some(&encoded(level, bytes).map_err(coded)?))
+        give(Some(&encoded(self.layout, level, bytes).map_err(coded)?))
     }
 }
 
@@ -321,12 +331,15 @@ pub(super) fn former<'o>(
 }
 
 /// A shard after the codecs that it goes through as a whole.
-fn encoded(level: &ShardLevel, bytes: Vec<u8>) -> Result<Vec<u8>, CodecError> {
+fn encoded(layout: &ArrayLayout, level: &ShardLevel, bytes: Vec<u8>) -> Result<Vec<u8>, CodecError> {
     match level.codecs() {
         [] => Ok(bytes),
         codecs => {
             let mut stored = Vec::new();
             encode_any(codecs, &bytes, &mut stored, &mut hyperslab_codec::Scratch::default())?;
+            if layout.vlen().is_some() {
+                check_vlen_limit("sharding_indexed", bytes.len(), stored.len())?;
+            }
             Ok(stored)
         }
     }

@@ -1,5 +1,6 @@
 //! The engine against the definition: element by element, on generated arrays.
 
+mod barrier;
 mod cached;
 mod counts;
 mod failures;

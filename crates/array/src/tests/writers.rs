@@ -131,6 +131,8 @@ fn bounded_and_behind() {
     });
     for (buffer, bound) in [(Some(1_000_000), 1_000_000), (Some(100_000), 100_000), (Some(1), 100_000)] {
         let writer = Writer::new(layout.clone(), options(buffer, 3));
+        // A writer looks where the first chunk is, to know its array.
+        assert_eq!(active.swap(0, Relaxed), 1);
         for row in 0..200i32 {
             let values = row.to_le_bytes().repeat(25_000);
             let source = Source::dense(&values, &[25_000], 4).unwrap();

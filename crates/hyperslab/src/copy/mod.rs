@@ -24,7 +24,9 @@ mod transfer;
 
 pub use compressor::Compressors;
 
-use crate::{Array, Error, Format, Group, Json, Node, NodeKind, hdf5_group, info, local_path, settings};
+use crate::{
+    Array, Error, Format, Group, Json, Node, NodeKind, hdf5_group, info, local_path, refuse_file_name, settings,
+};
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Store};
@@ -185,8 +187,9 @@ pub struct CopyReport {
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
     let walked = Walked::new(source, options)?;
     let origin = origin(source);
-    let place =
-        Place::prepare(&local_path(destination)?, origin.as_deref(), options.overwrite, options.fsync)?;
+    let target = local_path(destination)?;
+    refuse_file_name(&target)?;
+    let place = Place::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
     let report = walked.copy(&staged.store(), "", options, true)?;
     options.check()?;
