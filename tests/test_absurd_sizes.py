@@ -85,9 +85,9 @@ def test_copy_of_scattered_chunks(
     tmp_path: Path, rng: np.random.Generator, source: tuple[int, int], target: tuple[int, int]
 ) -> None:
     """Grids that do not divide each other, few chunks stored: as NumPy has it."""
-    array = hs.create_array(tmp_path / "a", shape=(5000, 4001), chunks=source, dtype="i2", fill_value=9)
+    array = hs.create_array(tmp_path / "a", shape=(900, 801), chunks=source, dtype="i2", fill_value=9)
     expected: dict[tuple[int, int], int] = {}
-    for row, column in rng.integers(0, (5000, 4001), size=(40, 2)).tolist():
+    for row, column in rng.integers(0, (900, 801), size=(40, 2)).tolist():
         expected[row, column] = int(rng.integers(100, 200))
         array[row, column] = expected[row, column]
     hs.copy(array, tmp_path / "b", chunks=target, verify=True)
@@ -177,9 +177,10 @@ def test_unreadable_members_are_listed_and_refused(tmp_path: Path) -> None:
         with pytest.raises(hs.HyperslabError):
             group[name]
         assert not hasattr(bad, "nonsense")
-    with pytest.warns(hs.UnreadableNodeWarning, match="torn"):
+    with pytest.warns(hs.UnreadableNodeWarning) as warned:
         loaded = hs.load(tmp_path / "g")
     assert list(loaded) == ["good"]
+    assert len(warned) == 4
     assert group.info_complete().to_dict()["No. arrays"] == 5
 
 

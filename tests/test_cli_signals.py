@@ -72,9 +72,7 @@ def test_listings_stop(wide: Path, command: str, number: signal.Signals, code: i
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_copy_of_many_arrays_stops(
-    wide: Path, tmp_path: Path, number: signal.Signals, code: int
-) -> None:
+def test_copy_of_many_arrays_stops(wide: Path, tmp_path: Path, number: signal.Signals, code: int) -> None:
     found, out, told = stop(run_cli("copy", wide, tmp_path / "copy.zarr"), number)
     assert (found, out) == (code, "")
     assert told == "hyperslab: interrupted; the destination is as it was\n"
@@ -86,7 +84,9 @@ def test_index_stops(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "many.h5", "w") as file:
         for number in range(4000):
             file.create_dataset(f"d{number}", data=np.arange(4), chunks=(1,))
-    found, out, told = stop(run_cli("index", tmp_path / "many.h5", "-o", tmp_path / "refs.json"), signal.SIGINT)
+    found, out, told = stop(
+        run_cli("index", tmp_path / "many.h5", "-o", tmp_path / "refs.json"), signal.SIGINT
+    )
     assert (found, out, told) == (130, "", "hyperslab: interrupted\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.h5"]
 

@@ -69,7 +69,9 @@ def test_flushed_before_the_swap(tmp_path: Path) -> None:
     """With ``fsync`` every file of the copy is on the disk before names are exchanged."""
     sources(tmp_path)
     log = tmp_path / "log"
-    code = f"import hyperslab as hs; hs.copy({str(tmp_path / 's2')!r}, {str(tmp_path / 'd')!r}, overwrite=True)"
+    code = (
+        f"import hyperslab as hs; hs.copy({str(tmp_path / 's2')!r}, {str(tmp_path / 'd')!r}, overwrite=True)"
+    )
     subprocess.run(
         ["strace", "-f", "-y", "-qqq", "-o", log, "-e", "trace=fsync,rename,renameat,renameat2"]
         + [sys.executable, "-c", code],

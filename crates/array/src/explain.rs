@@ -185,8 +185,8 @@ impl Seen<'_> {
                 self.visit_mosaic(layout, mosaic, selection, layout.encoding().strides(), nesting, explain)
             });
         }
-        let plan = Plan::saturating(layout, selection)
-            .ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+        let plan =
+            Plan::saturating(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
         explain.chunks = explain.chunks.saturating_add(plan.len());
         let cache = self.cache.filter(|_| !layout.encoding().chain().is_identity());
         let (mut task, mut key) = (Task::default(), String::new());

@@ -25,7 +25,12 @@ pub(crate) fn run(args: &CompactArgs, out: &mut dyn Write, watch: &Watch) -> Res
                     Ok(Node::Group(_)) => {}
                     // The others can be compacted all the same. If nobody reads this, nothing is lost.
                     Err(error) => {
-                        let _ = writeln!(io::stderr(), "left out {}: {}", text::plain(&path), text::plain(&error.to_string()));
+                        let _ = writeln!(
+                            io::stderr(),
+                            "left out {}: {}",
+                            text::plain(&path),
+                            text::plain(&error.to_string())
+                        );
                     }
                 }
             }

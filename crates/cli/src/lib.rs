@@ -20,8 +20,8 @@ mod tree;
 use args::{Args, Command};
 use clap::Parser;
 use failure::Failure;
-use std::ffi::OsString;
 use signals::Watch;
+use std::ffi::OsString;
 use std::io::{self, Write};
 
 /// Runs the command of these arguments (the first is the program's name) and returns its exit code.

@@ -1,8 +1,8 @@
 //! Groups of HDF5: what is below them.
 
 use crate::{Array, Error, Node, NodeKind, error::check, hdf5_array::Hdf5Array};
-use hyperslab_store::Ask;
 use hyperslab_hdf5::{self as hdf5, Link, LinkTarget};
+use hyperslab_store::Ask;
 use std::collections::HashMap;
 
 /// The kinds of what is below a group, as [`crate::Group::walk`]: paths are relative to it. Links by path are not followed; nor is a second hard link to a group, which is

@@ -5,8 +5,8 @@
 //! name. [`chunks`] lists all that is known, of any dataset.
 
 use crate::copy::{CopyOptions, hdf5 as source};
-use crate::hdf5_array::{filter_name, place};
 use crate::error::check;
+use crate::hdf5_array::{filter_name, place};
 use crate::{Array, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
 use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::element::ElementKind;
@@ -267,11 +267,7 @@ pub fn chunks_asking(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
     ]))
 }
 
-fn add_chunks(
-    group: &Group,
-    datasets: &mut Vec<(String, Json)>,
-    ask: Option<Ask<'_>>,
-) -> Result<(), Error> {
+fn add_chunks(group: &Group, datasets: &mut Vec<(String, Json)>, ask: Option<Ask<'_>>) -> Result<(), Error> {
     for (path, kind) in group.walk_asking(None, ask)? {
         check(ask)?;
         if kind == NodeKind::Array {

@@ -344,11 +344,7 @@ impl ArrayBase {
     /// Number of objects (chunks, or shards) stored, and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
-        engine::run_with(
-            py,
-            |ask| array.chunks_stored_asking(Some(ask)),
-            |error| errors::any(py, &error),
-        )
+        engine::run_with(py, |ask| array.chunks_stored_asking(Some(ask)), |error| errors::any(py, &error))
     }
 
     fn _resize(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<()> {

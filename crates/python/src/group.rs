@@ -220,11 +220,8 @@ impl GroupBase {
     #[pyo3(signature = (depth=None))]
     fn _walk(&self, py: Python<'_>, depth: Option<usize>) -> PyResult<Vec<(String, &'static str)>> {
         let group = self.slot.get(py)?;
-        let nodes = engine::run_with(
-            py,
-            |ask| group.walk_asking(depth, Some(ask)),
-            |error| errors::any(py, &error),
-        )?;
+        let nodes =
+            engine::run_with(py, |ask| group.walk_asking(depth, Some(ask)), |error| errors::any(py, &error))?;
         Ok(nodes.into_iter().map(|(path, kind)| (path, kind.name())).collect())
     }
 

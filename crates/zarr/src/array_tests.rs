@@ -1,7 +1,9 @@
 use super::*;
 use crate::Choice;
 use crate::objects::for_each_lost;
-use hyperslab_array::{self as engine, ArrayError, Dims, Index, ReadOptions, Selection, Source, WriteOptions};
+use hyperslab_array::{
+    self as engine, ArrayError, Dims, Index, ReadOptions, Selection, Source, WriteOptions,
+};
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_store::{MemoryStore, StoreError};
 use std::collections::BTreeSet;

@@ -374,10 +374,10 @@ mod tests {
         let found = blocks.holding(&[3, 100], &stored).unwrap();
         let found: Vec<(&[u64], &[usize])> =
             found.iter().map(|(at, chunks)| (at.as_slice(), chunks.as_slice())).collect();
-        assert_eq!(found, [
-            ([0, 0].as_slice(), [0, 1].as_slice()),
-            ([(1 << 50) / 2, 0].as_slice(), [2].as_slice())
-        ]);
+        assert_eq!(
+            found,
+            [([0, 0].as_slice(), [0, 1].as_slice()), ([(1 << 50) / 2, 0].as_slice(), [2].as_slice())]
+        );
         // One chunk that is all of the array would be in 2⁵⁹ blocks.
         assert!(blocks.holding(&[1 << 60, 100], &stored[..1]).is_none());
     }

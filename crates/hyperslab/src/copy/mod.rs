@@ -25,7 +25,8 @@ mod transfer;
 pub use compressor::Compressors;
 
 use crate::{
-    Array, Error, Format, Group, Json, Node, NodeKind, hdf5_group, info, local_path, refuse_file_name, settings,
+    Array, Error, Format, Group, Json, Node, NodeKind, hdf5_group, info, local_path, refuse_file_name,
+    settings,
 };
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;

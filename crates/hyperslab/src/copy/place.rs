@@ -214,10 +214,9 @@ mod tests {
             ("link/b.zarr", "inside the source"),
             ("", "the source lies inside it"),
         ] {
-            let error =
-                Place::prepare(&root.path().join(destination), Some(&source), true, false)
-                    .unwrap_err()
-                    .to_string();
+            let error = Place::prepare(&root.path().join(destination), Some(&source), true, false)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(why), "{destination}: {error}");
         }
         assert!(Place::prepare(&root.path().join("a.zarr2"), Some(&source), false, false).is_ok());

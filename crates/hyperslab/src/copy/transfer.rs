@@ -77,18 +77,16 @@ impl<'a> Transfer<'a> {
             let fit = (max_memory / 2).checked_div(scratch).unwrap_or(u64::MAX);
             let threads = threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
             let budget = max_memory.saturating_sub(scratch.saturating_mul(threads as u64));
-            let cut = |budget| {
-                Cut {
-                    shape: job.source.shape(),
-                    source_chunk: match job.source.has_chunks() {
-                        true => job.source.chunk_shape(),
-                        false => job.target.chunk_shape(),
-                    },
-                    target_object: objects(&job.target),
-                    target_chunk: job.target.chunk_shape(),
-                    element,
-                    budget,
-                }
+            let cut = |budget| Cut {
+                shape: job.source.shape(),
+                source_chunk: match job.source.has_chunks() {
+                    true => job.source.chunk_shape(),
+                    false => job.target.chunk_shape(),
+                },
+                target_object: objects(&job.target),
+                target_chunk: job.target.chunk_shape(),
+                element,
+                budget,
             };
             let sizes = |budget| Sizes { large: cut(budget).blocks(), small: cut(budget).small_blocks() };
             let sizes = [sizes(budget / parts), sizes(budget / parts / 2)];

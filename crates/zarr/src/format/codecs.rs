@@ -17,9 +17,9 @@ pub(super) const MAX_CODECS: usize = registry::MOST_CODECS;
 pub(super) fn check_count(field: &str, list: &[Json]) -> Result<(), Problem> {
     match list.len() {
         0..=MAX_CODECS => Ok(()),
-        found => {
-            Err(Problem::Unsupported(format!("{field}: at most {MAX_CODECS} codecs are supported, found {found}")))
-        }
+        found => Err(Problem::Unsupported(format!(
+            "{field}: at most {MAX_CODECS} codecs are supported, found {found}"
+        ))),
     }
 }
 
