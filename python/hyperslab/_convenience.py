@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from hyperslab._create import (
 from hyperslab._group import Group
 from hyperslab._like import check_apart, described, is_zarr_array, layout_of
 from hyperslab._store import MemoryStore, StoreLike, resolve_store
+from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata
 from hyperslab.errors import InvalidArgumentError
 
@@ -328,8 +330,17 @@ def save(
 
 
 def load(store: StoreLike, path: str | None = None, zarr_format: ZarrFormat | None = None) -> Any:
-    """Read an array, or all arrays directly in a group (as a dictionary), into memory."""
+    """Read an array, or all arrays directly in a group (as a dictionary), into memory.
+
+    Arrays of a group that cannot be opened are left out, with an `UnreadableNodeWarning`.
+    """
     node = open(store, path=path, zarr_format=zarr_format, mode="r")
     if isinstance(node, Group):
-        return {name: found.read() for name, found in node.arrays()}
+        found = {}
+        for name, array in node.arrays():
+            if isinstance(array, UnreadableArray):
+                warnings.warn(f"left out {array.name!r}: {array.error}", UnreadableNodeWarning, stacklevel=2)
+            else:
+                found[name] = array.read()
+        return found
     return node.read()

@@ -28,6 +28,7 @@ from hyperslab._info import Info
 from hyperslab._metadata import Metadata
 from hyperslab._store import Store
 from hyperslab._tree import Tree
+from hyperslab._unreadable import UNREADABLE, UnreadableArray, why
 from hyperslab.codecs import CodecLike, CodecsLike
 from hyperslab.errors import InvalidArgumentError, NodeNotFoundError, UnsupportedError
 
@@ -142,7 +143,13 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     def _consolidated_document(self) -> dict[str, Any] | None:
         if not self._is_consolidated:
             return None
-        return {path: node.metadata.to_dict() for path, node in self.members(max_depth=None)}
+        members = self.members(max_depth=None)
+        return {
+            path: {"attributes": node.attrs, "unreadable": str(node.error)}
+            if isinstance(node, UnreadableArray)
+            else node.metadata.to_dict()
+            for path, node in members
+        }
 
     @property
     def info(self) -> Info:
@@ -231,24 +238,31 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Array | Group], ...]:
         """Nodes below, with their paths relative to this group.
 
+        An array that cannot be opened (its codec is not known, its metadata is damaged) is among them as an
+        `UnreadableArray`, which raises the reason when it is used.
+
         Parameters
         ----------
         max_depth : int or None, default 0
             0: the direct children; ``None``: all nodes.
         """
-        return tuple(
-            (path, node_of(self._child(path), self._store, self._cache))
-            for path, _ in self._walk(_levels(max_depth))
-        )
+        return tuple((path, self._member(path)) for path, _ in self._walk(_levels(max_depth)))
+
+    def _member(self, path: str) -> Any:
+        """The node at a path that was listed; of one that cannot be read, what is known of it."""
+        try:
+            return node_of(self._child(path), self._store, self._cache)
+        except UNREADABLE as error:
+            return UnreadableArray(self, path, error)
 
     def nmembers(self, max_depth: int | None = 0) -> int:
         """How many nodes are below; ``max_depth`` as in `members`."""
         return len(self._walk(_levels(max_depth)))
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Names and arrays directly below."""
+        """Names and arrays directly below; those that cannot be opened as in `members`."""
         for name in self.array_keys():
-            yield name, self.get_array(name)
+            yield name, self._member(name)
 
     def groups(self) -> Iterator[tuple[str, Group]]:
         """Names and groups directly below."""
@@ -293,8 +307,11 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         )
         facts = []
         for path, kind in nodes[:max_nodes]:
-            node = node_of(self._child(path), self._store) if kind == "array" else None
-            facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
+            node = self._member(path) if kind == "array" else None
+            if isinstance(node, UnreadableArray):
+                facts.append((path, f"unreadable: {why(node.error)}"))
+            else:
+                facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
         return Tree(self.name, facts, note)
 
     # ---- changing

@@ -54,9 +54,7 @@ impl Place {
             }
         }
         let (replace, link) = match fs::symlink_metadata(&destination) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                (false, false)
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (false, false),
             Err(error) => return Err(fail(error)),
             Ok(_) if !overwrite => return Err(refuse("it exists already; set overwrite to replace it")),
             // Else a slip of the finger could delete a home directory.

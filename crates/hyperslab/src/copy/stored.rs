@@ -58,10 +58,15 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims])]) -> Want
         }
         Some(places)
     };
+    // Those in shards count one by one: each is a task, whether it is stored or not.
     let chunks = |blocks: &Blocks| {
-        arrays.iter().fold(0, |n: u64, (array, _)| n.saturating_add(blocks.chunks(objects(array))))
+        arrays.iter().fold(0, |n: u64, (array, _)| n.saturating_add(blocks.chunks(array.chunk_shape())))
     };
-    let stored = arrays.iter().map(|(_, stored)| stored.len() as u64).sum::<u64>();
+    let stored = arrays.iter().fold(0, |n: u64, (array, stored)| {
+        let axes = objects(array).iter().zip(array.chunk_shape());
+        let each = axes.fold(1, |n: u64, (object, chunk)| n.saturating_mul(object / (*chunk).max(1)));
+        n.saturating_add(each.saturating_mul(stored.len() as u64))
+    });
     let most = stored.saturating_mul(LOOKED_UP).saturating_add(FEW);
     let Some(places) = holding(&sizes.large) else { return Wanted::All(&sizes.large) };
     if chunks(&sizes.large).saturating_mul(places.len() as u64) <= most {
