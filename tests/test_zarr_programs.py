@@ -40,8 +40,8 @@ def open_modes(zarr: Any, path: Path) -> Any:
     told: list[Any] = []
     for mode in ("r", "r+", "w-", "a", "r", "r+", "a", "w-", "w"):
         try:
-            z = zarr.open_array(path / "data.zarr", mode=mode, **(
-                {"shape": (4,), "chunks": (2,), "dtype": "i4"} if mode in ("a", "w", "w-") else {}))  # fmt: skip
+            new = {"shape": (4,), "chunks": (2,), "dtype": "i4"} if mode in ("a", "w", "w-") else {}
+            z = zarr.open_array(path / "data.zarr", mode=mode, **new)
             told.append((mode, z.read_only, z[:]))
             if not z.read_only:
                 z[1] = len(told)
