@@ -381,6 +381,10 @@ class Array(Indexed):
     def resize(self, new_shape: ShapeLike) -> None:
         """Change the extent. No data moves; chunks that are then outside are deleted.
 
+        What is cut off does not come back: elements that come into view when the array grows are fill value,
+        also in a chunk at the former edge (where zarr-python keeps and shows what was there), and also if the
+        resize that cut them off was killed.
+
         Parameters
         ----------
         new_shape : int or sequence of int
@@ -431,6 +435,10 @@ class Array(Indexed):
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Extend the array along one axis by some data.
 
+        Several may append at once, through one object or many, in threads or processes: the data of each come
+        together, behind those of others. The shape grows when the data are stored: whoever is killed midway
+        leaves the array as it was.
+
         Parameters
         ----------
         data : array-like
@@ -465,15 +473,7 @@ class Array(Indexed):
                 f"shape of data to append is not compatible with the array: "
                 f"{values.shape} cannot be appended to {old} along axis {axis}"
             )
-        new = (*old[:axis], old[axis] + values.shape[axis], *old[axis + 1 :])
-        self.resize(new)
-        try:
-            self[(slice(None),) * axis + (slice(old[axis], None),)] = values
-        except BaseException:
-            # The array must not end in elements that were never written.
-            self.resize(old)
-            raise
-        return new
+        return self._append(values, list(values.shape), axis)
 
     def update_attributes(self, new_attributes: Mapping[str, Any]) -> Array:
         """Add or replace attributes in one change; returns the array."""

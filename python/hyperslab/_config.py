@@ -20,6 +20,9 @@
 ``shard_index_bound`` (``HYPERSLAB_SHARD_INDEX_BOUND``)
     The most bytes of memory for indexes of shards that are kept; also as text, ``"64 MiB"``. ``0``: none.
     Default: 64 MiB.
+``vlen_chunk_bound`` (``HYPERSLAB_VLEN_CHUNK_BOUND``)
+    Bytes to which a chunk of text, bytes or arrays of variable length may decode whatever its stored size is;
+    also as text. What decodes to at most 1032 times its stored bytes is read in any case. Default: 256 MiB.
 ``external_files`` (``HYPERSLAB_EXTERNAL_FILES``)
     Which other files an HDF5 file may lead to, by external links, external data, or as sources of virtual
     datasets: those in its own directory or below (``"same-directory"``, the default), any (``"anywhere"``),
@@ -157,6 +160,8 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "partial_reads": _flag,
     "partial_decode": _flag,
     "shard_index_bound": parse_size,
+    "vlen_chunk_bound": parse_size,
+    "external_files": _policy,
     "external_files": _word("same-directory", "anywhere", "refuse"),
     "fsync": _flag,
     "default_zarr_format": _format,
@@ -172,6 +177,7 @@ _DEFAULTS: dict[str, Any] = {
     "partial_reads": True,
     "partial_decode": True,
     "shard_index_bound": 64 << 20,
+    "vlen_chunk_bound": 256 << 20,
     "external_files": "same-directory",
     "fsync": False,
     "default_zarr_format": 3,
@@ -187,6 +193,7 @@ _ENVIRONMENT = {
     "partial_reads": "HYPERSLAB_PARTIAL_READS",
     "partial_decode": "HYPERSLAB_PARTIAL_DECODE",
     "shard_index_bound": "HYPERSLAB_SHARD_INDEX_BOUND",
+    "vlen_chunk_bound": "HYPERSLAB_VLEN_CHUNK_BOUND",
     "external_files": "HYPERSLAB_EXTERNAL_FILES",
     "fsync": "HYPERSLAB_FSYNC",
     "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
@@ -217,6 +224,7 @@ _APPLY: dict[str, Callable[[Any], None]] = {
     "partial_reads": _native.set_partial_reads,
     "partial_decode": _native.set_partial_decode,
     "shard_index_bound": _native.set_shard_index_bound,
+    "vlen_chunk_bound": _native.set_vlen_chunk_bound,
     "external_files": _native.set_external_files,
     "order": lambda value: _native.set_fortran_results(value == "F"),
     "read_missing_chunks": _native.set_read_missing_chunks,
@@ -332,6 +340,15 @@ class Config:
     @shard_index_bound.setter
     def shard_index_bound(self, value: int | str) -> None:
         self._assign({"shard_index_bound": value})
+
+    @property
+    def vlen_chunk_bound(self) -> int:
+        """Bytes to which a chunk of elements of variable length may decode whatever its stored size is."""
+        return cast(int, self._values["vlen_chunk_bound"])
+
+    @vlen_chunk_bound.setter
+    def vlen_chunk_bound(self, value: int | str) -> None:
+        self._assign({"vlen_chunk_bound": value})
 
     @property
     def external_files(self) -> Literal["same-directory", "anywhere", "refuse"]:

@@ -59,6 +59,12 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
 
     A mapping from names to nodes; names of nodes further down are paths (``group["ocean/sst"]``).
 
+    A group opened with consolidated metadata shows what that says, without a look at the store: iteration,
+    ``in`` and ``[]`` agree. What is changed through this object, and through nodes reached from it, shows at
+    once. What is changed otherwise (by another object, another process) shows when it has been consolidated
+    again and this object was refreshed, or with ``use_consolidated=False``. The consolidated metadata that is
+    stored changes by `consolidate`, and where nodes are deleted.
+
     Examples
     --------
     >>> import hyperslab as hs
@@ -306,6 +312,9 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             overwrite=overwrite,
             attributes=attributes,
         )
+        if self._is_consolidated:
+            self._notice(name)
+            return self.get_group(name)
         return Group(created._handle, self._store, self._cache)
 
     def require_group(self, name: str, **kwargs: Any) -> Group:
@@ -371,6 +380,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             config=config,
             write_data=write_data,
         )
+        self._notice(name, created._handle)
         return created if created.cache or not self._cache else created.with_config({"cache": self._cache})
 
     create = create_array

@@ -16,6 +16,7 @@ __all__ = [
     "ClosedError",
     "ContainsArrayError",
     "ContainsGroupError",
+    "ConversionError",
     "DataTypeError",
     "DestinationError",
     "ExternalFileError",
@@ -33,7 +34,9 @@ __all__ = [
     "StoreNotADirectoryError",
     "StoreNotFoundError",
     "StorePermissionError",
+    "UnclosedFileError",
     "UnknownCodecError",
+    "UnknownFormatError",
     "UnsupportedError",
     "UnsupportedSelectionError",
     "VerificationError",
@@ -79,6 +82,10 @@ class UnsupportedError(HyperslabError, NotImplementedError, ValueError):
 
 class UnknownCodecError(UnsupportedError):
     """A codec that hyperslab does not have."""
+
+
+class ConversionError(HyperslabError, OSError, TypeError, ValueError):
+    """HDF5 does not convert elements of this type to the other."""
 
 
 class DataTypeError(UnsupportedError, TypeError):
@@ -127,6 +134,14 @@ class DestinationError(HyperslabError, FileExistsError, ValueError):
 
 class ExternalFileError(HyperslabError, PermissionError, ValueError):
     """A file refers to another one that may not be read: see ``config.external_files``."""
+
+
+class UnclosedFileError(HyperslabError, OSError, ValueError):
+    """An HDF5 file is open for writing, or its writer was killed."""
+
+
+class UnknownFormatError(HyperslabError, NotADirectoryError, ValueError):
+    """A file is neither HDF5 nor NetCDF."""
 
 
 class VerificationError(HyperslabError, ValueError):

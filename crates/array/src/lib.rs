@@ -61,6 +61,7 @@ pub use grid::ChunkGrid;
 pub use layout::{ArrayLayout, ChunkLocator, LocateError, Location};
 pub use memory::Memory;
 pub use missing::check_stored;
+pub use mosaic::convert::convert_elements;
 pub use mosaic::{Blocks, Mosaic, MosaicSource, Pattern, Piece};
 pub use plan::{Plan, Task};
 pub use prefetch::prefetch;

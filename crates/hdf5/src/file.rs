@@ -42,10 +42,29 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// A store, and the key of a file in it.
 pub type FoundFile = (Arc<dyn Store>, String);
 
+/// Why another file is wanted. The HDF5 library looks in other places for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// An external link leads there.
+    Link,
+    /// It has a part of a virtual dataset.
+    Virtual,
+    /// It has the elements of a dataset, as they are (external raw data).
+    RawData,
+    /// It is a part of this file.
+    Member,
+}
+
 /// Opens the files that a file refers to: external links, external raw data, virtual datasets' sources, members of a family.
 pub trait OtherFiles: Debug + Send + Sync {
     /// The store and key of the file that is called `name` in this one. `None`: there is no such file. Errors with [`Hdf5Error::Refused`] where policy forbids to look.
     fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error>;
+
+    /// As [`OtherFiles::find`], by what the file is for.
+    fn find_for(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
+        let _ = purpose;
+        self.find(name)
+    }
 
     /// What finds the files that a found one refers to, which may lie elsewhere. `None`: the same.
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
@@ -88,7 +107,7 @@ struct Inner {
     /// The table of shared messages, once it has been looked for.
     table: Lazy<Option<shared::Table>>,
     /// Gated.
-    others: Mutex<HashMap<String, File>>,
+    others: Mutex<HashMap<(String, Purpose), File>>,
     /// Gated: each step is read without it, and counts if nobody has made the same one meanwhile.
     paths: Mutex<Paths>,
 }
@@ -125,7 +144,7 @@ impl File {
             None => source,
         };
         if superblock.writing && !superblock.swmr && options.verify {
-            return Err(source.invalid("it is open for writing, or its writer did not close it"));
+            return Err(Hdf5Error::Unclosed { file: source.name() });
         }
         if let Some(end) = superblock.end_from(base).filter(|end| *end > source.size() && !superblock.swmr) {
             let size = source.size();
@@ -160,6 +179,31 @@ impl File {
     /// Its bytes.
     pub fn source(&self) -> &Source {
         &self.inner.source
+    }
+
+    /// Drops what was kept, so that all that is opened from now on is as it is in the file now. Datasets that are open stay as they are. `false`: the file
+    /// was begun anew, and has to be opened again.
+    pub fn refresh(&self) -> Result<bool, Hdf5Error> {
+        let inner = &*self.inner;
+        inner.source.forget()?;
+        let old = &inner.superblock;
+        let parse = |cursor: &mut Cursor<'_>| Superblock::parse(cursor, self.verify());
+        let new = self.again(|| inner.source.parse("superblock", 0, 128, old.sizes, parse))?;
+        let same = |found: &Superblock| {
+            (found.sizes, found.base, found.root, found.extension, found.driver)
+                == (old.sizes, old.base, old.root, old.extension, old.driver)
+        };
+        if !same(&new) || new.writing && !new.swmr {
+            return Ok(false);
+        }
+        inner.headers.clear();
+        inner.collections.clear();
+        inner.heaps.clear();
+        inner.indexes.clear();
+        let paths = std::mem::take(&mut *inner.paths.lock());
+        let others = std::mem::take(&mut *inner.others.lock());
+        drop((paths, others));
+        Ok(true)
     }
 
     /// Gives back what it holds open: the file, and those that links led to, as far as nobody else has them. What is read afterwards is an error
@@ -226,7 +270,7 @@ impl File {
             return Err(self.source().invalid(why));
         };
         let attributes = crate::attribute::all(self, &header)?;
-        Ok(Node::Datatype(NamedDatatype { datatype, path: path.into(), attributes }))
+        Ok(Node::Datatype(NamedDatatype { datatype, address, path: path.into(), attributes }))
     }
 
     /// A path to the object whose header is at an address: the first found from the root, groups before what follows them, in the order of links. `None`: no link leads
@@ -348,28 +392,29 @@ impl File {
     }
 
     /// The file that is called `name` in this one; `None`: there is none. It is opened once.
-    pub fn other(&self, name: &str) -> Result<Option<File>, Hdf5Error> {
+    pub fn other(&self, name: &str, purpose: Purpose) -> Result<Option<File>, Hdf5Error> {
         let lock = || self.inner.others.lock();
-        if let Some(file) = lock().get(name) {
+        let key = (name.to_owned(), purpose);
+        if let Some(file) = lock().get(&key) {
             return Ok(Some(file.clone()));
         }
-        let Some(found) = self.find_other(name)? else { return Ok(None) };
+        let Some(found) = self.find_other(name, purpose)? else { return Ok(None) };
         let mut options = self.options().clone();
         let around = options.others.as_ref().and_then(|others| others.around(&found));
         options.others = around.or(options.others);
         let file = File::open(found.0, &found.1, options)?;
         let mut others = lock();
         let dropped = if others.len() >= FILES { std::mem::take(&mut *others) } else { HashMap::new() };
-        let replaced = others.insert(name.into(), file.clone());
+        let replaced = others.insert(key, file.clone());
         // The lock is free before files are closed.
         drop((others, dropped, replaced));
         Ok(Some(file))
     }
 
     /// Where the file is that is called `name` in this one.
-    pub(crate) fn find_other(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+    pub(crate) fn find_other(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         match &self.options().others {
-            Some(others) => others.find(name),
+            Some(others) => others.find_for(name, purpose),
             None => Err(Hdf5Error::Refused {
                 file: self.source().name(),
                 object: None,
@@ -476,6 +521,8 @@ impl Node {
 pub struct NamedDatatype {
     /// The type.
     pub datatype: Arc<Datatype>,
+    /// Address of its object header: equal for two names of the same type.
+    pub address: u64,
     /// Its path.
     pub path: String,
     /// Its attributes.

@@ -59,7 +59,7 @@ pub use attribute::Attribute;
 pub use cursor::{Cursor, Sizes};
 pub use dataset::Dataset;
 pub use error::{Hdf5Error, HeapError, ParseError};
-pub use file::{File, FileOptions, FoundFile, NamedDatatype, Node, OtherFiles};
+pub use file::{File, FileOptions, FoundFile, NamedDatatype, Node, OtherFiles, Purpose};
 pub use group::{Group, Link, LinkTarget};
 pub use messages::{data_layout, dataspace, filter};
 pub use reference::Reference;

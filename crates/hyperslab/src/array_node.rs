@@ -11,7 +11,7 @@ use hyperslab_array::{
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf::{self as netcdf, netcdf4};
-use hyperslab_store::Store;
+use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, ZarrError};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -448,13 +448,28 @@ impl Array {
         }
     }
 
-    /// Changes the extent. Chunks (shards) that are wholly outside are deleted.
-    pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
-        Ok(self.as_zarr_mut()?.resize(shape)?)
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true` gives up.
+    pub fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<R, Error> {
+        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
     }
 
-    /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them there. If writing fails, the axis is as long as
-    /// before.
+    /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts off never comes back: elements that come into view later are
+    /// fill value.
+    pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
+        self.resize_with(shape, None)
+    }
+
+    /// [`Array::resize`]; `ask` is asked while this waits for others and before each object, `true` stops it.
+    pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), Error> {
+        Ok(self.as_zarr_mut()?.resize_with(shape, ask)?)
+    }
+
+    /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them there. Of several who append at once (handles, threads,
+    /// processes), each gets steps of its own. If writing fails, or is killed, the axis is as long as before.
     pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<(), Error> {
         self.check_element::<T>()?;
         let refuse = |why: String| Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why });
@@ -466,29 +481,43 @@ impl Array {
                 "append: {len} elements are no multiple of the {step} that one step of axis {axis} has"
             )));
         }
-        self.extend(axis, len.checked_div(step).unwrap_or(0), |array, rows| array.write_slice(rows, elements))
+        let like = self.shape().to_vec();
+        let more = len.checked_div(step).unwrap_or(0);
+        self.append_with(axis, more, &like, None, |array, rows| array.write_slice(rows, elements))
     }
 
-    /// Makes an axis longer by `more` steps and writes what is there then; if that fails, the axis is as long as before.
-    pub(crate) fn extend(
+    /// Makes an axis longer by `more` steps; `write` is given the longer array and the indices of what is new, and writes there. Nobody sees it before all is written.
+    /// `like` is the shape that the caller believes the array to have; axes other than `axis` must still be so. `ask` is asked while this waits for others; `true`
+    /// gives up.
+    pub fn append_with<E: From<Error>>(
         &mut self,
         axis: usize,
         more: u64,
-        write: impl FnOnce(&Array, &[Index<'_>]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let before = self.shape().to_vec();
-        let Some(&old) = before.get(axis) else {
-            let why = format!("append: there is no axis {axis}; the array has {}", before.len());
-            return Err(Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why }));
-        };
-        let mut after = before.clone();
-        after[axis] = old.saturating_add(more);
-        self.resize(&after)?;
-        let mut indices = vec![Index::ALL; before.len()];
-        indices[axis] = Index::Slice { start: Some(old as i64), stop: None, step: 1 };
-        write(self, &indices).inspect_err(|_| {
-            // The first error is the one to report.
-            let _ = self.resize(&before);
+        like: &[u64],
+        ask: Option<Ask<'_>>,
+        write: impl FnOnce(&Array, &[Index<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Errors of the caller's kind pass through that of the format.
+        enum Either<E> {
+            Zarr(ZarrError),
+            Write(E),
+        }
+        impl<E> From<ZarrError> for Either<E> {
+            fn from(error: ZarrError) -> Self {
+                Either::Zarr(error)
+            }
+        }
+        let array = self.as_zarr_mut()?;
+        let appended = array.append_with(axis, more, like, ask, |longer, first| {
+            let mut indices = vec![Index::ALL; longer.layout().shape().len()];
+            if let Some(index) = indices.get_mut(axis) {
+                *index = Index::Slice { start: Some(first as i64), stop: None, step: 1 };
+            }
+            write(&longer.clone().into(), &indices).map_err(Either::Write)
+        });
+        appended.map_err(|error| match error {
+            Either::Zarr(error) => Error::from(error).into(),
+            Either::Write(error) => error,
         })
     }
 

@@ -6,7 +6,7 @@ use crate::{
 };
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf as netcdf;
-use hyperslab_store::Store;
+use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -114,6 +114,15 @@ impl Group {
         Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
     }
 
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true` gives up.
+    pub fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<R, Error> {
+        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
+    }
+
     /// The names of what is directly below (of Zarr, sorted), and what it is.
     pub fn children(&self) -> Result<Vec<(String, NodeKind)>, Error> {
         self.walk(Some(1))
@@ -161,14 +170,25 @@ impl Group {
     /// Creates a group below this one, of the same format. An array or group of that name is an error.
     pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group, Error> {
         let (path, format) = (self.below(name)?, self.format().zarr()?);
-        Ok(zarr::Group::create(self.store().clone(), &path, format, attributes, false)?.into())
+        let made = zarr::Group::create(self.store().clone(), &path, format, attributes, false)?;
+        match self.as_zarr().filter(|group| group.is_consolidated()) {
+            None => Ok(made.into()),
+            Some(group) => {
+                group.notice(name)?;
+                self.group(name)
+            }
+        }
     }
 
     /// Creates an array below this group. An array or group of that name is an error.
     pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array, Error> {
         self.format().zarr()?;
         let path = self.below(name)?;
-        Ok(zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?.into())
+        let mut made = zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?;
+        if let Some(group) = self.as_zarr() {
+            group.adopt(&mut made)?;
+        }
+        Ok(made.into())
     }
 
     /// All facts about the group. Visits all nodes below it and counts their chunks, which lists the store.

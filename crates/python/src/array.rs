@@ -16,9 +16,9 @@ use crate::settings;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
-use hyperslab::Array;
 use hyperslab::array::{ChunkCache, Selection, check_stored, element_count};
 use hyperslab::zarr::{self, Format, Json};
+use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::intern;
@@ -26,6 +26,18 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::Arc;
+
+/// What goes wrong in an append: our own errors, or those of converting and writing values.
+enum Failed {
+    Ours(Error),
+    Python(PyErr),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed::Ours(error)
+    }
+}
 
 /// What is fast or unsafe about an array.
 #[pyclass(frozen, subclass, module = "hyperslab._native")]
@@ -263,10 +275,11 @@ impl ArrayBase {
         self.slot.set_attributes(py, text)
     }
 
-    /// Adds or replaces the attributes of a JSON text.
-    fn _update_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+    /// Adds or replaces the attributes of a JSON text; `keep`: adds only.
+    #[pyo3(signature = (text, keep=false))]
+    fn _update_attributes(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.update_attributes(py, text)
+        self.slot.update_attributes(py, text, keep)
     }
 
     /// Removes an attribute; returns whether there was one.
@@ -336,15 +349,45 @@ impl ArrayBase {
 
     fn _resize(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |array| array.resize(&shape))
+        self.slot.change(py, |array, ask| array.resize_with(&shape, Some(ask)))
+    }
+
+    /// Makes an axis longer by that of `values`, which has its type, and writes them there; the new shape.
+    fn _append<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Bound<'py, PyAny>,
+        like: Vec<u64>,
+        axis: usize,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        self.writable(py)?;
+        let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
+        let (more, values) = (like.get(axis).copied().unwrap_or(0), values.clone().unbind());
+        let shape = self.slot.change_with(
+            py,
+            |array, ask| {
+                array.append_with(axis, more, &like, Some(ask), |longer, rows| {
+                    let selection = longer.select(rows)?;
+                    // Other threads that wait for this array do so without the GIL.
+                    Python::attach(|py| self.assign(py, longer, &selection, values.bind(py), writing))
+                        .map_err(Failed::Python)
+                })?;
+                Ok(array.shape().to_vec())
+            },
+            |failed: Failed| match failed {
+                Failed::Ours(error) => errors::any(py, &error),
+                Failed::Python(error) => error,
+            },
+        )?;
+        PyTuple::new(py, shape)
     }
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |array| match array.file() {
+        self.slot.change(py, |array, _| match array.file() {
             None => Ok(array.as_zarr_mut()?.refresh()?),
             Some(file) => {
-                *array = hyperslab::reopened(&file)?.open(array.path())?.into_array()?;
+                *array = hyperslab::refreshed(&file)?.open(array.path())?.into_array()?;
                 Ok(())
             }
         })
@@ -572,7 +615,8 @@ impl ArrayBase {
         let array = base.array(py)?;
         let types = base.types(py, &array)?;
         let is_object = matches!(types.elements, Elements::Objects);
-        if is_object || base.slot.file().is_some() && names_something(selection) {
+        let in_file = base.slot.file().is_some();
+        if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
             return this.call_method1(intern!(py, "_read_objects"), (selection,));
         }
         let selection = base.select(&array, Some(selection))?;

@@ -4,7 +4,7 @@
 
 use crate::errors;
 use crate::npy_string::new_strings;
-use crate::output::{Owner, data_of, new_array};
+use crate::output::{Owner, data_of, is_writeable, new_array};
 use hyperslab::Memory;
 use numpy::npyffi::PY_ARRAY_API;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -236,8 +236,8 @@ impl<'py> Views<'py> {
 
     /// Of a NumPy array, of one axis without gaps, that may be written to.
     pub(crate) fn of_array(array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
-        let (item, flags) = (array.dtype(), array.getattr("flags")?);
-        let fits = array.ndim() == 1 && array.is_c_contiguous() && flags.getattr("writeable")?.is_truthy()?;
+        let item = array.dtype();
+        let fits = array.ndim() == 1 && array.is_c_contiguous() && is_writeable(array);
         if !fits || item.has_object() {
             return Err(PyTypeError::new_err(
                 "expected an array of one axis without gaps, not of objects, that may be written to",

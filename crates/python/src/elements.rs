@@ -2,6 +2,7 @@
 
 use crate::array::ArrayBase;
 use crate::hdf5 as file;
+use crate::once;
 use crate::output::{Reading, read_item, read_out};
 use crate::ragged::Form;
 use crate::values::{Writing, assign};
@@ -34,7 +35,7 @@ pub(crate) enum Elements {
 
 impl ArrayBase {
     pub(crate) fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
-        self.types.get_or_try_init(py, || {
+        once::get_or_try_make(&self.types, py, || {
             let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?.unbind();
             let Some(dataset) = array.as_hdf5() else {
                 return Ok(match array.vlen() {

@@ -117,6 +117,8 @@ fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
         Hdf5Error::Store(error) => return store_class(py, error, message),
         Hdf5Error::Array(error) => return array(py, error),
         Hdf5Error::NotFound { .. } => "NodeNotFoundError",
+        Hdf5Error::NoData { .. } => "StoreNotFoundError",
+        Hdf5Error::Unclosed { .. } => "UnclosedFileError",
         Hdf5Error::Refused { .. } => "ExternalFileError",
         Hdf5Error::Unsupported { what, .. } if what.contains("filter") => "UnknownCodecError",
         Hdf5Error::Unsupported { .. } | Hdf5Error::Parse { why: ParseError::Unsupported(_), .. } => {
@@ -143,6 +145,7 @@ pub(crate) fn any(py: Python<'_>, error: &hyperslab::Error) -> PyErr {
         Error::Netcdf(NetcdfError::Store(error)) => return store(py, error),
         Error::Netcdf(NetcdfError::Array(error)) => return array(py, error),
         Error::Netcdf(_) => "MetadataValidationError",
+        Error::NotData { .. } => "UnknownFormatError",
         Error::NoVariable { .. } => "NodeNotFoundError",
         Error::Io { source, .. } => return system(py, source, message),
         Error::OnlyRead { .. } => "ReadOnlyError",

@@ -6,7 +6,7 @@
 //!
 //! What is not frozen is copied, and checked in the copy.
 
-use crate::output::{data_of, new_array};
+use crate::output::{data_of, is_writeable, new_array};
 use hyperslab::Memory;
 use numpy::npyffi::{NPY_ARRAY_WRITEABLE, PY_ARRAY_API};
 use numpy::{
@@ -179,13 +179,11 @@ fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> bool {
     let py = array.py();
     let mut array = array.clone();
     loop {
+        if is_writeable(&array) {
+            return false;
+        }
         // SAFETY: a live array; its base is null or an object that it holds.
-        let base = unsafe {
-            if (*array.as_array_ptr()).fields.flags & NPY_ARRAY_WRITEABLE != 0 {
-                return false;
-            }
-            Bound::from_borrowed_ptr_or_opt(py, (*array.as_array_ptr()).fields.base)
-        };
+        let base = unsafe { Bound::from_borrowed_ptr_or_opt(py, (*array.as_array_ptr()).fields.base) };
         match base.map(|base| base.cast_into::<PyUntypedArray>()) {
             None => return false,
             Some(Ok(base)) => array = base,

@@ -26,6 +26,7 @@ mod group;
 mod hdf5;
 mod index;
 mod npy_string;
+mod once;
 mod output;
 mod ragged;
 mod settings;
@@ -61,7 +62,9 @@ mod _native {
     #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]
-    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference};
+    use crate::hdf5::{
+        AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference, convert_elements,
+    };
     #[pymodule_export]
     use crate::ragged::{
         ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
@@ -72,7 +75,7 @@ mod _native {
     use crate::settings::{
         recycled_bytes, set_decodes_in_flight, set_external_files, set_fortran_results, set_partial_decode,
         set_partial_reads, set_read_missing_chunks, set_recycler_bound, set_shard_index_bound, set_threads,
-        set_verify_checksums, set_write_empty_chunks,
+        set_verify_checksums, set_vlen_chunk_bound, set_write_empty_chunks,
     };
     #[pymodule_export]
     use crate::store::StoreHandle;

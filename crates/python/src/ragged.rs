@@ -2,6 +2,7 @@
 
 use crate::cells::{self, Cells, Views, Wanted};
 use crate::frozen::{self, FrozenArray, Validity};
+use crate::once;
 use crate::output::over;
 use hyperslab::array::Ragged;
 use numpy::{
@@ -44,7 +45,10 @@ impl Form {
 /// The class.
 pub(crate) fn ragged_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    CLASS.import(py, "hyperslab._ragged", "Ragged")
+    let class = once::get_or_try_make(&CLASS, py, || {
+        Ok(py.import("hyperslab._ragged")?.getattr("Ragged")?.cast_into::<PyType>()?.unbind())
+    })?;
+    Ok(class.bind(py))
 }
 
 /// One of these parts.

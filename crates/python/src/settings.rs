@@ -79,6 +79,12 @@ pub(crate) fn set_shard_index_bound(py: Python<'_>, bytes: usize) {
     py.detach(|| settings::set_shard_index_bound(bytes));
 }
 
+/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
+#[pyfunction]
+pub(crate) fn set_vlen_chunk_bound(bytes: usize) {
+    settings::set_vlen_chunk_bound(bytes);
+}
+
 /// Which other files a file may lead to.
 #[pyfunction]
 pub(crate) fn set_external_files(policy: &str) -> PyResult<()> {

@@ -91,6 +91,8 @@ impl StoreHandle {
     #[staticmethod]
     fn of_file_at(py: Python<'_>, location: &Bound<'_, PyAny>) -> PyResult<Option<(Self, String)>> {
         let path = path_at(location)?;
+        // The environment is read while no other Python thread can change it.
+        hyperslab::settings::external_prefixes();
         let found = py.detach(|| hyperslab::file_at_path(&path)).map_err(|error| errors::any(py, &error))?;
         Ok(found.map(|(file, path)| (Self::of_file(file), path)))
     }

@@ -226,7 +226,8 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> Py
         b'T' if is_strings(&dtype) => {
             target.check(&Form::Text)?;
             let mut builder = Builder::new(array.len());
-            // SAFETY: these are the places of its elements; the GIL is held, and the builder calls nothing of Python's.
+            // SAFETY: these are the places of its elements; NumPy changes strings only under the lock of their allocator, which is held; the builder calls nothing of
+            // Python's.
             unsafe {
                 for_each_string(array, Places::of(array), |text| match text {
                     Some(text) => builder.push(text),

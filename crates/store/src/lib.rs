@@ -284,11 +284,7 @@ pub trait Store: Send + Sync + Debug {
 
     /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing goes on; `true` gives up with
     /// [`StoreError::Interrupted`]. The default asks before and after.
-    fn list_asking(
-        &self,
-        prefix: Option<Key<'_>>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Vec<String>, StoreError> {
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
         check_ask(self, prefix, ask)?;
         let keys = self.list(prefix)?;
         check_ask(self, prefix, ask)?;
@@ -320,6 +316,11 @@ pub trait Store: Send + Sync + Debug {
 
     /// Whether it was not closed.
     fn is_open(&self) -> bool {
+        true
+    }
+
+    /// Whether what the store holds open is what its name leads to now: nothing was put in its place.
+    fn is_current(&self) -> bool {
         true
     }
 

@@ -343,16 +343,10 @@ impl Store for LocalStore {
         self.list_asking(prefix, None)
     }
 
-    fn list_asking(
-        &self,
-        prefix: Option<Key<'_>>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Vec<String>, StoreError> {
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
         let name = prefix.map_or("", Key::as_str);
         self.keys_below(name, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => {
-                StoreError::Interrupted { key: name.to_owned(), url: self.url() }
-            }
+            io::ErrorKind::Interrupted => StoreError::Interrupted { key: name.to_owned(), url: self.url() },
             _ => self.error(Operation::List, name, error),
         })
     }

@@ -3,7 +3,7 @@
 use super::find::Finder;
 use super::output::{Sink, begin, finish};
 use super::write::former;
-use crate::execute::{self, store_error};
+use crate::execute::{self, codec_error, store_error};
 use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task};
 
 /// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes
@@ -47,7 +47,8 @@ pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, Ar
         return store.delete(checked).map(|_| dead).map_err(fail);
     }
     let mut sink = Sink::object(store, checked);
-    let index = begin(level, &mut sink, Some(&former), false, &|_| false).map_err(fail)?;
+    let absent = level.index().absent().map_err(|source| codec_error(layout, &task, &key, source))?;
+    let index = begin(level, &mut sink, Some(&former), false, &|_| false, absent).map_err(fail)?;
     finish(layout, &task, &key, level, &mut sink, &index)?;
     sink.commit().map_err(fail)?;
     drop((lock, turn));

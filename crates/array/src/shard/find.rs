@@ -12,7 +12,7 @@ use super::plan::{ShardPlan, Touched};
 use crate::execute::{self, codec_error, memory_error, store_error};
 use crate::runs::Chunk;
 use crate::{ArrayError, ArrayLayout, Dims, Plan, Task, process, settings};
-use hyperslab_codec::{Scratch, decode_bounded};
+use hyperslab_codec::{Scratch, decode_bounded, vlen_limit};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use std::sync::Arc;
 
@@ -62,6 +62,7 @@ impl<'a, 's> Finder<'a, 's> {
                 [] => stored,
                 codecs => {
                     let mut bytes = Vec::new();
+                    let limit = believed(layout, limit, stored.len());
                     decode_bounded(codecs, &stored, limit, &mut bytes, &mut Scratch::default(), verify)
                         .map_err(|source| codec_error(layout, shard, key.as_str(), source))?;
                     bytes
@@ -175,7 +176,8 @@ impl<'a, 's> Finder<'a, 's> {
                 .wrong(number, format!("it has {} bytes; {limit} are the most that can be right", range.1)));
         }
         let stored = self.bytes(opened, range)?;
-        let (mut bytes, limit) = (Vec::new(), usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit = believed(self.layout, usize::try_from(limit).unwrap_or(usize::MAX), stored.len());
+        let mut bytes = Vec::new();
         decode_bounded(codecs, &stored, limit, &mut bytes, &mut Scratch::default(), self.verify)
             .map_err(|source| self.wrong(number, source.to_string()))?;
         Ok(Some(InMemory { bytes, key: self.key.into(), url: self.layout.store().url() }))
@@ -291,6 +293,11 @@ pub(crate) fn locate(
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// To how many bytes a shard of `stored` bytes may decode, of which metadata say `limit`. Of elements of variable length they say nothing.
+fn believed(layout: &ArrayLayout, limit: usize, stored: usize) -> usize {
+    if layout.vlen().is_some() { limit.min(vlen_limit(stored)) } else { limit }
 }
 
 /// The most bytes that a shard of depth `depth` may have, stored or decoded, to be taken into memory as a whole. Generous: rewritten shards may hold bytes that nothing refers to.

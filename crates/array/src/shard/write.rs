@@ -21,7 +21,7 @@ use crate::scratch::Scratch;
 use crate::view::Bound;
 use crate::write::{Old, Writer};
 use crate::{ArrayError, ArrayLayout, Location, Plan, Task, settings};
-use hyperslab_codec::{CodecError, encode_any};
+use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
 use hyperslab_store::{Ask, Opened, StoreError};
 
 /// A request to write chunks that lie in shards.
@@ -145,7 +145,8 @@ impl WriteRequest<'_> {
         };
         let units = self.units(level, shards.touched(number, &task));
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
-        let index = begin(level, &mut sink, former.as_ref(), true, &replaced).map_err(fail)?;
+        let absent = level.index().absent().map_err(coded)?;
+        let index = begin(level, &mut sink, former.as_ref(), true, &replaced, absent).map_err(fail)?;
         let output = Output::new(sink, index, workers.window());
         let each = |turn: usize, scratch: &mut Scratch, _: Ask<'_>| {
             let mut watch = Watch(Some(&output));
@@ -185,7 +186,9 @@ impl WriteRequest<'_> {
         }
         match sink {
             _ if empty => store.delete(checked).map(|_| ()),
-            Sink::Memory(bytes) => store.write(checked, &[&encoded(level, bytes).map_err(coded)?]),
+            Sink::Memory(bytes) => {
+                store.write(checked, &[&encoded(self.layout, level, bytes).map_err(coded)?])
+            }
             object => object.commit(),
         }
         .map_err(fail)?;
@@ -277,7 +280,9 @@ impl WriteRequest<'_> {
         let units = self.units(level, unit.touched.iter().cloned());
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let mut sink = Sink::Memory(Vec::new());
-        let index = begin(level, &mut sink, inner.as_ref(), false, &replaced).map_err(fail)?;
+        let coded = |source| codec_error(self.layout, &task, &key, source);
+        let absent = level.index().absent().map_err(coded)?;
+        let index = begin(level, &mut sink, inner.as_ref(), false, &replaced, absent).map_err(fail)?;
         let output = Output::new(sink, index, 0);
         for (turn, unit) in units.iter().enumerate() {
             self.encode(depth, finder, inner.as_ref(), unit, scratch, &mut |bytes| {
@@ -291,8 +296,7 @@ impl WriteRequest<'_> {
         }
         finish(self.layout, &task, &key, level, &mut sink, &index)?;
         let Sink::Memory(bytes) = sink else { return Ok(()) };
-        let coded = |source| codec_error(self.layout, &task, &key, source);
-        give(Some(&encoded(level, bytes).map_err(coded)?))
+        give(Some(&encoded(self.layout, level, bytes).map_err(coded)?))
     }
 }
 
@@ -327,12 +331,15 @@ pub(super) fn former<'o>(
 }
 
 /// A shard after the codecs that it goes through as a whole.
-fn encoded(level: &ShardLevel, bytes: Vec<u8>) -> Result<Vec<u8>, CodecError> {
+fn encoded(layout: &ArrayLayout, level: &ShardLevel, bytes: Vec<u8>) -> Result<Vec<u8>, CodecError> {
     match level.codecs() {
         [] => Ok(bytes),
         codecs => {
             let mut stored = Vec::new();
             encode_any(codecs, &bytes, &mut stored, &mut hyperslab_codec::Scratch::default())?;
+            if layout.vlen().is_some() {
+                check_vlen_limit("sharding_indexed", bytes.len(), stored.len())?;
+            }
             Ok(stored)
         }
     }

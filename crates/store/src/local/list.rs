@@ -72,8 +72,7 @@ impl LocalStore {
     ///
     /// [`io::ErrorKind::Interrupted`]: `ask` answered `true`.
     pub(super) fn keys_below(&self, prefix: &str, ask: Option<Ask<'_>>) -> io::Result<Vec<String>> {
-        let mut walk =
-            Walk { store: self, ask, keys: Vec::new(), above: Vec::new(), visits: HashMap::new() };
+        let mut walk = Walk { store: self, ask, keys: Vec::new(), above: Vec::new(), visits: HashMap::new() };
         walk.visit(prefix)?;
         walk.keys.sort_unstable();
         Ok(walk.keys)
