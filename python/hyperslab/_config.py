@@ -161,7 +161,6 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "partial_decode": _flag,
     "shard_index_bound": parse_size,
     "vlen_chunk_bound": parse_size,
-    "external_files": _policy,
     "external_files": _word("same-directory", "anywhere", "refuse"),
     "fsync": _flag,
     "default_zarr_format": _format,

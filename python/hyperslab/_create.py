@@ -80,6 +80,7 @@ class CopySpec(TypedDict):
     verify: bool
     skip_unsupported: bool
     overwrite: bool
+    fsync: bool
 
 
 class _DefaultFillValue:

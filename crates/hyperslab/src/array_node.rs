@@ -3,7 +3,7 @@
 use crate::element::swap_bytes;
 use crate::hdf5_array::{Hdf5Array, filter_name};
 use crate::netcdf_array::{self, NetcdfArray};
-use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, location::new_store_at};
+use crate::{DataFile, Dims, Element, Error, Format, Info, Json, location::new_store_at};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
     Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
@@ -190,26 +190,24 @@ impl Array {
 
     /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5 without chunks counts as one.
     pub fn chunks_stored(&self) -> Result<(u64, u64), Error> {
+        self.chunks_stored_asking(None)
+    }
+
+    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with [`Error::Interrupted`].
+    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
         match &self.0 {
-            Inner::Zarr(array) => Ok(array.chunks_stored()?),
+            Inner::Zarr(array) => Ok(array.chunks_stored_asking(ask)?),
             Inner::Hdf5(array) => array.chunks_stored(),
             Inner::NetCdf3(array) => Ok(array.chunks_stored()),
         }
     }
 
     /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may be.
-    pub(crate) fn stored_objects(&self) -> Result<Option<Vec<Dims>>, Error> {
+    pub(crate) fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
         match &self.0 {
             Inner::Hdf5(array) => array.stored_chunks(),
             Inner::NetCdf3(_) => Ok(None),
-            Inner::Zarr(array) => {
-                let (rank, encoding, path) = (self.shape().len(), array.key_encoding(), array.path());
-                let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
-                let start = if path.is_empty() { 0 } else { path.len() + 1 };
-                let keys = array.store().list(prefix)?;
-                let places = keys.into_iter().filter_map(|key| encoding.parse(key.get(start..)?, rank));
-                Ok(Some(places.collect()))
-            }
+            Inner::Zarr(array) => Ok(Some(array.stored_places(ask)?)),
         }
     }
 
@@ -261,7 +259,12 @@ impl Array {
 
     /// All facts about the array. Counts its chunks, which lists the store.
     pub fn info(&self) -> Result<Info, Error> {
-        Info::new(self)
+        Info::new(self, None)
+    }
+
+    /// As [`Array::info`]; `ask` is asked now and then, `true` gives up with [`Error::Interrupted`].
+    pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<Info, Error> {
+        Info::new(self, ask)
     }
 
     /// What indices select. Missing ones at the end mean everything along their axes; lists and masks pick along their own axis each.
@@ -440,10 +443,7 @@ impl Array {
     /// shard whether to stop ([`Error::Interrupted`]); those done stay done.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, Error> {
         match &self.0 {
-            Inner::Zarr(array) => array.compact(dry, interrupt).map_err(|error| match error {
-                ZarrError::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
-                error => error.into(),
-            }),
+            Inner::Zarr(array) => Ok(array.compact(dry, interrupt)?),
             _ => Ok(0),
         }
     }

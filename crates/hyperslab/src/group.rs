@@ -132,12 +132,21 @@ impl Group {
     ///
     /// Links by path are not followed, and neither is a second hard link to a group.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
+        self.walk_asking(max_depth, None)
+    }
+
+    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    pub fn walk_asking(
+        &self,
+        max_depth: Option<usize>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Vec<(String, NodeKind)>, Error> {
         match &self.0 {
             Inner::Zarr(group) => {
-                let nodes = group.walk(max_depth)?;
+                let nodes = group.walk_asking(max_depth, ask)?;
                 Ok(nodes.into_iter().map(|(path, kind)| (path, kind.into())).collect())
             }
-            Inner::Hdf5(group) => hdf5_group::walk(group, max_depth),
+            Inner::Hdf5(group) => hdf5_group::walk(group, max_depth, ask),
             Inner::NetCdf3(_) if max_depth == Some(0) => Ok(Vec::new()),
             Inner::NetCdf3(file) => {
                 Ok(netcdf_array::names(file).into_iter().map(|name| (name, NodeKind::Array)).collect())
@@ -193,7 +202,12 @@ impl Group {
 
     /// All facts about the group. Visits all nodes below it and counts their chunks, which lists the store.
     pub fn info(&self) -> Result<GroupInfo, Error> {
-        GroupInfo::new(self)
+        GroupInfo::new(self, None)
+    }
+
+    /// As [`Group::info`]; `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo, Error> {
+        GroupInfo::new(self, ask)
     }
 
     /// The group as Zarr sees it; `None`: it is of another format.

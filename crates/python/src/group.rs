@@ -2,6 +2,7 @@
 
 use crate::array_handle::ArrayHandle;
 use crate::create;
+use crate::engine;
 use crate::errors;
 use crate::hdf5::{self as file, AttributeHandle, DatatypeHandle, Link};
 use crate::slot::{Origin, Slot, Stored};
@@ -218,7 +219,9 @@ impl GroupBase {
     /// Paths and kinds of the nodes below, at most `depth` levels (1: the direct children).
     #[pyo3(signature = (depth=None))]
     fn _walk(&self, py: Python<'_>, depth: Option<usize>) -> PyResult<Vec<(String, &'static str)>> {
-        let nodes = self.ask(py, |group| group.walk(depth))?;
+        let group = self.slot.get(py)?;
+        let nodes =
+            engine::run_with(py, |ask| group.walk_asking(depth, Some(ask)), |error| errors::any(py, &error))?;
         Ok(nodes.into_iter().map(|(path, kind)| (path, kind.name())).collect())
     }
 

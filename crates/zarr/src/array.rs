@@ -6,8 +6,8 @@ use crate::json::Json;
 use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::path::{join, normalize_path};
-use crate::{ArraySpec, Format, KeyEncoding, ZarrError};
-use hyperslab_array::{ArrayError, ArrayLayout};
+use crate::{ArraySpec, Format, KeyEncoding, ZarrError, walk};
+use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
 use hyperslab_store::{Ask, Key, Store};
 use std::fmt;
@@ -51,6 +51,23 @@ impl Array {
         overwrite: bool,
         ask: Option<Ask<'_>>,
     ) -> Result<Self, ZarrError> {
+        Self::create_by(store, path, spec, |store, path, format, documents| {
+            create::node(store, path, format, documents, overwrite, ask)
+        })
+    }
+
+    /// [`Array::create`] in a store that nobody else knows yet, where nothing is at `path` and the groups above it are there: nothing
+    /// is looked at.
+    pub fn create_unseen(store: Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<Self, ZarrError> {
+        Self::create_by(store, path, spec, create::unseen)
+    }
+
+    fn create_by(
+        store: Arc<dyn Store>,
+        path: &str,
+        spec: ArraySpec,
+        create: impl FnOnce(&Arc<dyn Store>, &str, Format, &create::Documents) -> Result<(), ZarrError>,
+    ) -> Result<Self, ZarrError> {
         let path = normalize_path(path)?;
         let invalid = |why: String| ZarrError::Invalid { path: path.clone(), why };
         let (document, attributes) = spec.document().map_err(|problem| invalid(problem.text()))?;
@@ -77,7 +94,7 @@ impl Array {
             Format::V2 => vec![(ZATTRS, attributes), (file, stored.document)],
             Format::V3 => vec![(file, stored.document)],
         };
-        create::node(&store, &path, spec.format, &documents, overwrite, ask)?;
+        create(&store, &path, spec.format, &documents)?;
         Ok(array)
     }
 
@@ -272,9 +289,15 @@ impl Array {
 
     /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the store.
     pub fn chunks_stored(&self) -> Result<(u64, u64), ZarrError> {
+        self.chunks_stored_asking(None)
+    }
+
+    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with [`ZarrError::Interrupted`].
+    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
-        for (key, chunk) in self.chunk_keys()? {
+        for (key, chunk) in self.chunk_keys(ask)? {
+            walk::check(ask)?;
             if chunk.iter().zip(&counts).all(|(index, count)| index < count)
                 && let Some(size) = self.store.size(Key::new(&key)?)?
             {
@@ -293,11 +316,8 @@ impl Array {
         }
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let mut bytes = 0u64;
-        for (_, shard) in self.chunk_keys()? {
-            if interrupt.is_some_and(|interrupt| interrupt()) {
-                let array = self.layout.name().to_owned();
-                return Err(ArrayError::Interrupted { array }.into());
-            }
+        for (_, shard) in self.chunk_keys(interrupt)? {
+            walk::check(interrupt)?;
             if shard.iter().zip(&counts).all(|(index, count)| index < count) {
                 bytes = bytes.saturating_add(hyperslab_array::compact(&self.layout, &shard, dry)?);
             }

@@ -14,7 +14,7 @@ use crate::json::Json;
 use crate::locked;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::path::{join, normalize_path};
-use crate::{Format, Group};
+use crate::{Format, Group, walk};
 use hyperslab_store::fork::RwLock;
 use hyperslab_store::{Ask, Store};
 use std::collections::BTreeMap;
@@ -265,7 +265,8 @@ fn from_v2(mut document: Json, key: &str) -> Result<BTreeMap<String, Stored>, Pr
 pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
     let (store, base) = (group.store(), group.path());
     let mut nodes = Vec::new();
-    for (path, _) in group.stored_nodes(None)? {
+    for (path, _) in walk::stored_nodes(group, None, ask)? {
+        walk::check(ask)?;
         // What vanished meanwhile is left out.
         if let Some(stored) = node::read(store, &join(base, &path), Some(group.format()))? {
             nodes.push((path, stored));

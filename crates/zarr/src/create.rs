@@ -59,6 +59,24 @@ pub(crate) fn node(
     Err(ZarrError::NotFound { what: "array or group", url: store.url(), path: path.to_owned() })
 }
 
+/// Creates a node in a store that nobody else knows yet, where nothing is at `path` and the groups above it are there already. Nothing
+/// is looked at: of a hierarchy of many nodes, or a deep one, that would take most of the time.
+pub(crate) fn unseen(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+    documents: &Documents,
+) -> Result<(), ZarrError> {
+    if let Some(name) = path.rsplit('/').next().filter(|name| !name.is_empty()) {
+        check_node_name(name, format)?;
+    }
+    for (name, document) in documents {
+        node::check_document(&join(path, name), document)?;
+        node::write_document(store, &join(path, name), document)?;
+    }
+    Ok(())
+}
+
 /// The documents of a new group. Attributes first: the group appears when it is complete.
 pub(crate) fn group(format: Format, attributes: Json) -> Vec<(&'static str, Json)> {
     match format {

@@ -6,13 +6,10 @@ use crate::json::Json;
 use crate::locked;
 use crate::node::{self, Node, NodeKind, Stored, ZATTRS};
 use crate::path::{join, normalize_path, parents};
-use crate::{Array, Format, ZarrError};
-use hyperslab_store::{Ask, Key, Store};
+use crate::{Array, Format, ZarrError, walk};
+use hyperslab_store::{Ask, Store};
 use std::fmt;
 use std::sync::Arc;
-
-/// How deep a hierarchy is walked. A store that loops (a symbolic link to a parent) ends here.
-const MAX_DEPTH: usize = 100;
 
 /// Whether a group is opened from consolidated metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -81,6 +78,20 @@ impl Group {
         node::check_attributes(&path, &attributes)?;
         let documents = create::group(format, attributes.clone());
         create::node(&store, &path, format, &documents, overwrite, ask)?;
+        Ok(Group { store, path, format, attributes, consolidated: None })
+    }
+
+    /// [`Group::create`] in a store that nobody else knows yet, where nothing is at `path` and the groups above it are there: nothing
+    /// is looked at.
+    pub fn create_unseen(
+        store: Arc<dyn Store>,
+        path: &str,
+        format: Format,
+        attributes: Json,
+    ) -> Result<Self, ZarrError> {
+        let path = normalize_path(path)?;
+        node::check_attributes(&path, &attributes)?;
+        create::unseen(&store, &path, format, &create::group(format, attributes.clone()))?;
         Ok(Group { store, path, format, attributes, consolidated: None })
     }
 
@@ -203,50 +214,25 @@ impl Group {
 
     /// All nodes below, with their paths relative to this group: each group is followed by what is in it; at most `max_depth` levels (1: the
     /// direct children).
+    ///
+    /// A group that a symbolic link leads back to is listed, but what is in it is not listed again. A node whose document cannot be
+    /// read is listed as an array.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let Some(view) = &self.consolidated else { return self.stored_nodes(max_depth) };
+        self.walk_asking(max_depth, None)
+    }
+
+    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with [`ZarrError::Interrupted`].
+    pub fn walk_asking(
+        &self,
+        max_depth: Option<usize>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Vec<(String, NodeKind)>, ZarrError> {
+        let Some(view) = &self.consolidated else { return walk::stored_nodes(self, max_depth, ask) };
         let mut nodes = view.below();
         nodes.retain(|(path, _)| max_depth.is_none_or(|depth| path.matches('/').count() < depth));
         // By components: "a/b" comes before "a-b".
         nodes.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
         Ok(nodes)
-    }
-
-    /// [`Group::walk`] by listing the store.
-    pub(crate) fn stored_nodes(
-        &self,
-        max_depth: Option<usize>,
-    ) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let max_depth = max_depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH);
-        let mut found = Vec::new();
-        // Still to be visited, the next one last.
-        let mut pending = self.stored_children("")?;
-        pending.reverse();
-        while let Some((path, kind)) = pending.pop() {
-            if kind == NodeKind::Group && path.matches('/').count() + 1 < max_depth {
-                pending.extend(self.stored_children(&path)?.into_iter().rev());
-            }
-            found.push((path, kind));
-        }
-        Ok(found)
-    }
-
-    /// The nodes of this format directly below a group, with paths relative to `self`.
-    fn stored_children(&self, below: &str) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let parent = join(&self.path, below);
-        let prefix = if parent.is_empty() { None } else { Some(Key::new(&parent)?) };
-        let mut children = Vec::new();
-        for entry in self.store.list_dir(prefix)? {
-            let path = join(&parent, &entry.name);
-            // A file's name may be what no key can be; then it is no node.
-            if entry.is_prefix
-                && Key::new(&path).is_ok()
-                && let Some(kind) = node::kind(&self.store, &path, self.format)?
-            {
-                children.push((join(below, &entry.name), kind));
-            }
-        }
-        Ok(children)
     }
 
     /// Opens a node below this group, by its name or by a path relative to the group.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ArraySpec;
+use hyperslab_store::Key;
 use hyperslab_store::MemoryStore;
 
 fn memory() -> Arc<dyn Store> {

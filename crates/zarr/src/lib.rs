@@ -47,6 +47,7 @@ mod objects;
 mod path;
 mod spec;
 mod vlen;
+mod walk;
 
 pub use array::Array;
 pub use base64::encode as base64;

@@ -2,7 +2,7 @@
 //! one object.
 
 use crate::path::join;
-use crate::{Array, KeyEncoding, ZarrError};
+use crate::{Array, KeyEncoding, ZarrError, walk};
 use hyperslab_array::{ArrayError, Dims};
 use hyperslab_store::{Ask, Key};
 
@@ -147,10 +147,10 @@ impl Array {
     }
 
     /// All stored objects that are named like chunks (or shards) of this array, also outside its grid.
-    pub(crate) fn chunk_keys(&self) -> Result<Vec<(String, Dims)>, ZarrError> {
+    pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>, ZarrError> {
         let (folder, start) = self.folder();
         let rank = self.layout().shape().len();
-        let keys = self.store().list(crate::locked::prefix(&folder)?)?;
+        let keys = self.store().list_asking(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
         Ok(keys
             .into_iter()
             .filter_map(|key| {
@@ -158,6 +158,13 @@ impl Array {
                 Some((key, chunk))
             })
             .collect())
+    }
+
+    /// The indices of the chunks (where there are shards: shards) that are stored. Lists the store.
+    pub fn stored_places(&self, ask: Option<Ask<'_>>) -> Result<Vec<Dims>, ZarrError> {
+        let counts = self.layout().object_grid().counts(self.layout().shape());
+        let places = self.chunk_keys(ask)?.into_iter().map(|(_, place)| place);
+        Ok(places.filter(|place| place.iter().zip(&counts).all(|(at, count)| at < count)).collect())
     }
 }
 

@@ -269,13 +269,14 @@ impl<'a, 's> Finder<'a, 's> {
 pub(crate) type Located = (usize, Option<(u64, u64)>);
 
 /// Where a request's chunks of one shard are: number of the task, and the range of the object; `None`: the chunk does not exist. Ranges of what had to be decoded as a whole count from
-/// its start. For showing what a request would do.
+/// its start. At most the first `most` of them. For showing what a request would do.
 pub(crate) fn locate(
     layout: &ArrayLayout,
     sharding: &Sharding,
     plan: &Plan,
     shards: &ShardPlan<'_>,
     number: usize,
+    most: usize,
     key: &mut String,
 ) -> Result<Vec<Located>, ArrayError> {
     let mut task = Task::default();
@@ -285,11 +286,14 @@ pub(crate) fn locate(
     let mut found: Vec<Located> = Vec::new();
     match Finder::open(layout, sharding, plan, checked, &task, settings::verify_checksums())? {
         Some(mut finder) => {
-            finder.find(shards.touched(number, &task))?;
+            finder.find(shards.touched(number, &task).take(most))?;
             found.extend(finder.chunks.iter().map(|chunk| (chunk.number, Some((chunk.offset, chunk.len)))));
             found.extend(finder.absent.iter().map(|number| (*number, None)));
         }
-        None => found.extend(shards.touched(number, &task).map(|touched| (touched.number, None))),
+        None => {
+            let touched = shards.touched(number, &task).take(most);
+            found.extend(touched.map(|touched| (touched.number, None)));
+        }
     }
     found.sort_unstable();
     Ok(found)
