@@ -349,7 +349,7 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
         """``array["a", 0:3]``: names of members, and an index."""
         names = [part for part in selection if isinstance(part, str)]
         index = tuple(part for part in selection if not isinstance(part, str))
-        return self.fields(names[0] if len(names) == 1 else names)[index if index else ...]
+        return self.fields(names[0] if len(names) == 1 else names)[index or (() if self.shape == () else ...)]
 
     def _read_objects(self, selection: Any, encoding: tuple[str, str] | None = None) -> Any:
         if isinstance(selection, RegionReference):
