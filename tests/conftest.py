@@ -1,8 +1,8 @@
 """What all tests share.
 
-Generated tests are the same on every run, so that continuous integration never fails by chance.
-``HYPERSLAB_EXAMPLES=5000`` runs so many cases of each instead of the usual few, chosen anew every time, and
-prints what reproduces a failure.
+Generated tests choose other cases on every run, from a seed that the header tells: ``HYPERSLAB_SEED=…`` with
+that number repeats a run. Beside each failure stands what repeats that case alone.
+``HYPERSLAB_EXAMPLES=5000`` runs so many cases of each test instead of the usual few.
 
 Files that other projects wrote are read from ``HYPERSLAB_CORPORA`` (default: ``shared/corpora`` beside the
 project).
@@ -11,6 +11,7 @@ project).
 from __future__ import annotations
 
 import os
+import secrets
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +20,18 @@ from pathlib import Path
 import hdf5plugin  # noqa: F401
 import hyperslab as hs
 import hypothesis
+import hypothesis.core
 import numpy as np
 import pytest
 
 CORPORA = Path(os.environ.get("HYPERSLAB_CORPORA") or Path(__file__).parents[2] / "shared" / "corpora")
 
+# What generated cases are made from. (Also of tests that draw with NumPy: the fixture `seed`.)
+SEED = int(os.environ.get("HYPERSLAB_SEED") or secrets.randbits(32))
+
 hypothesis.settings.register_profile(
     "default",
     deadline=None,
-    derandomize="HYPERSLAB_EXAMPLES" not in os.environ,
     database=None,
     print_blob=True,
     suppress_health_check=[
@@ -42,7 +46,19 @@ hypothesis.settings.load_profile("default")
 warnings.filterwarnings("ignore", module="zarr")
 
 
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"generated tests: HYPERSLAB_SEED={SEED} repeats this run"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    # The header is not shown by `pytest -q`.
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(f"generated tests: HYPERSLAB_SEED={SEED} repeats this run")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-seed", None) is None:
+        hypothesis.core.global_force_seed = SEED
     for category in ("UnstableSpecificationWarning", "ZarrUserWarning"):
         config.addinivalue_line("filterwarnings", f"ignore::zarr.errors.{category}")
     # Bits that mean NaN, on purpose.
@@ -63,6 +79,12 @@ def settings_as_they_were() -> Iterator[None]:
     before = hs.config.to_dict()
     yield
     hs.config.set(before)
+
+
+@pytest.fixture
+def seed() -> int:
+    """Another number on every run, unless HYPERSLAB_SEED is set."""
+    return SEED
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def test_other_metadata_for_the_same_chunks(tmp_path: Path) -> None:
 
 def test_the_functions_that_open() -> None:
     store = hs.MemoryStore()
-    root = hs.open_group(store, cache="1 MiB")
+    root = hs.open_group(store, mode="a", cache="1 MiB")
     made = root.create_array("x/y", data=np.arange(10, dtype="i4"), chunks=(5,))
     assert root.cache is not None and made.cache is root.cache
     assert root["x/y"].cache is root["x"].cache is root.cache
@@ -158,7 +158,7 @@ def test_the_functions_that_open() -> None:
         hs.open(store, path="x/y", config={"cache": "2 KiB"}),
         hs.open_array(store, path="new", mode="w", shape=(3,), dtype="i4", cache="2 KiB"),
         hs.open(store, path="newer", mode="a", shape=(3,), dtype="i4", cache="2 KiB"),
-        hs.open_group(store, path="newest", cache="2 KiB"),
+        hs.open_group(store, path="newest", mode="a", cache="2 KiB"),
     ):
         assert opened.cache is not None and opened.cache.limit == 2048
     plain = hs.open_array(store, path="x/y")
@@ -186,7 +186,7 @@ def test_explain() -> None:
 
 
 def test_pickle(tmp_path: Path) -> None:
-    root = hs.open_group(tmp_path, cache="1 MiB")
+    root = hs.open_group(tmp_path, mode="a", cache="1 MiB")
     values = np.arange(800, dtype="i4").reshape(8, 100)
     z = root.create_array("a", data=values, chunks=(1, 100))
     z[:, 3]

@@ -24,10 +24,13 @@ def test_defaults() -> None:
         "partial_reads": True,
         "partial_decode": True,
         "shard_index_bound": 64 << 20,
+        "vlen_chunk_bound": 256 << 20,
         "external_files": "same-directory",
         "fsync": False,
         "file_locks": True,
         "default_zarr_format": 3,
+        "order": "C",
+        "read_missing_chunks": True,
     }
 
 
@@ -39,6 +42,8 @@ def test_set_for_a_while() -> None:
     assert (hs.config.threads, hs.config.write_empty_chunks, hs.config.fsync) == (3, False, False)
     assert hs.config.set(threads="auto").threads is None
     assert hs.config.get("nothing", 5) == 5
+    with pytest.raises(KeyError, match="nothing"):
+        hs.config.get("nothing")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +72,8 @@ def test_sizes(size: Any, expected: int) -> None:
         ("partial_reads", 2), ("partial_decode", "perhaps"),
         ("recycler_bytes", "64 apples"), ("recycler_bytes", -1), ("recycler_bytes", None),
         ("verify_checksums", "perhaps"), ("verify_checksums", 2), ("fsync", None), ("external_files", "here"),
-        ("default_zarr_format", 4), ("default_zarr_format", True),
+        ("order", "A"), ("order", None), ("read_missing_chunks", "perhaps"), ("default_zarr_format", 4),
+         ("default_zarr_format", True),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_by_name_and_changes_nothing(name: str, value: Any) -> None:
@@ -117,7 +123,7 @@ def test_verify_checksums() -> None:
 
 def test_default_zarr_format(tmp_path: Path) -> None:
     with hs.config.set(default_zarr_format=2):
-        assert hs.open_group(tmp_path / "a").zarr_format == 2
+        assert hs.open_group(tmp_path / "a", mode="w").zarr_format == 2
         assert hs.create_array(tmp_path / "b", shape=1, dtype="u1", zarr_format=None).zarr_format == 2
         assert hs.create_array(tmp_path / "c", shape=1, dtype="u1").zarr_format == 3
 
@@ -156,6 +162,8 @@ def test_environment() -> None:
             "HYPERSLAB_FSYNC": "TRUE",
             "HYPERSLAB_FILE_LOCKS": "no",
             "HYPERSLAB_ZARR_FORMAT": "2",
+            "HYPERSLAB_ORDER": "F",
+            "HYPERSLAB_READ_MISSING_CHUNKS": "no",
         }
     )
     assert done.stderr == ""
@@ -169,10 +177,13 @@ def test_environment() -> None:
             "partial_reads": False,
             "partial_decode": False,
             "shard_index_bound": 1 << 20,
+            "vlen_chunk_bound": 256 << 20,
             "external_files": "refuse",
             "fsync": True,
             "file_locks": False,
             "default_zarr_format": 2,
+            "order": "F",
+            "read_missing_chunks": False,
         }
     )
 

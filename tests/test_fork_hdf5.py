@@ -1,4 +1,4 @@
-"""A child that is forked while other threads of its parent read HDF5 and NetCDF files goes on with the files that it inherits."""
+"""A forked child goes on with the HDF5 and NetCDF files that threads of its parent were reading."""
 
 from __future__ import annotations
 

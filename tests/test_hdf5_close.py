@@ -1,4 +1,4 @@
-"""Files are closed: at once by `close` and `with`, and without waiting for the collector when nobody refers to them."""
+"""Files are closed: at once by `close` and `with`, else when nobody refers to them, without the collector."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_modes(tmp_path: Path) -> None:
     hs.create_array(there, shape=(3,), dtype="i4")
     for mode in ("r", "r+", "a"):
         assert hs.open(there, mode=mode).shape == (3,)
-    for mode in ("r", "r+"):
+    for mode in ("r", "r+", None):
         for opened in (hs.open, hs.open_array, hs.open_group):
             with pytest.raises(FileNotFoundError):
                 opened(missing, mode=mode)
@@ -41,7 +41,7 @@ def test_modes(tmp_path: Path) -> None:
     with pytest.raises(hs.errors.ContainsArrayError):
         hs.open_group(there)
     assert isinstance(hs.open(there, mode="w"), hs.Group)
-    assert isinstance(hs.open(missing), hs.Group)
+    assert isinstance(hs.open(missing, mode="a"), hs.Group)
     with pytest.raises(hs.errors.NodeTypeValidationError):
         hs.open_array(missing, mode="r")
     z = hs.open(missing, mode="w", shape=(4,), dtype="u1", chunks=2)
@@ -92,7 +92,7 @@ def test_a_file_in_the_place_of_a_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(NotADirectoryError) as caught:
         hs.open(tmp_path / "file")
-    assert isinstance(caught.value, hs.errors.StoreError) and caught.value.errno
+    assert isinstance(caught.value, hs.errors.UnknownFormatError)
 
 
 def test_existing_nodes_are_not_replaced_unasked() -> None:
@@ -207,6 +207,10 @@ def test_data_from_another_array(z: hs.Array) -> None:
      ({"name": "default", "configuration": {"separator": "."}}, "c.1.2"), (("default", "/"), "c/1/2")],
 )  # fmt: skip
 def test_chunk_keys(zarr_format: Any, encoding: Any, key: str | None) -> None:
+    if zarr_format == 2 and key and key.startswith("c"):
+        with pytest.raises(hs.errors.InvalidArgumentError, match="expected 'v2'"):
+            hs.zeros(3, chunk_key_encoding=encoding, zarr_format=2)
+        return
     z = hs.create_array(
         hs.MemoryStore(),
         shape=(2, 3),
@@ -234,7 +238,7 @@ def test_conveniences(tmp_path: Path) -> None:
     assert z.serializer == hs.codecs.Bytes("big") and z.compressors == (hs.codecs.Gzip(1), hs.codecs.Crc32c())
     hs.save(tmp_path / "one", REF)
     assert np.array_equal(hs.load(tmp_path / "one"), REF)
-    hs.save(tmp_path / "two", REF, x=[1, 2])
+    hs.save(tmp_path / "two", REF, x=np.array([1, 2]))
     assert sorted(hs.load(tmp_path / "two")) == ["arr_0", "x"]
     assert isinstance(hs.group(tmp_path / "two"), hs.Group)
 

@@ -513,11 +513,9 @@ def test_offsets_of_others_are_not_touched() -> None:
     offsets = np.array([0, 1, 2])
     r = Ragged(offsets, np.arange(2))
     assert offsets.flags.writeable and not r.offsets.flags.writeable and r.tolist() == [[0], [1]]
-    # What has been changed since leads nowhere else.
+    # They are copied: what is changed since means nothing.
     offsets[2] = 99
-    for use in (lambda: pa.array(r), lambda: r[[0]], lambda: r.astype(object)):
-        with pytest.raises(ValueError):
-            use()
+    assert pa.array(r).to_pylist() == r[[0, 1]].tolist() == r.tolist() == [[0], [1]]
 
 
 def test_index_of_a_member(file: Any) -> None:
@@ -530,8 +528,78 @@ def test_index_of_a_member(file: Any) -> None:
 @pytest.mark.parametrize("bad", [[-1, 2], [0, 4], [2, 1]])
 def test_offsets_that_were_changed_behind_its_back_are_not_exported(bad: list[int]) -> None:
     """Whoever takes them over would read any memory."""
-    offsets = np.array([0, 2])
-    ragged = hs.Ragged(offsets, np.array([1, 2, 3], "i4"))
-    offsets[:] = bad
+    ragged = hs.Ragged([0, 2], np.array([1, 2, 3], "i4"))
+    ragged._offsets = np.array(bad)
     with pytest.raises(ValueError, match="offsets: expected numbers that ascend"):
         ragged.__arrow_c_array__()
+
+
+# ---- memory that others have
+
+
+def test_parts_are_not_changed_from_outside() -> None:
+    offsets, values, valid = (
+        np.array([0, 3, 6]),
+        np.frombuffer(b"abcdef", "u1").copy(),
+        np.array([True, True]),
+    )
+    r = Ragged(offsets, values, valid, dtype=bytes)
+    lent = pa.array(r)
+    offsets[1:], values[:], valid[:] = 10**10, 0, False
+    assert lent.to_pylist() == r.tolist() == [b"abc", b"def"]
+    for name in ("offsets", "values", "validity", "shape"):
+        with pytest.raises(AttributeError):
+            setattr(r, name, getattr(r, name))
+    for part in (r.offsets, r.values, r.validity, r.offsets[1:], r.offsets.view("u8"), r[1:].values):
+        assert not part.flags.writeable
+        with pytest.raises(ValueError):
+            part.flags.writeable = True
+
+
+def test_what_was_read_is_lent_without_a_copy(tmp_path: Any) -> None:
+    z = hs.create_array(tmp_path / "text", shape=(1000,), chunks=(100,), dtype=str)
+    z[:] = [f"row {n}" for n in range(1000)]
+    r = z.read_ragged()
+    lent = pa.array(r)
+    assert lent.buffers()[2].address == r.values.ctypes.data and not r.values.flags.writeable
+    assert lent.buffers()[1].address == r.offsets.ctypes.data
+    assert lent[7].as_py() == "row 7"
+
+
+def test_parts_that_were_put_in_are_copied_and_checked() -> None:
+    # Private names: what somebody does with them must not lead outside either.
+    r = Ragged([0, 3, 6], np.frombuffer(b"abcdef", "u1"), dtype=bytes)
+    r._values = np.arange(64, dtype="u1")[::-1][:6]
+    assert pa.array(r).to_pylist() == r.tolist() == [bytes([63, 62, 61]), bytes([60, 59, 58])]
+    for name, part in (
+        ("_offsets", np.array([0, 3, 7])),
+        ("_offsets", np.array([0, -3, 6])),
+        ("_offsets", np.array([0, 6])),
+        ("_values", np.zeros(5, "u1")),
+        ("_validity", np.ones(3, bool)),
+        ("_shape", (10**6,)),
+    ):
+        bad = r[:]
+        setattr(bad, name, part)
+        with pytest.raises(ValueError):
+            pa.array(bad)
+    text = Ragged.of(["ab", "cd"])
+    text._values = np.full(4, 0xFF, "u1")
+    with pytest.raises(UnicodeDecodeError):
+        pa.array(text)
+    # A read-only view of what somebody else may write to is no protection.
+    mine = np.array([0, 3, 6])
+    view = mine[:]
+    view.flags.writeable = False
+    lent = pa.array(Ragged(view, np.frombuffer(b"abcdef", "u1"), dtype=bytes))
+    mine[1] = 10**10
+    assert lent.to_pylist() == [b"abc", b"def"]
+
+
+def test_booleans_of_other_bytes() -> None:
+    valid = np.array([2, 0, 255], "u1").view(bool)
+    r = Ragged([0, 1, 2, 3], np.frombuffer(b"abc", "u1"), valid, dtype=bytes)
+    assert r.tolist() == pa.array(r).to_pylist() == r.astype(object).tolist() == [b"a", None, b"c"]
+    assert r.validity.view("u1").tolist() == [1, 0, 1]
+    flags = np.array([2, 0, 4, 1], "u1").view(bool)
+    assert pa.array(Ragged([0, 2, 4], flags)).to_pylist() == [[True, False], [True, True]]

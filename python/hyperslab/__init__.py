@@ -17,6 +17,7 @@ from hyperslab._api import (
     consolidate_metadata,
     create_array,
     create_group,
+    from_array,
     group,
     open,
     open_array,
@@ -39,6 +40,7 @@ from hyperslab._hdf5_types import Empty
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
 from hyperslab._ragged import Ragged
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
+from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
 from hyperslab._vlen import vlen_dtype
 from hyperslab.errors import HyperslabError
 
@@ -73,6 +75,8 @@ __all__ = [
     "Store",
     "StoreLike",
     "Stream",
+    "UnreadableArray",
+    "UnreadableNodeWarning",
     "Writer",
     "__version__",
     "array",
@@ -85,6 +89,7 @@ __all__ = [
     "create_group",
     "empty",
     "errors",
+    "from_array",
     "full",
     "group",
     "load",

@@ -26,8 +26,16 @@ from hyperslab._create import (
     take_object_codec,
 )
 from hyperslab._group import Group, node_of
+from hyperslab._like import check_apart, described, is_zarr_array, layout_of
 from hyperslab._ragged import Ragged
-from hyperslab._store import FileStore, Store, StoreLike, open_root, resolve_store
+from hyperslab._store import (
+    FileStore,
+    Store,
+    StoreLike,
+    open_root,
+    refuse_file_name,
+    resolve_store,
+)
 from hyperslab._vlen import kind_of
 from hyperslab.codecs import CodecLike, CodecsLike
 from hyperslab.errors import (
@@ -47,6 +55,7 @@ __all__ = [
     "consolidate_metadata",
     "create_array",
     "create_group",
+    "from_array",
     "group",
     "open",
     "open_array",
@@ -60,6 +69,10 @@ ZarrFormat: TypeAlias = Literal[2, 3]
 _MODES = ("r", "r+", "a", "w", "w-")
 # Those in which a node that is there is opened.
 _KEEPING = (None, "r", "r+", "a")
+# Those in which what is missing is created.
+_CREATING = ("a", "w", "w-")
+# What an `open…` function does with a node that is there; its other arguments are for a new one.
+_FOR_OPENING = ("config", "use_consolidated")
 # Data that is not in memory is copied in blocks of about so many bytes.
 _BLOCK_BYTES = 64 << 20
 _LARGEST_BLOCK_BYTES = 512 << 20
@@ -72,6 +85,8 @@ def _place(
     if mode is not None and mode not in _MODES:
         raise InvalidArgumentError(f"Invalid mode: {mode}, expected one of {_MODES}")
     found, base = resolve_store(store, storage_options)
+    if mode in _CREATING:
+        refuse_file_name(store, found)
     if isinstance(found, FileStore) and mode not in (None, "r"):
         raise UnsupportedError(
             f"{found.url}: {found._native.file_format} files are read only so far; "
@@ -91,11 +106,40 @@ def _place(
     return found, "/".join(parts), mode
 
 
+def must_be_empty(store: StoreLike | None, path: str | None) -> None:
+    """Refuses a place where anything is."""
+    place, full, _ = _place(store, path, "a")
+    _must_be_empty(place, full)
+
+
 def _must_be_empty(store: Store, path: str) -> None:
     if not store._native.is_empty(path):
         raise StoreExistsError(
             f"Cannot create '{path}' in {store.url} with mode 'w-' because it already contains data. "
             "Use mode 'w' to overwrite or 'a' to append."
+        )
+
+
+def _missing(found: NodeNotFoundError, store: Store, path: str, mode: Mode | None, what: str) -> str:
+    """What to tell where nothing is there: what was looked for, and how it is created."""
+    kinds = {"array": "no array", "group": "no group", "node": "no array or group"}
+    where = f"'{path}' in {store.url}" if path else store.url
+    message = f"there is {kinds[what]} at {where}"
+    if isinstance(store, FileStore):
+        return str(found)
+    if mode == "r" or store.read_only:
+        return message
+    create = "create_array or create_group" if what == "node" else f"create_{what}"
+    return f"{message}; to create one, pass mode='a' (or 'w-', 'w'), or use {create}"
+
+
+def _only_for_new(mode: Mode | None, given: Mapping[str, Any]) -> None:
+    """Refuses arguments of a new node where one that is there was opened, and only that could happen."""
+    named = [name for name, value in given.items() if name not in _FOR_OPENING and value is not None]
+    if mode != "a" and named:
+        raise InvalidArgumentError(
+            f"{named[0]}: an argument of a new array or group, but mode {mode!r} opens what is there; "
+            "pass mode='a', 'w' or 'w-'"
         )
 
 
@@ -134,8 +178,9 @@ def open(
         Zarr, to a file of HDF5 or NetCDF, or to a node in either (``"ocean.h5/forcing/wind"``).
     mode : {"r", "r+", "a", "w", "w-"}, optional
         ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
-        deleting what is there; ``w-``: create, must not exist. Default: ``a``, or ``r`` where the store is
-        read-only. Files of HDF5 and NetCDF are read only so far: ``r``.
+        deleting what is there; ``w-``: create, must not exist. Default: as ``r+``, or ``r`` where the store
+        is read-only. So nothing is created without being asked for (in zarr-python the default is ``a``);
+        only without a ``store`` the default is ``a``. Files of HDF5 and NetCDF are read only so far: ``r``.
     zarr_format : {2, 3}, optional
         Only this format; by default the one that is stored.
     path : str, optional
@@ -144,12 +189,16 @@ def open(
         Where decoded chunks are kept, for reading small parts of them again and again: a `Cache`, or the size
         of a new one, ``"64 MiB"``. Arrays of a group share the group's. Default: nowhere.
     **kwargs
-        Arguments of `create` for a new array (``shape`` among them), of `open_group` for a new group.
+        Arguments of `create` for a new array (``shape`` among them), of `open_group` for a new group; also
+        ``config`` of an array.
 
     Raises
     ------
     NodeNotFoundError
         Where nothing is stored (a ``FileNotFoundError``).
+    InvalidArgumentError
+        For a new node under a name that ends as those of files do: ``.h5``, ``.hdf5``, ``.he5``, ``.nc``,
+        ``.nc4``, ``.cdf``. (`LocalStore` takes any name.)
 
     Examples
     --------
@@ -160,27 +209,46 @@ def open(
     dtype('int16')
     """
     _check_keywords("open", kwargs)
+    mode = _default_mode(store, mode)
     if not (path or kwargs) and storage_options is None and mode in _KEEPING:
         found = open_root(store, mode == "r", zarr_format)
         if found is not None:
             return node_of(found[1], found[0], resolve_cache(cache))
     place, full, mode = _place(store, path, mode, storage_options)
-    mode = mode or "a"
-    kept = resolve_cache(cache)
-    if "shape" in kwargs or "data" in kwargs:
-        return open_array(place, path=full, mode=mode, zarr_format=zarr_format, cache=kept, **kwargs)
-    if mode in ("r", "r+", "a"):
+    if mode in _CREATING and ("shape" in kwargs or "data" in kwargs):
+        return open_array(place, path=full, mode=mode, zarr_format=zarr_format, cache=cache, **kwargs)
+    config, use_consolidated = kwargs.get("config"), kwargs.get("use_consolidated")
+    if mode in _KEEPING:
         try:
-            handle = _native.open_node(place._native, full, zarr_format)
-        except NodeNotFoundError:
-            if mode != "a":
-                raise
+            handle = _native.open_node(place._native, full, zarr_format, use_consolidated)
+        except NodeNotFoundError as error:
+            if mode != "a" or use_consolidated:
+                raise type(error)(_missing(error, place, full, mode, "node")) from error
         else:
-            if isinstance(handle, _native.ArrayHandle):
-                config = kwargs.get("config")
-                return node_of(handle, place, kept or parse_cache(config), parse_config(config))
-            return node_of(handle, place, kept)
-    return open_group(place, path=full, mode=mode, zarr_format=zarr_format, cache=kept, **kwargs)
+            _only_for_new(mode, kwargs)
+            return _opened(handle, place, cache, config)
+    if config is not None:
+        raise TypeError("config: groups have no settings; a new array needs a shape")
+    return open_group(place, path=full, mode=mode, zarr_format=zarr_format, cache=cache, **kwargs)
+
+
+def _default_mode(store: Any, mode: Mode | None) -> Mode | None:
+    """``a`` where there is no store: nothing is in a new one, and no name can be mistyped."""
+    return "a" if store is None and mode is None else mode
+
+
+def _opened(
+    handle: _native.ArrayHandle | _native.GroupHandle, place: Store, cache: CacheLike | None, config: Any
+) -> Array | Group:
+    """The node that was found, with the settings that the caller wants."""
+    if isinstance(handle, _native.ArrayHandle):
+        kept, own = parse_cache(config, given=cache), parse_config(config)
+        if config is not None and place._native.is_file:
+            return cast(Array, node_of(handle, place, kept)).with_config(config)
+        return node_of(handle, place, kept, own)
+    if config is not None:
+        raise TypeError("config: groups have no settings, and there is a group")
+    return node_of(handle, place, resolve_cache(cache))
 
 
 def open_array(
@@ -199,9 +267,9 @@ def open_array(
     Parameters
     ----------
     store, mode, zarr_format, path, cache
-        As in `open`. Without a ``mode`` the array must exist, and can be written.
+        As in `open`.
     config : mapping, optional
-        Settings of this array: ``{"write_empty_chunks": True, "cache": "64 MiB"}``.
+        Settings of this array, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
     **kwargs
         Arguments of `create` for a new array (modes ``a``, ``w``, ``w-``).
 
@@ -220,13 +288,14 @@ def open_array(
     (3,)
     """
     _check_keywords("open_array", kwargs)
-    if not path and storage_options is None and mode in _KEEPING:
+    if "use_consolidated" in kwargs:
+        raise TypeError("open_array() got an unexpected keyword argument 'use_consolidated'")
+    mode = _default_mode(store, mode)
+    if not (path or kwargs) and storage_options is None and mode in _KEEPING:
         found = open_root(store, mode == "r", zarr_format)
         if found is not None and isinstance(found[1], _native.ArrayHandle):
-            kept = resolve_cache(cache) or parse_cache(config)
-            return Array(found[1], found[0], parse_config(config), kept)
+            return cast(Array, _opened(found[1], found[0], cache, config))
     place, full, mode = _place(store, path, mode, storage_options)
-    kept = resolve_cache(cache) or parse_cache(config)
     if mode == "w-":
         _must_be_empty(place, full)
     elif mode != "w":
@@ -234,13 +303,15 @@ def open_array(
             handle = _native.open_node(place._native, full, zarr_format)
         except NodeNotFoundError as error:
             if mode != "a":
-                raise ArrayNotFoundError(f"no array at '{full}' in {place.url}") from error
+                raise ArrayNotFoundError(_missing(error, place, full, mode, "array")) from error
         else:
             if not isinstance(handle, _native.ArrayHandle):
                 raise NodeTypeValidationError(f"'{full}' in {place.url} is a group where an array is wanted")
-            return cast(Array, node_of(handle, place, kept, parse_config(config)))
+            _only_for_new(mode, kwargs)
+            return cast(Array, _opened(handle, place, cache, config))
     from hyperslab._convenience import create
 
+    kept = parse_cache(config, given=cache)
     created = create(
         store=place, path=full, overwrite=mode == "w", zarr_format=zarr_format, config=config, **kwargs
     )
@@ -279,13 +350,14 @@ def open_group(
     Examples
     --------
     >>> import hyperslab as hs
-    >>> g = hs.open_group(hs.MemoryStore(), attributes={"title": "ocean"})
+    >>> g = hs.open_group(hs.MemoryStore(), mode="w", attributes={"title": "ocean"})
     >>> dict(g.attrs)
     {'title': 'ocean'}
     """
-    place, full, found_mode = _place(store, path, mode, storage_options)
-    mode = found_mode or "a"
+    place, full, mode = _place(store, path, _default_mode(store, mode), storage_options)
     kept = resolve_cache(cache)
+    if use_consolidated and mode in ("w", "w-"):
+        raise InvalidArgumentError(f"use_consolidated: mode {mode!r} makes a new group, which has none")
     if mode == "w-":
         _must_be_empty(place, full)
     elif mode != "w":
@@ -293,12 +365,12 @@ def open_group(
             handle = _native.open_node(place._native, full, zarr_format, use_consolidated)
         except NodeNotFoundError as error:
             if mode != "a" or use_consolidated:
-                raise GroupNotFoundError(
-                    f"{error}" if use_consolidated else f"no group at '{full}' in {place.url}"
-                ) from error
+                why = str(error) if use_consolidated else _missing(error, place, full, mode, "group")
+                raise GroupNotFoundError(why) from error
         else:
             if not isinstance(handle, _native.GroupHandle):
                 raise ContainsArrayError(f"'{full}' in {place.url} is an array where a group is wanted")
+            _only_for_new(mode, {"attributes": attributes})
             return cast(Group, node_of(handle, place, kept))
     created = create_group(
         place, path=full, overwrite=mode == "w", zarr_format=zarr_format, attributes=attributes
@@ -308,7 +380,9 @@ def open_group(
 
 def open_consolidated(store: StoreLike, **kwargs: Any) -> Group:
     """`open_group` with ``use_consolidated=True``."""
-    return open_group(store, **{**kwargs, "use_consolidated": True})
+    if kwargs.pop("use_consolidated", True) is not True:
+        raise InvalidArgumentError("use_consolidated: open_consolidated opens with consolidated metadata")
+    return open_group(store, use_consolidated=True, **kwargs)
 
 
 def consolidate_metadata(
@@ -359,7 +433,7 @@ def create_group(
     zarr_format : {2, 3}, optional
         Default: ``hyperslab.config.default_zarr_format``.
     overwrite : bool, default False
-        Whether what is there is deleted first.
+        Whether it takes the place of what is there, which stays until the new one is there.
     attributes : mapping, optional
 
     Raises
@@ -436,7 +510,8 @@ def create_array(
         Zarr v2), and h5py's types of the kind.
     data : array-like, optional
         Gives shape and data type, and is written. Also all that `Ragged.of` takes, where it is a `Ragged`, of
-        Arrow, or an array of objects.
+        Arrow, or an array of objects. A Zarr array, also zarr-python's, gives fill value, attributes and
+        dimension names too (and in Zarr v2 the order); chunks and codecs are kept by `from_array`.
     chunks : int, sequence of int or "auto", default "auto"
         Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk.
     shards : int, sequence of int, "auto" or None, default None
@@ -470,9 +545,9 @@ def create_array(
     dimension_names : sequence of str or None, optional
         Names of the axes. In Zarr v2 they are stored as xarray does, in the attribute ``_ARRAY_DIMENSIONS``.
     overwrite : bool, default False
-        Whether what is there is deleted first.
+        Whether it takes the place of what is there, which stays until the new one is there.
     config : mapping, optional
-        Settings of this array object: ``{"write_empty_chunks": True, "cache": "64 MiB"}``.
+        Settings of this array object, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
     write_data : bool, default True
         Whether ``data`` is written.
 
@@ -510,11 +585,23 @@ def create_array(
             raise InvalidArgumentError(f"data gives the {given}: give one of them, not both")
         data = with_type(data)
         shape, dtype = data.shape, data.dtype
+    zarr_format = normalize_format(zarr_format)
     dtype, filters, serializer = take_object_codec(dtype, filters, serializer, object_codec)
     place, full, _ = _place(store, name, "a", storage_options)
-    keep_empty, kept = parse_config(config), parse_cache(config)
+    described_by = {
+        "fill_value": fill_value,
+        "order": order,
+        "attributes": attributes,
+        "chunk_key_encoding": chunk_key_encoding,
+        "dimension_names": dimension_names,
+    }
+    if is_zarr_array(data):
+        described_by = described(data, zarr_format, described_by)
+        if overwrite and write_data:
+            check_apart(data, place, full)
+    own, kept = parse_config(config), parse_cache(config)
     spec = array_spec(
-        zarr_format=normalize_format(zarr_format),
+        zarr_format=zarr_format,
         shape=normalize_shape(cast(ShapeLike, shape)),
         dtype=normalize_dtype(dtype),
         chunks=chunks,
@@ -522,17 +609,89 @@ def create_array(
         filters=filters,
         compressors=compressors,
         serializer=serializer,
-        fill_value=fill_value,
-        order=order,
-        attributes=attributes,
-        chunk_key_encoding=chunk_key_encoding,
-        dimension_names=dimension_names,
+        **described_by,
     )
     handle = _native.create_array(place._native, full, spec, overwrite)
-    array = Array(handle, place, keep_empty, kept)
+    array = Array(handle, place, own, kept)
     if data is not None and write_data:
         write_blocks(array, data)
     return array
+
+
+def from_array(
+    store: StoreLike,
+    *,
+    data: Any,
+    write_data: bool = True,
+    name: str | None = None,
+    chunks: ChunksLike | Literal["keep"] = "keep",
+    shards: ShardsLike | Literal["keep"] = "keep",
+    filters: CodecsLike | Literal["keep"] = "keep",
+    compressors: CodecsLike | Literal["keep"] = "keep",
+    serializer: CodecLike | Literal["auto", "keep"] = "keep",
+    fill_value: Any = DEFAULT_FILL_VALUE,
+    order: Literal["C", "F"] | None = None,
+    zarr_format: ZarrFormat | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    chunk_key_encoding: Any = None,
+    dimension_names: Iterable[str | None] | None = None,
+    storage_options: None = None,
+    overwrite: bool = False,
+    config: Any = None,
+) -> Array:
+    """Create an array like another one, with its values.
+
+    Parameters
+    ----------
+    data : array-like
+        What to copy. Of a Zarr array, also zarr-python's, everything is kept that no argument says otherwise;
+        its codecs only where the format stays. Of other data, as in `create_array`.
+    write_data : bool, default True
+        Whether the values are copied, too.
+    zarr_format : {2, 3}, optional
+        Default: that of ``data``, 3 of other data.
+
+    Notes
+    -----
+    All other arguments are those of `create_array`. `copy` is faster for whole arrays and groups.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.array([1, 2, 3], chunks=(2,), attributes={"unit": "m"})
+    >>> like = hs.from_array(hs.MemoryStore(), data=z)
+    >>> like.chunks, dict(like.attrs), like[:]
+    ((2,), {'unit': 'm'}, array([1, 2, 3]))
+    """
+    layout: dict[str, Any] = {
+        "chunks": chunks,
+        "shards": shards,
+        "filters": filters,
+        "compressors": compressors,
+        "serializer": serializer,
+    }
+    if is_zarr_array(data):
+        zarr_format = zarr_format or data.metadata.zarr_format
+        layout = layout_of(data, normalize_format(zarr_format), layout)
+    else:
+        kept = {name for name, value in layout.items() if isinstance(value, str) and value == "keep"}
+        layout |= {name: None if name == "shards" else "auto" for name in kept}
+    return create_array(
+        store,
+        name=name,
+        data=data,
+        fill_value=fill_value,
+        order=order,
+        zarr_format=zarr_format or 3,
+        attributes=attributes,
+        chunk_key_encoding=chunk_key_encoding,
+        dimension_names=dimension_names,
+        storage_options=storage_options,
+        overwrite=overwrite,
+        config=config,
+        write_data=write_data,
+        **layout,
+    )
 
 
 def with_type(data: Any, dtype: Any = None) -> Any:

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._array_config import parse_cache, parse_config
+from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache
+from hyperslab._config import config as settings
 from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
 from hyperslab._explain import Explain
@@ -31,6 +32,8 @@ from hyperslab.codecs import Codec, parse_codec
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError, ReadOnlyError
 
 __all__ = ["Array"]
+
+_NO_CONFIG = ArrayConfig()
 
 
 class Array(Indexed):
@@ -68,7 +71,7 @@ class Array(Indexed):
     """
 
     _store: Store
-    _keep_empty: bool | None
+    _config: ArrayConfig
     _cache: Cache | None = None
     _attrs: Attributes | None = None
 
@@ -79,12 +82,21 @@ class Array(Indexed):
         cls,
         handle: _native.ArrayHandle,
         store: Store,
-        write_empty_chunks: bool | None = None,
+        config: ArrayConfig | None = None,
         cache: Cache | None = None,
     ) -> Self:
-        self = super().__new__(cls, handle, store.read_only, write_empty_chunks, cache)
+        config = config or _NO_CONFIG
+        self = super().__new__(
+            cls,
+            handle,
+            store.read_only,
+            config.write_empty_chunks,
+            cache,
+            config.fortran,
+            config.read_missing_chunks,
+        )
         self._store = store
-        self._keep_empty = write_empty_chunks
+        self._config = config
         if cache is not None:
             self._cache = cache
         return self
@@ -103,10 +115,13 @@ class Array(Indexed):
 
     @property
     def order(self) -> Literal["C", "F"]:
-        """Order of elements within stored chunks: ``"C"``, last axis fastest, or ``"F"``. What
-        is read of a Zarr v2 array has the same order in memory, of any other C order (as with zarr-python).
+        """Order of elements within stored chunks: ``"C"``, last axis fastest, or ``"F"``. Results of a Zarr
+        v2 array have the same order in memory. Those of a Zarr v3 array that is stored in C order have the
+        order that `with_config` or `hyperslab.config` says, and as in zarr-python that is what is told here.
         """
-        return "F" if self._fortran_order else "C"
+        if self._fortran_order:
+            return "F"
+        return "C" if self.zarr_format == 2 else self._config.order or settings.order
 
     @property
     def fill_value(self) -> Any:
@@ -278,6 +293,8 @@ class Array(Indexed):
         The array is streamed in the shape that it has now. ``config.threads`` says how many threads work;
         with 1, nothing is read ahead. One thread at a time can iterate.
 
+        Rows are in C order, whatever ``order`` says.
+
         Elements of variable length are not read ahead: the rows of some chunks are read by all threads when
         the first of them is asked for. ``ahead`` is of no meaning there.
 
@@ -295,6 +312,8 @@ class Array(Indexed):
         size = None if ahead is None else parse_size(ahead)
         if self._is_vlen:
             return vlen_rows(self, axis, start, stop)
+        if -self.ndim <= axis < self.ndim:
+            self._check_stored((slice(None),) * (axis % self.ndim) + (slice(start, stop),))
         return Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
@@ -344,7 +363,7 @@ class Array(Indexed):
                 f"array '{self.name}': store was opened in read-only mode and does not support writing"
             )
         size = None if buffer is None else parse_size(buffer)
-        return Writer(self._handle, size, None, self._keep_empty)
+        return Writer(self._handle, size, None, self._config.write_empty_chunks)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
@@ -361,6 +380,10 @@ class Array(Indexed):
 
     def resize(self, new_shape: ShapeLike) -> None:
         """Change the extent. No data moves; chunks that are then outside are deleted.
+
+        What is cut off does not come back: elements that come into view when the array grows are fill value,
+        also in a chunk at the former edge (where zarr-python keeps and shows what was there), and also if the
+        resize that cut them off was killed.
 
         Parameters
         ----------
@@ -412,6 +435,10 @@ class Array(Indexed):
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Extend the array along one axis by some data.
 
+        Several may append at once, through one object or many, in threads or processes: the data of each come
+        together, behind those of others. The shape grows when the data are stored: whoever is killed midway
+        leaves the array as it was.
+
         Parameters
         ----------
         data : array-like
@@ -446,15 +473,7 @@ class Array(Indexed):
                 f"shape of data to append is not compatible with the array: "
                 f"{values.shape} cannot be appended to {old} along axis {axis}"
             )
-        new = (*old[:axis], old[axis] + values.shape[axis], *old[axis + 1 :])
-        self.resize(new)
-        try:
-            self[(slice(None),) * axis + (slice(old[axis], None),)] = values
-        except BaseException:
-            # The array must not end in elements that were never written.
-            self.resize(old)
-            raise
-        return new
+        return self._append(values, list(values.shape), axis)
 
     def update_attributes(self, new_attributes: Mapping[str, Any]) -> Array:
         """Add or replace attributes in one change; returns the array."""
@@ -467,8 +486,13 @@ class Array(Indexed):
         Parameters
         ----------
         config : mapping
-            ``write_empty_chunks`` (``None``: as `hyperslab.config` says); ``cache``, a `Cache` or the size of
-            a new one (``None``: no cache). What is not named stays.
+            What is not named stays; ``None`` means what `hyperslab.config` says.
+
+            - ``order``: the order in memory of results, ``"C"`` or ``"F"``.
+            - ``write_empty_chunks``: whether chunks of nothing but fill value are stored.
+            - ``read_missing_chunks``: whether chunks that are not stored are read as fill values. If not,
+              reading one is a `ChunkNotFoundError`. (Chunks that a stored shard leaves out are not missing.)
+            - ``cache``: a `Cache`, or the size of a new one; ``None``: no cache.
 
         Examples
         --------
@@ -477,8 +501,8 @@ class Array(Indexed):
         >>> z.with_config({"cache": "1 MiB"}).cache
         Cache(1048576, nbytes=0, hits=0, misses=0)
         """
-        keep_empty = parse_config(config, self._keep_empty)
-        return Array(self._handle, self._store, keep_empty, parse_cache(config, self._cache))
+        own = parse_config(config, self._config)
+        return Array(self._handle, self._store, own, parse_cache(config, self._cache))
 
     def refresh(self) -> Array:
         """Read the metadata again: what others changed (a shape, attributes) becomes visible. Returns the
@@ -529,7 +553,7 @@ class Array(Indexed):
         return array_html(f"Array {self._store.url}{self.name}", facts, self.shape, self.chunks)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._store, self.path, self.zarr_format, self._keep_empty, self._cache)
+        return _reopen, (self._store, self.path, self.zarr_format, self._config, self._cache)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         state = hashlib.sha256(f"{self._document}\0{self._attributes}".encode()).hexdigest()
@@ -542,12 +566,10 @@ class Array(Indexed):
         return None
 
 
-def _reopen(
-    store: Store, path: str, zarr_format: int, write_empty_chunks: bool | None, cache: Cache | None
-) -> Array:
+def _reopen(store: Store, path: str, zarr_format: int, config: ArrayConfig, cache: Cache | None) -> Array:
     """An unpickled array: opened when it is first used."""
     handle = _native.ArrayHandle.deferred(store._native, path, zarr_format)
-    return Array(handle, store, write_empty_chunks, cache)
+    return Array(handle, store, config, cache)
 
 
 def _codecs(metadata: list[dict[str, Any]]) -> tuple[Codec | dict[str, Any], ...]:

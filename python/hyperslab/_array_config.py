@@ -3,32 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from hyperslab._cache import Cache, resolve_cache
+from hyperslab._cache import Cache, CacheLike, resolve_cache
 from hyperslab.errors import InvalidArgumentError
 
-__all__ = ["parse_cache", "parse_config"]
+__all__ = ["ArrayConfig", "parse_cache", "parse_config"]
+
+_NAMES = ("order", "read_missing_chunks", "write_empty_chunks", "cache")
+# zarr-python's ArrayConfig has these too; they change no result, only how shards are read over a network.
+_OF_REMOTE_STORES = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_bytes")
 
 
-def parse_config(config: Any, default: bool | None = None) -> bool | None:
-    """``write_empty_chunks`` of an array's own settings."""
+@dataclass(frozen=True)
+class ArrayConfig:
+    """What an array does its own way; ``None``: as `hyperslab.config` says."""
+
+    write_empty_chunks: bool | None = None
+    order: Literal["C", "F"] | None = None
+    read_missing_chunks: bool | None = None
+
+    @property
+    def fortran(self) -> bool | None:
+        """Whether results have their first axis fastest."""
+        return None if self.order is None else self.order == "F"
+
+
+def _settings(config: Any) -> Mapping[str, Any]:
+    """What a caller gave: a mapping, or zarr-python's ``ArrayConfig``."""
     if config is None:
-        return default
-    if not isinstance(config, Mapping):
-        # zarr-python's ArrayConfig.
-        config = {"write_empty_chunks": getattr(config, "write_empty_chunks", None)}
-    unknown = set(config) - {"write_empty_chunks", "cache", "order", "read_missing_chunks"}
-    if unknown:
-        raise InvalidArgumentError(
-            f"config: unknown settings {sorted(unknown)} (settings: write_empty_chunks, cache)"
-        )
-    value = config.get("write_empty_chunks", default)
-    return None if value is None else bool(value)
+        return {}
+    if isinstance(config, Mapping):
+        unknown = sorted(set(config) - set(_NAMES), key=str)
+        if unknown:
+            raise InvalidArgumentError(f"config: unknown settings {unknown} (settings: {', '.join(_NAMES)})")
+        return config
+    found = config.to_dict() if hasattr(config, "to_dict") else None
+    if not isinstance(found, Mapping):
+        raise TypeError(f"config: expected a mapping, found {type(config).__name__}")
+    return _settings({name: value for name, value in found.items() if name not in _OF_REMOTE_STORES})
 
 
-def parse_cache(config: Any, default: Cache | None = None) -> Cache | None:
-    """``cache`` of an array's own settings."""
-    if isinstance(config, Mapping) and "cache" in config:
-        return resolve_cache(config["cache"])
-    return default
+def parse_config(config: Any, default: ArrayConfig | None = None) -> ArrayConfig:
+    """An array's own settings; those not given are those of ``default``."""
+    changes: dict[str, Any] = {}
+    for name, value in _settings(config).items():
+        if name == "order":
+            if not (value is None or (isinstance(value, str) and value in ("C", "F"))):
+                raise InvalidArgumentError(f"config: order: expected 'C' or 'F', found {value!r}")
+            changes[name] = value
+        elif name != "cache":
+            if value is not None and not isinstance(value, bool):
+                raise InvalidArgumentError(f"config: {name}: expected True, False or None, found {value!r}")
+            changes[name] = value
+    return replace(default or ArrayConfig(), **changes)
+
+
+def parse_cache(config: Any, default: Cache | None = None, given: CacheLike | None = None) -> Cache | None:
+    """The cache among an array's own settings, or that of an argument ``cache``, but not both."""
+    settings = _settings(config)
+    if given is not None:
+        if settings.get("cache") is not None:
+            raise InvalidArgumentError("cache: given twice, also in config")
+        return resolve_cache(given)
+    return resolve_cache(settings["cache"]) if "cache" in settings else default

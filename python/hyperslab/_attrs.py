@@ -14,7 +14,7 @@ class _Node(Protocol):
     @property
     def _attributes(self) -> str: ...
     def _set_attributes(self, text: str) -> None: ...
-    def _update_attributes(self, text: str) -> None: ...
+    def _update_attributes(self, text: str, keep: bool = False) -> None: ...
     def _delete_attribute(self, name: str) -> bool: ...
 
 
@@ -28,6 +28,10 @@ def attributes_text(attributes: Mapping[str, Any] | None) -> str:
 
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or a group: every change is stored at once.
+
+    A change starts from what is stored at that moment and touches its own keys only, so that of several
+    objects, threads and processes none undoes what another did. What others change shows here after a change
+    or ``refresh()`` of the array or group.
 
     Values are what JSON has: dictionaries, lists, strings, numbers, booleans, ``None``. A value that is
     changed in place (``attrs["list"].append(1)``) is not stored: assign it.
@@ -76,6 +80,11 @@ class Attributes(MutableMapping[str, Any]):
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Add or replace several attributes in one change."""
         self._node._update_attributes(attributes_text(dict(*args, **kwargs)))
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The value of this name; set to a default where there is none (also none that others have set)."""
+        self._node._update_attributes(attributes_text({name: default}), True)
+        return self[name]
 
     def clear(self) -> None:
         """Remove all attributes in one change."""

@@ -9,4 +9,9 @@ from hyperslab import _native
 
 def main() -> None:
     """Run ``hyperslab`` with the arguments of this process, and end it."""
-    sys.exit(_native.run_cli(["hyperslab", *sys.argv[1:]]))
+    try:
+        code = _native.run_cli(["hyperslab", *sys.argv[1:]])
+    except KeyboardInterrupt:
+        # Before the command has begun, or after its end.
+        code = 130
+    sys.exit(code)

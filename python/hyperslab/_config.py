@@ -20,6 +20,9 @@
 ``shard_index_bound`` (``HYPERSLAB_SHARD_INDEX_BOUND``)
     The most bytes of memory for indexes of shards that are kept; also as text, ``"64 MiB"``. ``0``: none.
     Default: 64 MiB.
+``vlen_chunk_bound`` (``HYPERSLAB_VLEN_CHUNK_BOUND``)
+    Bytes to which a chunk of text, bytes or arrays of variable length may decode whatever its stored size is;
+    also as text. What decodes to at most 1032 times its stored bytes is read in any case. Default: 256 MiB.
 ``external_files`` (``HYPERSLAB_EXTERNAL_FILES``)
     Which other files an HDF5 file may lead to, by external links, external data, or as sources of virtual
     datasets: those in its own directory or below (``"same-directory"``, the default), any (``"anywhere"``),
@@ -32,10 +35,19 @@
     change parts of one chunk at the same time lose each other's changes.
 ``default_zarr_format`` (``HYPERSLAB_ZARR_FORMAT``)
     The format of new nodes where ``zarr_format`` is ``None``: 2 or 3. Default: 3.
+``order`` (``HYPERSLAB_ORDER``)
+    The order in memory of results: ``"C"``, last axis fastest, or ``"F"``. As in zarr-python, results of Zarr
+    v2 arrays have the order that the metadata says instead, and new Zarr v2 arrays get this one. Default: C.
+``read_missing_chunks`` (``HYPERSLAB_READ_MISSING_CHUNKS``)
+    Whether chunks of Zarr arrays that are not stored are read as fill values; otherwise a
+    ``ChunkNotFoundError`` names the first. Default: yes.
 
 Environment variables are read when hyperslab is imported; one with a value that makes no sense is ignored
-with a warning. zarr-python's names ``array.write_empty_chunks`` and ``threading.max_workers`` are understood
-too. Options of a call win over settings.
+with a warning. zarr-python's names ``array.order``, ``array.read_missing_chunks``,
+``array.write_empty_chunks`` and ``threading.max_workers`` are understood too, and so are its variables
+``ZARR_ARRAY__ORDER``, ``ZARR_ARRAY__READ_MISSING_CHUNKS``, ``ZARR_ARRAY__WRITE_EMPTY_CHUNKS``,
+``ZARR_DEFAULT_ZARR_FORMAT`` and ``ZARR_THREADING__MAX_WORKERS``, where hyperslab's own is not set. Other
+settings of zarr-python are a ``KeyError``. Options of a call win over settings.
 
 Examples
 --------
@@ -134,10 +146,13 @@ def _format(value: object) -> Literal[2, 3]:
     return 2 if number == 2 else 3
 
 
-def _policy(value: object) -> str:
-    if value not in ("same-directory", "anywhere", "refuse"):
-        raise ValueError(f"expected 'same-directory', 'anywhere' or 'refuse', found {value!r}")
-    return str(value)
+def _word(*words: str) -> Callable[[Any], str]:
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"expected {' or '.join(map(repr, words))}, found {value!r}")
+        return value
+
+    return parse
 
 
 _PARSE: dict[str, Callable[[Any], Any]] = {
@@ -149,10 +164,13 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "partial_reads": _flag,
     "partial_decode": _flag,
     "shard_index_bound": parse_size,
-    "external_files": _policy,
+    "vlen_chunk_bound": parse_size,
+    "external_files": _word("same-directory", "anywhere", "refuse"),
     "fsync": _flag,
     "file_locks": _flag,
     "default_zarr_format": _format,
+    "order": _word("C", "F"),
+    "read_missing_chunks": _flag,
 }
 _DEFAULTS: dict[str, Any] = {
     "threads": None,
@@ -163,10 +181,13 @@ _DEFAULTS: dict[str, Any] = {
     "partial_reads": True,
     "partial_decode": True,
     "shard_index_bound": 64 << 20,
+    "vlen_chunk_bound": 256 << 20,
     "external_files": "same-directory",
     "fsync": False,
     "file_locks": True,
     "default_zarr_format": 3,
+    "order": "C",
+    "read_missing_chunks": True,
 }
 _ENVIRONMENT = {
     "threads": "HYPERSLAB_THREADS",
@@ -177,12 +198,28 @@ _ENVIRONMENT = {
     "partial_reads": "HYPERSLAB_PARTIAL_READS",
     "partial_decode": "HYPERSLAB_PARTIAL_DECODE",
     "shard_index_bound": "HYPERSLAB_SHARD_INDEX_BOUND",
+    "vlen_chunk_bound": "HYPERSLAB_VLEN_CHUNK_BOUND",
     "external_files": "HYPERSLAB_EXTERNAL_FILES",
     "fsync": "HYPERSLAB_FSYNC",
     "file_locks": "HYPERSLAB_FILE_LOCKS",
     "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
+    "order": "HYPERSLAB_ORDER",
+    "read_missing_chunks": "HYPERSLAB_READ_MISSING_CHUNKS",
 }
-_ALIASES = {"array.write_empty_chunks": "write_empty_chunks", "threading.max_workers": "threads"}
+# zarr-python's names.
+_ALIASES = {
+    "array.order": "order",
+    "array.read_missing_chunks": "read_missing_chunks",
+    "array.write_empty_chunks": "write_empty_chunks",
+    "threading.max_workers": "threads",
+}
+_ZARR_ENVIRONMENT = {
+    "order": "ZARR_ARRAY__ORDER",
+    "read_missing_chunks": "ZARR_ARRAY__READ_MISSING_CHUNKS",
+    "write_empty_chunks": "ZARR_ARRAY__WRITE_EMPTY_CHUNKS",
+    "default_zarr_format": "ZARR_DEFAULT_ZARR_FORMAT",
+    "threads": "ZARR_THREADING__MAX_WORKERS",
+}
 # Settings of the engine take effect in Rust; the others are looked up by this package.
 _APPLY: dict[str, Callable[[Any], None]] = {
     "threads": lambda value: _native.set_threads(value or 0),
@@ -193,9 +230,19 @@ _APPLY: dict[str, Callable[[Any], None]] = {
     "partial_reads": _native.set_partial_reads,
     "partial_decode": _native.set_partial_decode,
     "shard_index_bound": _native.set_shard_index_bound,
+    "vlen_chunk_bound": _native.set_vlen_chunk_bound,
     "external_files": _native.set_external_files,
     "file_locks": _native.set_file_locks,
+    "order": lambda value: _native.set_fortran_results(value == "F"),
+    "read_missing_chunks": _native.set_read_missing_chunks,
 }
+
+
+_NO_DEFAULT: Any = object()
+
+
+def _unknown(name: str) -> KeyError:
+    return KeyError(f"unknown setting {name!r} (settings: {', '.join(_PARSE)})")
 
 
 class ConfigSet:
@@ -302,6 +349,15 @@ class Config:
         self._assign({"shard_index_bound": value})
 
     @property
+    def vlen_chunk_bound(self) -> int:
+        """Bytes to which a chunk of elements of variable length may decode whatever its stored size is."""
+        return cast(int, self._values["vlen_chunk_bound"])
+
+    @vlen_chunk_bound.setter
+    def vlen_chunk_bound(self, value: int | str) -> None:
+        self._assign({"vlen_chunk_bound": value})
+
+    @property
     def external_files(self) -> Literal["same-directory", "anywhere", "refuse"]:
         """Which other files an HDF5 file may lead to."""
         return cast(Literal["same-directory", "anywhere", "refuse"], self._values["external_files"])
@@ -337,9 +393,32 @@ class Config:
     def default_zarr_format(self, value: Literal[2, 3]) -> None:
         self._assign({"default_zarr_format": value})
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value of a setting by name, ``default`` where there is no such setting."""
-        return self._values.get(_ALIASES.get(name, name), default)
+    @property
+    def order(self) -> Literal["C", "F"]:
+        """The order in memory of results."""
+        return cast(Literal["C", "F"], self._values["order"])
+
+    @order.setter
+    def order(self, value: Literal["C", "F"]) -> None:
+        self._assign({"order": value})
+
+    @property
+    def read_missing_chunks(self) -> bool:
+        """Whether chunks that are not stored are read as fill values."""
+        return cast(bool, self._values["read_missing_chunks"])
+
+    @read_missing_chunks.setter
+    def read_missing_chunks(self, value: bool) -> None:
+        self._assign({"read_missing_chunks": value})
+
+    def get(self, name: str, default: Any = _NO_DEFAULT) -> Any:
+        """The value of a setting by name. Where there is no such setting: ``default``, or without one, as in
+        zarr-python, a ``KeyError``.
+        """
+        name = _ALIASES.get(name, name)
+        if name not in self._values and default is _NO_DEFAULT:
+            raise _unknown(name)
+        return self._values.get(name, default)
 
     def set(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> ConfigSet:
         """Change settings; all or, where one makes no sense, none.
@@ -382,7 +461,7 @@ class Config:
         parsed = {}
         for name, value in settings.items():
             if name not in _PARSE:
-                raise KeyError(f"unknown setting {name!r} (settings: {', '.join(_PARSE)})")
+                raise _unknown(name)
             try:
                 parsed[name] = _PARSE[name](value)
             except (TypeError, ValueError) as error:
@@ -395,7 +474,10 @@ class Config:
     def _read_environment(self, environment: Mapping[str, str]) -> None:
         for name, variable in _ENVIRONMENT.items():
             text = environment.get(variable, "")
-            if not text.strip():
+            if not text.strip() and name in _ZARR_ENVIRONMENT:
+                variable = _ZARR_ENVIRONMENT[name]
+                text = environment.get(variable, "")
+            if not text.strip() or (variable.startswith("ZARR_") and text.strip().lower() == "none"):
                 continue
             try:
                 self._assign({name: text})

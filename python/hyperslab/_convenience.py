@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._api import create_array, open, open_group, with_type, write_blocks
+from hyperslab._api import create_array, must_be_empty, open, open_group, with_type, write_blocks
 from hyperslab._array import Array
-from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, ShardsLike, normalize_format
+from hyperslab._array_config import parse_cache, parse_config
+from hyperslab._create import (
+    DEFAULT_FILL_VALUE,
+    DEFAULT_ZERO,
+    ChunksLike,
+    ShapeLike,
+    ShardsLike,
+    array_like,
+    normalize_dtype,
+    normalize_format,
+)
 from hyperslab._group import Group
-from hyperslab._store import MemoryStore, StoreLike
-from hyperslab.codecs import CodecsLike, codec_metadata
+from hyperslab._like import check_apart, described, is_zarr_array, layout_of
+from hyperslab._store import MemoryStore, StoreLike, resolve_store
+from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
+from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata
 from hyperslab.errors import InvalidArgumentError
 
 __all__ = ["array", "create", "empty", "full", "load", "ones", "save", "save_array", "save_group", "zeros"]
@@ -45,14 +58,21 @@ def create(
     dimension_names: Any = None,
     config: Any = None,
     data: Any = None,
-    **more: Any,
+    mode: Literal["r+", "a", "w", "w-"] | None = None,
+    serializer: CodecLike | Literal["auto"] = "auto",
+    object_codec: CodecLike | None = None,
+    storage_options: None = None,
+    write_data: bool = True,
 ) -> Array:
     """Create an array, with zarr-python's older names for some arguments.
 
     As `create_array`, except: ``store`` may be left out (a new `MemoryStore`), ``path`` is the name,
     ``dtype`` is float64 by default, ``compressor`` is one codec, ``codecs`` is the list of all codecs of a
-    Zarr v3 array, ``dimension_separator`` the separator of chunk keys, and ``data`` is written to an array of
-    the given shape and type.
+    Zarr v3 array, ``dimension_separator`` the separator of chunk keys, ``chunk_shape`` the same as
+    ``chunks``, and ``data`` is written to an array of the given shape and type. With ``mode="w"`` what is
+    there is deleted, with ``"w-"`` nothing may be there.
+
+    Two names for the same thing are an error where both are given.
 
     Examples
     --------
@@ -62,8 +82,24 @@ def create(
            [0, 0, 0]], dtype=int32)
     """
     zarr_format = normalize_format(zarr_format)
-    arguments: dict[str, Any] = {"filters": filters, "compressors": compressors}
-    if compressor != "auto":
+    given = {
+        "chunks": chunks is not None,
+        "chunk_shape": chunk_shape is not None,
+        "compressor": not _is_auto(compressor),
+        "compressors": not _is_auto(compressors),
+        "filters": not _is_auto(filters),
+        "serializer": not _is_auto(serializer),
+        "codecs": codecs is not None,
+        "dimension_separator": dimension_separator is not None,
+        "chunk_key_encoding": chunk_key_encoding is not None,
+        "write_empty_chunks": write_empty_chunks is not None,
+        "config": parse_config(config).write_empty_chunks is not None,
+    }
+    for pair in _EXCLUSIVE:
+        if given[pair[0]] and given[pair[1]]:
+            raise InvalidArgumentError(f"{pair[0]} and {pair[1]}: give one of them, not both")
+    arguments: dict[str, Any] = {"filters": filters, "compressors": compressors, "serializer": serializer}
+    if not _is_auto(compressor):
         arguments["compressors"] = compressor
     if codecs is not None:
         if zarr_format == 2:
@@ -71,8 +107,20 @@ def create(
         arguments |= split_codecs(codecs)
     if dimension_separator is not None:
         chunk_key_encoding = ("v2" if zarr_format == 2 else "default", dimension_separator)
+    own, cache = parse_config(config), parse_cache(config)
     if write_empty_chunks is not None:
-        config = {"write_empty_chunks": write_empty_chunks}
+        own = parse_config({"write_empty_chunks": write_empty_chunks}, own)
+    config = {**vars(own), "cache": cache}
+    if mode is not None:
+        if mode not in ("r+", "a", "w", "w-"):
+            raise InvalidArgumentError(
+                f"mode: expected 'r+', 'a', 'w' or 'w-' for a new array, found {mode!r}"
+            )
+        if overwrite and mode == "w-":
+            raise InvalidArgumentError("mode and overwrite: 'w-' fails where something is there")
+        overwrite = overwrite or mode == "w"
+    if mode == "w-":
+        must_be_empty(store, path)
     if shape is None:
         if data is None:
             raise InvalidArgumentError("shape is needed where there is no data")
@@ -81,7 +129,8 @@ def create(
         MemoryStore() if store is None else store,
         name=path,
         shape=shape,
-        dtype="f8" if dtype is None and "object_codec" not in more else dtype,
+        dtype="f8" if dtype is None and object_codec is None else dtype,
+        object_codec=object_codec,
         chunks=chunks if chunk_shape is None else chunk_shape,
         shards=shards,
         fill_value=fill_value,
@@ -92,12 +141,29 @@ def create(
         dimension_names=dimension_names,
         overwrite=overwrite,
         config=config,
+        storage_options=storage_options,
         **arguments,
-        **more,
     )
-    if data is not None:
+    if data is not None and write_data:
         new[...] = data
     return new
+
+
+# Arguments that say the same.
+_EXCLUSIVE = (
+    ("chunks", "chunk_shape"),
+    ("compressor", "compressors"),
+    ("codecs", "compressor"),
+    ("codecs", "compressors"),
+    ("codecs", "filters"),
+    ("codecs", "serializer"),
+    ("dimension_separator", "chunk_key_encoding"),
+    ("write_empty_chunks", "config"),
+)
+
+
+def _is_auto(codecs: Any) -> bool:
+    return isinstance(codecs, str) and codecs == "auto"
 
 
 def split_codecs(codecs: Any) -> dict[str, Any]:
@@ -111,7 +177,8 @@ def split_codecs(codecs: Any) -> dict[str, Any]:
 
 
 def array(data: Any, **kwargs: Any) -> Array:
-    """Create an array filled with some data; arguments as in `create`.
+    """Create an array filled with some data; arguments as in `create`. Of a Zarr array everything is kept
+    that no argument says otherwise, as by `from_array`.
 
     Examples
     --------
@@ -119,32 +186,73 @@ def array(data: Any, **kwargs: Any) -> Array:
     >>> hs.array([1, 2, 3], dtype="u1")[:]
     array([1, 2, 3], dtype=uint8)
     """
+    for name in ("shape", "data"):
+        if name in kwargs:
+            raise TypeError(f"array() got an unexpected keyword argument {name!r}")
     data = with_type(data, kwargs.get("dtype"))
+    if is_zarr_array(data):
+        kwargs = _like(data, kwargs)
+        if kwargs.get("overwrite") or kwargs.get("mode") == "w":
+            place, base = resolve_store(kwargs.get("store"))
+            path = "/".join(part for part in f"{base}/{kwargs.get('path') or ''}".split("/") if part)
+            check_apart(data, place, path)
     chunks = getattr(data, "chunks", None)
     if (
         isinstance(chunks, tuple)
         and len(chunks) == len(data.shape)
         and all(isinstance(n, int) for n in chunks)
+        and kwargs.get("chunk_shape") is None
     ):
         kwargs.setdefault("chunks", chunks)
-    new = create(data.shape, **{"dtype": data.dtype, **kwargs})
-    write_blocks(new, data)
+    write_data = kwargs.pop("write_data", True)
+    if kwargs.get("dtype") is None:
+        kwargs["dtype"] = data.dtype
+    new = create(data.shape, **kwargs)
+    if write_data:
+        write_blocks(new, data)
     return new
 
 
+def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `create` that keep what they can of a Zarr array."""
+    zarr_format = normalize_format(given.get("zarr_format") or data.metadata.zarr_format)
+    wanted: dict[str, Any] = {
+        "fill_value": DEFAULT_FILL_VALUE,
+        **dict.fromkeys(("order", "attributes", "chunk_key_encoding", "dimension_names")),
+        **dict.fromkeys(("chunks", "shards", "filters", "compressors", "serializer"), "keep"),
+    }
+    kept = layout_of(data, zarr_format, described(data, zarr_format, {**wanted, **given}))
+    # What is said by another name.
+    none_says = ("compressor", "compressors", "filters")
+    said = {
+        name
+        for name, value in given.items()
+        if not _is_auto(value) and (value is not None or name in none_says)
+    }
+    for pair in _EXCLUSIVE:
+        for name, other in (pair, pair[::-1]):
+            if name in said and other not in given:
+                kept.pop(other, None)
+    return {**kept, "zarr_format": zarr_format}
+
+
 def zeros(shape: ShapeLike, **kwargs: Any) -> Array:
-    """Create an array of zeros: its fill value, nothing is stored. Arguments as in `create`."""
-    return create(shape, **kwargs)
+    """Create an array of zeros: its fill value, nothing is stored. Arguments as in `create`, but for
+    ``fill_value``, which is for `full`.
+    """
+    return create(shape, fill_value=DEFAULT_ZERO, **kwargs)
 
 
 def empty(shape: ShapeLike, **kwargs: Any) -> Array:
-    """`zeros`: nothing is ever undefined."""
+    """Create an array of its fill value: nothing is ever undefined. Arguments as in `create`."""
     return create(shape, **kwargs)
 
 
 def ones(shape: ShapeLike, **kwargs: Any) -> Array:
-    """Create an array of ones: its fill value, nothing is stored. Arguments as in `create`."""
-    return create(shape, **{"fill_value": 1, **kwargs})
+    """Create an array of ones: its fill value, nothing is stored. Arguments as in `create`, but for
+    ``fill_value``, which is for `full`.
+    """
+    return create(shape, fill_value=1, **kwargs)
 
 
 def full(shape: ShapeLike, fill_value: Any, **kwargs: Any) -> Array:
@@ -160,7 +268,8 @@ def save_array(
     zarr_format: ZarrFormat | None = None,
     **kwargs: Any,
 ) -> None:
-    """Store one array; an array or group that is there is an error. Further arguments as in `create`.
+    """Store one array; an array or group that is there is an error, unless with ``mode="w"``. Further
+    arguments as in `create`.
 
     Examples
     --------
@@ -170,7 +279,13 @@ def save_array(
     >>> hs.load(store)
     array([0, 1, 2])
     """
-    array(arr, store=store, path=path, zarr_format=zarr_format, **kwargs)
+    array(_values("arr", arr), store=store, path=path, zarr_format=zarr_format, **kwargs)
+
+
+def _values(name: str, value: Any) -> Any:
+    """A value that makes an array. Raises `TypeError` for others."""
+    checked = array_like(name, value)
+    return with_type(checked if hasattr(checked, "dtype") else np.asarray(checked))
 
 
 def save_group(
@@ -181,12 +296,20 @@ def save_group(
     **kwargs: Any,
 ) -> None:
     """Store several arrays as a group in the place of what is there: ``arr_0``, ``arr_1`` …, and those
-    given by name.
+    given by name. There are no options: every other keyword is the name of an array.
     """
     if not args and not kwargs:
         raise InvalidArgumentError("at least one array must be provided")
+    for name, value in kwargs.items():
+        # What has no type may be a mistyped option: nothing is deleted for it.
+        if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+            raise TypeError(f"{name}: expected a NumPy array or alike, found {type(value).__name__}")
+        if name in (f"arr_{index}" for index in range(len(args))):
+            raise TypeError(f"{name}: the name of an array that is given without one")
     arrays = {**{f"arr_{index}": value for index, value in enumerate(args)}, **kwargs}
-    values = {name: value if hasattr(value, "dtype") else np.asarray(value) for name, value in arrays.items()}
+    values = {name: _values(name, value) for name, value in arrays.items()}
+    for value in values.values():
+        normalize_dtype(value.dtype)
     group = open_group(store, mode="w", path=path, zarr_format=zarr_format)
     for name, value in values.items():
         group.create_array(name, data=value)
@@ -207,8 +330,17 @@ def save(
 
 
 def load(store: StoreLike, path: str | None = None, zarr_format: ZarrFormat | None = None) -> Any:
-    """Read an array, or all arrays directly in a group (as a dictionary), into memory."""
+    """Read an array, or all arrays directly in a group (as a dictionary), into memory.
+
+    Arrays of a group that cannot be opened are left out, with an `UnreadableNodeWarning`.
+    """
     node = open(store, path=path, zarr_format=zarr_format, mode="r")
     if isinstance(node, Group):
-        return {name: found.read() for name, found in node.arrays()}
+        found = {}
+        for name, array in node.arrays():
+            if isinstance(array, UnreadableArray):
+                warnings.warn(f"left out {array.name!r}: {array.error}", UnreadableNodeWarning, stacklevel=2)
+            else:
+                found[name] = array.read()
+        return found
     return node.read()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 import numpy as np
@@ -18,12 +18,15 @@ from hyperslab.errors import DataTypeError, InvalidArgumentError, UnsupportedErr
 
 __all__ = [
     "DEFAULT_FILL_VALUE",
+    "DEFAULT_ZERO",
     "ArraySpec",
     "ChunksLike",
     "CopySpec",
     "ShapeLike",
     "ShardsLike",
+    "array_like",
     "array_spec",
+    "normalize_dtype",
     "normalize_format",
     "normalize_shape",
     "take_object_codec",
@@ -77,6 +80,7 @@ class CopySpec(TypedDict):
     verify: bool
     skip_unsupported: bool
     overwrite: bool
+    fsync: bool
 
 
 class _DefaultFillValue:
@@ -89,6 +93,13 @@ class _DefaultFillValue:
 DEFAULT_FILL_VALUE = _DefaultFillValue()
 
 
+class _Zero(_DefaultFillValue):
+    """Zero of whatever type: also the first instant and no time at all, where the default is not-a-time."""
+
+
+DEFAULT_ZERO = _Zero()
+
+
 def normalize_format(zarr_format: int | None) -> ZarrFormat:
     """2 or 3; ``None`` is the default of the settings."""
     if zarr_format is None:
@@ -96,6 +107,18 @@ def normalize_format(zarr_format: int | None) -> ZarrFormat:
     if zarr_format not in (2, 3):
         raise InvalidArgumentError(f"zarr_format: expected 2 or 3, found {zarr_format!r}")
     return cast(ZarrFormat, int(zarr_format))
+
+
+def array_like(what: str, value: Any) -> Any:
+    """A value that is an array, or makes one: numbers, text, and lists of them.
+
+    Raises `TypeError` for what NumPy would hide in an array of objects: groups, dictionaries, ``None``.
+    """
+    is_array = hasattr(value, "shape") and hasattr(value, "dtype")
+    is_arrow = hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__")
+    if not (is_array or is_arrow) and (value is None or isinstance(value, (Mapping, Set))):
+        raise TypeError(f"{what}: expected an array or what makes one, found {type(value).__name__}")
+    return value
 
 
 def _length(what: str, value: Any) -> int:
@@ -226,7 +249,7 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
 
 def _vlen_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
     """The bytes of one element of variable length; ``None``: left open."""
-    if fill_value is DEFAULT_FILL_VALUE or fill_value is None:
+    if isinstance(fill_value, _DefaultFillValue) or fill_value is None:
         return None if fill_value is None else b""
     kind, _ = kind_of(dtype)
     if not isinstance(fill_value, (str, bytes)) and np.ndim(fill_value) == 0:
@@ -341,11 +364,17 @@ def array_spec(
             f"dtype {dtype}: Zarr v3 has no arrays of variable length; use Zarr v2: zarr_format=2"
         )
     key_encoding = _key_encoding(chunk_key_encoding)
-    if zarr_format == 2 and key_encoding is not None:
-        key_encoding = ("v2", key_encoding[1])
+    if zarr_format == 2 and key_encoding is not None and key_encoding[0] != "v2":
+        raise InvalidArgumentError(
+            f"chunk_key_encoding: expected 'v2' for a Zarr v2 array, found {key_encoding[0]!r}"
+        )
+    if zarr_format == 2 and order is None:
+        order = settings.order
     fill: bytes | None
     if kind is not None:
         fill = _vlen_fill(fill_value, dtype)
+    elif fill_value is DEFAULT_ZERO:
+        fill = bytes(dtype.itemsize)
     elif fill_value is DEFAULT_FILL_VALUE:
         fill = bytes(dtype.itemsize) if zarr_format == 2 and dtype.kind not in "Mm" else None
         if zarr_format == 2 and dtype.kind in "Mm":

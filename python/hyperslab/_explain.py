@@ -46,7 +46,7 @@ class Explain:
     chunks: int
     """Number of chunks touched."""
     examined: int
-    """How many of them were looked at for what follows: all, up to a million."""
+    """How many of them were looked at for what follows: all, up to 100 000."""
     objects: int
     """Number of objects that they lie in."""
     threads: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Literal, Self, cast
@@ -11,15 +12,25 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._array import Array
+from hyperslab._array_config import ArrayConfig
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache
-from hyperslab._create import DEFAULT_FILL_VALUE, ChunksLike, ShapeLike, ShardsLike, normalize_shape
+from hyperslab._create import (
+    DEFAULT_FILL_VALUE,
+    DEFAULT_ZERO,
+    ChunksLike,
+    ShapeLike,
+    ShardsLike,
+    array_like,
+    normalize_shape,
+)
 from hyperslab._info import Info
 from hyperslab._metadata import Metadata
 from hyperslab._store import Store
 from hyperslab._tree import Tree
+from hyperslab._unreadable import UNREADABLE, UnreadableArray, why
 from hyperslab.codecs import CodecLike, CodecsLike
-from hyperslab.errors import InvalidArgumentError, NodeNotFoundError
+from hyperslab.errors import InvalidArgumentError, NodeNotFoundError, UnsupportedError
 
 __all__ = ["Group", "node_of"]
 
@@ -28,7 +39,7 @@ def node_of(
     handle: _native.ArrayHandle | _native.GroupHandle,
     store: Store,
     cache: Cache | None = None,
-    write_empty_chunks: bool | None = None,
+    config: ArrayConfig | None = None,
 ) -> Array | Group:
     """The node that a handle is for."""
     if store._native.is_file:
@@ -39,7 +50,7 @@ def node_of(
             return FileArray(handle, store, None, cache)
         return FileGroup(handle, store, cache)
     if isinstance(handle, _native.ArrayHandle):
-        return Array(handle, store, write_empty_chunks, cache)
+        return Array(handle, store, config, cache)
     return Group(handle, store, cache)
 
 
@@ -48,6 +59,12 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     groups.
 
     A mapping from names to nodes; names of nodes further down are paths (``group["ocean/sst"]``).
+
+    A group opened with consolidated metadata shows what that says, without a look at the store: iteration,
+    ``in`` and ``[]`` agree. What is changed through this object, and through nodes reached from it, shows at
+    once. What is changed otherwise (by another object, another process) shows when it has been consolidated
+    again and this object was refreshed, or with ``use_consolidated=False``. The consolidated metadata that is
+    stored changes by `consolidate`, and where nodes are deleted.
 
     Examples
     --------
@@ -126,7 +143,13 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     def _consolidated_document(self) -> dict[str, Any] | None:
         if not self._is_consolidated:
             return None
-        return {path: node.metadata.to_dict() for path, node in self.members(max_depth=None)}
+        members = self.members(max_depth=None)
+        return {
+            path: {"attributes": node.attrs, "unreadable": str(node.error)}
+            if isinstance(node, UnreadableArray)
+            else node.metadata.to_dict()
+            for path, node in members
+        }
 
     @property
     def info(self) -> Info:
@@ -161,9 +184,13 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             raise KeyError(path) from None
 
     def __setitem__(self, path: str, value: Any) -> None:
-        """Create an array of these values, in the place of what is there."""
-        values = value if hasattr(value, "shape") and hasattr(value, "dtype") else np.asarray(value)
-        self.create_array(path, data=values, overwrite=True)
+        """Create an array of these values, in the place of what is there.
+
+        Raises `TypeError` for what is no array and does not make one: a group, a dictionary, ``None``.
+        """
+        from hyperslab import _api
+
+        self.create_array(path, data=_api.with_type(array_like(path, value)), overwrite=True)
 
     def __delitem__(self, path: str) -> None:
         try:
@@ -211,24 +238,31 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Array | Group], ...]:
         """Nodes below, with their paths relative to this group.
 
+        An array that cannot be opened (its codec is not known, its metadata is damaged) is among them as an
+        `UnreadableArray`, which raises the reason when it is used.
+
         Parameters
         ----------
         max_depth : int or None, default 0
             0: the direct children; ``None``: all nodes.
         """
-        return tuple(
-            (path, node_of(self._child(path), self._store, self._cache))
-            for path, _ in self._walk(_levels(max_depth))
-        )
+        return tuple((path, self._member(path)) for path, _ in self._walk(_levels(max_depth)))
+
+    def _member(self, path: str) -> Any:
+        """The node at a path that was listed; of one that cannot be read, what is known of it."""
+        try:
+            return node_of(self._child(path), self._store, self._cache)
+        except UNREADABLE as error:
+            return UnreadableArray(self, path, error)
 
     def nmembers(self, max_depth: int | None = 0) -> int:
         """How many nodes are below; ``max_depth`` as in `members`."""
         return len(self._walk(_levels(max_depth)))
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Names and arrays directly below."""
+        """Names and arrays directly below; those that cannot be opened as in `members`."""
         for name in self.array_keys():
-            yield name, self.get_array(name)
+            yield name, self._member(name)
 
     def groups(self) -> Iterator[tuple[str, Group]]:
         """Names and groups directly below."""
@@ -263,6 +297,8 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         max_nodes : int, default 500
             Further nodes are left out, with a note.
         """
+        if expand is not None:
+            raise UnsupportedError("expand: trees are always shown in full, down to 'level'")
         nodes = self._walk(level)
         note = (
             f"Truncated at max_nodes={max_nodes}, some nodes and their children may be missing"
@@ -271,8 +307,11 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         )
         facts = []
         for path, kind in nodes[:max_nodes]:
-            node = node_of(self._child(path), self._store) if kind == "array" else None
-            facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
+            node = self._member(path) if kind == "array" else None
+            if isinstance(node, UnreadableArray):
+                facts.append((path, f"unreadable: {why(node.error)}"))
+            else:
+                facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
         return Tree(self.name, facts, note)
 
     # ---- changing
@@ -290,10 +329,16 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             overwrite=overwrite,
             attributes=attributes,
         )
+        if self._is_consolidated:
+            self._notice(name)
+            return self.get_group(name)
         return Group(created._handle, self._store, self._cache)
 
     def require_group(self, name: str, **kwargs: Any) -> Group:
         """The group of this name, created where it is missing. Raises `TypeError` where there is an array."""
+        unknown = sorted(set(kwargs) - {"overwrite", "attributes"})
+        if unknown:
+            raise TypeError(f"require_group() got an unexpected keyword argument {unknown[0]!r}")
         if name in self and not kwargs.get("overwrite", False):
             return self.get_group(name)
         return self.create_group(name, **kwargs)
@@ -352,6 +397,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             config=config,
             write_data=write_data,
         )
+        self._notice(name, created._handle)
         return created if created.cache or not self._cache else created.with_config({"cache": self._cache})
 
     create = create_array
@@ -367,9 +413,14 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
             Where there is a group, or an array of another shape, or of a type to which ``dtype`` cannot be
             cast safely (``exact``: of another type).
         """
+        unknown = sorted(set(kwargs) - set(inspect.signature(self.create_array).parameters))
+        if unknown:
+            raise TypeError(f"require_array() got an unexpected keyword argument {unknown[0]!r}")
         if name not in self:
             return self.create_array(name, shape=shape, dtype=dtype, **kwargs)
         found = self.get_array(name)
+        if kwargs.get("config") is not None:
+            found = found.with_config(kwargs["config"])
         wanted = normalize_shape(shape)
         if found.shape != wanted:
             raise TypeError(f"Incompatible shape ({found.shape} vs {wanted})")
@@ -381,14 +432,16 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         return found
 
     def empty(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
-        """Create an array of zeros below this group."""
+        """Create an array of its fill value (default: zeros) below this group."""
         return self.create_array(name, shape=shape, **{"dtype": "f8", **kwargs})
 
-    zeros = empty
+    def zeros(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
+        """Create an array of zeros (as its fill value) below this group."""
+        return self.create_array(name, shape=shape, fill_value=DEFAULT_ZERO, **{"dtype": "f8", **kwargs})
 
     def ones(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of ones (as its fill value) below this group."""
-        return self.create_array(name, shape=shape, **{"dtype": "f8", "fill_value": 1, **kwargs})
+        return self.create_array(name, shape=shape, fill_value=1, **{"dtype": "f8", **kwargs})
 
     def full(self, *, name: str, shape: Any, fill_value: Any, **kwargs: Any) -> Array:
         """Create an array with this fill value below this group."""

@@ -29,7 +29,8 @@ class Ragged:
     Made by ``array.read_ragged()`` and `Ragged.of`. An element ``ragged[i]`` is `str`, `bytes`, or an array
     that is a view; ``None`` where it is null. Slices along the first axis are views, too; lists, masks and
     other slices copy what they select, each with NumPy's meaning. Ragged arrays are not changed, but for the
-    items of arrays.
+    items of arrays: offsets, validity, text and bytes are read-only, and copies of the arrays that they are
+    made of.
 
     Parameters
     ----------
@@ -59,18 +60,14 @@ class Ragged:
     array(['Rhine', None], dtype=StringDType(na_object=None))
     """
 
-    __slots__ = ("_kind", "offsets", "shape", "validity", "values")
+    __slots__ = ("_kind", "_offsets", "_shape", "_validity", "_values")
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
     _kind: Kind
-    offsets: npt.NDArray[np.int64]
-    """Where elements begin and end in `values`."""
-    values: _Array | Ragged
-    """What all elements hold."""
-    validity: npt.NDArray[np.bool_] | None
-    """Which elements are not null; ``None``: all."""
-    shape: tuple[int, ...]
-    """Elements per axis."""
+    _offsets: npt.NDArray[np.int64]
+    _values: _Array | Ragged
+    _validity: npt.NDArray[np.bool_] | None
+    _shape: tuple[int, ...]
 
     def __new__(
         cls,
@@ -82,10 +79,12 @@ class Ragged:
         shape: tuple[int, ...] | None = None,
     ) -> Self:
         kind = _kind_given(dtype)
-        # A view: whose array it is may go on changing that.
-        ends = np.ascontiguousarray(offsets, dtype=np.int64).view()
+        # Copies of what others could change come first: what is checked here stays as it is.
+        ends = np.asarray(offsets, dtype=np.int64)
         held: Any = values if isinstance(values, Ragged) else np.ascontiguousarray(values)
-        valid = None if validity is None else np.ascontiguousarray(validity, dtype=np.bool_)
+        valid = None if validity is None else np.asarray(validity, dtype=np.bool_)
+        if ends.ndim == 1:
+            ends = _native.frozen(ends)
         count = ends.size - 1
         if ends.ndim != 1 or count < 0:
             raise InvalidArgumentError(
@@ -117,17 +116,12 @@ class Ragged:
         values: _Array | Ragged,
         validity: npt.NDArray[np.bool_] | None,
     ) -> Self:
-        """Of parts that are known to fit."""
+        """Of parts that are known to fit. Those that somebody could change are copied."""
         self = object.__new__(cls)
-        # Others are given offsets without a copy (Arrow), and trust them: they do not change.
-        offsets.flags.writeable = False
-        self._kind, self.shape, self.offsets, self.values, self.validity = (
-            kind,
-            shape,
-            offsets,
-            values,
-            validity,
-        )
+        # Others are given the memory without a copy (Arrow), and trust what is in it.
+        self._kind, self._shape, self._offsets = kind, shape, _native.frozen(offsets)
+        self._values = values if kind == "items" else _native.frozen(cast(_Array, values))
+        self._validity = None if validity is None else _native.frozen(validity)
         return self
 
     @classmethod
@@ -158,6 +152,26 @@ class Ragged:
         return _native.ragged_of(values, kind, item)
 
     # ---- what it is
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where elements begin and end in `values`; read-only."""
+        return self._offsets
+
+    @property
+    def values(self) -> _Array | Ragged:
+        """What all elements hold; of text and bytes read-only."""
+        return self._values
+
+    @property
+    def validity(self) -> npt.NDArray[np.bool_] | None:
+        """Which elements are not null, read-only; ``None``: all."""
+        return self._validity
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements per axis."""
+        return self._shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -245,7 +259,8 @@ class Ragged:
         values = np.ascontiguousarray(self.values)
         size = values.dtype.itemsize
         memory = values.view(np.uint8) if values.size and size else np.empty(0, np.uint8)
-        offsets, taken = _native.ragged_take(self.offsets, memory, size, flat)
+        lasting = self._kind != "items"
+        offsets, taken = _native.ragged_take(self.offsets, memory, size, flat, lasting)
         return self._made(self._kind, places.shape, offsets, taken.view(values.dtype), valid)
 
     def reshape(self, *shape: Any) -> Ragged:

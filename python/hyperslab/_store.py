@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -10,7 +11,16 @@ from hyperslab import _native
 from hyperslab._config import config
 from hyperslab.errors import NodeNotFoundError, ReadOnlyError, UnsupportedError
 
-__all__ = ["FileStore", "LocalStore", "MemoryStore", "Store", "StoreLike", "open_root", "resolve_store"]
+__all__ = [
+    "FileStore",
+    "LocalStore",
+    "MemoryStore",
+    "Store",
+    "StoreLike",
+    "open_root",
+    "refuse_file_name",
+    "resolve_store",
+]
 
 
 class Store:
@@ -83,7 +93,7 @@ class LocalStore(Store):
     Parameters
     ----------
     root : str or os.PathLike
-        The directory.
+        The directory: a path or ``file://`` URL.
     fsync : bool, optional
         Whether every write is flushed to the disk before it returns. Default: ``config.fsync``.
     read_only : bool, default False
@@ -100,7 +110,7 @@ class LocalStore(Store):
         self, root: str | os.PathLike[str], *, fsync: bool | None = None, read_only: bool = False
     ) -> None:
         self._fsync = config.fsync if fsync is None else bool(fsync)
-        self._native = _native.StoreHandle.local(root, self._fsync)
+        self._native = _native.StoreHandle.at(_location(root), self._fsync)
         self._read_only = bool(read_only)
 
     @classmethod
@@ -175,7 +185,7 @@ class FileStore(Store):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        found = _native.StoreHandle.of_file_at(os.fspath(path))
+        found = _native.StoreHandle.of_file_at(_location(path))
         if found is None or found[1]:
             raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{os.fspath(path)}'")
         self._native, self._read_only = found[0], True
@@ -210,6 +220,16 @@ StoreLike: TypeAlias = Store | str | os.PathLike[str]
 
 
 _PATH = type(Path())
+# The first part of what pathlib makes of a URL: ``Path("s3://bucket/a")`` is ``s3:/bucket/a``.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def _location(path: str | os.PathLike[str]) -> str:
+    """A path or URL as the engine understands it. Of a path object, whatever looks like a URL is a name."""
+    if isinstance(path, str):
+        return path
+    text = os.fsdecode(path)
+    return text if text.startswith("/") or _SCHEME.match(text) else f"./{text}"
 
 
 def open_root(
@@ -223,8 +243,14 @@ def open_root(
     if type(location) is not str and type(location) is not _PATH:
         return None
     fsync = config.fsync
-    found = _native.open_root(str(location), fsync, zarr_format)
+    found = _native.open_root(_location(location), fsync, zarr_format)
     return None if found is None else (LocalStore._of(found[0], fsync, read_only), found[1])
+
+
+def refuse_file_name(given: Any, store: Store) -> None:
+    """Refuses to make a directory ``typo.h5``, unless a store was given, not a path."""
+    if isinstance(given, (str, os.PathLike)) and isinstance(store, LocalStore):
+        _native.StoreHandle.refuse_file_name(store.root)
 
 
 def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, str]:
@@ -250,8 +276,9 @@ def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, st
             raise UnsupportedError(
                 f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
             )
-        found = _native.StoreHandle.of_file_at(os.fsdecode(store))
-        return (LocalStore(os.fsdecode(store)), "") if found is None else (FileStore._of(found[0]), found[1])
+        location = _location(store)
+        found = _native.StoreHandle.of_file_at(location)
+        return (LocalStore._at(location), "") if found is None else (FileStore._of(found[0]), found[1])
     if type(store).__module__.split(".")[0] == "zarr":
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)

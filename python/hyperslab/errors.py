@@ -13,9 +13,11 @@ __all__ = [
     "BoundsCheckError",
     "BusyError",
     "ChunkError",
+    "ChunkNotFoundError",
     "ClosedError",
     "ContainsArrayError",
     "ContainsGroupError",
+    "ConversionError",
     "DataTypeError",
     "DestinationError",
     "ExternalFileError",
@@ -33,7 +35,9 @@ __all__ = [
     "StoreNotADirectoryError",
     "StoreNotFoundError",
     "StorePermissionError",
+    "UnclosedFileError",
     "UnknownCodecError",
+    "UnknownFormatError",
     "UnsupportedError",
     "UnsupportedSelectionError",
     "VerificationError",
@@ -81,6 +85,10 @@ class UnknownCodecError(UnsupportedError):
     """A codec that hyperslab does not have."""
 
 
+class ConversionError(HyperslabError, OSError, TypeError, ValueError):
+    """HDF5 does not convert elements of this type to the other."""
+
+
 class DataTypeError(UnsupportedError, TypeError):
     """An element type that hyperslab does not have."""
 
@@ -125,12 +133,24 @@ class ChunkError(HyperslabError, ValueError):
     """The stored bytes of a chunk are truncated, corrupt, or not what the metadata says."""
 
 
+class ChunkNotFoundError(HyperslabError, ValueError):
+    """A chunk is not stored, and ``read_missing_chunks`` is off."""
+
+
 class DestinationError(HyperslabError, FileExistsError, ValueError):
     """A copy cannot be made there: usually because something is there already."""
 
 
 class ExternalFileError(HyperslabError, PermissionError, ValueError):
     """A file refers to another one that may not be read: see ``config.external_files``."""
+
+
+class UnclosedFileError(HyperslabError, OSError, ValueError):
+    """An HDF5 file is open for writing, or its writer was killed."""
+
+
+class UnknownFormatError(HyperslabError, NotADirectoryError, ValueError):
+    """A file is neither HDF5 nor NetCDF."""
 
 
 class VerificationError(HyperslabError, ValueError):

@@ -84,6 +84,18 @@ pub enum ArrayError {
         /// The cause.
         source: Box<CodecError>,
     },
+    /// An object that is to be there is not: see [`crate::check_stored`].
+    #[error(
+        "array '{array}', chunk {chunk:?}, key '{key}': it is not stored, and missing chunks are not read as fill values here"
+    )]
+    Missing {
+        /// The array.
+        array: String,
+        /// The chunk's index per axis, or the shard's.
+        chunk: Vec<u64>,
+        /// The object.
+        key: String,
+    },
     /// A shard's index, or what it says of a chunk, cannot be right.
     #[error("array '{array}', shard '{key}'{}: {why}", chunk.as_ref().map(|chunk| format!(", inner chunk {chunk:?}")).unwrap_or_default())]
     Shard {

@@ -125,6 +125,11 @@ impl Task {
 impl Plan {
     /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks than can be counted, or where there is no memory for the table of points.
     pub fn new(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
+        Self::saturating(layout, selection).filter(|plan| plan.count < usize::MAX)
+    }
+
+    /// As [`Plan::new`]; more tasks than can be counted are `usize::MAX`. The first of them can be put together all the same.
+    pub(crate) fn saturating(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
         let mut plan = Plan { axes: SmallVec::new(), points: Vec::new(), count: 0 };
         if selection.is_empty() {
             return Some(plan);
@@ -132,12 +137,12 @@ impl Plan {
         plan.count = 1;
         for (axis, chunk) in selection.axes().iter().zip(layout.grid().chunk_shape()) {
             let axis = AxisPlan::new(axis, *chunk)?;
-            plan.count = plan.count.checked_mul(usize::try_from(axis.spans).ok()?)?;
+            plan.count = plan.count.saturating_mul(usize::try_from(axis.spans).ok()?);
             plan.axes.push(axis);
         }
         for points in selection.points() {
             let points = PointPlan::new(layout, points)?;
-            plan.count = plan.count.checked_mul(points.len())?;
+            plan.count = plan.count.saturating_mul(points.len());
             plan.points.push(points);
         }
         Some(plan)

@@ -141,7 +141,7 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
 }
 
 /// The keys of all objects that exist, if that can be told for less than asking for each of `most`.
-fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
+pub(crate) fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
     let prefix = match layout.locator().folder()? {
         "" => None,
         folder => Some(Key::new(folder).ok()?),

@@ -110,6 +110,16 @@ pub fn shard_index_bound() -> usize {
     INDEXES.load(Relaxed)
 }
 
+/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is: see [`set_vlen_chunk_bound`].
+pub fn vlen_chunk_bound() -> usize {
+    hyperslab_codec::vlen_chunk_bound()
+}
+
+/// Sets [`vlen_chunk_bound`]. What decodes to at most 1032 times its stored bytes is read in any case.
+pub fn set_vlen_chunk_bound(bytes: usize) {
+    hyperslab_codec::set_vlen_chunk_bound(bytes);
+}
+
 /// Sets [`shard_index_bound`]; 0 keeps none from now on.
 pub fn set_shard_index_bound(bytes: usize) {
     INDEXES.store(bytes, Relaxed);

@@ -68,6 +68,8 @@ impl<'a> Target<'a> {
     /// # Safety
     /// For all indices within `shape`, `base + Σ index · stride` must be valid for writes of one element of the array that is read, for `'a`; no two indices may share
     /// bytes; nobody else may read or write these bytes during `'a`.
+    /// Where that cannot be known (memory of NumPy's), a change has one consequence: the elements read are unspecified, or the read fails where a compressor sums what it
+    /// decoded. Decoders copy from what they decoded before, to places that the stored bytes name, and look at no value of it.
     pub unsafe fn from_raw(base: *mut u8, shape: &[u64], strides: &[isize]) -> Self {
         Target { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
@@ -85,6 +87,8 @@ impl<'a> Source<'a> {
     ///
     /// # Safety
     /// For all indices within `shape`, `base + Σ index · stride` must be valid for reads of one element of the array that is written, for `'a`, and not change during it.
+    /// Where that cannot be known (memory of NumPy's), a change has one consequence: the chunks that are written then hold unspecified values. They are lent to encoders as
+    /// memory that changes ([`hyperslab_codec::Racing`]), and nothing else here relies on reading a byte twice.
     pub unsafe fn from_raw(base: *const u8, shape: &[u64], strides: &[isize]) -> Self {
         Source { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }

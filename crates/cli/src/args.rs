@@ -22,7 +22,7 @@ pub(crate) struct Args {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
-130 interrupted.";
+130 interrupted (143 by SIGTERM).";
 
 const AFTER: &str = "\
 Examples:
@@ -34,7 +34,7 @@ Examples:
   hyperslab compact ocean.zarr                  give back what rewrites left in shards
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
-130 interrupted.
+130 interrupted (143 by SIGTERM).
 Colours are used on terminals only, and not if NO_COLOR is set.";
 
 #[derive(Debug, Subcommand)]
@@ -114,7 +114,8 @@ pub(crate) struct ExplainArgs {
 /// What is not chosen stays as in the source, in the words of the other format. A codec that the other format does not have is refused
 /// by name; choose another. Chunks that the source does not store are not stored in the copy.
 ///
-/// The copy is made beside DST and moved there when it is complete, so that after an error or Ctrl-C DST is as it was before.
+/// The copy is made beside DST and takes its place in one step when it is complete: after an error, Ctrl-C or a kill DST is as it was
+/// before, and there is no instant without it. What a killed copy leaves beside DST is removed by the next copy to DST, and by compact.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 CODEC is one of
@@ -140,7 +141,7 @@ Examples:
   hyperslab copy new.zarr old.zarr --format v2 --overwrite
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 --verify found a difference,
-130 interrupted. There is a copy only after 0.")]
+130 interrupted (143 by SIGTERM). There is a copy only after 0.")]
 pub(crate) struct CopyArgs {
     /// An array or group.
     #[arg(value_name = "SRC")]
@@ -173,12 +174,17 @@ pub(crate) struct CopyArgs {
     /// Read the copy back and compare every bit with the source.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Leave out arrays that the format of the copy cannot hold, and tell which; otherwise the first is an error.
+    /// Leave out arrays that the format of the copy cannot hold, or that cannot be read, and tell which; otherwise the first is an
+    /// error, before anything is written.
     #[arg(long)]
     pub(crate) skip_unsupported: bool,
     /// Replace the array or group at DST, when the copy is complete.
     #[arg(long)]
     pub(crate) overwrite: bool,
+    /// Flush everything to the disk before the copy takes its place, so that it survives a power failure. HYPERSLAB_FSYNC=1 does the
+    /// same.
+    #[arg(long)]
+    pub(crate) fsync: bool,
     /// No progress bar and no summary.
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -250,9 +256,16 @@ impl CopyArgs {
             verify: self.verify,
             skip_unsupported: self.skip_unsupported,
             overwrite: self.overwrite,
+            fsync: self.fsync || wants_fsync(),
             progress: None,
         }
     }
+}
+
+/// What the variable says that the Python package reads, too.
+fn wants_fsync() -> bool {
+    let text = std::env::var("HYPERSLAB_FSYNC").unwrap_or_default();
+    matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,19 +5,22 @@ use crate::failure::{self, Failure};
 use crate::meter::Meter;
 use crate::signals::Watch;
 use crate::text;
+use hyperslab::Error;
 use hyperslab::copy::{CopyReport, copy};
 use std::io::Write;
 use std::time::Duration;
 
-pub(crate) fn run(args: &CopyArgs, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: &CopyArgs, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
     let source = failure::open(&args.source)?;
-    let watch = Watch::start();
-    let meter = Meter::new(&watch, args.quiet);
+    let meter = Meter::new(watch, args.quiet);
     let mut options = args.options();
     options.progress = Some(&meter);
     let copied = copy(&source, &args.destination, &options);
     meter.finish();
-    let report = copied?;
+    let report = copied.map_err(|error| match error {
+        Error::Interrupted => Failure::Stopped("the destination is as it was"),
+        error => error.into(),
+    })?;
     if !args.quiet {
         for note in &report.notes {
             writeln!(out, "note: {}", text::plain(note))?;

@@ -13,7 +13,7 @@ pub(crate) enum Failure {
     Library(Error),
     /// An argument that is understood only with what is stored.
     Usage(String),
-    /// A signal came; how things are now.
+    /// A signal came; how things are now, where there is something to say.
     Stopped(&'static str),
     /// Nothing is stored at the path that the user gave.
     NotFound(String),
@@ -43,6 +43,11 @@ pub(crate) fn open(location: &str) -> Result<Node, Failure> {
 }
 
 impl Failure {
+    /// Whether a signal is why.
+    pub(crate) fn is_interruption(&self) -> bool {
+        matches!(self, Failure::Library(Error::Interrupted) | Failure::Stopped(_))
+    }
+
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
             Failure::Usage(_) | Failure::Library(Error::Options(_)) => 2,
@@ -56,9 +61,7 @@ impl Failure {
     /// What to tell; nothing where the reader of our output has gone, as `head` does.
     pub(crate) fn message(&self) -> Option<String> {
         let text = match self {
-            Failure::Library(Error::Interrupted) => {
-                return Some("interrupted; the destination is as it was".into());
-            }
+            Failure::Library(Error::Interrupted) | Failure::Stopped("") => return Some("interrupted".into()),
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
             Failure::Library(error) => chain(error),
             Failure::Usage(why) => why.clone(),

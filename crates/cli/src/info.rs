@@ -2,6 +2,7 @@
 
 use crate::args::InfoArgs;
 use crate::failure::{self, Failure};
+use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
 use hyperslab::{Array, GroupInfo, Info, Json, Node, ShardInfo, ShardLevelInfo};
@@ -13,14 +14,15 @@ const LONGEST: usize = 60;
 /// A label and what is said about it; continued lines have no label.
 type Row = (&'static str, String);
 
-pub(crate) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: &InfoArgs, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+    let ask = || watch.interrupted();
     let (json, rows, attributes) = match failure::open(&args.path)? {
         Node::Array(array) => {
-            let info = array.info()?;
+            let info = array.info_asking(Some(&ask))?;
             (info.to_json(), array_rows(&info, &array), info.attributes)
         }
         Node::Group(group) => {
-            let info = group.info()?;
+            let info = group.info_asking(Some(&ask))?;
             (info.to_json(), group_rows(&info), info.attributes)
         }
     };
@@ -115,7 +117,7 @@ fn group_rows(info: &GroupInfo) -> Vec<Row> {
             format!("{}, {}", text::count(info.chunks_stored, "chunk"), text::bytes(info.bytes_stored)),
         ),
     ];
-    rows.extend(info.failures.iter().map(|(path, why)| ("cannot open", format!("{path}: {why}"))));
+    rows.extend(info.failures.iter().map(|(path, why)| ("unreadable", format!("{path}: {why}"))));
     rows
 }
 

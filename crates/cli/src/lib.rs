@@ -20,6 +20,7 @@ mod tree;
 use args::{Args, Command};
 use clap::Parser;
 use failure::Failure;
+use signals::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write};
 
@@ -31,7 +32,8 @@ use std::io::{self, Write};
 /// | 1 | an error, told in one line on standard error |
 /// | 2 | wrong usage |
 /// | 3 | `copy --verify` found a difference |
-/// | 130 | interrupted |
+/// | 130 | interrupted by SIGINT (Ctrl-C) |
+/// | 143 | interrupted by SIGTERM |
 pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
@@ -44,23 +46,24 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     if let Some(policy) = args.external_files {
         hyperslab::settings::set_external_files(policy);
     }
-    let outcome = execute(&args.command, &mut io::BufWriter::new(io::stdout().lock()));
+    let watch = Watch::start();
+    let outcome = execute(&args.command, &mut io::BufWriter::new(io::stdout().lock()), &watch);
     let Err(failure) = outcome else { return 0 };
     if let Some(message) = failure.message() {
         // Standard error may be closed; there is no other place to say so.
         let _ = writeln!(io::stderr(), "hyperslab: {message}");
     }
-    failure.exit_code()
+    if failure.is_interruption() { watch.exit_code() } else { failure.exit_code() }
 }
 
-fn execute(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
+fn execute(command: &Command, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
     match command {
-        Command::Info(args) => info::run(args, out)?,
-        Command::Tree(args) => tree::run(args, out)?,
+        Command::Info(args) => info::run(args, out, watch)?,
+        Command::Tree(args) => tree::run(args, out, watch)?,
         Command::Explain(args) => explain::run(args, out)?,
-        Command::Copy(args) => copy::run(args, out)?,
-        Command::Index(args) => index::run(args, out)?,
-        Command::Compact(args) => compact::run(args, out)?,
+        Command::Copy(args) => copy::run(args, out, watch)?,
+        Command::Index(args) => index::run(args, out, watch)?,
+        Command::Compact(args) => compact::run(args, out, watch)?,
     }
     Ok(out.flush()?)
 }

@@ -1,13 +1,14 @@
-//! Ctrl-C, as long as something can be cleaned up.
+//! Ctrl-C: every command looks now and then whether it came, cleans up, and ends with a line instead of a traceback.
 //!
 //! While a [`Watch`] exists, the first SIGINT or SIGTERM only sets a flag, and a second one ends the process as if nobody watched. When it is
 //! dropped, the handlers are those of before: inside a Python process they are Python's.
 
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// The signal that has come; 0: none.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 /// Signals that ask to stop.
 const WATCHED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
@@ -19,7 +20,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn start() -> Watch {
-        INTERRUPTED.store(false, Relaxed);
+        SIGNAL.store(0, Relaxed);
         let mut before = Vec::new();
         for signal in WATCHED {
             if let Some(old) = action(signal, None)
@@ -35,7 +36,15 @@ impl Watch {
 
     /// Whether a signal has come.
     pub(crate) fn interrupted(&self) -> bool {
-        INTERRUPTED.load(Relaxed)
+        SIGNAL.load(Relaxed) != 0
+    }
+
+    /// The exit code that tells of the signal, as shells have it: 130 of SIGINT, 143 of SIGTERM.
+    pub(crate) fn exit_code(&self) -> i32 {
+        match SIGNAL.load(Relaxed) {
+            0 => 128 + libc::SIGINT,
+            signal => 128 + signal,
+        }
     }
 }
 
@@ -48,7 +57,7 @@ impl Drop for Watch {
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
-    if INTERRUPTED.swap(true, Relaxed) {
+    if SIGNAL.swap(signal, Relaxed) != 0 {
         // SAFETY: both functions may be called in a signal handler (POSIX, async-signal-safe functions).
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
@@ -89,6 +98,7 @@ mod tests {
         // SAFETY: the handler for this signal is the one above.
         unsafe { libc::raise(libc::SIGTERM) };
         assert!(watch.interrupted());
+        assert_eq!(watch.exit_code(), 143);
         drop(watch);
         assert_eq!(action(libc::SIGTERM, None).unwrap().sa_sigaction, before);
         assert!(!Watch::start().interrupted());

@@ -2,8 +2,10 @@
 
 use crate::args::TreeArgs;
 use crate::failure::{self, Failure};
+use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
+use hyperslab::store::Ask;
 use hyperslab::{Array, Error, Group, Node, NodeKind};
 use std::io::{self, Write};
 
@@ -27,29 +29,33 @@ enum Cells {
 /// What the numbers in each column say, for the heading.
 const HEADINGS: [&str; 5] = ["shape", "type", "chunks", "codecs", "stored"];
 
-pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+    let ask = || watch.interrupted();
     let style = Style::of_stdout();
     let (rows, format) = match failure::open(&args.path)? {
         Node::Array(array) => {
             let row = Row {
                 branch: String::new(),
                 name: text::plain(&args.path),
-                cells: cells(Ok(Node::Array(array))),
+                cells: cells(Ok(Node::Array(array)), &ask)?,
             };
             return Ok(print("", &[row], style, out)?);
         }
-        Node::Group(group) => (rows(&group, args.depth.map(usize::from))?, group.format()),
+        Node::Group(group) => (rows(&group, args.depth.map(usize::from), &ask)?, group.format()),
     };
     writeln!(out, "{}  {}", style.bold(&text::plain(&args.path)), style.dim(&format!("group, {format}")))?;
     Ok(print(&args.path, &rows, style, out)?)
 }
 
-fn rows(group: &Group, depth: Option<usize>) -> Result<Vec<Row>, Error> {
-    let nodes = group.walk(depth)?;
+fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Row>, Error> {
+    let nodes = group.walk_asking(depth, Some(ask))?;
     let mut rows: Vec<Row> = Vec::with_capacity(nodes.len());
     // From the last node upwards: whether more siblings follow, per level.
     let mut follows: Vec<bool> = Vec::new();
     for (path, kind) in nodes.iter().rev() {
+        if ask() {
+            return Err(Error::Interrupted);
+        }
         let mut names = path.split('/');
         let name = text::plain(names.next_back().unwrap_or_default());
         let level = names.count();
@@ -63,7 +69,7 @@ fn rows(group: &Group, depth: Option<usize>) -> Result<Vec<Row>, Error> {
         let cells = match kind {
             NodeKind::Group => Cells::Group,
             NodeKind::Link(target) => Cells::Other(format!("→ {}", text::plain(target))),
-            NodeKind::Array => cells(group.child(path)),
+            NodeKind::Array => cells(group.child(path), ask)?,
             other => Cells::Other(other.name().into()),
         };
         rows.push(Row { branch, name, cells });
@@ -72,9 +78,9 @@ fn rows(group: &Group, depth: Option<usize>) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-fn cells(opened: Result<Node, Error>) -> Cells {
+fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
     let facts = |array: &Array| -> Result<[String; 5], Error> {
-        let (_, bytes) = array.chunks_stored()?;
+        let (_, bytes) = array.chunks_stored_asking(Some(ask))?;
         let codecs = array.codec_names();
         let chunks = text::shape(array.chunk_shape());
         let chunks = match array.shard_shape() {
@@ -94,8 +100,12 @@ fn cells(opened: Result<Node, Error>) -> Cells {
         Node::Array(array) => facts(&array).map(Cells::Array),
         Node::Group(_) => Ok(Cells::Group),
     });
-    // The others are worth seeing all the same.
-    facts.unwrap_or_else(|error| Cells::Failure(text::plain(&error.to_string())))
+    match facts {
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        // The others are worth seeing all the same.
+        Err(error) => Ok(Cells::Failure(text::plain(&error.to_string()))),
+        facts => facts,
+    }
 }
 
 fn print(root: &str, rows: &[Row], style: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -130,7 +140,7 @@ fn print(root: &str, rows: &[Row], style: Style, out: &mut dyn Write) -> io::Res
                 writeln!(out, "{branch}{}{pad}{}", row.name, line(cells.each_ref().map(String::as_str)))?;
             }
             Cells::Other(what) => writeln!(out, "{branch}{}{pad}  {what}", row.name)?,
-            Cells::Failure(why) => writeln!(out, "{branch}{}{pad}  cannot open: {why}", row.name)?,
+            Cells::Failure(why) => writeln!(out, "{branch}{}{pad}  unreadable: {why}", row.name)?,
         }
     }
     Ok(())

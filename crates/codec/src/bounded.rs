@@ -6,6 +6,7 @@
 use crate::chain::{peel, stage, stage_room};
 use crate::{Codec, CodecError, Racing, Scratch};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Room that a decoding step starts with, at least.
 const FIRST_ROOM: usize = 64 << 10;
@@ -88,6 +89,58 @@ pub(crate) fn decode_growing(
     }
 }
 
+/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is. See [`set_vlen_chunk_bound`].
+static VLEN_CHUNK_BOUND: AtomicUsize = AtomicUsize::new(256 << 20);
+
+/// How many times its stored bytes such a chunk may decode to in any case. DEFLATE reaches 1032; text that other compressors shrink further is rare.
+const EXPANSION: usize = 1032;
+
+/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
+pub fn vlen_chunk_bound() -> usize {
+    VLEN_CHUNK_BOUND.load(Relaxed)
+}
+
+/// Sets [`vlen_chunk_bound`]. No metadata tells how large the bytes of such a chunk are, and 128 KiB may decode to 4 GiB: without a bound, reading one element of a
+/// made-up chunk would take all memory. What decodes to at most 1032 times its stored bytes is always read.
+pub fn set_vlen_chunk_bound(bytes: usize) {
+    VLEN_CHUNK_BOUND.store(bytes, Relaxed);
+}
+
+/// The most bytes to which a step of decoding a chunk of elements of variable length may lead, if it starts with `stored` bytes.
+pub fn vlen_limit(stored: usize) -> usize {
+    vlen_chunk_bound().max(stored.saturating_mul(EXPANSION))
+}
+
+/// [`decode_growing`] for elements of variable length, up to [`vlen_limit`].
+pub(crate) fn decode_limited(
+    codec: &dyn Codec,
+    src: &[u8],
+    bound: usize,
+    buf: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<usize, CodecError> {
+    let limit = vlen_limit(src.len());
+    match decode_growing(codec, src, bound.min(limit), buf, scratch) {
+        Err(CodecError::Size { .. }) if limit < bound => {
+            Err(CodecError::Expands { codec: codec.name(), stored: src.len() as u64, limit: limit as u64 })
+        }
+        result => result,
+    }
+}
+
+/// Refuses to store a chunk of elements of variable length that would not be read again, because encoding shrank it too much.
+pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<(), CodecError> {
+    let limit = vlen_limit(stored);
+    if decoded <= limit {
+        return Ok(());
+    }
+    let why = format!(
+        "{decoded} bytes become {stored}, and no more than {limit} are read again from so few: smaller chunks are needed, or a larger setting \
+         `vlen_chunk_bound`"
+    );
+    Err(CodecError::Encode { codec, why })
+}
+
 /// The first `len` bytes of a buffer; nothing of what it held is kept. Memory that is new comes from the system as zeros, page by page when it is first touched: what is only room costs nothing.
 fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
     if buf.len() < len {
@@ -134,11 +187,15 @@ pub fn encode_any(
         dst.extend_from_slice(src);
         return Ok(());
     };
+    let variable = codecs.first().is_some_and(|codec| codec.as_vlen().is_some());
     let [mut from, mut to] = std::mem::take(&mut scratch.stages);
     let mut result = Ok(());
     for (done, codec) in earlier.iter().enumerate() {
         let input = if done == 0 { src } else { &from };
         result = codec.encode(input, &mut to, scratch);
+        if variable && done > 0 && result.is_ok() {
+            result = check_vlen_limit(codec.name(), from.len(), to.len());
+        }
         if result.is_err() {
             break;
         }
@@ -146,6 +203,9 @@ pub fn encode_any(
     }
     if result.is_ok() {
         result = last.encode(if earlier.is_empty() { src } else { &from }, dst, scratch);
+    }
+    if variable && !earlier.is_empty() && result.is_ok() {
+        result = check_vlen_limit(last.name(), from.len(), dst.len());
     }
     scratch.stages = [from, to];
     result

@@ -11,6 +11,9 @@ use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen, bounded};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The largest result between two codecs for which room is made because metadata say so. Beyond that, room grows with what there really is: the metadata may be made up.
+const TRUSTED: usize = 64 << 20;
+
 /// The bytes-to-bytes codecs of an array in the order of encoding, and the size of a decoded chunk.
 #[derive(Clone, Debug)]
 pub struct CodecChain {
@@ -157,8 +160,11 @@ impl CodecChain {
                 [earlier @ .., codec] => {
                     let bound = self.sizes.get(earlier.len()).copied().unwrap_or_default();
                     staged = Some(match self.vlen() {
-                        None => codec.decode(input, stage(to, bound, codec.name())?, scratch)?,
-                        Some(_) => bounded::decode_growing(codec.as_ref(), input, bound, to, scratch)?,
+                        None if bound <= TRUSTED => {
+                            codec.decode(input, stage(to, bound, codec.name())?, scratch)?
+                        }
+                        None => bounded::decode_growing(codec.as_ref(), input, bound, to, scratch)?,
+                        Some(_) => bounded::decode_limited(codec.as_ref(), input, bound, to, scratch)?,
                     });
                     std::mem::swap(from, to);
                     left = earlier;

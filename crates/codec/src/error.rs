@@ -24,6 +24,19 @@ pub enum CodecError {
         /// Bytes found (where decoding stopped at the expected size: a lower bound).
         found: u64,
     },
+    /// The encoded bytes of elements of variable length decode to more than is taken on trust.
+    #[error(
+        "{codec}: {stored} stored bytes decode to more than {limit}, the most that so few may lead to; to read them, raise \
+         `vlen_chunk_bound` (environment: HYPERSLAB_VLEN_CHUNK_BOUND)"
+    )]
+    Expands {
+        /// The codec.
+        codec: &'static str,
+        /// Bytes that are stored.
+        stored: u64,
+        /// The most that they may decode to.
+        limit: u64,
+    },
     /// A checksum does not match.
     #[error("{codec}: checksum is {found:#010x} where {expected:#010x} is stored: the chunk is corrupt")]
     Checksum {

@@ -29,7 +29,9 @@ mod zlib;
 mod zstd;
 
 pub use blosc::{Blosc, BloscCompressor, BloscShuffle};
-pub use bounded::{decode_bounded, encode_any};
+pub use bounded::{
+    check_vlen_limit, decode_bounded, encode_any, set_vlen_chunk_bound, vlen_chunk_bound, vlen_limit,
+};
 pub use bytes::BytesCodec;
 pub use chain::CodecChain;
 pub use crc32c::Crc32c;

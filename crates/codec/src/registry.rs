@@ -18,6 +18,9 @@ pub enum Parsed {
     Compressor(Arc<dyn Codec>),
 }
 
+/// The most codecs that one list may have. Arrays have up to five; each is a pass over every chunk, so thousands of them only cost time.
+pub const MOST_CODECS: usize = 64;
+
 /// The names of Zarr v3 that [`from_v3`] takes. `numcodecs.*` are zarr-python's names for numcodecs' codecs, configured as in v2.
 pub const V3_NAMES: &[&str] = &[
     "bytes",

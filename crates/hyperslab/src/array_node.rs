@@ -3,7 +3,7 @@
 use crate::element::swap_bytes;
 use crate::hdf5_array::{Hdf5Array, filter_name};
 use crate::netcdf_array::{self, NetcdfArray};
-use crate::{DataFile, Dims, Element, Error, Format, Info, Json, Key, store_at};
+use crate::{DataFile, Dims, Element, Error, Format, Info, Json, location::new_store_at};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
     Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
@@ -11,7 +11,7 @@ use hyperslab_array::{
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf::{self as netcdf, netcdf4};
-use hyperslab_store::Store;
+use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, ZarrError};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Array {
 
     /// Creates an array at a path or `file://` URL. An array or group that is there is an error.
     pub fn create(location: &str, spec: &ArraySpec) -> Result<Array, Error> {
-        Ok(zarr::Array::create(store_at(location)?, "", spec.clone(), false)?.into())
+        Ok(zarr::Array::create(new_store_at(location)?, "", spec.clone(), false)?.into())
     }
 
     pub(crate) fn of_hdf5(array: Hdf5Array) -> Array {
@@ -190,26 +190,24 @@ impl Array {
 
     /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5 without chunks counts as one.
     pub fn chunks_stored(&self) -> Result<(u64, u64), Error> {
+        self.chunks_stored_asking(None)
+    }
+
+    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with [`Error::Interrupted`].
+    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
         match &self.0 {
-            Inner::Zarr(array) => Ok(array.chunks_stored()?),
+            Inner::Zarr(array) => Ok(array.chunks_stored_asking(ask)?),
             Inner::Hdf5(array) => array.chunks_stored(),
             Inner::NetCdf3(array) => Ok(array.chunks_stored()),
         }
     }
 
     /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may be.
-    pub(crate) fn stored_objects(&self) -> Result<Option<Vec<Dims>>, Error> {
+    pub(crate) fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
         match &self.0 {
             Inner::Hdf5(array) => array.stored_chunks(),
             Inner::NetCdf3(_) => Ok(None),
-            Inner::Zarr(array) => {
-                let (rank, encoding, path) = (self.shape().len(), array.key_encoding(), array.path());
-                let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
-                let start = if path.is_empty() { 0 } else { path.len() + 1 };
-                let keys = array.store().list(prefix)?;
-                let places = keys.into_iter().filter_map(|key| encoding.parse(key.get(start..)?, rank));
-                Ok(Some(places.collect()))
-            }
+            Inner::Zarr(array) => Ok(Some(array.stored_places(ask)?)),
         }
     }
 
@@ -261,7 +259,12 @@ impl Array {
 
     /// All facts about the array. Counts its chunks, which lists the store.
     pub fn info(&self) -> Result<Info, Error> {
-        Info::new(self)
+        Info::new(self, None)
+    }
+
+    /// As [`Array::info`]; `ask` is asked now and then, `true` gives up with [`Error::Interrupted`].
+    pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<Info, Error> {
+        Info::new(self, ask)
     }
 
     /// What indices select. Missing ones at the end mean everything along their axes; lists and masks pick along their own axis each.
@@ -440,21 +443,33 @@ impl Array {
     /// shard whether to stop ([`Error::Interrupted`]); those done stay done.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, Error> {
         match &self.0 {
-            Inner::Zarr(array) => array.compact(dry, interrupt).map_err(|error| match error {
-                ZarrError::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
-                error => error.into(),
-            }),
+            Inner::Zarr(array) => Ok(array.compact(dry, interrupt)?),
             _ => Ok(0),
         }
     }
 
-    /// Changes the extent. Chunks (shards) that are wholly outside are deleted.
-    pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
-        Ok(self.as_zarr_mut()?.resize(shape)?)
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true` gives up.
+    pub fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<R, Error> {
+        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
     }
 
-    /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them there. If writing fails, the axis is as long as
-    /// before.
+    /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts off never comes back: elements that come into view later are
+    /// fill value.
+    pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
+        self.resize_with(shape, None)
+    }
+
+    /// [`Array::resize`]; `ask` is asked while this waits for others and before each object, `true` stops it.
+    pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), Error> {
+        Ok(self.as_zarr_mut()?.resize_with(shape, ask)?)
+    }
+
+    /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them there. Of several who append at once (handles, threads,
+    /// processes), each gets steps of its own. If writing fails, or is killed, the axis is as long as before.
     pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<(), Error> {
         self.check_element::<T>()?;
         let refuse = |why: String| Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why });
@@ -466,29 +481,43 @@ impl Array {
                 "append: {len} elements are no multiple of the {step} that one step of axis {axis} has"
             )));
         }
-        self.extend(axis, len.checked_div(step).unwrap_or(0), |array, rows| array.write_slice(rows, elements))
+        let like = self.shape().to_vec();
+        let more = len.checked_div(step).unwrap_or(0);
+        self.append_with(axis, more, &like, None, |array, rows| array.write_slice(rows, elements))
     }
 
-    /// Makes an axis longer by `more` steps and writes what is there then; if that fails, the axis is as long as before.
-    pub(crate) fn extend(
+    /// Makes an axis longer by `more` steps; `write` is given the longer array and the indices of what is new, and writes there. Nobody sees it before all is written.
+    /// `like` is the shape that the caller believes the array to have; axes other than `axis` must still be so. `ask` is asked while this waits for others; `true`
+    /// gives up.
+    pub fn append_with<E: From<Error>>(
         &mut self,
         axis: usize,
         more: u64,
-        write: impl FnOnce(&Array, &[Index<'_>]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let before = self.shape().to_vec();
-        let Some(&old) = before.get(axis) else {
-            let why = format!("append: there is no axis {axis}; the array has {}", before.len());
-            return Err(Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why }));
-        };
-        let mut after = before.clone();
-        after[axis] = old.saturating_add(more);
-        self.resize(&after)?;
-        let mut indices = vec![Index::ALL; before.len()];
-        indices[axis] = Index::Slice { start: Some(old as i64), stop: None, step: 1 };
-        write(self, &indices).inspect_err(|_| {
-            // The first error is the one to report.
-            let _ = self.resize(&before);
+        like: &[u64],
+        ask: Option<Ask<'_>>,
+        write: impl FnOnce(&Array, &[Index<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Errors of the caller's kind pass through that of the format.
+        enum Either<E> {
+            Zarr(ZarrError),
+            Write(E),
+        }
+        impl<E> From<ZarrError> for Either<E> {
+            fn from(error: ZarrError) -> Self {
+                Either::Zarr(error)
+            }
+        }
+        let array = self.as_zarr_mut()?;
+        let appended = array.append_with(axis, more, like, ask, |longer, first| {
+            let mut indices = vec![Index::ALL; longer.layout().shape().len()];
+            if let Some(index) = indices.get_mut(axis) {
+                *index = Index::Slice { start: Some(first as i64), stop: None, step: 1 };
+            }
+            write(&longer.clone().into(), &indices).map_err(Either::Write)
+        });
+        appended.map_err(|error| match error {
+            Either::Zarr(error) => Error::from(error).into(),
+            Either::Write(error) => error,
         })
     }
 

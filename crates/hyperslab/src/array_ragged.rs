@@ -69,7 +69,7 @@ impl Array {
             }
         }
         let more = values.shape.get(axis).copied().unwrap_or(0);
-        self.extend(axis, more, |array, rows| {
+        self.append_with(axis, more, &expected, None, |array, rows| {
             array.write_ragged(&array.select(rows)?, values, WriteOptions::default())
         })
     }

@@ -5,7 +5,7 @@ use hyperslab_array::ArrayError;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_netcdf::NetcdfError;
-use hyperslab_store::StoreError;
+use hyperslab_store::{Ask, StoreError};
 use hyperslab_zarr::{JsonError, ZarrError};
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub enum Error {
     Array(#[from] ArrayError),
     /// Metadata is missing, invalid, or asks for what is not supported.
     #[error(transparent)]
-    Zarr(#[from] ZarrError),
+    Zarr(ZarrError),
     /// An HDF5 file is damaged, asks for what is not supported, or has no such object.
     #[error(transparent)]
     Hdf5(#[from] Hdf5Error),
@@ -37,6 +37,16 @@ pub enum Error {
         file: String,
         /// The variable.
         name: String,
+    },
+    /// A regular file of another format.
+    #[error(
+        "'{}' is a file, but neither HDF5 nor NetCDF: {why}. (Zarr arrays and groups are directories.)", path.display()
+    )]
+    NotData {
+        /// The file.
+        path: PathBuf,
+        /// What it has instead of a signature.
+        why: String,
     },
     /// A change to what can only be read.
     #[error("{format} files are read only so far: they cannot be created or changed")]
@@ -134,6 +144,22 @@ pub enum Error {
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<ZarrError> for Error {
+    fn from(error: ZarrError) -> Self {
+        match error {
+            ZarrError::Interrupted
+            | ZarrError::Array(ArrayError::Interrupted { .. })
+            | ZarrError::Store(StoreError::Interrupted { .. }) => Error::Interrupted,
+            error => Error::Zarr(error),
+        }
+    }
+}
+
+/// [`Error::Interrupted`] where the answer is `true`.
+pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<(), Error> {
+    if ask.is_some_and(|ask| ask()) { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 impl From<String> for Error {

@@ -1,12 +1,12 @@
 //! Groups: nodes that hold arrays and other groups.
 
 use crate::{
-    Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, hdf5_group, hdf5_json, netcdf_array,
-    store_at,
+    Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, hdf5_group, hdf5_json,
+    location::new_store_at, netcdf_array,
 };
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf as netcdf;
-use hyperslab_store::Store;
+use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Group {
 
     /// Creates a group at a path or `file://` URL. An array or group that is there is an error.
     pub fn create(location: &str, format: Format) -> Result<Group, Error> {
-        let (store, format) = (store_at(location)?, format.zarr()?);
+        let (store, format) = (new_store_at(location)?, format.zarr()?);
         Ok(zarr::Group::create(store, "", format, Json::object(), false)?.into())
     }
 
@@ -114,6 +114,15 @@ impl Group {
         Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
     }
 
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true` gives up.
+    pub fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<R, Error> {
+        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
+    }
+
     /// The names of what is directly below (of Zarr, sorted), and what it is.
     pub fn children(&self) -> Result<Vec<(String, NodeKind)>, Error> {
         self.walk(Some(1))
@@ -123,12 +132,21 @@ impl Group {
     ///
     /// Links by path are not followed, and neither is a second hard link to a group.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
+        self.walk_asking(max_depth, None)
+    }
+
+    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    pub fn walk_asking(
+        &self,
+        max_depth: Option<usize>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Vec<(String, NodeKind)>, Error> {
         match &self.0 {
             Inner::Zarr(group) => {
-                let nodes = group.walk(max_depth)?;
+                let nodes = group.walk_asking(max_depth, ask)?;
                 Ok(nodes.into_iter().map(|(path, kind)| (path, kind.into())).collect())
             }
-            Inner::Hdf5(group) => hdf5_group::walk(group, max_depth),
+            Inner::Hdf5(group) => hdf5_group::walk(group, max_depth, ask),
             Inner::NetCdf3(_) if max_depth == Some(0) => Ok(Vec::new()),
             Inner::NetCdf3(file) => {
                 Ok(netcdf_array::names(file).into_iter().map(|name| (name, NodeKind::Array)).collect())
@@ -161,19 +179,35 @@ impl Group {
     /// Creates a group below this one, of the same format. An array or group of that name is an error.
     pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group, Error> {
         let (path, format) = (self.below(name)?, self.format().zarr()?);
-        Ok(zarr::Group::create(self.store().clone(), &path, format, attributes, false)?.into())
+        let made = zarr::Group::create(self.store().clone(), &path, format, attributes, false)?;
+        match self.as_zarr().filter(|group| group.is_consolidated()) {
+            None => Ok(made.into()),
+            Some(group) => {
+                group.notice(name)?;
+                self.group(name)
+            }
+        }
     }
 
     /// Creates an array below this group. An array or group of that name is an error.
     pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array, Error> {
         self.format().zarr()?;
         let path = self.below(name)?;
-        Ok(zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?.into())
+        let mut made = zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?;
+        if let Some(group) = self.as_zarr() {
+            group.adopt(&mut made)?;
+        }
+        Ok(made.into())
     }
 
     /// All facts about the group. Visits all nodes below it and counts their chunks, which lists the store.
     pub fn info(&self) -> Result<GroupInfo, Error> {
-        GroupInfo::new(self)
+        GroupInfo::new(self, None)
+    }
+
+    /// As [`Group::info`]; `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo, Error> {
+        GroupInfo::new(self, ask)
     }
 
     /// The group as Zarr sees it; `None`: it is of another format.

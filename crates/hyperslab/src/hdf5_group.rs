@@ -1,12 +1,39 @@
 //! Groups of HDF5: what is below them.
 
-use crate::{Array, Error, Node, NodeKind, hdf5_array::Hdf5Array};
+use crate::{Array, Error, Node, NodeKind, error::check, hdf5_array::Hdf5Array};
 use hyperslab_hdf5::{self as hdf5, Link, LinkTarget};
+use hyperslab_store::Ask;
 use std::collections::HashMap;
 
 /// The kinds of what is below a group, as [`crate::Group::walk`]: paths are relative to it. Links by path are not followed; nor is a second hard link to a group, which is
 /// shown as a link to the first: so there are no circles.
-pub(crate) fn walk(group: &hdf5::Group, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
+pub(crate) fn walk(
+    group: &hdf5::Group,
+    max_depth: Option<usize>,
+    ask: Option<Ask<'_>>,
+) -> Result<Vec<(String, NodeKind)>, Error> {
+    let found = walk_addresses(group, max_depth, ask)?;
+    Ok(found.into_iter().map(|(path, kind, _)| (path, kind)).collect())
+}
+
+/// What is at an address of the file; its path is relative to `group`.
+pub(crate) fn node_at(group: &hdf5::Group, address: u64, path: &str) -> Result<Node, Error> {
+    node(group.file(), group.file().object_at(address, &full(group, path))?)
+}
+
+fn full(group: &hdf5::Group, path: &str) -> String {
+    match group.path() {
+        "" => path.to_owned(),
+        base => format!("{base}/{path}"),
+    }
+}
+
+/// As [`walk`], with the addresses of objects.
+pub(crate) fn walk_addresses(
+    group: &hdf5::Group,
+    max_depth: Option<usize>,
+    ask: Option<Ask<'_>>,
+) -> Result<Vec<(String, NodeKind, Option<u64>)>, Error> {
     let mut found = Vec::new();
     let mut seen = HashMap::from([(group.address(), group.path().to_owned())]);
     // Groups under way, from the outermost: a path may be deeper than the stack.
@@ -16,8 +43,9 @@ pub(crate) fn walk(group: &hdf5::Group, max_depth: Option<usize>) -> Result<Vec<
             open.pop();
             continue;
         };
+        check(ask)?;
         let path = if base.is_empty() { link.name.clone() } else { format!("{base}/{}", link.name) };
-        let (mut kind, child) = kind(group, &path, &link);
+        let (mut kind, child) = kind(group, &path, &link)?;
         if let Some(child) = child {
             let full = child.path().to_owned();
             match seen.get(&child.address()) {
@@ -30,31 +58,34 @@ pub(crate) fn walk(group: &hdf5::Group, max_depth: Option<usize>) -> Result<Vec<
                 }
             }
         }
-        found.push((path, kind));
+        let address = match link.target {
+            LinkTarget::Hard(address) => Some(address),
+            _ => None,
+        };
+        found.push((path, kind, address));
     }
     Ok(found)
 }
 
 /// What a link of `group` (or of one below, then with a longer path) leads to; the group, if it is one.
-fn kind(group: &hdf5::Group, path: &str, link: &Link) -> (NodeKind, Option<hdf5::Group>) {
+fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Option<hdf5::Group>), Error> {
     let address = match &link.target {
         LinkTarget::Hard(address) => *address,
-        LinkTarget::Soft(target) => return (NodeKind::Link(target.clone()), None),
-        LinkTarget::External { file, path } => return (NodeKind::Link(format!("{file}:{path}")), None),
+        LinkTarget::Soft(target) => return Ok((NodeKind::Link(target.clone()), None)),
+        LinkTarget::External { file, path } => {
+            return Ok((NodeKind::Link(format!("{file}:{path}")), None));
+        }
         LinkTarget::UserDefined(kind) => {
-            return (NodeKind::Link(format!("user-defined, of kind {kind}")), None);
+            return Ok((NodeKind::Link(format!("user-defined, of kind {kind}")), None));
         }
     };
-    let full = match group.path() {
-        "" => path.to_owned(),
-        base => format!("{base}/{path}"),
-    };
-    match group.file().object_at(address, &full) {
+    Ok(match group.file().object_at(address, &full(group, path)) {
+        Err(error @ hdf5::Hdf5Error::Interrupted { .. }) => return Err(error.into()),
         Ok(hdf5::Node::Group(child)) => (NodeKind::Group, Some(child)),
         Ok(hdf5::Node::Datatype(_)) => (NodeKind::Datatype, None),
         // What cannot be opened says so when that is tried.
         Ok(hdf5::Node::Dataset(_)) | Err(_) => (NodeKind::Array, None),
-    }
+    })
 }
 
 /// What `file` has, for users.

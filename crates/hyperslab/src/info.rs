@@ -1,9 +1,10 @@
 //! Facts about arrays and groups, to be shown or stored.
 
-use crate::{Array, Error, Format, Group, Json, Node, NodeKind, hdf5_json};
+use crate::{Array, Error, Format, Group, Json, Node, NodeKind, error::check, hdf5_json};
 use hyperslab_array::element_count;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::value::Value;
+use hyperslab_store::Ask;
 
 /// All facts about an array.
 #[derive(Clone, Debug)]
@@ -130,8 +131,8 @@ fn list(numbers: &[u64]) -> Json {
 }
 
 impl Info {
-    pub(crate) fn new(array: &Array) -> Result<Self, Error> {
-        let (objects, bytes_stored) = array.chunks_stored()?;
+    pub(crate) fn new(array: &Array, ask: Option<Ask<'_>>) -> Result<Self, Error> {
+        let (objects, bytes_stored) = array.chunks_stored_asking(ask)?;
         let shards = ShardInfo::new(array, objects);
         let layout = array.layout();
         let grid = layout.grid().counts(layout.shape());
@@ -268,7 +269,7 @@ pub struct GroupInfo {
 }
 
 impl GroupInfo {
-    pub(crate) fn new(group: &Group) -> Result<Self, Error> {
+    pub(crate) fn new(group: &Group, ask: Option<Ask<'_>>) -> Result<Self, Error> {
         let mut info = GroupInfo {
             url: group.url(),
             name: group.name(),
@@ -282,7 +283,8 @@ impl GroupInfo {
             bytes_stored: 0,
             failures: Vec::new(),
         };
-        for (path, kind) in group.walk(None)? {
+        for (path, kind) in group.walk_asking(None, ask)? {
+            check(ask)?;
             match kind {
                 NodeKind::Array => {}
                 NodeKind::Group => {
@@ -292,7 +294,7 @@ impl GroupInfo {
                 _ => continue,
             }
             let opened = match group.child(&path) {
-                Ok(Node::Array(array)) => array.info(),
+                Ok(Node::Array(array)) => array.info_asking(ask),
                 Ok(Node::Group(_)) => continue,
                 Err(error) => Err(error),
             };
@@ -300,9 +302,10 @@ impl GroupInfo {
                 Ok(array) => {
                     info.arrays += 1;
                     info.bytes = info.bytes.saturating_add(array.bytes);
-                    info.chunks_stored += array.chunks_stored;
+                    info.chunks_stored = info.chunks_stored.saturating_add(array.chunks_stored);
                     info.bytes_stored = info.bytes_stored.saturating_add(array.bytes_stored);
                 }
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => info.failures.push((path, error.to_string())),
             }
         }

@@ -5,12 +5,14 @@
 //! name. [`chunks`] lists all that is known, of any dataset.
 
 use crate::copy::{CopyOptions, hdf5 as source};
+use crate::error::check;
 use crate::hdf5_array::{filter_name, place};
 use crate::{Array, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
 use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
 use hyperslab_hdf5::{self as hdf5, Dataset};
+use hyperslab_store::Ask;
 use hyperslab_zarr::{ArraySpec, Choice};
 use std::sync::Arc;
 
@@ -40,10 +42,19 @@ type Chunk = (Dims, u64, u64, u32);
 
 /// The references of a dataset or group of HDF5, which becomes the root.
 pub fn references(node: &Node, options: &ReferenceOptions) -> Result<References, Error> {
+    references_asking(node, options, None)
+}
+
+/// As [`references`]; `ask` is asked between datasets and between chunks, `true` gives up with [`Error::Interrupted`].
+pub fn references_asking(
+    node: &Node,
+    options: &ReferenceOptions,
+    ask: Option<Ask<'_>>,
+) -> Result<References, Error> {
     let mut refs = vec![(".zgroup".to_owned(), r#"{"zarr_format": 2}"#.into())];
     let mut skipped = Vec::new();
     let is_netcdf = source::is_netcdf(node)?;
-    let mut add = |path: &str, array: &Array| match dataset_references(path, array, options, is_netcdf) {
+    let mut add = |path: &str, array: &Array| match dataset_references(path, array, options, is_netcdf, ask) {
         Err(error @ Error::Copy { .. }) if options.skip_unsupported => {
             skipped.push((format!("/{path}"), error.to_string()));
             Ok(Vec::new())
@@ -66,7 +77,8 @@ pub fn references(node: &Node, options: &ReferenceOptions) -> Result<References,
                     &mut Default::default(),
                 )?),
             ));
-            for (path, kind) in group.walk(None)? {
+            for (path, kind) in group.walk_asking(None, ask)? {
+                check(ask)?;
                 match kind {
                     NodeKind::Array => refs.extend(add(&path, &group.array(&path)?)?),
                     NodeKind::Group => {
@@ -99,6 +111,7 @@ fn dataset_references(
     array: &Array,
     options: &ReferenceOptions,
     is_netcdf: bool,
+    ask: Option<Ask<'_>>,
 ) -> Result<Vec<(String, Json)>, Error> {
     let name = format!("/{path}");
     let refuse = |why: String| Error::Copy { array: name.clone(), why };
@@ -143,6 +156,7 @@ fn dataset_references(
     ];
     let url = options.url.clone().unwrap_or_else(|| array.url());
     for (place, offset, len, skipped) in chunks {
+        check(ask)?;
         if skipped != 0 {
             return Err(refuse(format!(
                 "filters were left out of chunk {:?} (mask {skipped:#b}), which references cannot say",
@@ -236,10 +250,15 @@ fn blosc(filter: &Filter) -> Json {
 
 /// For each dataset where its chunks are: their place in the grid, offset in the file, bytes, and a mask of the filters that were left out.
 pub fn chunks(node: &Node) -> Result<Json, Error> {
+    chunks_asking(node, None)
+}
+
+/// As [`chunks`]; `ask` is asked between datasets, `true` gives up with [`Error::Interrupted`].
+pub fn chunks_asking(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
     let mut datasets = Vec::new();
     match node {
         Node::Array(array) => datasets.push((array.name(), dataset_chunks(array)?)),
-        Node::Group(group) => add_chunks(group, &mut datasets)?,
+        Node::Group(group) => add_chunks(group, &mut datasets, ask)?,
     }
     Ok(Json::from([
         ("file", node.url().as_str().into()),
@@ -248,8 +267,9 @@ pub fn chunks(node: &Node) -> Result<Json, Error> {
     ]))
 }
 
-fn add_chunks(group: &Group, datasets: &mut Vec<(String, Json)>) -> Result<(), Error> {
-    for (path, kind) in group.walk(None)? {
+fn add_chunks(group: &Group, datasets: &mut Vec<(String, Json)>, ask: Option<Ask<'_>>) -> Result<(), Error> {
+    for (path, kind) in group.walk_asking(None, ask)? {
+        check(ask)?;
         if kind == NodeKind::Array {
             let array = group.array(&path)?;
             datasets.push((array.name(), dataset_chunks(&array)?));

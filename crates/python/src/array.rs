@@ -12,12 +12,13 @@ use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::{names_something, selection};
 use crate::output::{Reading, read_new};
 use crate::ragged;
+use crate::settings;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
-use hyperslab::Array;
-use hyperslab::array::{ChunkCache, Selection, element_count};
+use hyperslab::array::{ChunkCache, Selection, check_stored, element_count};
 use hyperslab::zarr::{self, Format, Json};
+use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::intern;
@@ -26,12 +27,28 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::Arc;
 
+/// What goes wrong in an append: our own errors, or those of converting and writing values.
+enum Failed {
+    Ours(Error),
+    Python(PyErr),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed::Ours(error)
+    }
+}
+
 /// What is fast or unsafe about an array.
 #[pyclass(frozen, subclass, module = "hyperslab._native")]
 pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
     write_empty_chunks: Option<bool>,
+    /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings say.
+    fortran: Option<bool>,
+    /// Whether missing chunks are read as fill values; `None`: as the settings say.
+    read_missing: Option<bool>,
     /// Where decoded chunks are kept.
     cache: Option<Arc<ChunkCache>>,
     /// Made once. (A resize does not change them.)
@@ -56,11 +73,28 @@ impl ArrayBase {
         })
     }
 
-    /// How this array is read. Results have the order in which Zarr v2 metadata says that elements are stored, as with zarr-python.
-    pub(crate) fn reading(&self, array: &Array) -> Reading<'_> {
-        let v2 = array.as_zarr().is_some_and(|array| array.format() == Format::V2);
-        let fortran = v2 && !array.layout().encoding().is_c_order();
-        Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() }
+    /// How a selection is read. Unless the array has an order of its own, results have that in which Zarr v2 metadata says that elements
+    /// are stored, as with zarr-python. Errors where a chunk is missing, and that matters.
+    pub(crate) fn reading(
+        &self,
+        py: Python<'_>,
+        array: &Array,
+        selection: &Selection,
+    ) -> PyResult<Reading<'_>> {
+        self.check_stored(py, array, selection)?;
+        let fortran = self.fortran.unwrap_or_else(|| match array.as_zarr().map(zarr::Array::format) {
+            Some(Format::V2) => !array.layout().encoding().is_c_order(),
+            Some(Format::V3) => settings::fortran_results(),
+            None => false,
+        });
+        Ok(Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() })
+    }
+
+    fn check_stored(&self, py: Python<'_>, array: &Array, selection: &Selection) -> PyResult<()> {
+        if self.read_missing.unwrap_or_else(settings::read_missing_chunks) || array.as_zarr().is_none() {
+            return Ok(());
+        }
+        engine::run(py, |stop| check_stored(array.layout(), selection, Some(stop)))
     }
 
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
@@ -93,16 +127,26 @@ impl ArrayBase {
 #[pymethods]
 impl ArrayBase {
     #[new]
-    #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None, cache=None))]
+    #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None, cache=None, fortran=None, read_missing=None))]
     fn new(
         handle: &ArrayHandle,
         read_only: bool,
         write_empty_chunks: Option<bool>,
         cache: Option<&CacheBase>,
+        fortran: Option<bool>,
+        read_missing: Option<bool>,
     ) -> Self {
         let cache = cache.map(|cache| cache.cache.clone());
         let slot = handle.slot.clone();
-        ArrayBase { slot, read_only, write_empty_chunks, cache, types: PyOnceLock::new() }
+        ArrayBase {
+            slot,
+            read_only,
+            write_empty_chunks,
+            fortran,
+            read_missing,
+            cache,
+            types: PyOnceLock::new(),
+        }
     }
 
     /// What shares this array's state.
@@ -231,10 +275,11 @@ impl ArrayBase {
         self.slot.set_attributes(py, text)
     }
 
-    /// Adds or replaces the attributes of a JSON text.
-    fn _update_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+    /// Adds or replaces the attributes of a JSON text; `keep`: adds only.
+    #[pyo3(signature = (text, keep=false))]
+    fn _update_attributes(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.update_attributes(py, text)
+        self.slot.update_attributes(py, text, keep)
     }
 
     /// Removes an attribute; returns whether there was one.
@@ -299,23 +344,66 @@ impl ArrayBase {
     /// Number of objects (chunks, or shards) stored, and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
-        py.detach(|| array.chunks_stored()).map_err(|error| errors::any(py, &error))
+        engine::run_with(py, |ask| array.chunks_stored_asking(Some(ask)), |error| errors::any(py, &error))
     }
 
     fn _resize(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |array| array.resize(&shape))
+        self.slot.change(py, |array, ask| array.resize_with(&shape, Some(ask)))
+    }
+
+    /// Makes an axis longer by that of `values`, which has its type, and writes them there; the new shape.
+    fn _append<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Bound<'py, PyAny>,
+        like: Vec<u64>,
+        axis: usize,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        self.writable(py)?;
+        let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
+        let (more, values) = (like.get(axis).copied().unwrap_or(0), values.clone().unbind());
+        let shape = self.slot.change_with(
+            py,
+            |array, ask| {
+                array.append_with(axis, more, &like, Some(ask), |longer, rows| {
+                    let selection = longer.select(rows)?;
+                    // Other threads that wait for this array do so without the GIL.
+                    Python::attach(|py| self.assign(py, longer, &selection, values.bind(py), writing))
+                        .map_err(Failed::Python)
+                })?;
+                Ok(array.shape().to_vec())
+            },
+            |failed: Failed| match failed {
+                Failed::Ours(error) => errors::any(py, &error),
+                Failed::Python(error) => error,
+            },
+        )?;
+        PyTuple::new(py, shape)
     }
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |array| match array.file() {
+        self.slot.change(py, |array, _| match array.file() {
             None => Ok(array.as_zarr_mut()?.refresh()?),
             Some(file) => {
-                *array = hyperslab::reopened(&file)?.open(array.path())?.into_array()?;
+                let new = hyperslab::refreshed(&file)?.open(array.path())?.into_array()?;
+                let element = |array: &Array| array.as_hdf5().map(|dataset| dataset.element().clone());
+                // What elements are to NumPy was found out once, for all that shares this array.
+                if new.dtype() != array.dtype() || element(&new) != element(array) {
+                    let what = "its elements are of another type now: open it again";
+                    return Err(hyperslab::Error::Copy { array: array.name(), why: what.into() });
+                }
+                *array = new;
                 Ok(())
             }
         })
+    }
+
+    /// Errors where a chunk of a selection is missing, and that matters.
+    fn _check_stored(&self, py: Python<'_>, selection: &Bound<'_, PyAny>) -> PyResult<()> {
+        let array = self.array(py)?;
+        self.check_stored(py, &array, &self.select(&array, Some(selection))?)
     }
 
     /// What a request would do.
@@ -349,8 +437,8 @@ impl ArrayBase {
     /// Returns
     /// -------
     /// numpy.ndarray
-    ///     Of the selection's shape (0-dimensional for one element), in C order (of a Zarr v2 array of order "F":
-    ///     in that); or ``out``.
+    ///     Of the selection's shape (0-dimensional for one element), in C order (or F: see
+    ///     ``with_config``); or ``out``.
     ///
     /// Raises
     /// ------
@@ -381,7 +469,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let types = self.types(py, &array)?;
         let selection = self.select(&array, selection)?;
-        let reading = Reading { threads, verify, ..self.reading(&array) };
+        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
         match (out, &types.elements) {
             (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
             (None, Elements::Vlen(form)) => {
@@ -435,7 +523,7 @@ impl ArrayBase {
         let array = self.array(py)?;
         let form = self.form(&array, self.types(py, &array)?)?;
         let selection = self.select(&array, selection)?;
-        let reading = Reading { threads, verify, ..self.reading(&array) };
+        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
         ragged::to_python(py, vlen::read(py, &array, form, &selection, reading)?, form)
     }
 
@@ -457,7 +545,7 @@ impl ArrayBase {
             Some(dtype) => Shown::Strings(dtype),
             None => Shown::Text { encoding: &cells::encoding(encoding), errors },
         };
-        let found = vlen::read(py, &array, form, &selection, self.reading(&array))?;
+        let found = vlen::read(py, &array, form, &selection, self.reading(py, &array, &selection)?)?;
         vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
     }
 
@@ -473,7 +561,7 @@ impl ArrayBase {
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
         let selection = self.select_as(&array, selection, meaning)?;
-        let reading = Reading { threads, verify, ..self.reading(&array) };
+        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
         let dtype = self.types(py, &array)?.memory.bind(py);
         Ok(read_new(array.layout(), dtype, &selection, reading)?.into_any())
     }
@@ -534,7 +622,8 @@ impl ArrayBase {
         let array = base.array(py)?;
         let types = base.types(py, &array)?;
         let is_object = matches!(types.elements, Elements::Objects);
-        if is_object || base.slot.file().is_some() && names_something(selection) {
+        let in_file = base.slot.file().is_some();
+        if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
             return this.call_method1(intern!(py, "_read_objects"), (selection,));
         }
         let selection = base.select(&array, Some(selection))?;
@@ -564,7 +653,10 @@ impl ArrayBase {
         let selection = self.select_as(&array, Some(selection), Some(meaning))?;
         match out {
             None => self.item(py, &array, types, &selection),
-            Some(out) => self.item_into(py, &array, types, &selection, out, self.reading(&array)),
+            Some(out) => {
+                let reading = self.reading(py, &array, &selection)?;
+                self.item_into(py, &array, types, &selection, out, reading)
+            }
         }
     }
 

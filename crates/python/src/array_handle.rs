@@ -3,6 +3,7 @@
 use crate::create;
 use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
+use hyperslab::store::Ask;
 use hyperslab::zarr::{self, Format, Json};
 use hyperslab::{Array, Error};
 use pyo3::prelude::*;
@@ -23,8 +24,12 @@ impl Stored for Array {
         self.attributes()
     }
 
-    fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
-        self.set_attributes(attributes)
+    fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<R, Error> {
+        self.change_attributes(ask, change)
     }
 }
 

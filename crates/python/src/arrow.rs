@@ -6,12 +6,14 @@
 //! 1. A `hyperslab.Ragged` becomes a tree of [`Node`]s: offsets and values are buffers of NumPy arrays, which the node holds; validity becomes a bitmap.
 //! 2. Each node becomes an [`ArrowArray`] that owns it. Whoever takes it over calls its `release`, on any thread and at any time, and only that lets the NumPy arrays go.
 //!
-//! Arrow trusts what it is given, so offsets and text are checked before.
+//! Arrow trusts what it is given. So offsets and text are checked before, and are frozen memory ([`crate::frozen`]): what was checked stays as it was. Numbers
+//! may change, they mean something whatever they are.
 
 use crate::cells::Cells;
+use crate::frozen::Validity;
 use crate::output::data_of;
 use crate::ragged::{Parts, ragged_class};
-use numpy::{PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -123,7 +125,7 @@ enum Buffer {
 }
 
 impl Buffer {
-    /// The memory of a NumPy array that is in C order.
+    /// The memory of a NumPy array that is in C order. Where the consumer relies on what is in it (offsets, text), it is frozen.
     fn numpy(array: &Bound<'_, PyUntypedArray>) -> Self {
         Buffer::Numpy { address: data_of(array).cast_const().cast(), _array: array.clone().unbind() }
     }
@@ -138,9 +140,10 @@ impl Buffer {
     }
 
     /// A bit for each element, the lowest first.
-    fn bitmap(validity: &[bool]) -> Self {
-        let byte =
-            |eight: &[bool]| eight.iter().enumerate().fold(0, |byte, (at, bit)| byte | u8::from(*bit) << at);
+    fn bitmap(validity: &[u8]) -> Self {
+        let byte = |eight: &[u8]| {
+            eight.iter().enumerate().fold(0, |byte, (at, valid)| byte | u8::from(*valid != 0) << at)
+        };
         Buffer::Bits(validity.chunks(8).map(byte).collect())
     }
 }
@@ -201,19 +204,21 @@ impl Node {
     }
 
     fn of_cells(parts: &Parts<'_>, wish: &Wish, depth: usize) -> PyResult<Node> {
-        let py = parts.offsets.py();
+        let py = parts.values.py();
         let nested = parts.values.is_instance(ragged_class(py)?)?;
         let (small, large) = match parts.kind.as_str() {
             "text" => ("u", "U"),
             "bytes" => ("z", "Z"),
             _ => ("+l", "+L"),
         };
-        let offsets = parts.offsets.as_slice()?;
+        let offsets = parts.offsets.as_slice();
+        let length = offsets.len().saturating_sub(1);
         let mut buffers = Vec::new();
         let mut child = None;
-        if nested {
-            check_offsets(offsets, parts.values.len()?)?;
-            child = Some(Box::new(Node::of_ragged(&parts.values, wish, depth + 1)?));
+        if nested && large == "+L" {
+            let held = Node::of_ragged(&parts.values, wish, depth + 1)?;
+            check_offsets(offsets, held.length)?;
+            child = Some(Box::new(held));
         } else {
             let values = parts.values.cast::<PyUntypedArray>()?;
             if large == "+L" {
@@ -221,11 +226,11 @@ impl Node {
                 check_offsets(offsets, values.len())?;
             } else {
                 let bytes = parts.bytes()?;
-                let cells = Cells::new(offsets, bytes.as_slice()?, None, 1)?;
+                let cells = Cells::new(offsets, bytes.as_slice(), None, 1)?;
                 if large == "U" {
                     cells.check_text(py)?;
                 }
-                buffers.push(Buffer::numpy(values));
+                buffers.push(Buffer::numpy(bytes.as_untyped()));
             }
         }
         let format = if wish.is(depth, small) { small } else { large };
@@ -238,10 +243,13 @@ impl Node {
             Buffer::numpy(parts.offsets.as_untyped())
         };
         buffers.insert(0, offsets);
-        let validity = parts.validity.as_ref().map(|validity| validity.as_slice()).transpose()?;
+        let validity = parts.validity.as_ref().map(Validity::as_slice);
         buffers.insert(0, validity.map_or(Buffer::Absent, Buffer::bitmap));
-        let nulls = validity.map_or(0, |validity| validity.iter().filter(|valid| !**valid).count());
-        Ok(Node { format: text(format), length: parts.offsets.len() - 1, nulls, buffers, child })
+        let nulls = validity.map_or(0, |validity| validity.iter().filter(|valid| **valid == 0).count());
+        if validity.is_some_and(|validity| validity.len() != length) {
+            return Err(PyValueError::new_err("validity: expected one Boolean for each element"));
+        }
+        Ok(Node { format: text(format), length, nulls, buffers, child })
     }
 
     /// The items of arrays.
@@ -287,7 +295,14 @@ impl Node {
             let native = dtype.call_method1(intern!(py, "newbyteorder"), ("=",))?;
             numpy.call_method1(intern!(py, "ascontiguousarray"), (values, native))?
         };
-        let buffers = vec![Buffer::Absent, Buffer::numpy(memory.cast::<PyUntypedArray>()?)];
+        // An array of a class that is derived from NumPy's may answer with anything.
+        let memory = memory.cast::<PyUntypedArray>()?;
+        let (wanted, itemsize) =
+            if format == "b" { (length.div_ceil(8), 1) } else { (length, dtype.itemsize()) };
+        if memory.len() != wanted || memory.dtype().itemsize() != itemsize || !memory.is_c_contiguous() {
+            return Err(PyTypeError::new_err("values: NumPy did not give them in memory without gaps"));
+        }
+        let buffers = vec![Buffer::Absent, Buffer::numpy(memory)];
         Ok(Node { format: text(&format), length, nulls: 0, buffers, child: None })
     }
 

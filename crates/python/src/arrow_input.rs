@@ -57,7 +57,7 @@ pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> Py
         );
         let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
         let array = array.pointer_checked(Some(c"arrow_array"))?;
-        // SAFETY: capsules of these names hold these structs, and are held meanwhile. Nothing of Python's runs that could release them.
+        // SAFETY: capsules of these names hold these structs, and are held meanwhile. The GIL is held and nothing of Python's runs that could release them.
         let (schema, array) =
             unsafe { (schema.cast::<ArrowSchema>().as_ref(), array.cast::<ArrowArray>().as_ref()) };
         let (kind, form) = kind_of(py, schema)?;

@@ -17,38 +17,25 @@ impl<T: Stored> Slot<T> {
     /// Replaces all by those of a text.
     pub(crate) fn set_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         let attributes = create::json(py, "attributes", text)?;
-        self.change(py, |node| node.set_attributes(attributes))
+        self.change(py, |node, ask| node.change_attributes(Some(ask), |all| *all = attributes))
     }
 
-    /// Adds or replaces those of a text. The others keep the form in which somebody wrote them.
-    pub(crate) fn update_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
-        let new = create::json(py, "attributes", text)?;
-        self.change(py, |node| {
-            let merged = merged(&*node.attributes()?, new);
-            node.set_attributes(merged)
+    /// Adds or replaces those of a text; `keep`: adds only. The others keep the form in which somebody wrote them.
+    pub(crate) fn update_attributes(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
+        let Json::Object(new) = create::json(py, "attributes", text)? else { return Ok(()) };
+        self.change(py, |node, ask| {
+            node.change_attributes(Some(ask), |all| {
+                for (name, value) in new {
+                    if !keep || all.get(&name).is_none() {
+                        all.set(&name, value);
+                    }
+                }
+            })
         })
     }
 
     /// Removes one; returns whether there was one.
     pub(crate) fn delete_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        self.change(py, |node| {
-            let mut attributes = node.attributes()?.into_owned();
-            let found = attributes.remove(name).is_some();
-            if found {
-                node.set_attributes(attributes)?;
-            }
-            Ok(found)
-        })
+        self.change(py, |node, ask| node.change_attributes(Some(ask), |all| all.remove(name).is_some()))
     }
-}
-
-/// An object with the members of another added or replaced.
-fn merged(old: &Json, new: Json) -> Json {
-    let mut all = old.clone();
-    if let Json::Object(members) = new {
-        for (name, value) in members {
-            all.set(&name, value);
-        }
-    }
-    all
 }

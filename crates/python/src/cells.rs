@@ -4,7 +4,7 @@
 
 use crate::errors;
 use crate::npy_string::new_strings;
-use crate::output::{Owner, data_of, new_array};
+use crate::output::{Owner, data_of, is_writeable, new_array};
 use hyperslab::Memory;
 use numpy::npyffi::PY_ARRAY_API;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -22,17 +22,18 @@ use std::ptr::null_mut;
 pub(crate) struct Cells<'a> {
     offsets: &'a [i64],
     values: &'a [u8],
-    validity: Option<&'a [bool]>,
+    /// Bytes, of which 0 is null: NumPy's Booleans may be any number.
+    validity: Option<&'a [u8]>,
     /// Bytes of an item.
     size: usize,
 }
 
 impl<'a> Cells<'a> {
-    /// Checks that offsets ascend and lead to values that are there.
+    /// Checks that offsets ascend and lead to values that are there. All must be memory that nobody changes.
     pub(crate) fn new(
         offsets: &'a [i64],
         values: &'a [u8],
-        validity: Option<&'a [bool]>,
+        validity: Option<&'a [u8]>,
         size: usize,
     ) -> PyResult<Self> {
         let last = offsets.last().and_then(|last| usize::try_from(*last).ok());
@@ -57,7 +58,7 @@ impl<'a> Cells<'a> {
     /// The bytes of one; `None`: it is null.
     pub(crate) fn get(&self, index: usize) -> Option<&'a [u8]> {
         match self.validity {
-            Some(validity) if !validity.get(index).copied().unwrap_or(false) => None,
+            Some(validity) if validity.get(index).is_none_or(|valid| *valid == 0) => None,
             _ => Some(self.bytes(index)),
         }
     }
@@ -120,7 +121,7 @@ pub(crate) struct Texts<'a>(Cells<'a>);
 impl<'a> Texts<'a> {
     /// `None`: it is null.
     fn get(&self, index: usize) -> Option<&'a str> {
-        // SAFETY: all were checked when this was made, and they are borrowed from memory that does not change meanwhile.
+        // SAFETY: all were checked when this was made, and they are borrowed from memory that nobody changes: the engine's own, or frozen.
         self.0.get(index).map(|bytes| unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 }
@@ -235,8 +236,8 @@ impl<'py> Views<'py> {
 
     /// Of a NumPy array, of one axis without gaps, that may be written to.
     pub(crate) fn of_array(array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
-        let (item, flags) = (array.dtype(), array.getattr("flags")?);
-        let fits = array.ndim() == 1 && array.is_c_contiguous() && flags.getattr("writeable")?.is_truthy()?;
+        let item = array.dtype();
+        let fits = array.ndim() == 1 && array.is_c_contiguous() && is_writeable(array);
         if !fits || item.has_object() {
             return Err(PyTypeError::new_err(
                 "expected an array of one axis without gaps, not of objects, that may be written to",
@@ -280,13 +281,13 @@ impl<'py> Views<'py> {
     pub(crate) fn array(
         &self,
         offsets: &[i64],
-        validity: Option<&[bool]>,
+        validity: Option<&[u8]>,
         dtype: &Bound<'py, PyArrayDescr>,
         shape: &[u64],
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let py = dtype.py();
         let is_null =
-            |index: usize| validity.and_then(|validity| validity.get(index)).is_some_and(|valid| !valid);
+            |index: usize| validity.and_then(|validity| validity.get(index)).is_some_and(|valid| *valid == 0);
         new_objects(dtype, shape, |index| match offsets.get(index..index + 2) {
             _ if is_null(index) => Ok(py.None().into_bound(py)),
             Some(&[start, end]) => self.get(start, end),

@@ -50,6 +50,7 @@ pub(crate) struct Wanted {
     verify: bool,
     skip_unsupported: bool,
     overwrite: bool,
+    fsync: bool,
 }
 
 /// A shape, or "keep", "none", "auto".
@@ -150,6 +151,7 @@ pub(crate) fn copy<'py>(
             verify: wanted.verify,
             skip_unsupported: wanted.skip_unsupported,
             overwrite: wanted.overwrite,
+            fsync: wanted.fsync,
             progress: Some(&teller),
         };
         let result = match &store {

@@ -1,13 +1,14 @@
 //! Opening and creating nodes.
 
 use crate::array_handle::ArrayHandle;
+use crate::engine;
 use crate::errors;
 use crate::group::{GroupHandle, NodeHandle};
 use crate::slot::Origin;
 use crate::store::StoreHandle;
 use hyperslab::codec::{DataType, VlenKind};
 use hyperslab::settings;
-use hyperslab::store::{LocalOptions, LocalStore};
+use hyperslab::store::{Ask, LocalOptions, LocalStore};
 use hyperslab::zarr::{
     Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
 };
@@ -52,6 +53,10 @@ pub(crate) fn open_node(
             .detach(|| open_with(&store, path, format, consolidation))
             .map(NodeHandle::from)
             .map_err(|error| errors::zarr(py, &error)),
+        Origin::File(file) if consolidated == Some(true) => {
+            let message = format!("{}: files of {} have no consolidated metadata", file.url(), file.format());
+            Err(errors::exception(py, "GroupNotFoundError", message))
+        }
         Origin::File(file) if format.is_none() => NodeHandle::in_file(py, &file, path),
         Origin::File(file) => {
             let message = format!(
@@ -97,9 +102,11 @@ pub(crate) fn create_group(
 ) -> PyResult<GroupHandle> {
     let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
     let attributes = json(py, "attributes", attributes)?;
-    py.detach(|| Group::create(store.store.clone(), path, format, attributes, overwrite))
-        .map(|group| GroupHandle::new(group.into()))
-        .map_err(|error| errors::zarr(py, &error))
+    let create = |ask: Ask<'_>| {
+        Group::create_with(store.store.clone(), path, format, attributes, overwrite, Some(ask))
+    };
+    let group = engine::run_with(py, create, |error| errors::zarr(py, &error))?;
+    Ok(GroupHandle::new(group.into()))
 }
 
 /// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's type string.
@@ -191,7 +198,7 @@ pub(crate) fn create_array(
     overwrite: bool,
 ) -> PyResult<ArrayHandle> {
     let spec = spec.parse(py)?;
-    py.detach(|| Array::create(store.store.clone(), path, spec, overwrite))
-        .map(|array| ArrayHandle::new(array.into()))
-        .map_err(|error| errors::zarr(py, &error))
+    let create = |ask: Ask<'_>| Array::create_with(store.store.clone(), path, spec, overwrite, Some(ask));
+    let array = engine::run_with(py, create, |error| errors::zarr(py, &error))?;
+    Ok(ArrayHandle::new(array.into()))
 }

@@ -2,6 +2,7 @@
 
 use crate::array::ArrayBase;
 use crate::hdf5 as file;
+use crate::once;
 use crate::output::{Reading, read_item, read_out};
 use crate::ragged::Form;
 use crate::values::{Writing, assign};
@@ -9,7 +10,7 @@ use crate::vlen::{self, Shown};
 use hyperslab::Array;
 use hyperslab::array::Selection;
 use hyperslab::hdf5::dataspace::Dataspace;
-use numpy::PyArrayDescr;
+use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -34,7 +35,7 @@ pub(crate) enum Elements {
 
 impl ArrayBase {
     pub(crate) fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
-        self.types.get_or_try_init(py, || {
+        once::get_or_try_make(&self.types, py, || {
             let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?.unbind();
             let Some(dataset) = array.as_hdf5() else {
                 return Ok(match array.vlen() {
@@ -66,7 +67,12 @@ impl ArrayBase {
         reading: Reading<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = vlen::read(py, array, form, selection, reading)?;
-        vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
+        let found = vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)?;
+        let has_order = found.cast::<PyUntypedArray>().is_ok_and(|array| array.ndim() > 1);
+        if reading.fortran && has_order {
+            return py.import("numpy")?.call_method1("asfortranarray", (found,));
+        }
+        Ok(found)
     }
 
     /// What a selection holds, as `array[selection]` gives it.
@@ -77,7 +83,7 @@ impl ArrayBase {
         types: &Types,
         selection: &Selection,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let reading = self.reading(array);
+        let reading = self.reading(py, array, selection)?;
         match &types.elements {
             Elements::Vlen(form) => self.read_vlen(py, (array, types, form), selection, Shown::Item, reading),
             _ => read_item(array.layout(), types.memory.bind(py), selection, reading),

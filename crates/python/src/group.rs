@@ -2,10 +2,12 @@
 
 use crate::array_handle::ArrayHandle;
 use crate::create;
+use crate::engine;
 use crate::errors;
 use crate::hdf5::{self as file, AttributeHandle, DatatypeHandle, Link};
 use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
+use hyperslab::store::Ask;
 use hyperslab::zarr::{self, Consolidation, Format, Json};
 use hyperslab::{Array, DataFile, Error, Group, Node, hdf5, netcdf};
 use pyo3::exceptions::PyAttributeError;
@@ -28,8 +30,12 @@ impl Stored for Group {
         self.attributes()
     }
 
-    fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
-        self.set_attributes(attributes)
+    fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<R, Error> {
+        self.change_attributes(ask, change)
     }
 }
 
@@ -104,6 +110,10 @@ impl NodeHandle {
         file: &hdf5::File,
         find: impl FnOnce() -> Result<hdf5::Node, hdf5::Hdf5Error> + Send,
     ) -> PyResult<Self> {
+        let find = || -> Result<_, Error> {
+            DataFile::from(file.clone()).check_open()?;
+            Ok(find()?)
+        };
         let found = py.detach(|| match find()? {
             hdf5::Node::Group(group) => Ok(NodeHandle::Group(GroupHandle::new(group.into()))),
             hdf5::Node::Dataset(dataset) => {
@@ -193,10 +203,11 @@ impl GroupBase {
         self.slot.set_attributes(py, text)
     }
 
-    /// Adds or replaces the attributes of a JSON text.
-    fn _update_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+    /// Adds or replaces the attributes of a JSON text; `keep`: adds only.
+    #[pyo3(signature = (text, keep=false))]
+    fn _update_attributes(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.update_attributes(py, text)
+        self.slot.update_attributes(py, text, keep)
     }
 
     /// Removes an attribute; returns whether there was one.
@@ -208,7 +219,9 @@ impl GroupBase {
     /// Paths and kinds of the nodes below, at most `depth` levels (1: the direct children).
     #[pyo3(signature = (depth=None))]
     fn _walk(&self, py: Python<'_>, depth: Option<usize>) -> PyResult<Vec<(String, &'static str)>> {
-        let nodes = self.ask(py, |group| group.walk(depth))?;
+        let group = self.slot.get(py)?;
+        let nodes =
+            engine::run_with(py, |ask| group.walk_asking(depth, Some(ask)), |error| errors::any(py, &error))?;
         Ok(nodes.into_iter().map(|(path, kind)| (path, kind.name())).collect())
     }
 
@@ -237,20 +250,31 @@ impl GroupBase {
 
     fn _delete_child(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |group| Ok(group.as_zarr_mut()?.delete_child(path)?))
+        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.delete_child_with(path, Some(ask))?))
     }
 
     fn _consolidate(&self, py: Python<'_>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |group| Ok(group.as_zarr_mut()?.consolidate()?))
+        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.consolidate_with(Some(ask))?))
+    }
+
+    /// Where the group came from consolidated metadata: sees a new node below, and the later changes of an array.
+    #[pyo3(signature = (path, array=None))]
+    fn _notice(&self, py: Python<'_>, path: &str, array: Option<&ArrayHandle>) -> PyResult<()> {
+        let group = self.slot.get(py)?;
+        let Some(group) = group.as_zarr().filter(|group| group.is_consolidated()) else { return Ok(()) };
+        match array {
+            None => py.detach(|| group.notice(path)).map_err(|error| errors::zarr(py, &error)),
+            Some(array) => array.slot.change(py, |array, _| Ok(group.adopt(array.as_zarr_mut()?)?)),
+        }
     }
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |group| match group.file() {
+        self.slot.change(py, |group, _| match group.file() {
             None => Ok(group.as_zarr_mut()?.refresh()?),
             Some(file) => {
-                *group = hyperslab::reopened(&file)?.open(group.path())?.into_group()?;
+                *group = hyperslab::refreshed(&file)?.open(group.path())?.into_group()?;
                 Ok(())
             }
         })

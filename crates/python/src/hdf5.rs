@@ -5,17 +5,19 @@
 
 use crate::cells::{self, Cells, Wanted};
 use crate::errors;
+use crate::frozen;
 use crate::group::NodeHandle;
 use crate::output::over;
 use crate::store::StoreHandle;
+use hyperslab::array::convert_elements as convert;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::hdf5::reference::{self, Part, Reference as Target};
 use hyperslab::hdf5::selection::Selection;
-use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, vlen};
-use hyperslab::{Array, DataFile, Kind, netcdf};
-use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyUntypedArray};
+use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, Purpose, vlen};
+use hyperslab::{Array, DataFile, DataType, Kind, netcdf};
+use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -199,14 +201,32 @@ impl ElementHandle {
         stride: usize,
         count: usize,
         outer: Outer<'py>,
-    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyUntypedArray>, Option<Bound<'py, PyArray1<bool>>>)>
+    ) -> PyResult<(Bound<'py, PyUntypedArray>, Bound<'py, PyUntypedArray>, Option<Bound<'py, PyUntypedArray>>)>
     {
         let found = self.resolve(&memory, (offset, stride, count), &outer)?;
-        let (bytes, validity) = (found.values.len() as u64, found.validity);
-        let values = over(found.values, &numpy::dtype::<u8>(py), &[bytes], false)?;
-        let validity = validity.map(|validity| PyArray1::from_vec(py, validity));
-        Ok((PyArray1::from_vec(py, found.offsets), values, validity))
+        let (bytes, validity) = (found.values.len(), found.validity);
+        let item = numpy::dtype::<u8>(py);
+        // Those of a ragged array, where they are not numbers.
+        let values = match &self.element.kind {
+            ElementKind::VlenString { .. } => frozen::memory(found.values, &item, bytes)?,
+            _ => over(found.values, &item, &[bytes as u64], false)?,
+        };
+        let validity = validity.map(|validity| frozen::booleans(py, validity)).transpose()?;
+        Ok((frozen::offsets(py, found.offsets)?, values, validity))
     }
+}
+
+/// Converts numbers, Booleans and texts of fixed length as HDF5 does. ``False``: HDF5 has no such conversion; nothing is written then.
+#[pyfunction]
+pub(crate) fn convert_elements(
+    src: PyReadonlyArray1<'_, u8>,
+    from: &str,
+    mut dst: PyReadwriteArray1<'_, u8>,
+    to: &str,
+) -> PyResult<bool> {
+    let dtype = |name: &str| name.parse::<DataType>().ok();
+    let Some((from, to)) = dtype(from).zip(dtype(to)) else { return Ok(false) };
+    Ok(convert(from, src.as_slice()?, to, dst.as_slice_mut()?))
 }
 
 /// Whether values of these elements are Python objects, or hold some.
@@ -356,6 +376,12 @@ impl DatatypeHandle {
         Ok(ElementHandle { file: self.file.clone(), element, path: None, attribute: None })
     }
 
+    /// Address of its object header.
+    #[getter]
+    fn address(&self) -> u64 {
+        self.datatype.address
+    }
+
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         attributes(py, || Ok(self.datatype.attributes.clone()))
     }
@@ -403,11 +429,12 @@ impl Reference {
         };
         let file = match &target.file {
             None => self.file.clone(),
-            Some(name) => {
-                py.detach(|| self.file.other(name)).map_err(|error| errors::hdf5(py, &error))?.ok_or_else(
-                    || errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'")),
-                )?
-            }
+            Some(name) => py
+                .detach(|| self.file.other(name, Purpose::Link))
+                .map_err(|error| errors::hdf5(py, &error))?
+                .ok_or_else(|| {
+                    errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'"))
+                })?,
         };
         NodeHandle::found(py, &file, || {
             let path = file.path_of(target.address)?;

@@ -2,6 +2,10 @@
 //!
 //! What is here is what has to be fast or unsafe: indexing, results that own Rust memory, values from NumPy's memory. Everything else is
 //! Python. The GIL is released around every call that works or waits.
+//!
+//! The module says that it needs the GIL (`gil_used`). What is `unsafe` here relies on it in two places: references are read out of arrays of objects, and
+//! Arrow's capsules are read while nobody may release them. Neither is locked by anything else. (A wheel of the stable ABI is not loaded by a free-threaded
+//! Python anyway.) Nothing relies on the GIL to keep the contents of NumPy's memory as they are: NumPy itself changes arrays without it.
 
 mod array;
 mod array_handle;
@@ -17,10 +21,12 @@ mod engine;
 mod errors;
 mod explain;
 mod fancy;
+mod frozen;
 mod group;
 mod hdf5;
 mod index;
 mod npy_string;
+mod once;
 mod output;
 mod ragged;
 mod settings;
@@ -35,7 +41,7 @@ mod writer;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-#[pymodule(gil_used = false)]
+#[pymodule(gil_used = true)]
 mod _native {
     use pyo3::prelude::*;
 
@@ -52,9 +58,13 @@ mod _native {
     #[pymodule_export]
     use crate::create::{create_array, create_group, open_node, open_root};
     #[pymodule_export]
+    use crate::frozen::frozen;
+    #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]
-    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference};
+    use crate::hdf5::{
+        AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference, convert_elements,
+    };
     #[pymodule_export]
     use crate::ragged::{
         ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
@@ -63,8 +73,9 @@ mod _native {
     use crate::run_cli;
     #[pymodule_export]
     use crate::settings::{
-        recycled_bytes, set_decodes_in_flight, set_external_files, set_file_locks, set_partial_decode,
-        set_partial_reads, set_recycler_bound, set_shard_index_bound, set_threads, set_verify_checksums,
+        recycled_bytes, set_decodes_in_flight, set_external_files, set_file_locks, set_fortran_results,
+        set_partial_decode, set_partial_reads, set_read_missing_chunks, set_recycler_bound,
+        set_shard_index_bound, set_threads, set_verify_checksums, set_vlen_chunk_bound,
         set_write_empty_chunks,
     };
     #[pymodule_export]

@@ -5,6 +5,7 @@
 //! ask for the same lock.
 
 use crate::errors;
+use crate::once;
 use crate::output::{data_of, new_array};
 use numpy::npyffi::{PyArray_StringDTypeObject, is_numpy_2, npy_packed_static_string, npy_static_string};
 use numpy::{
@@ -46,7 +47,7 @@ struct Api {
 /// Looked up once. Errors for a NumPy that has no such strings.
 fn api(py: Python<'_>) -> PyResult<&'static Api> {
     static API: PyOnceLock<Api> = PyOnceLock::new();
-    API.get_or_try_init(py, || {
+    once::get_or_try_make(&API, py, || {
         if !is_numpy_2(py) {
             return Err(errors::exception(
                 py,
@@ -148,7 +149,7 @@ pub(crate) fn new_strings<'py, 'a>(
 /// Gives `each` the bytes of every string of an array, in the order of `places` (addresses of its elements); `None`: null.
 ///
 /// # Safety
-/// `places` are elements of `array`, which nobody changes meanwhile, and `each` calls nothing of Python's.
+/// `places` are elements of `array`, and `each` calls nothing of Python's. (NumPy changes strings only under the lock of their allocator, which is held.)
 pub(crate) unsafe fn for_each_string(
     array: &Bound<'_, PyUntypedArray>,
     places: impl Iterator<Item = *const u8>,

@@ -221,7 +221,7 @@ pub(crate) fn read_out(
         let message = format!("out has shape {:?}, the selection {:?}", array.shape(), shape.as_slice());
         return Err(errors::exception(py, "ArrayShapeError", message));
     }
-    if !array.getattr("flags")?.getattr("writeable")?.is_truthy()? {
+    if !is_writeable(&array) {
         return Err(errors::exception(py, "ArrayShapeError", "out is read-only"));
     }
     let strides = array.strides();
@@ -231,7 +231,7 @@ pub(crate) fn read_out(
         return array.set_item(pyo3::types::PyEllipsis::get(py), read);
     }
     // SAFETY: NumPy vouches that every element of an array lies in its memory; no two overlap, as checked; `array` is held until the end.
-    // Python code that touches the array meanwhile from another thread races with itself, as with any NumPy function that releases the GIL.
+    // Another thread may change it meanwhile, as while any NumPy function that releases the GIL works: then the elements are unspecified (`Target::from_raw`).
     let mut target = unsafe { Target::from_raw(data_of(&array), &shape, strides) };
     engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))
 }
@@ -267,6 +267,13 @@ fn overlaps(shape: &[usize], strides: &[isize], element: usize) -> bool {
         reach = stride.saturating_mul(len - 1).saturating_add(reach);
     }
     false
+}
+
+/// Whether an array may be written to. Asks the array itself: an attribute of a derived class is code that runs, and could give the array another shape between its
+/// check and its use.
+pub(crate) fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: a live array.
+    unsafe { (*array.as_array_ptr()).fields.flags & NPY_ARRAY_WRITEABLE != 0 }
 }
 
 /// Where an array's first element is.

@@ -1,13 +1,14 @@
 //! `hyperslab.Ragged`: what it is made of, and what its methods need Rust for.
 
 use crate::cells::{self, Cells, Views, Wanted};
+use crate::frozen::{self, FrozenArray, Validity};
+use crate::once;
 use crate::output::over;
 use hyperslab::array::Ragged;
 use numpy::{
-    PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyUntypedArray,
-    PyUntypedArrayMethods,
+    PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -44,7 +45,10 @@ impl Form {
 /// The class.
 pub(crate) fn ragged_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    CLASS.import(py, "hyperslab._ragged", "Ragged")
+    let class = once::get_or_try_make(&CLASS, py, || {
+        Ok(py.import("hyperslab._ragged")?.getattr("Ragged")?.cast_into::<PyType>()?.unbind())
+    })?;
+    Ok(class.bind(py))
 }
 
 /// One of these parts.
@@ -57,8 +61,8 @@ pub(crate) fn made<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = values.py();
     let shape = PyTuple::new(py, shape)?;
-    let (offsets, validity) =
-        (PyArray1::from_vec(py, offsets), validity.map(|valid| PyArray1::from_vec(py, valid)));
+    let validity = validity.map(|valid| frozen::booleans(py, valid)).transpose()?;
+    let offsets = frozen::offsets(py, offsets)?;
     ragged_class(py)?.call_method1(intern!(py, "_made"), (form.name(), shape, offsets, values, validity))
 }
 
@@ -71,56 +75,65 @@ pub(crate) fn to_python<'py>(py: Python<'py>, ragged: Ragged, form: &Form) -> Py
     if !fits {
         return Err(PyTypeError::new_err(format!("{count} items of type {item} are not what was read")));
     }
-    let values = over(ragged.values, &item, &[count], false)?;
+    let values = match form {
+        // Arrays of numbers may be changed in place; nothing relies on what they hold.
+        Form::Items(_) => over(ragged.values, &item, &[count], false)?,
+        Form::Text | Form::Bytes => frozen::memory(ragged.values, &item, count as usize)?,
+    };
     made(form, &ragged.shape, ragged.offsets, values, ragged.validity)
 }
 
-/// The parts of one.
+/// The parts of one. Nobody changes them any more, but for the items of arrays.
 pub(crate) struct Parts<'py> {
     pub(crate) kind: String,
     pub(crate) shape: Vec<u64>,
-    pub(crate) offsets: PyReadonlyArray1<'py, i64>,
-    /// A NumPy array, or another ragged one.
+    pub(crate) offsets: FrozenArray<'py, i64>,
+    /// A NumPy array, of text and bytes a frozen one of bytes; or another ragged one.
     pub(crate) values: Bound<'py, PyAny>,
-    pub(crate) validity: Option<PyReadonlyArray1<'py, bool>>,
+    pub(crate) validity: Option<Validity<'py>>,
 }
 
 impl<'py> Parts<'py> {
+    /// Whatever `ragged` is, and whatever was done to its attributes: what has to fit each other is checked here, and offsets by [`Cells`].
     pub(crate) fn of(ragged: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = ragged.py();
+        let kind: String = ragged.getattr(intern!(py, "_kind"))?.extract()?;
+        let shape: Vec<u64> = ragged.getattr(intern!(py, "shape"))?.extract()?;
+        let offsets = FrozenArray::<i64>::of(&ragged.getattr(intern!(py, "offsets"))?)?;
+        let mut values = ragged.getattr(intern!(py, "values"))?;
+        if kind != "items" {
+            values = FrozenArray::<u8>::of(&values)?.into_array().into_any();
+        }
         let validity = ragged.getattr(intern!(py, "validity"))?;
-        Ok(Parts {
-            kind: ragged.getattr(intern!(py, "_kind"))?.extract()?,
-            shape: ragged.getattr(intern!(py, "shape"))?.extract()?,
-            offsets: readonly(&ragged.getattr(intern!(py, "offsets"))?)?,
-            values: ragged.getattr(intern!(py, "values"))?,
-            validity: if validity.is_none() { None } else { Some(readonly(&validity)?) },
-        })
+        let validity = if validity.is_none() { None } else { Some(Validity::of(&validity)?) };
+        let count = shape.iter().try_fold(1_u64, |count, len| count.checked_mul(*len));
+        if count.and_then(|count| count.checked_add(1)) != Some(offsets.as_slice().len() as u64) {
+            return Err(PyValueError::new_err("offsets: expected one number more than there are elements"));
+        }
+        Ok(Parts { kind, shape, offsets, values, validity })
     }
 
-    /// The values as bytes.
-    pub(crate) fn bytes(&self) -> PyResult<PyReadonlyArray1<'py, u8>> {
-        bytes_of(&self.values)
+    /// The values as bytes that nobody changes.
+    pub(crate) fn bytes(&self) -> PyResult<FrozenArray<'py, u8>> {
+        FrozenArray::of(bytes_of(&self.values)?.as_any())
     }
-}
 
-/// An array of one axis without gaps.
-fn readonly<'py, T: numpy::Element>(array: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, T>> {
-    Ok(array.cast::<PyArray1<T>>()?.readonly())
+    /// The elements as what `bytes` holds, of items of one byte.
+    fn cells<'a>(&'a self, bytes: &'a FrozenArray<'py, u8>) -> PyResult<Cells<'a>> {
+        let validity = self.validity.as_ref().map(Validity::as_slice);
+        Cells::new(self.offsets.as_slice(), bytes.as_slice(), validity, 1)
+    }
 }
 
 /// The bytes of an array of one axis.
-pub(crate) fn bytes_of<'py>(values: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, u8>> {
-    if let Ok(bytes) = values.cast::<PyArray1<u8>>() {
-        return Ok(bytes.readonly());
-    }
+pub(crate) fn bytes_of<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
     let py = values.py();
     let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "ascontiguousarray"), (values,))?;
     let array = array.cast_into::<PyUntypedArray>()?;
     if array.len() == 0 || array.dtype().itemsize() == 0 {
-        return Ok(PyArray1::<u8>::zeros(py, 0, false).readonly());
+        return Ok(PyArray1::<u8>::zeros(py, 0, false));
     }
-    readonly(&array.call_method1(intern!(py, "view"), (intern!(py, "u1"),))?)
+    Ok(array.call_method1(intern!(py, "view"), (intern!(py, "u1"),))?.cast_into::<PyArray1<u8>>()?)
 }
 
 /// As strings of NumPy's, of this type.
@@ -131,8 +144,7 @@ pub(crate) fn ragged_strings<'py>(
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
     let bytes = parts.bytes()?;
-    let validity = parts.validity.as_ref().map(|validity| validity.as_slice()).transpose()?;
-    let cells = Cells::new(parts.offsets.as_slice()?, bytes.as_slice()?, validity, 1)?;
+    let cells = parts.cells(&bytes)?;
     cells::strings(cells.check_text(ragged.py())?, dtype, &parts.shape)
 }
 
@@ -147,8 +159,7 @@ pub(crate) fn ragged_objects<'py>(
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
     let bytes = parts.bytes()?;
-    let validity = parts.validity.as_ref().map(|validity| validity.as_slice()).transpose()?;
-    let cells = Cells::new(parts.offsets.as_slice()?, bytes.as_slice()?, validity, 1)?;
+    let cells = parts.cells(&bytes)?;
     let encoding = encoding.map(cells::encoding);
     let wanted = match &encoding {
         None => Wanted::Bytes,
@@ -167,7 +178,7 @@ pub(crate) fn ragged_fixed<'py>(
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
     let bytes = parts.bytes()?;
-    let cells = Cells::new(parts.offsets.as_slice()?, bytes.as_slice()?, None, 1)?;
+    let cells = Cells::new(parts.offsets.as_slice(), bytes.as_slice(), None, 1)?;
     cells::fixed(ragged.py(), cells, wide, len, &parts.shape)
 }
 
@@ -178,9 +189,13 @@ pub(crate) fn ragged_views<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
-    let validity = parts.validity.as_ref().map(|validity| validity.as_slice()).transpose()?;
     let views = Views::of_array(parts.values.cast::<PyUntypedArray>()?)?;
-    views.array(parts.offsets.as_slice()?, validity, dtype, &parts.shape)
+    views.array(
+        parts.offsets.as_slice(),
+        parts.validity.as_ref().map(Validity::as_slice),
+        dtype,
+        &parts.shape,
+    )
 }
 
 /// Errors unless all elements are text in UTF-8.
@@ -188,22 +203,24 @@ pub(crate) fn ragged_views<'py>(
 pub(crate) fn ragged_check_text(ragged: &Bound<'_, PyAny>) -> PyResult<()> {
     let parts = Parts::of(ragged)?;
     let bytes = parts.bytes()?;
-    let cells = Cells::new(parts.offsets.as_slice()?, bytes.as_slice()?, None, 1)?;
+    let cells = Cells::new(parts.offsets.as_slice(), bytes.as_slice(), None, 1)?;
     cells.check_text(ragged.py()).map(|_| ())
 }
 
-/// The elements at these places: offsets, and the bytes of the values. `size`: of an item.
+/// The elements at these places: offsets, and the bytes of the values. `size`: of an item. `lasting`: nobody may change the bytes.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub(crate) fn ragged_take<'py>(
     py: Python<'py>,
-    offsets: PyReadonlyArray1<'py, i64>,
-    values: PyReadonlyArray1<'py, u8>,
+    offsets: &Bound<'py, PyAny>,
+    values: &Bound<'py, PyAny>,
     size: usize,
-    places: PyReadonlyArray1<'py, i64>,
-) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>)> {
-    let cells = Cells::new(offsets.as_slice()?, values.as_slice()?, None, size)?;
-    let places = places.as_slice()?;
+    places: &Bound<'py, PyAny>,
+    lasting: bool,
+) -> PyResult<(Bound<'py, PyUntypedArray>, Bound<'py, PyUntypedArray>)> {
+    let (offsets, places) = (FrozenArray::<i64>::of(offsets)?, FrozenArray::<i64>::of(places)?);
+    let values = values.cast::<PyArray1<u8>>()?.readonly();
+    let cells = Cells::new(offsets.as_slice(), values.as_slice()?, None, size)?;
     let cell = |place: &i64| {
         let index = usize::try_from(*place).ok().filter(|index| *index < cells.len());
         index
@@ -211,15 +228,19 @@ pub(crate) fn ragged_take<'py>(
             .ok_or_else(|| PyIndexError::new_err(format!("index {place} is out of bounds")))
     };
     let mut total = 0;
-    let mut taken = Vec::with_capacity(places.len() + 1);
+    let mut taken = Vec::with_capacity(places.as_slice().len() + 1);
     taken.push(0);
-    for place in places {
+    for place in places.as_slice() {
         total += cell(place)?.len();
         taken.push(total.checked_div(size).unwrap_or(0) as i64);
     }
     let mut bytes = Vec::with_capacity(total);
-    for place in places {
+    for place in places.as_slice() {
         bytes.extend_from_slice(cell(place)?);
     }
-    Ok((PyArray1::from_vec(py, taken), PyArray1::from_vec(py, bytes)))
+    let bytes = match lasting {
+        true => frozen::bytes(py, bytes)?,
+        false => PyArray1::from_vec(py, bytes).as_untyped().clone(),
+    };
+    Ok((frozen::offsets(py, taken)?, bytes))
 }

@@ -3,6 +3,32 @@
 use hyperslab::settings;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+static FORTRAN: AtomicBool = AtomicBool::new(false);
+static READ_MISSING: AtomicBool = AtomicBool::new(true);
+
+/// Whether results of Zarr v3 arrays have their first axis fastest, where the array says nothing else.
+pub(crate) fn fortran_results() -> bool {
+    FORTRAN.load(Relaxed)
+}
+
+/// Whether missing chunks are read as fill values, where the array says nothing else.
+pub(crate) fn read_missing_chunks() -> bool {
+    READ_MISSING.load(Relaxed)
+}
+
+/// Sets [`fortran_results`].
+#[pyfunction]
+pub(crate) fn set_fortran_results(on: bool) {
+    FORTRAN.store(on, Relaxed);
+}
+
+/// Sets [`read_missing_chunks`].
+#[pyfunction]
+pub(crate) fn set_read_missing_chunks(on: bool) {
+    READ_MISSING.store(on, Relaxed);
+}
 
 /// Threads for one request; 0: one per core.
 #[pyfunction]
@@ -57,6 +83,12 @@ pub(crate) fn set_partial_decode(on: bool) {
 #[pyfunction]
 pub(crate) fn set_shard_index_bound(py: Python<'_>, bytes: usize) {
     py.detach(|| settings::set_shard_index_bound(bytes));
+}
+
+/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
+#[pyfunction]
+pub(crate) fn set_vlen_chunk_bound(bytes: usize) {
+    settings::set_vlen_chunk_bound(bytes);
 }
 
 /// Which other files a file may lead to.

@@ -1,12 +1,15 @@
 //! A node that is opened when it is first needed, and shared by all its Python objects.
 
+use crate::engine;
 use crate::errors;
-use hyperslab::store::Store;
+use hyperslab::store::fork::RwLock;
+use hyperslab::store::turns::{self, Refused};
+use hyperslab::store::{Ask, Store, StoreError};
 use hyperslab::zarr::{Format, Json};
 use hyperslab::{DataFile, Error};
 use pyo3::prelude::*;
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Where nodes are opened from.
 #[derive(Clone)]
@@ -26,7 +29,12 @@ pub(crate) trait Stored: Clone + Send + Sync {
 
     fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
 
-    fn set_attributes(&mut self, attributes: Json) -> Result<(), Error>;
+    /// Changes the attributes as they are stored now.
+    fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<R, Error>;
 }
 
 /// An unpickled object opens its node on first use, so that sending many costs nothing. Changes (a resize) replace the
@@ -35,20 +43,22 @@ pub(crate) struct Slot<T> {
     origin: Origin,
     path: String,
     format: Option<Format>,
+    /// Gated.
     node: RwLock<Option<Arc<T>>>,
-    changing: Mutex<()>,
+    /// The number of a turn: changes are made, and shown, one after the other.
+    changing: u64,
 }
 
 impl<T: Stored> Slot<T> {
     /// An open node.
     pub(crate) fn open(origin: Origin, path: String, format: Option<Format>, node: T) -> Arc<Self> {
         let node = RwLock::new(Some(Arc::new(node)));
-        Arc::new(Slot { origin, path, format, node, changing: Mutex::new(()) })
+        Arc::new(Slot { origin, path, format, node, changing: turns::number() })
     }
 
     /// A node to be opened later.
     pub(crate) fn deferred(origin: Origin, path: String, format: Option<Format>) -> Arc<Self> {
-        Arc::new(Slot { origin, path, format, node: RwLock::new(None), changing: Mutex::new(()) })
+        Arc::new(Slot { origin, path, format, node: RwLock::new(None), changing: turns::number() })
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -79,7 +89,7 @@ impl<T: Stored> Slot<T> {
     }
 
     fn current(&self) -> Option<Arc<T>> {
-        self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.node.read().clone()
     }
 
     /// Refuses what is in a file that was closed.
@@ -94,7 +104,7 @@ impl<T: Stored> Slot<T> {
             None => {
                 let opened = Arc::new(T::open(&self.origin, &self.path, self.format)?);
                 // Where another thread was faster, its node stays: it may have been changed since.
-                let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
+                let mut node = self.node.write();
                 Ok(node.get_or_insert(opened).clone())
             }
         }
@@ -109,19 +119,45 @@ impl<T: Stored> Slot<T> {
         }
     }
 
-    /// Changes the node; where that fails it stays as it was. Without the GIL: no lock here is ever held while waiting for that.
+    /// Changes the node; if that fails, it is what `change` made of it. Without the GIL. `change` is given the question whether to stop, which it
+    /// asks while it waits for others. A signal handler that changes a node which its own thread is changing gets an error.
     pub(crate) fn change<R: Send>(
         &self,
         py: Python<'_>,
-        change: impl FnOnce(&mut T) -> Result<R, Error> + Send,
+        change: impl FnOnce(&mut T, Ask<'_>) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        py.detach(|| {
-            let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.change_with(py, change, |error| errors::any(py, &error))
+    }
+
+    /// [`Slot::change`] with errors of another kind.
+    pub(crate) fn change_with<R: Send, E: Send + From<Error>>(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut T, Ask<'_>) -> Result<R, E> + Send,
+        raise: impl FnOnce(E) -> PyErr,
+    ) -> PyResult<R> {
+        let work = |ask: Ask<'_>| {
+            let turn = turns::take(self.changing, Some(ask));
+            let _turn = turn.map_err(|refused| self.refused(refused))?;
             let mut node = T::clone(&*self.get_or_open()?);
-            let result = change(&mut node)?;
-            *self.node.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(node));
-            Ok(result)
+            let result = change(&mut node, ask);
+            let old = self.node.write().replace(Arc::new(node));
+            // Freed when the lock is free.
+            drop(old);
+            result
+        };
+        engine::run_with(py, work, raise)
+    }
+
+    fn refused(&self, refused: Refused) -> Error {
+        let url = match &self.origin {
+            Origin::Store(store) => store.url(),
+            Origin::File(file) => file.url(),
+        };
+        let key = self.path.clone();
+        Error::Store(match refused {
+            Refused::Own => StoreError::Busy { key, url },
+            Refused::Stopped => StoreError::Interrupted { key, url },
         })
-        .map_err(|error: Error| errors::any(py, &error))
     }
 }

@@ -48,13 +48,28 @@ impl StoreHandle {
     }
 }
 
+/// The path that a path or `file://` URL means.
+fn path_at(location: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    match location.extract::<String>() {
+        Ok(text) => hyperslab::local_path(&text).map_err(|error| errors::any(location.py(), &error)),
+        // A path that is not UTF-8 is no URL.
+        Err(_) => location.extract(),
+    }
+}
+
 #[pymethods]
 impl StoreHandle {
     /// Files below the directory of a path or `file://` URL.
     #[staticmethod]
-    fn at(py: Python<'_>, location: &str, fsync: bool) -> PyResult<Self> {
-        let root = hyperslab::local_path(location).map_err(|error| errors::any(py, &error))?;
-        Self::local(py, root, fsync)
+    fn at(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<Self> {
+        Self::local(py, path_at(location)?, fsync)
+    }
+
+    /// Refuses a name that ends as those of files do, unless there is such a directory.
+    #[staticmethod]
+    fn refuse_file_name(py: Python<'_>, root: PathBuf) -> PyResult<()> {
+        hyperslab::refuse_file_name(&root)
+            .map_err(|error| errors::exception(py, "InvalidArgumentError", error.to_string()))
     }
 
     /// Files below a directory.
@@ -77,11 +92,10 @@ impl StoreHandle {
     /// The file of HDF5 or NetCDF at a path or `file://` URL, or above it, and the path in it. `None`: there is none.
     #[staticmethod]
     fn of_file_at(py: Python<'_>, location: &Bound<'_, PyAny>) -> PyResult<Option<(Self, String)>> {
-        // A path that is not UTF-8 is no URL.
-        let path: PathBuf = match location.extract::<String>() {
-            Ok(text) => hyperslab::local_path(&text).map_err(|error| errors::any(py, &error))?,
-            Err(_) => location.extract()?,
-        };
+        let path = path_at(location)?;
+        // The environment is read while no other Python thread can change it.
+        hyperslab::settings::external_prefixes();
+        hyperslab::hdf5::ask_with(crate::engine::ask_in_file);
         let found = py.detach(|| hyperslab::file_at_path(&path)).map_err(|error| errors::any(py, &error))?;
         Ok(found.map(|(file, path)| (Self::of_file(file), path)))
     }

@@ -5,6 +5,7 @@ use crate::engine;
 use crate::errors;
 use crate::output::{over, scalar_of};
 use hyperslab::array::{ArrayLayout, Dims, Stream as Rows, StreamOptions};
+use hyperslab::store::fork;
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -13,7 +14,10 @@ use std::sync::{Arc, Mutex, TryLockError};
 /// The rows of an array along one axis, read ahead. Made by `Array.stream`.
 #[pyclass(frozen, module = "hyperslab")]
 pub(crate) struct Stream {
+    /// Never waited for.
     rows: Mutex<Rows>,
+    /// In which process the stream was made.
+    generation: u64,
     layout: Arc<ArrayLayout>,
     dtype: Py<PyArrayDescr>,
     /// The shape of a row.
@@ -56,7 +60,8 @@ impl Stream {
             _ => PyArrayDescr::new(py, layout.dtype().numpy())?.unbind(),
         };
         let shape = rows.row_shape();
-        Ok(Stream { rows: Mutex::new(rows), layout, dtype, shape })
+        let generation = fork::generation();
+        Ok(Stream { rows: Mutex::new(rows), generation, layout, dtype, shape })
     }
 
     fn __iter__(stream: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -96,6 +101,11 @@ impl Stream {
         match self.rows.try_lock() {
             Ok(mut rows) => work(&mut rows),
             Err(TryLockError::Poisoned(rows)) => work(&mut rows.into_inner()),
+            Err(TryLockError::WouldBlock) if self.generation != fork::generation() => {
+                Err(PyValueError::new_err(
+                    "the stream was being read by another thread when this process was forked: make a new one",
+                ))
+            }
             Err(TryLockError::WouldBlock) => {
                 Err(PyValueError::new_err("the stream is being read by another thread"))
             }

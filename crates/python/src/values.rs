@@ -53,7 +53,7 @@ pub(crate) fn with_source<T>(
         return Err(errors::exception(py, "ArrayShapeError", message));
     };
     // SAFETY: NumPy vouches that every element of an array lies in its memory; broadcasting repeats elements and names no others. `array` is
-    // held until the end. Python code that changes it meanwhile from another thread races with itself.
+    // held until the end. Another thread may change it meanwhile: then unspecified values are stored, in chunks that decode (`Source::from_raw`).
     let source = unsafe { Source::from_raw(data_of(&array), &shape, &strides) };
     work(&source)
 }

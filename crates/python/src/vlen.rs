@@ -3,6 +3,7 @@
 use crate::cells::{self, Cells, Views, Wanted};
 use crate::engine;
 use crate::errors;
+use crate::frozen::Validity;
 use crate::hdf5::{descr, is_made_of_objects};
 use crate::output::Reading;
 use crate::ragged::{Form, Parts, bytes_of};
@@ -11,7 +12,9 @@ use crate::vlen_input::{self, Target, is_list};
 use hyperslab::array::{Ragged, Selection, WriteOptions};
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::{Array, Memory, VlenKind};
-use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{
+    PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyEllipsis};
@@ -197,8 +200,8 @@ fn to_engine(ragged: &Bound<'_, PyAny>, array: &Array) -> PyResult<Arc<Ragged>> 
         Ok(values) => values.dtype().itemsize(),
         Err(_) => return Err(PyTypeError::new_err("arrays of arrays cannot be stored")),
     };
-    let bytes = bytes_of(&parts.values)?;
-    let given = parts.offsets.as_slice()?;
+    let bytes = bytes_of(&parts.values)?.readonly();
+    let given = parts.offsets.as_slice();
     let cells = Cells::new(given, bytes.as_slice()?, None, size)?;
     let first = given.first().copied().unwrap_or(0);
     let all = cells.all();
@@ -206,13 +209,14 @@ fn to_engine(ragged: &Bound<'_, PyAny>, array: &Array) -> PyResult<Arc<Ragged>> 
         let message = format!("array '{}': no memory for {} bytes of values", array.name(), all.len());
         errors::exception(py, "OutOfMemoryError", message)
     };
+    // Of its own: numbers may change while they are written.
     let mut values = Memory::dirty(all.len()).ok_or_else(no_memory)?;
     values.as_mut_slice().copy_from_slice(all);
-    let validity = parts.validity.as_ref().map(|validity| validity.as_slice()).transpose()?;
+    let validity = parts.validity.as_ref().map(Validity::as_slice);
     Ok(Arc::new(Ragged {
         shape: parts.shape.as_slice().into(),
         offsets: given.iter().map(|at| at - first).collect(),
         values,
-        validity: validity.map(<[bool]>::to_vec),
+        validity: validity.map(|validity| validity.iter().map(|valid| *valid != 0).collect()),
     }))
 }

@@ -5,6 +5,7 @@
 
 use crate::arrow_input::{self, Kind};
 use crate::errors;
+use crate::frozen;
 use crate::npy_string::{for_each_string, is_strings};
 use crate::output::data_of;
 use crate::ragged::{Form, made, ragged_check_text, ragged_class};
@@ -52,12 +53,12 @@ impl Builder {
     /// What has been added, as `hyperslab.Ragged`.
     fn finish<'py>(self, py: Python<'py>, shape: &[u64], form: &Form) -> PyResult<Bound<'py, PyAny>> {
         let Builder { mut offsets, bytes, validity } = self;
-        let mut values = PyArray1::from_vec(py, bytes).into_any();
-        if let Form::Items(item) = form {
-            let size = item.bind(py).itemsize().max(1) as i64;
-            offsets.iter_mut().for_each(|at| *at /= size);
-            values = values.call_method1(intern!(py, "view"), (item,))?;
-        }
+        let Form::Items(item) = form else {
+            return made(form, shape, offsets, frozen::bytes(py, bytes)?, validity);
+        };
+        let size = item.bind(py).itemsize().max(1) as i64;
+        offsets.iter_mut().for_each(|at| *at /= size);
+        let values = PyArray1::from_vec(py, bytes).call_method1(intern!(py, "view"), (item,))?;
         made(form, shape, offsets, values.cast_into::<PyUntypedArray>()?, validity)
     }
 }
@@ -225,7 +226,8 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> Py
         b'T' if is_strings(&dtype) => {
             target.check(&Form::Text)?;
             let mut builder = Builder::new(array.len());
-            // SAFETY: these are the places of its elements; the GIL is held, and the builder calls nothing of Python's.
+            // SAFETY: these are the places of its elements; NumPy changes strings only under the lock of their allocator, which is held; the builder calls nothing of
+            // Python's.
             unsafe {
                 for_each_string(array, Places::of(array), |text| match text {
                     Some(text) => builder.push(text),
@@ -295,9 +297,11 @@ fn of_fixed<'py>(
     };
     target.check(&form)?;
     let (len, mut builder) = (array.dtype().itemsize(), Builder::new(array.len()));
+    let mut element = vec![0; len];
     for (index, place) in Places::of(array).enumerate() {
-        // SAFETY: elements have so many bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(place, len) };
+        // SAFETY: elements have so many bytes. They are copied first: another thread may change them.
+        unsafe { place.copy_to_nonoverlapping(element.as_mut_ptr(), len) };
+        let bytes = element.as_slice();
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let bytes = &bytes[..end];
         if matches!(form, Form::Text) && std::str::from_utf8(bytes).is_err() {

@@ -367,6 +367,11 @@ pub trait Store: Send + Sync + Debug {
         true
     }
 
+    /// Whether what the store holds open is what its name leads to now: nothing was put in its place.
+    fn is_current(&self) -> bool {
+        true
+    }
+
     /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of them than
     /// cores get more done.
     fn waits(&self) -> bool {

@@ -1,19 +1,17 @@
 //! Arrays: metadata bound to a place in a store.
 
+use crate::consolidated::Copied;
+use crate::create;
 use crate::json::Json;
 use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::path::{join, normalize_path};
-use crate::{ArraySpec, Format, KeyEncoding, ZarrError};
-use hyperslab_array::{ArrayError, ArrayLayout, Dims};
+use crate::{ArraySpec, Format, KeyEncoding, ZarrError, walk};
+use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
-use hyperslab_store::{Key, Store};
+use hyperslab_store::{Ask, Key, Store};
 use std::fmt;
 use std::sync::Arc;
-
-/// Up to so many chunks are deleted by name; beyond that the store is asked what there is, which costs by what is stored and not
-/// by what could be: a grid may have 2⁶⁰ chunks, and one object.
-const DELETED_BY_NAME: u64 = 1000;
 
 /// An array.
 #[derive(Clone)]
@@ -23,6 +21,8 @@ pub struct Array {
     metadata: Arc<Metadata>,
     layout: Arc<ArrayLayout>,
     consolidated: bool,
+    /// Where a group has a copy of the metadata, which changes by this array keep up.
+    copy: Option<Copied>,
 }
 
 impl Array {
@@ -31,13 +31,42 @@ impl Array {
         node::open_array(store, path, format)
     }
 
-    /// Creates an array, and missing groups above it. With `overwrite`, whatever is stored at `path` and below is deleted first; otherwise an
-    /// array or group there is an error. Nothing is changed where `spec` is not valid.
+    /// Creates an array, and missing groups above it. With `overwrite`, it takes the place of whatever is stored at `path` and below,
+    /// which stays until the new array is there, and is deleted then; otherwise an array or group there is an error. Nothing is changed where `spec`
+    /// is not valid.
     pub fn create(
         store: Arc<dyn Store>,
         path: &str,
         spec: ArraySpec,
         overwrite: bool,
+    ) -> Result<Self, ZarrError> {
+        Self::create_with(store, path, spec, overwrite, None)
+    }
+
+    /// [`Array::create`]; `ask` is asked while this waits for others and deletes, `true` gives up.
+    pub fn create_with(
+        store: Arc<dyn Store>,
+        path: &str,
+        spec: ArraySpec,
+        overwrite: bool,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Self, ZarrError> {
+        Self::create_by(store, path, spec, |store, path, format, documents| {
+            create::node(store, path, format, documents, overwrite, ask)
+        })
+    }
+
+    /// [`Array::create`] in a store that nobody else knows yet, where nothing is at `path` and the groups above it are there: nothing
+    /// is looked at.
+    pub fn create_unseen(store: Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<Self, ZarrError> {
+        Self::create_by(store, path, spec, create::unseen)
+    }
+
+    fn create_by(
+        store: Arc<dyn Store>,
+        path: &str,
+        spec: ArraySpec,
+        create: impl FnOnce(&Arc<dyn Store>, &str, Format, &create::Documents) -> Result<(), ZarrError>,
     ) -> Result<Self, ZarrError> {
         let path = normalize_path(path)?;
         let invalid = |why: String| ZarrError::Invalid { path: path.clone(), why };
@@ -61,12 +90,11 @@ impl Array {
                 error => error,
             },
         )?;
-        node::make_room(&store, &path, spec.format, overwrite)?;
-        // Attributes first: the array appears when it is complete.
-        if spec.format == Format::V2 {
-            node::write_document(&store, &join(&path, ZATTRS), &attributes)?;
-        }
-        node::write_document(&store, &stored.key, &stored.document)?;
+        let documents = match spec.format {
+            Format::V2 => vec![(ZATTRS, attributes), (file, stored.document)],
+            Format::V3 => vec![(file, stored.document)],
+        };
+        create(&store, &path, spec.format, &documents)?;
         Ok(array)
     }
 
@@ -97,7 +125,7 @@ impl Array {
         consolidated: bool,
     ) -> Result<Self, ZarrError> {
         let layout = Arc::new(metadata.layout(&store, &path, key)?);
-        Ok(Array { store, path, metadata, layout, consolidated })
+        Ok(Array { store, path, metadata, layout, consolidated, copy: None })
     }
 
     pub(crate) fn metadata(&self) -> &Arc<Metadata> {
@@ -218,127 +246,58 @@ impl Array {
         self.consolidated
     }
 
+    /// The array of a group's copy of the metadata.
+    pub(crate) fn from_copy(
+        store: Arc<dyn Store>,
+        path: String,
+        stored: Stored,
+        copy: Copied,
+    ) -> Result<Self, ZarrError> {
+        let mut array = Self::from_stored(store, path, stored, true)?;
+        array.copy = Some(copy);
+        Ok(array)
+    }
+
+    /// Changes keep up a group's copy from here on.
+    pub(crate) fn keep_up(&mut self, copy: Copied) {
+        self.copy = Some(copy);
+    }
+
+    /// Becomes what is stored now.
+    pub(crate) fn become_stored(&mut self, stored: &Stored, mut now: Array) {
+        now.copy = self.copy.take();
+        if let Some(copy) = &now.copy {
+            copy.put(stored.clone());
+        }
+        *self = now;
+    }
+
     /// Reads the metadata again (from the array's own object, also where it came from consolidated metadata).
     pub fn refresh(&mut self) -> Result<(), ZarrError> {
-        *self = Self::from_stored(self.store.clone(), self.path.clone(), self.read()?, false)?;
+        let stored = self.read()?;
+        let now = Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false)?;
+        self.become_stored(&stored, now);
         Ok(())
     }
 
     /// The array's metadata as it is stored now.
-    fn read(&self) -> Result<Stored, ZarrError> {
+    pub(crate) fn read(&self) -> Result<Stored, ZarrError> {
         let missing =
             || ZarrError::NotFound { what: "array", url: self.store.url(), path: self.path.clone() };
         node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(missing)
     }
 
-    /// Replaces the attributes, atomically. What else the metadata says is kept as it is stored now.
-    pub fn set_attributes(&mut self, attributes: Json) -> Result<(), ZarrError> {
-        node::check_attributes(&self.path, &attributes)?;
-        let mut stored = self.read()?;
-        match stored.format {
-            Format::V2 => stored.attributes = Some(attributes.clone()),
-            Format::V3 => stored.document.set("attributes", attributes.clone()),
-        }
-        let changed = Self::from_stored(self.store.clone(), self.path.clone(), stored, false)?;
-        match changed.format() {
-            Format::V2 => node::write_document(&self.store, &join(&self.path, ZATTRS), &attributes)?,
-            Format::V3 => changed.write_document()?,
-        }
-        *self = changed;
-        Ok(())
-    }
-
-    fn write_document(&self) -> Result<(), ZarrError> {
-        let file = if self.format() == Format::V2 { ZARRAY } else { ZARR_JSON };
-        node::write_document(&self.store, &join(&self.path, file), &self.metadata.document)
-    }
-
-    /// Changes the extent. No data moves. Chunks (shards, where there are any) that are wholly outside are deleted; of those at the new edge, what lies outside stays
-    /// stored, and shows again if the array grows over it (as with zarr-python).
-    ///
-    /// The metadata is replaced first, then chunks are deleted. An interruption in between leaves an array of the new shape
-    /// and some objects that are not part of it; the other order would leave one of the old shape with holes.
-    pub fn resize(&mut self, shape: &[u64]) -> Result<(), ZarrError> {
-        let stored = self.read()?;
-        let key = stored.key.clone();
-        let old = Self::from_stored(self.store.clone(), self.path.clone(), stored, false)?;
-        if shape.len() != old.metadata.shape.len() {
-            let why =
-                format!("the new shape has {} axes, the array {}", shape.len(), old.metadata.shape.len());
-            return Err(ZarrError::Invalid { path: self.path.clone(), why });
-        }
-        let old_counts = old.layout.object_grid().counts(&old.metadata.shape);
-        let invalid = |why: String| ZarrError::Invalid { path: self.path.clone(), why };
-        if let Some(n) = shape.iter().find(|n| **n > i64::MAX as u64) {
-            return Err(invalid(format!(
-                "shape: expected at most 2⁶³ - 1 elements along an axis, found {n}"
-            )));
-        }
-        let mut metadata = Arc::unwrap_or_clone(old.metadata);
-        metadata.set_shape(shape);
-        let stored = Stored {
-            format: metadata.format,
-            kind: NodeKind::Array,
-            key,
-            document: metadata.document,
-            attributes: Some(metadata.attributes),
-        };
-        let changed = Self::from_stored(self.store.clone(), self.path.clone(), stored, false)?;
-        changed.write_document()?;
-        changed.delete_outside(&old_counts)?;
-        *self = changed;
-        Ok(())
-    }
-
-    /// Deletes objects of a former grid of `old` objects per axis that this array's grid does not have.
-    fn delete_outside(&self, old: &[u64]) -> Result<(), ZarrError> {
-        let new = self.layout.object_grid().counts(self.layout.shape());
-        let product =
-            |counts: &mut dyn Iterator<Item = u64>| counts.fold(1u64, |n, count| n.saturating_mul(count));
-        let kept = product(&mut old.iter().zip(&new).map(|(old, new)| *old.min(new)));
-        let before = product(&mut old.iter().copied());
-        if before == kept && before != u64::MAX {
-            return Ok(());
-        }
-        if before != u64::MAX && before - kept <= DELETED_BY_NAME {
-            let mut key = String::new();
-            return for_each_lost(old, &new, &mut |chunk| {
-                self.layout.locate(chunk, &mut key)?;
-                self.store.delete(Key::new(&key)?)?;
-                Ok(())
-            });
-        }
-        for (key, chunk) in self.chunk_keys()? {
-            if chunk.iter().zip(&new).any(|(index, count)| index >= count) {
-                self.store.delete(Key::new(&key)?)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// All stored objects that are named like chunks (or shards) of this array, also outside its grid.
-    fn chunk_keys(&self) -> Result<Vec<(String, Dims)>, ZarrError> {
-        let rank = self.layout.shape().len();
-        let folder = match self.metadata.keys {
-            KeyEncoding::Default { separator: '/' } if rank > 0 => join(&self.path, "c"),
-            _ => self.path.clone(),
-        };
-        let keys = self.store.list(if folder.is_empty() { None } else { Some(Key::new(&folder)?) })?;
-        let start = if self.path.is_empty() { 0 } else { self.path.len() + 1 };
-        Ok(keys
-            .into_iter()
-            .filter_map(|key| {
-                let chunk = self.metadata.keys.parse(key.get(start..)?, rank)?;
-                Some((key, chunk))
-            })
-            .collect())
-    }
-
     /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the store.
     pub fn chunks_stored(&self) -> Result<(u64, u64), ZarrError> {
+        self.chunks_stored_asking(None)
+    }
+
+    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with [`ZarrError::Interrupted`].
+    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
-        for (key, chunk) in self.chunk_keys()? {
+        for (key, chunk) in self.chunk_keys(ask)? {
+            walk::check(ask)?;
             if chunk.iter().zip(&counts).all(|(index, count)| index < count)
                 && let Some(size) = self.store.size(Key::new(&key)?)?
             {
@@ -363,11 +322,8 @@ impl Array {
         }
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let mut bytes = 0u64;
-        for (_, shard) in self.chunk_keys()? {
-            if interrupt.is_some_and(|interrupt| interrupt()) {
-                let array = self.layout.name().to_owned();
-                return Err(ArrayError::Interrupted { array }.into());
-            }
+        for (_, shard) in self.chunk_keys(interrupt)? {
+            walk::check(interrupt)?;
             if shard.iter().zip(&counts).all(|(index, count)| index < count) {
                 bytes = bytes.saturating_add(hyperslab_array::compact_asking(
                     &self.layout,
@@ -380,9 +336,9 @@ impl Array {
         Ok(bytes)
     }
 
-    /// Deletes the array: its metadata first, then its chunks; an array at the root: everything in the store.
+    /// Deletes the array with all its chunks, in one step where the store can do that; an array at the root: everything in the store.
     pub fn delete(self) -> Result<(), ZarrError> {
-        node::remove(&self.store, &self.path)
+        create::remove(&self.store, &self.path, None)
     }
 }
 
@@ -396,40 +352,6 @@ impl fmt::Debug for Array {
             .field("dtype", &self.layout.dtype().numpy())
             .finish_non_exhaustive()
     }
-}
-
-/// Calls `visit` for each chunk of a grid of `old` chunks per axis that is not in one of `new`: for each axis that shrinks, the box of chunks
-/// that it loses, without those that an earlier axis loses.
-fn for_each_lost(
-    old: &[u64],
-    new: &[u64],
-    visit: &mut dyn FnMut(&[u64]) -> Result<(), ZarrError>,
-) -> Result<(), ZarrError> {
-    for lost in 0..old.len() {
-        let ranges: Vec<(u64, u64)> = (old.iter().zip(new).enumerate())
-            .map(|(axis, (old, new))| match axis.cmp(&lost) {
-                std::cmp::Ordering::Less => (0, *old.min(new)),
-                std::cmp::Ordering::Equal => (*old.min(new), *old),
-                std::cmp::Ordering::Greater => (0, *old),
-            })
-            .collect();
-        if ranges.iter().any(|(from, to)| from >= to) {
-            continue;
-        }
-        let mut chunk: Vec<u64> = ranges.iter().map(|(from, _)| *from).collect();
-        'chunks: loop {
-            visit(&chunk)?;
-            for (index, (from, to)) in chunk.iter_mut().zip(&ranges).rev() {
-                *index += 1;
-                if *index < *to {
-                    continue 'chunks;
-                }
-                *index = *from;
-            }
-            break;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

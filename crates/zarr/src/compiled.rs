@@ -3,12 +3,12 @@
 //! What a document says does not depend on where it is stored, so it is found by its text: a document that changed is another one, and
 //! nothing can be stale. The texts are compared whole.
 //!
-//! Nobody waits here. A lock that is taken (perhaps by a thread that a forked child does not have) counts as "not found": then the
-//! document is parsed, as it would be without this.
+//! The lock is gated: texts are compared under it, nothing more.
 
 use crate::Format;
 use crate::metadata::Metadata;
-use std::sync::{Arc, Mutex};
+use hyperslab_store::fork::Mutex;
+use std::sync::Arc;
 
 /// How many arrays' metadata is kept: enough for the arrays of a usual hierarchy, few enough to compare one by one.
 const ENTRIES: usize = 32;
@@ -32,12 +32,12 @@ impl Texts {
     }
 }
 
-/// Most recently used first.
+/// Most recently used first. Gated.
 static KEPT: Mutex<Vec<(Texts, Arc<Metadata>)>> = Mutex::new(Vec::new());
 
 /// What these texts were found to say.
 pub(crate) fn find(texts: &Texts) -> Option<Arc<Metadata>> {
-    let mut kept = KEPT.try_lock().ok()?;
+    let mut kept = KEPT.lock();
     let at = kept.iter().position(|(other, _)| other == texts)?;
     kept.get_mut(..=at)?.rotate_right(1);
     kept.first().map(|(_, metadata)| metadata.clone())
@@ -52,10 +52,9 @@ pub(crate) fn keep(mut texts: Texts, metadata: &Arc<Metadata>) {
     if let Some(attributes) = &mut texts.attributes {
         attributes.shrink_to_fit();
     }
-    if let Ok(mut kept) = KEPT.try_lock() {
-        kept.truncate(ENTRIES - 1);
-        kept.insert(0, (texts, metadata.clone()));
-    }
+    let mut kept = KEPT.lock();
+    kept.truncate(ENTRIES - 1);
+    kept.insert(0, (texts, metadata.clone()));
 }
 
 #[cfg(test)]
@@ -89,7 +88,7 @@ mod tests {
             let other = Texts { attributes: Some(b"{}".to_vec()), ..texts };
             assert!(find(&other).is_none());
         }
-        assert!(KEPT.lock().unwrap().len() <= ENTRIES);
+        assert!(KEPT.lock().len() <= ENTRIES);
     }
 
     #[test]
@@ -98,14 +97,6 @@ mod tests {
         long.document.resize(LARGEST + 1, b' ');
         keep(long.clone(), &parsed(&long));
         assert!(find(&long).is_none());
-    }
-
-    #[test]
-    fn a_taken_lock_is_not_waited_for() {
-        let texts = texts(7);
-        let _taken = KEPT.lock();
-        keep(texts.clone(), &parsed(&texts));
-        assert!(find(&texts).is_none());
     }
 
     #[test]

@@ -4,16 +4,21 @@
 //! v3, in the group's `zarr.json`: `{"consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": {…}, …}}, …}`.
 //!
 //! It is a copy, and goes stale when nodes below change without it: as with zarr-python, consolidating again is up to the writer.
+//!
+//! A group that was opened with it keeps it in memory ([`Shared`]), shared with all nodes that are reached from the group. What they change is changed
+//! there, too; what others change is not seen.
 
 use crate::error::{Problem, ZarrError, invalid};
 use crate::format::v3;
 use crate::json::Json;
+use crate::locked;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::path::{join, normalize_path};
-use crate::{Format, Group};
-use hyperslab_store::Store;
+use crate::{Format, Group, walk};
+use hyperslab_store::fork::RwLock;
+use hyperslab_store::{Ask, Store};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The member of a v3 group's document.
 pub(crate) const MEMBER: &str = "consolidated_metadata";
@@ -67,6 +72,107 @@ impl Consolidated {
     /// Forgets a node and all below it.
     pub(crate) fn forget(&mut self, path: &str) {
         self.nodes.retain(|other, _| !is_within(other, path));
+    }
+}
+
+/// The consolidated metadata of a group, as that group and the nodes reached from it see it.
+pub(crate) struct Shared {
+    /// The path of the group that it is stored with.
+    owner: String,
+    /// Gated.
+    nodes: RwLock<Consolidated>,
+}
+
+/// The part of consolidated metadata that is a group's.
+#[derive(Clone)]
+pub(crate) struct View {
+    all: Arc<Shared>,
+    /// The group's path, relative to the owner.
+    base: String,
+}
+
+/// The copy of an array's metadata that a group has in memory, while anybody uses that group.
+#[derive(Clone)]
+pub(crate) struct Copied {
+    all: Weak<Shared>,
+    /// Relative to the owner.
+    path: String,
+}
+
+impl Copied {
+    pub(crate) fn put(&self, stored: Stored) {
+        if let Some(all) = self.all.upgrade() {
+            all.nodes.write().nodes.insert(self.path.clone(), stored);
+        }
+    }
+}
+
+impl View {
+    pub(crate) fn new(owner: &str, nodes: Consolidated) -> Self {
+        let nodes = RwLock::new(nodes);
+        View { all: Arc::new(Shared { owner: owner.to_owned(), nodes }), base: String::new() }
+    }
+
+    /// This view with what another says, where both are of the group that the metadata is stored with: nodes reached from either see it.
+    pub(crate) fn renewed(self, new: View) -> View {
+        if !self.base.is_empty() || !new.base.is_empty() || self.all.owner != new.all.owner {
+            return new;
+        }
+        let nodes = std::mem::take(&mut *new.all.nodes.write());
+        let old = std::mem::replace(&mut *self.all.nodes.write(), nodes);
+        drop(old);
+        self
+    }
+
+    /// The path of the group that the metadata is stored with.
+    pub(crate) fn owner(&self) -> &str {
+        &self.all.owner
+    }
+
+    /// The path of a node below this view's group, relative to the owner.
+    pub(crate) fn place(&self, relative: &str) -> String {
+        join(&self.base, relative)
+    }
+
+    /// The view of a group below.
+    pub(crate) fn of(&self, relative: &str) -> View {
+        View { all: self.all.clone(), base: self.place(relative) }
+    }
+
+    pub(crate) fn get(&self, relative: &str) -> Option<Stored> {
+        self.all.nodes.read().get(&self.place(relative)).cloned()
+    }
+
+    pub(crate) fn kind(&self, relative: &str) -> Option<NodeKind> {
+        self.all.nodes.read().get(&self.place(relative)).map(|stored| stored.kind)
+    }
+
+    /// Paths of all nodes below, relative to this view's group.
+    pub(crate) fn below(&self) -> Vec<(String, NodeKind)> {
+        let nodes = self.all.nodes.read();
+        nodes.below(&self.base).map(|(path, kind)| (path.to_owned(), kind)).collect()
+    }
+
+    /// Where an array below finds its copy.
+    pub(crate) fn copy(&self, relative: &str) -> Copied {
+        Copied { all: Arc::downgrade(&self.all), path: self.place(relative) }
+    }
+
+    /// Puts the metadata of a node below in the place of what was known of it. Of the owner itself nothing is kept.
+    pub(crate) fn put(&self, relative: &str, mut stored: Stored) {
+        let place = self.place(relative);
+        if place.is_empty() {
+            return;
+        }
+        if stored.kind == NodeKind::Group && stored.format == Format::V3 {
+            stored.document.remove(MEMBER);
+        }
+        self.all.nodes.write().nodes.insert(place, stored);
+    }
+
+    /// Forgets a node below and all below that.
+    pub(crate) fn forget(&self, relative: &str) {
+        self.all.nodes.write().forget(&self.place(relative));
     }
 }
 
@@ -156,16 +262,19 @@ fn from_v2(mut document: Json, key: &str) -> Result<BTreeMap<String, Stored>, Pr
 }
 
 /// Collects the metadata of all nodes below a group from the store, and stores it with the group.
-pub(crate) fn write(group: &Group) -> Result<(), ZarrError> {
+pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
     let (store, base) = (group.store(), group.path());
-    let own = node::read(store, base, Some(group.format()))?.ok_or_else(|| group.not_found())?;
     let mut nodes = Vec::new();
-    for (path, _) in group.stored_nodes(None)? {
+    for (path, _) in walk::stored_nodes(group, None, ask)? {
+        walk::check(ask)?;
         // What vanished meanwhile is left out.
         if let Some(stored) = node::read(store, &join(base, &path), Some(group.format()))? {
             nodes.push((path, stored));
         }
     }
+    // The group's own document is read when nobody else changes it.
+    let _lock = locked::lock(store, base, ask)?;
+    let own = node::read(store, base, Some(group.format()))?.ok_or_else(|| group.not_found())?;
     // Outer nodes first, then by name: zarr-python's order.
     nodes.sort_by_cached_key(|(path, _)| (path.matches('/').count(), path.to_lowercase()));
     match group.format() {
@@ -204,16 +313,22 @@ pub(crate) fn write(group: &Group) -> Result<(), ZarrError> {
     }
 }
 
-/// Takes a deleted node out of the consolidated metadata stored with a group.
-pub(crate) fn write_without(group: &Group, path: &str) -> Result<(), ZarrError> {
-    let (store, base) = (group.store(), group.path());
-    let key = join(base, if group.format() == Format::V3 { ZARR_JSON } else { ZMETADATA });
+/// Takes a deleted node out of the consolidated metadata stored with the group at `owner`.
+pub(crate) fn write_without(
+    store: &Arc<dyn Store>,
+    owner: &str,
+    format: Format,
+    path: &str,
+    ask: Option<Ask<'_>>,
+) -> Result<(), ZarrError> {
+    let _lock = locked::lock(store, owner, ask)?;
+    let key = join(owner, if format == Format::V3 { ZARR_JSON } else { ZMETADATA });
     let Some(mut document) = node::read_document(store, &key)? else { return Ok(()) };
-    let within = |name: &str| match group.format() {
+    let within = |name: &str| match format {
         Format::V3 => is_within(name, path),
         Format::V2 => name.rsplit_once('/').is_some_and(|(node, _)| is_within(node, path)),
     };
-    let found = match group.format() {
+    let found = match format {
         Format::V3 => document.get_mut(MEMBER).and_then(|member| member.get_mut("metadata")),
         Format::V2 => document.get_mut("metadata"),
     };
@@ -224,17 +339,18 @@ pub(crate) fn write_without(group: &Group, path: &str) -> Result<(), ZarrError> 
     node::write_document(store, &key, &document)
 }
 
-/// Brings changed attributes of the group itself to its consolidated metadata (v2; v3's has no copy of them).
-pub(crate) fn write_own_attributes(group: &Group, attributes: &Json) -> Result<(), ZarrError> {
-    let (store, key) = (group.store(), join(group.path(), ZMETADATA));
-    if group.format() == Format::V2
-        && let Some(mut document) = node::read_document(store, &key)?
-        && let Some(metadata) = document.get_mut("metadata")
-    {
-        metadata.set(ZATTRS, attributes.clone());
-        node::write_document(store, &key, &document)?;
-    }
-    Ok(())
+/// A v2 group's consolidated metadata with other attributes of the group itself, and its key; `None`: it has none. (v3's has no copy of them.) The group is
+/// locked.
+pub(crate) fn with_own_attributes(
+    store: &Arc<dyn Store>,
+    path: &str,
+    attributes: &Json,
+) -> Result<Option<(String, Json)>, ZarrError> {
+    let key = join(path, ZMETADATA);
+    let Some(mut document) = node::read_document(store, &key)? else { return Ok(None) };
+    let Some(metadata) = document.get_mut("metadata") else { return Ok(None) };
+    metadata.set(ZATTRS, attributes.clone());
+    Ok(Some((key, document)))
 }
 
 #[cfg(test)]

@@ -76,6 +76,9 @@ pub enum ZarrError {
         /// Which argument, what was expected, what was given.
         why: String,
     },
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

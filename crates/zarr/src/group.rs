@@ -1,16 +1,15 @@
 //! Groups: nodes that hold arrays and other groups.
 
-use crate::consolidated::{self, Consolidated};
+use crate::consolidated::{self, Consolidated, View};
+use crate::create;
 use crate::json::Json;
-use crate::node::{self, Node, NodeKind, Stored, ZARR_JSON, ZATTRS};
-use crate::path::{join, normalize_path};
-use crate::{Array, Format, ZarrError};
-use hyperslab_store::{Key, Store};
+use crate::locked;
+use crate::node::{self, Node, NodeKind, Stored, ZATTRS};
+use crate::path::{join, normalize_path, parents};
+use crate::{Array, Format, ZarrError, walk};
+use hyperslab_store::{Ask, Store};
 use std::fmt;
 use std::sync::Arc;
-
-/// How deep a hierarchy is walked. A store that loops (a symbolic link to a parent) ends here.
-const MAX_DEPTH: usize = 100;
 
 /// Whether a group is opened from consolidated metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -26,7 +25,10 @@ pub enum Consolidation {
 
 /// A group.
 ///
-/// A group opened with consolidated metadata lists its children from there. [`Group::child`] looks there first, then in the store.
+/// A group opened with consolidated metadata shows what that says: the same nodes are listed and opened, with the metadata that was consolidated, without a look
+/// at the store. What is changed through this group, its clones, and nodes reached from it shows at once, also in nodes opened later; what is changed otherwise shows after
+/// [`Group::refresh`], if it was consolidated again. The consolidated metadata that is *stored* changes by [`Group::consolidate`], and where nodes are deleted
+/// ([`Group::delete_child`]).
 #[derive(Clone)]
 pub struct Group {
     store: Arc<dyn Store>,
@@ -34,14 +36,6 @@ pub struct Group {
     format: Format,
     attributes: Json,
     consolidated: Option<View>,
-}
-
-/// The part of consolidated metadata that is a group's.
-#[derive(Clone)]
-struct View {
-    all: Arc<Consolidated>,
-    /// The group's path, relative to the group that `all` is stored with.
-    base: String,
 }
 
 impl Group {
@@ -59,8 +53,8 @@ impl Group {
         }
     }
 
-    /// Creates a group, and missing groups above it. With `overwrite`, whatever is stored at `path` and below is deleted first; otherwise
-    /// an array or group there is an error.
+    /// Creates a group, and missing groups above it. With `overwrite`, it takes the place of whatever is stored at `path` and
+    /// below, which is deleted when the group is there; otherwise an array or group there is an error.
     pub fn create(
         store: Arc<dyn Store>,
         path: &str,
@@ -68,10 +62,36 @@ impl Group {
         attributes: Json,
         overwrite: bool,
     ) -> Result<Self, ZarrError> {
+        Self::create_with(store, path, format, attributes, overwrite, None)
+    }
+
+    /// [`Group::create`]; `ask` is asked while this waits for others and deletes, `true` gives up.
+    pub fn create_with(
+        store: Arc<dyn Store>,
+        path: &str,
+        format: Format,
+        attributes: Json,
+        overwrite: bool,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Self, ZarrError> {
         let path = normalize_path(path)?;
         node::check_attributes(&path, &attributes)?;
-        node::make_room(&store, &path, format, overwrite)?;
-        node::write_group(&store, &path, format, &attributes)?;
+        let documents = create::group(format, attributes.clone());
+        create::node(&store, &path, format, &documents, overwrite, ask)?;
+        Ok(Group { store, path, format, attributes, consolidated: None })
+    }
+
+    /// [`Group::create`] in a store that nobody else knows yet, where nothing is at `path` and the groups above it are there: nothing
+    /// is looked at.
+    pub fn create_unseen(
+        store: Arc<dyn Store>,
+        path: &str,
+        format: Format,
+        attributes: Json,
+    ) -> Result<Self, ZarrError> {
+        let path = normalize_path(path)?;
+        node::check_attributes(&path, &attributes)?;
+        create::unseen(&store, &path, format, &create::group(format, attributes.clone()))?;
         Ok(Group { store, path, format, attributes, consolidated: None })
     }
 
@@ -88,7 +108,7 @@ impl Group {
         if all.is_none() && consolidation == Consolidation::Require {
             return Err(ZarrError::NotFound { what: "consolidated metadata", url: store.url(), path });
         }
-        let view = all.map(|all| View { all: Arc::new(all), base: String::new() });
+        let view = all.map(|all| View::new(&path, all));
         Self::with_view(store, path, &stored, view)
     }
 
@@ -138,28 +158,53 @@ impl Group {
 
     /// Replaces the attributes, atomically. Consolidated metadata stored with this group keeps up; that of groups above does not.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<(), ZarrError> {
+        self.change_attributes(None, |all| *all = attributes)
+    }
+
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true` gives up.
+    pub fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<R, ZarrError> {
+        let _lock = locked::lock(&self.store, &self.path, ask)?;
+        let mut stored =
+            node::read(&self.store, &self.path, Some(self.format))?.ok_or_else(|| self.not_found())?;
+        let old = stored.attributes(&self.store)?;
+        let mut attributes = old.clone();
+        let result = change(&mut attributes);
         node::check_attributes(&self.path, &attributes)?;
-        match self.format {
-            Format::V2 => {
-                node::write_document(&self.store, &join(&self.path, ZATTRS), &attributes)?;
-                consolidated::write_own_attributes(self, &attributes)?;
-            }
-            Format::V3 => {
-                let key = join(&self.path, ZARR_JSON);
-                let mut document = node::read_document(&self.store, &key)?.ok_or_else(|| self.not_found())?;
-                document.set("attributes", attributes.clone());
-                node::write_document(&self.store, &key, &document)?;
+        if attributes != old {
+            match self.format {
+                Format::V2 => {
+                    let copy = consolidated::with_own_attributes(&self.store, &self.path, &attributes)?;
+                    if let Some((key, document)) = &copy {
+                        // Refused before anything is changed.
+                        node::check_document(key, document)?;
+                    }
+                    stored.attributes = Some(attributes.clone());
+                    node::write_document(&self.store, &join(&self.path, ZATTRS), &attributes)?;
+                    if let Some((key, document)) = copy {
+                        node::write_document(&self.store, &key, &document)?;
+                    }
+                }
+                Format::V3 => {
+                    stored.document.set("attributes", attributes.clone());
+                    node::write_document(&self.store, &stored.key, &stored.document)?;
+                }
             }
         }
+        if let Some(view) = &self.consolidated {
+            view.put("", stored);
+        }
         self.attributes = attributes;
-        Ok(())
+        Ok(result)
     }
 
     /// Reads the group's metadata again.
     pub fn refresh(&mut self) -> Result<(), ZarrError> {
         let consolidation = if self.is_consolidated() { Consolidation::Auto } else { Consolidation::Ignore };
-        *self = Self::open(&self.store, &self.path, Some(self.format), consolidation)?;
-        Ok(())
+        self.reopen(consolidation)
     }
 
     /// The nodes directly below, sorted by name.
@@ -169,54 +214,25 @@ impl Group {
 
     /// All nodes below, with their paths relative to this group: each group is followed by what is in it; at most `max_depth` levels (1: the
     /// direct children).
+    ///
+    /// A group that a symbolic link leads back to is listed, but what is in it is not listed again. A node whose document cannot be
+    /// read is listed as an array.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let Some(view) = &self.consolidated else { return self.stored_nodes(max_depth) };
-        let mut nodes: Vec<(String, NodeKind)> = view
-            .all
-            .below(&view.base)
-            .filter(|(path, _)| max_depth.is_none_or(|depth| path.matches('/').count() < depth))
-            .map(|(path, kind)| (path.to_owned(), kind))
-            .collect();
+        self.walk_asking(max_depth, None)
+    }
+
+    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with [`ZarrError::Interrupted`].
+    pub fn walk_asking(
+        &self,
+        max_depth: Option<usize>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Vec<(String, NodeKind)>, ZarrError> {
+        let Some(view) = &self.consolidated else { return walk::stored_nodes(self, max_depth, ask) };
+        let mut nodes = view.below();
+        nodes.retain(|(path, _)| max_depth.is_none_or(|depth| path.matches('/').count() < depth));
         // By components: "a/b" comes before "a-b".
         nodes.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
         Ok(nodes)
-    }
-
-    /// [`Group::walk`] by listing the store.
-    pub(crate) fn stored_nodes(
-        &self,
-        max_depth: Option<usize>,
-    ) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let max_depth = max_depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH);
-        let mut found = Vec::new();
-        // Still to be visited, the next one last.
-        let mut pending = self.stored_children("")?;
-        pending.reverse();
-        while let Some((path, kind)) = pending.pop() {
-            if kind == NodeKind::Group && path.matches('/').count() + 1 < max_depth {
-                pending.extend(self.stored_children(&path)?.into_iter().rev());
-            }
-            found.push((path, kind));
-        }
-        Ok(found)
-    }
-
-    /// The nodes of this format directly below a group, with paths relative to `self`.
-    fn stored_children(&self, below: &str) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        let parent = join(&self.path, below);
-        let prefix = if parent.is_empty() { None } else { Some(Key::new(&parent)?) };
-        let mut children = Vec::new();
-        for entry in self.store.list_dir(prefix)? {
-            let path = join(&parent, &entry.name);
-            // A file's name may be what no key can be; then it is no node.
-            if entry.is_prefix
-                && Key::new(&path).is_ok()
-                && let Some(kind) = node::kind(&self.store, &path, self.format)?
-            {
-                children.push((join(below, &entry.name), kind));
-            }
-        }
-        Ok(children)
     }
 
     /// Opens a node below this group, by its name or by a path relative to the group.
@@ -227,18 +243,16 @@ impl Group {
             return Ok(Node::Group(self.clone()));
         }
         if let Some(view) = &self.consolidated {
-            let base = join(&view.base, &relative);
-            if let Some(stored) = view.all.get(&base) {
-                return match stored.kind {
-                    NodeKind::Array => {
-                        Array::from_stored(self.store.clone(), path, stored.clone(), true).map(Node::Array)
-                    }
-                    NodeKind::Group => {
-                        let view = View { all: view.all.clone(), base };
-                        Self::with_view(self.store.clone(), path, stored, Some(view)).map(Node::Group)
-                    }
-                };
-            }
+            let store = self.store.clone();
+            return match view.get(&relative) {
+                None => Err(ZarrError::NotFound { what: "array or group", url: store.url(), path }),
+                Some(stored) if stored.kind == NodeKind::Array => {
+                    Array::from_copy(store, path, stored, view.copy(&relative)).map(Node::Array)
+                }
+                Some(stored) => {
+                    Self::with_view(store, path, &stored, Some(view.of(&relative))).map(Node::Group)
+                }
+            };
         }
         node::open_with(&self.store, &path, Some(self.format), Consolidation::Auto)
     }
@@ -246,40 +260,88 @@ impl Group {
     /// Whether there is a node below this group, and what it is.
     pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>, ZarrError> {
         let relative = normalize_path(name)?;
-        if let Some(view) = &self.consolidated
-            && let Some(stored) = view.all.get(&join(&view.base, &relative))
-        {
-            return Ok(Some(stored.kind));
+        match &self.consolidated {
+            Some(_) if relative.is_empty() => return Ok(Some(NodeKind::Group)),
+            Some(view) => return Ok(view.kind(&relative)),
+            None => {}
         }
         node::kind(&self.store, &join(&self.path, &relative), self.format)
     }
 
-    /// Deletes a node below this group, and all below that. Consolidated metadata stored with this group forgets it.
+    /// Where this group was opened with consolidated metadata: sees a node below, and groups on the way to it, as they are stored now. For who has just created
+    /// the node.
+    pub fn notice(&self, name: &str) -> Result<(), ZarrError> {
+        let Some(view) = &self.consolidated else { return Ok(()) };
+        let relative = normalize_path(name)?;
+        view.forget(&relative);
+        for path in parents(&relative).skip(1).chain([relative.as_str()]).filter(|path| !path.is_empty()) {
+            if path != relative && view.kind(path).is_some() {
+                continue;
+            }
+            if let Some(stored) = node::read(&self.store, &join(&self.path, path), Some(self.format))? {
+                view.put(path, stored);
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Group::notice`] of a new array, whose later changes are seen, too.
+    pub fn adopt(&self, array: &mut Array) -> Result<(), ZarrError> {
+        let Some(view) = &self.consolidated else { return Ok(()) };
+        let inside = if self.path.is_empty() { Some(array.path()) } else { None };
+        let below = format!("{}/", self.path);
+        let Some(relative) = inside.or_else(|| array.path().strip_prefix(&below)).map(str::to_owned) else {
+            return Ok(());
+        };
+        self.notice(&relative)?;
+        array.keep_up(view.copy(&relative));
+        Ok(())
+    }
+
+    /// Deletes a node below this group, and all below that. Consolidated metadata that this group was opened with forgets it, also where it is stored.
     pub fn delete_child(&mut self, name: &str) -> Result<(), ZarrError> {
+        self.delete_child_with(name, None)
+    }
+
+    /// [`Group::delete_child`]; `ask` is asked while this waits for others and deletes, `true` gives up.
+    pub fn delete_child_with(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let relative = normalize_path(name)?;
         let path = join(&self.path, &relative);
         if relative.is_empty() || self.child_kind(&relative)?.is_none() {
             return Err(ZarrError::NotFound { what: "array or group", url: self.store.url(), path });
         }
-        node::remove(&self.store, &path)?;
-        if let Some(view) = &mut self.consolidated {
-            Arc::make_mut(&mut view.all).forget(&join(&view.base, &relative));
-            if view.base.is_empty() {
-                consolidated::write_without(self, &relative)?;
-            }
+        create::remove(&self.store, &path, ask)?;
+        if let Some(view) = &self.consolidated {
+            view.forget(&relative);
+            let place = view.place(&relative);
+            consolidated::write_without(&self.store, view.owner(), self.format, &place, ask)?;
         }
         Ok(())
     }
 
     /// Deletes the group and all below it; the group of the root: everything in the store.
     pub fn delete(self) -> Result<(), ZarrError> {
-        node::remove(&self.store, &self.path)
+        create::remove(&self.store, &self.path, None)
     }
 
     /// Stores the metadata of all nodes below with this group, as it is in the store now, and uses it from here on.
     pub fn consolidate(&mut self) -> Result<(), ZarrError> {
-        consolidated::write(self)?;
-        *self = Self::open(&self.store, &self.path, Some(self.format), Consolidation::Require)?;
+        self.consolidate_with(None)
+    }
+
+    /// [`Group::consolidate`]; `ask` is asked while this waits for others, `true` gives up.
+    pub fn consolidate_with(&mut self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+        consolidated::write(self, ask)?;
+        self.reopen(Consolidation::Require)
+    }
+
+    fn reopen(&mut self, consolidation: Consolidation) -> Result<(), ZarrError> {
+        let mut now = Self::open(&self.store, &self.path, Some(self.format), consolidation)?;
+        now.consolidated = match (self.consolidated.take(), now.consolidated.take()) {
+            (Some(old), Some(new)) => Some(old.renewed(new)),
+            (_, new) => new,
+        };
+        *self = now;
         Ok(())
     }
 

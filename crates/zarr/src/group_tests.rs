@@ -1,5 +1,6 @@
 use super::*;
 use crate::ArraySpec;
+use hyperslab_store::Key;
 use hyperslab_store::MemoryStore;
 
 fn memory() -> Arc<dyn Store> {
@@ -142,10 +143,11 @@ fn consolidated_metadata_goes_stale_and_is_renewed() {
             Err(ZarrError::NotFound { what: "consolidated metadata", .. })
         ));
         group.consolidate().unwrap();
-        // A node made since then is not listed, but found.
+        // A node made elsewhere since then is neither listed nor found.
         Array::create(store.clone(), "new", spec(format), false).unwrap();
         assert_eq!(group.children().unwrap().len(), 3);
-        assert!(matches!(group.child("new"), Ok(Node::Array(array)) if !array.is_consolidated()));
+        assert!(matches!(group.child("new"), Err(ZarrError::NotFound { .. })));
+        assert_eq!(group.child_kind("new").unwrap(), None);
         let plain = Group::open(&store, "", None, Consolidation::Ignore).unwrap();
         assert_eq!(plain.children().unwrap().len(), 4);
         // A changed one is listed as it was.
@@ -157,6 +159,9 @@ fn consolidated_metadata_goes_stale_and_is_renewed() {
         old.set_attributes(json(r#"{"k": 2}"#)).unwrap();
         assert_eq!(old.layout().shape(), [9]);
         assert!(!old.is_consolidated());
+        // And shows in the group.
+        let Node::Array(again) = group.child("x-z").unwrap() else { panic!("an array") };
+        assert_eq!((again.layout().shape(), again.attributes()), (&[9][..], old.attributes()));
         group.consolidate().unwrap();
         assert_eq!(group.children().unwrap().len(), 4);
         let Node::Array(renewed) = group.child("x-z").unwrap() else { panic!("an array") };
@@ -260,5 +265,41 @@ fn unreadable_arrays_do_not_stop_a_listing() {
         assert_eq!(group.children().unwrap().len(), 4);
         let error = group.child("odd").unwrap_err();
         assert!(error.to_string().contains("odd"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_changed_through_a_consolidated_group_shows_in_it() {
+    for format in [Format::V2, Format::V3] {
+        let store = hierarchy(format);
+        let mut group = Group::open(&store, "", None, Consolidation::Auto).unwrap();
+        group.consolidate().unwrap();
+        let Node::Group(mut x) = group.child("x").unwrap() else { panic!("a group") };
+        x.set_attributes(json(r#"{"k": 1}"#)).unwrap();
+        let Node::Group(again) = group.child("x").unwrap() else { panic!("a group") };
+        assert_eq!(again.attributes().to_text(None), r#"{"k": 1}"#);
+        let Node::Array(mut array) = x.child("y/arr").unwrap() else { panic!("an array") };
+        array.change_attributes(None, |all| all.set("v", 2u32.into())).unwrap();
+        array.change_attributes(None, |all| all.set("w", 3u32.into())).unwrap();
+        let Node::Array(again) = group.child("x/y/arr").unwrap() else { panic!("an array") };
+        assert_eq!(again.attributes().to_text(None), r#"{"u": "m", "v": 2, "w": 3}"#);
+        // New nodes, and groups made on the way.
+        let mut new = Array::create(store.clone(), "x/p/q/new", spec(format), false).unwrap();
+        x.adopt(&mut new).unwrap();
+        new.resize(&[9]).unwrap();
+        assert_eq!(group.child_kind("x/p").unwrap(), Some(NodeKind::Group));
+        assert_eq!(x.children().unwrap(), owned(&[("p", NodeKind::Group), ("y", NodeKind::Group)]));
+        let Node::Array(again) = group.child("x/p/q/new").unwrap() else { panic!("an array") };
+        assert_eq!(again.layout().shape(), [9]);
+        // What is stored is deleted from the copy that is stored.
+        x.delete_child("y").unwrap();
+        assert!(matches!(group.child("x/y/arr"), Err(ZarrError::NotFound { .. })));
+        let stored = Group::open(&store, "", None, Consolidation::Require).unwrap();
+        assert_eq!(stored.child_kind("x/y").unwrap(), None);
+        // Consolidated again, handles from before still keep up.
+        group.consolidate().unwrap();
+        new.resize(&[11]).unwrap();
+        let Node::Array(again) = group.child("x/p/q/new").unwrap() else { panic!("an array") };
+        assert_eq!(again.layout().shape(), [11]);
     }
 }

@@ -61,6 +61,31 @@ impl Json {
         text
     }
 
+    /// Whether the text could be parsed: the depth and the number of values have the bounds that [`Json::parse`] has.
+    pub fn check_bounds(&self) -> Result<(), String> {
+        let mut values = 0;
+        self.count(0, &mut values)
+    }
+
+    /// Stops beyond the bounds, so that the recursion is bounded.
+    fn count(&self, depth: usize, values: &mut usize) -> Result<(), String> {
+        *values += 1;
+        if *values > MAX_VALUES {
+            return Err(format!("it has more than {MAX_VALUES} values"));
+        }
+        let nested = matches!(self, Json::Array(_) | Json::Object(_));
+        if nested && depth == MAX_DEPTH {
+            return Err(format!("it is nested more than {MAX_DEPTH} deep"));
+        }
+        match self {
+            Json::Array(items) => items.iter().try_for_each(|item| item.count(depth + 1, values)),
+            Json::Object(members) => {
+                members.iter().try_for_each(|(_, member)| member.count(depth + 1, values))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// An empty object.
     pub fn object() -> Json {
         Json::Object(Vec::new())

@@ -28,9 +28,11 @@
 
 mod array;
 mod base64;
+mod change;
 mod chunks;
 mod compiled;
 mod consolidated;
+mod create;
 mod dtypes;
 mod error;
 mod fill;
@@ -38,11 +40,14 @@ mod format;
 mod group;
 pub mod json;
 mod keys;
+mod locked;
 mod metadata;
 mod node;
+mod objects;
 mod path;
 mod spec;
 mod vlen;
+mod walk;
 
 pub use array::Array;
 pub use base64::encode as base64;

@@ -1,11 +1,11 @@
-//! What is stored at a path: finding it, making room for something new, removing it.
+//! What is stored at a path.
 
 use crate::compiled::{self, Texts};
 use crate::error::{Problem, invalid};
 use crate::format::{v2, v3};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
-use crate::path::{check_node_name, join, normalize_path, parents};
+use crate::path::{join, normalize_path};
 use crate::{Array, Consolidation, Format, Group, ZarrError};
 use hyperslab_store::{Key, Store};
 use std::sync::Arc;
@@ -128,6 +128,15 @@ impl Stored {
             Format::V3 => v3::parse_group(&self.document),
         };
         parsed.map_err(|problem| problem.at(url, &self.key))
+    }
+
+    /// The attributes of a node.
+    pub(crate) fn attributes(&self, store: &Arc<dyn Store>) -> Result<Json, ZarrError> {
+        let found = match self.format {
+            Format::V2 => self.attributes.as_ref(),
+            Format::V3 => self.document.get("attributes"),
+        };
+        attributes(found).map_err(|problem| problem.at(&store.url(), &self.key))
     }
 
     fn v2_attributes(&self) -> Result<Json, Problem> {
@@ -253,93 +262,30 @@ pub(crate) fn read_document(store: &Arc<dyn Store>, key: &str) -> Result<Option<
     read_text(store, key)?.map(|text| parse_document(store, key, &text)).transpose()
 }
 
-/// Writes a metadata object.
+/// The text of a metadata object.
+pub(crate) fn document_text(document: &Json) -> String {
+    document.to_text(INDENT)
+}
+
+/// Writes a metadata object. What could not be read again is refused, and nothing is changed.
 pub(crate) fn write_document(store: &Arc<dyn Store>, key: &str, document: &Json) -> Result<(), ZarrError> {
-    Ok(store.write(Key::new(key)?, &[document.to_text(INDENT).as_bytes()])?)
+    let text = check_document(key, document)?;
+    Ok(store.write(Key::new(key)?, &[text.as_bytes()])?)
 }
 
-/// Makes room for a new node: removes what is there, or refuses (`overwrite`); creates missing parent groups, as zarr-python does.
-/// Nothing is changed where the node cannot be.
-pub(crate) fn make_room(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Format,
-    overwrite: bool,
-) -> Result<(), ZarrError> {
-    let mut missing = Vec::new();
-    for parent in parents(path) {
-        match kind(store, parent, format)? {
-            Some(NodeKind::Group) => continue,
-            Some(NodeKind::Array) => {
-                return Err(ZarrError::WrongNode {
-                    url: store.url(),
-                    path: parent.to_owned(),
-                    expected: "a group",
-                    found: "an array",
-                });
-            }
-            None => {}
-        }
-        let other = if format == Format::V2 { Format::V3 } else { Format::V2 };
-        if let Some(kind) = kind(store, parent, other)? {
-            let why = format!(
-                "the parent '{parent}' is a Zarr v{} {}; a Zarr v{} node cannot be in it",
-                other.number(),
-                kind.name(),
-                format.number()
-            );
-            return Err(ZarrError::Invalid { path: path.to_owned(), why });
-        }
-        missing.push(parent);
+/// The text of a metadata object, if it can be read again: bounds of the reader are bounds of the writer.
+pub(crate) fn check_document(key: &str, document: &Json) -> Result<String, ZarrError> {
+    let refuse = |why: String| {
+        let path = key.rsplit_once('/').map_or("", |(path, _)| path).to_owned();
+        let name = key.rsplit('/').next().unwrap_or(key);
+        ZarrError::Invalid { path, why: format!("the new {name} could not be read again: {why}") }
+    };
+    document.check_bounds().map_err(refuse)?;
+    let text = document_text(document);
+    if text.len() > MAX_DOCUMENT {
+        return Err(refuse(format!("it has {} bytes, at most {MAX_DOCUMENT} are read", text.len())));
     }
-    for new in missing.iter().copied().chain([path]).filter(|new| !new.is_empty()) {
-        check_node_name(new.rsplit('/').next().unwrap_or(new), format)?;
-    }
-    if overwrite {
-        remove(store, path)?;
-    } else {
-        for format in [Format::V3, Format::V2] {
-            if let Some(kind) = kind(store, path, format)? {
-                return Err(ZarrError::Exists { what: kind.name(), url: store.url(), path: path.to_owned() });
-            }
-        }
-    }
-    for parent in missing {
-        write_group(store, parent, format, &Json::object())?;
-    }
-    Ok(())
-}
-
-/// Writes the metadata of a group. Attributes first: the group appears when it is complete.
-pub(crate) fn write_group(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Format,
-    attributes: &Json,
-) -> Result<(), ZarrError> {
-    match format {
-        Format::V2 => {
-            write_document(store, &join(path, ZATTRS), attributes)?;
-            write_document(store, &join(path, ZGROUP), &Json::from([("zarr_format", 2u32.into())]))
-        }
-        Format::V3 => {
-            let document = Json::from([
-                ("attributes", attributes.clone()),
-                ("zarr_format", 3u32.into()),
-                ("node_type", "group".into()),
-            ]);
-            write_document(store, &join(path, ZARR_JSON), &document)
-        }
-    }
-}
-
-/// Removes a node and all below it. Its metadata goes first: what is left by an interruption is no array that lacks chunks.
-pub(crate) fn remove(store: &Arc<dyn Store>, path: &str) -> Result<(), ZarrError> {
-    for name in [ZMETADATA, ZARR_JSON, ZARRAY, ZGROUP, ZATTRS] {
-        store.delete(Key::new(&join(path, name))?)?;
-    }
-    let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
-    Ok(store.delete_prefix(prefix)?)
+    Ok(text)
 }
 
 /// Checks attributes that a caller gives.

@@ -58,10 +58,7 @@ fn a_hierarchy_that_contains_itself_ends() {
     Group::create(store.clone(), "a", Format::V3, Json::object(), false).unwrap();
     std::os::unix::fs::symlink(dir.path(), dir.path().join("a/loop")).unwrap();
     let root = Group::open(&store, "", None, Consolidation::Auto).unwrap();
-    // Ends, with an answer or with the system's "too many levels of symbolic links".
-    match root.walk(None) {
-        Ok(nodes) => assert!(!nodes.is_empty() && nodes.len() <= 200, "{}", nodes.len()),
-        Err(error) => assert!(matches!(error, ZarrError::Store(_)), "{error}"),
-    }
+    let names: Vec<String> = root.walk(None).unwrap().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, ["a"], "the loop leads to what is no group");
     assert_eq!(root.walk(Some(1)).unwrap().len(), 1);
 }

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn only_what_was_kept_and_within_the_bound() {
         let cache = IndexCache::default();
-        let index = Arc::new(ShardIndex::absent(10));
+        let index = Arc::new(ShardIndex::absent(10).unwrap());
         let bound = 3 * cost(&index);
         cache.keep(place(0), &index, bound);
         cache.keep(place(0), &index, bound);

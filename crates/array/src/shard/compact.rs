@@ -3,7 +3,7 @@
 use super::find::Finder;
 use super::output::{Sink, begin, finish};
 use super::write::former;
-use crate::execute::{self, Interrupt, store_error};
+use crate::execute::{self, Interrupt, codec_error, store_error};
 use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task};
 use hyperslab_store::Expected;
 
@@ -64,10 +64,11 @@ pub fn compact_asking(
         return store.swap_out(checked, expected, ask).map(given).map_err(fail);
     }
     let mut sink = Sink::object(store, checked);
-    let index =
-        begin(level, &mut sink, Some(&former), false, &|_| false, ask.unwrap_or(&|| false)).map_err(fail)?;
+    let absent = level.index().absent().map_err(|source| codec_error(layout, &task, &key, source))?;
+    let ask = ask.unwrap_or(&|| false);
+    let index = begin(level, &mut sink, Some(&former), false, &|_| false, absent, ask).map_err(fail)?;
     finish(layout, &task, &key, level, &mut sink, &index)?;
-    let put = sink.commit(expected, ask).map_err(fail)?;
+    let put = sink.commit(expected, Some(ask)).map_err(fail)?;
     drop((lock, turn));
     Ok(given(put))
 }

@@ -12,7 +12,7 @@ use super::plan::{ShardPlan, Touched};
 use crate::execute::{self, codec_error, memory_error, store_error};
 use crate::runs::Chunk;
 use crate::{ArrayError, ArrayLayout, Dims, Plan, Task, process, settings};
-use hyperslab_codec::{Scratch, decode_bounded};
+use hyperslab_codec::{Scratch, decode_bounded, vlen_limit};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use std::sync::Arc;
 
@@ -62,6 +62,7 @@ impl<'a, 's> Finder<'a, 's> {
                 [] => stored,
                 codecs => {
                     let mut bytes = Vec::new();
+                    let limit = believed(layout, limit, stored.len());
                     decode_bounded(codecs, &stored, limit, &mut bytes, &mut Scratch::default(), verify)
                         .map_err(|source| codec_error(layout, shard, key.as_str(), source))?;
                     bytes
@@ -175,7 +176,8 @@ impl<'a, 's> Finder<'a, 's> {
                 .wrong(number, format!("it has {} bytes; {limit} are the most that can be right", range.1)));
         }
         let stored = self.bytes(opened, range)?;
-        let (mut bytes, limit) = (Vec::new(), usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit = believed(self.layout, usize::try_from(limit).unwrap_or(usize::MAX), stored.len());
+        let mut bytes = Vec::new();
         decode_bounded(codecs, &stored, limit, &mut bytes, &mut Scratch::default(), self.verify)
             .map_err(|source| self.wrong(number, source.to_string()))?;
         Ok(Some(InMemory { bytes, key: self.key.into(), url: self.layout.store().url() }))
@@ -267,13 +269,14 @@ impl<'a, 's> Finder<'a, 's> {
 pub(crate) type Located = (usize, Option<(u64, u64)>);
 
 /// Where a request's chunks of one shard are: number of the task, and the range of the object; `None`: the chunk does not exist. Ranges of what had to be decoded as a whole count from
-/// its start. For showing what a request would do.
+/// its start. At most the first `most` of them. For showing what a request would do.
 pub(crate) fn locate(
     layout: &ArrayLayout,
     sharding: &Sharding,
     plan: &Plan,
     shards: &ShardPlan<'_>,
     number: usize,
+    most: usize,
     key: &mut String,
 ) -> Result<Vec<Located>, ArrayError> {
     let mut task = Task::default();
@@ -283,14 +286,22 @@ pub(crate) fn locate(
     let mut found: Vec<Located> = Vec::new();
     match Finder::open(layout, sharding, plan, checked, &task, settings::verify_checksums())? {
         Some(mut finder) => {
-            finder.find(shards.touched(number, &task))?;
+            finder.find(shards.touched(number, &task).take(most))?;
             found.extend(finder.chunks.iter().map(|chunk| (chunk.number, Some((chunk.offset, chunk.len)))));
             found.extend(finder.absent.iter().map(|number| (*number, None)));
         }
-        None => found.extend(shards.touched(number, &task).map(|touched| (touched.number, None))),
+        None => {
+            let touched = shards.touched(number, &task).take(most);
+            found.extend(touched.map(|touched| (touched.number, None)));
+        }
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// To how many bytes a shard of `stored` bytes may decode, of which metadata say `limit`. Of elements of variable length they say nothing.
+fn believed(layout: &ArrayLayout, limit: usize, stored: usize) -> usize {
+    if layout.vlen().is_some() { limit.min(vlen_limit(stored)) } else { limit }
 }
 
 /// The most bytes that a shard of depth `depth` may have, stored or decoded, to be taken into memory as a whole. Generous: rewritten shards may hold bytes that nothing refers to.

@@ -7,8 +7,9 @@ use hyperslab_codec::{ByteOrder, Codec, CodecChain, CodecError, Scratch};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The most inner chunks that a shard may have: an index of 2 GiB. A shard is written with its index in memory.
-const MOST_ENTRIES: usize = 1 << 27;
+/// The most inner chunks that a shard may have: an index of 256 MiB. The index is in memory whenever one element of the shard is read or written, in writing three
+/// times, whatever the shard holds. So this bounds what 600 bytes of made-up metadata can ask for.
+const MOST_ENTRIES: usize = 1 << 24;
 
 /// An inner chunk that does not exist.
 const ABSENT: u64 = u64::MAX;
@@ -51,7 +52,10 @@ impl IndexEncoding {
             .and_then(|n| n.checked_mul(16))
             .filter(|n| *n <= 16 * MOST_ENTRIES)
             .ok_or_else(|| {
-                format!("an index of {counts:?} inner chunks is too large: the limit is {MOST_ENTRIES}")
+                format!(
+                    "an index of {counts:?} inner chunks is too large: a shard may have {MOST_ENTRIES}; \
+                     smaller shards or larger inner chunks are needed"
+                )
             })?;
         let rank = counts.len() + 1;
         let order: SmallVec<[usize; 8]> = if order.is_empty() { (0..rank).collect() } else { order.into() };
@@ -130,7 +134,10 @@ impl IndexEncoding {
             let at = self.place(n);
             (self.number(bytes, at), self.number(bytes, at + self.to_len))
         };
-        Ok(ShardIndex { entries: (0..self.count).map(entry).collect(), faults: Vec::new() })
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(self.count).map_err(|_| self.no_memory())?;
+        entries.extend((0..self.count).map(entry));
+        Ok(ShardIndex { entries, faults: Vec::new() })
     }
 
     /// An index as it is stored.
@@ -140,7 +147,11 @@ impl IndexEncoding {
         stored: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let mut bytes = vec![0; 16 * self.count];
+        let mut bytes: Vec<u8> = Vec::new();
+        bytes.try_reserve_exact(16 * self.count).map_err(|_| self.no_memory())?;
+        stored.clear();
+        stored.try_reserve_exact(self.size).map_err(|_| self.no_memory())?;
+        bytes.resize(16 * self.count, 0);
         for (n, (offset, len)) in index.entries.iter().enumerate() {
             let at = self.place(n);
             for (at, number) in [(at, offset), (at + self.to_len, len)] {
@@ -149,6 +160,16 @@ impl IndexEncoding {
             }
         }
         self.chain.encode(&bytes, stored, scratch)
+    }
+
+    /// An index of nothing.
+    pub(crate) fn absent(&self) -> Result<ShardIndex, CodecError> {
+        ShardIndex::absent(self.count).ok_or_else(|| self.no_memory())
+    }
+
+    fn no_memory(&self) -> CodecError {
+        let why = format!("no memory for the index of a shard of {} inner chunks", self.count);
+        CodecError::Encode { codec: "sharding_indexed", why }
     }
 }
 
@@ -164,9 +185,12 @@ pub(crate) struct ShardIndex {
 }
 
 impl ShardIndex {
-    /// An index of nothing.
-    pub(crate) fn absent(count: usize) -> Self {
-        ShardIndex { entries: vec![(ABSENT, ABSENT); count], faults: Vec::new() }
+    /// An index of nothing. `None`: there is no memory for it.
+    pub(crate) fn absent(count: usize) -> Option<Self> {
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(count).ok()?;
+        entries.resize(count, (ABSENT, ABSENT));
+        Some(ShardIndex { entries, faults: Vec::new() })
     }
 
     /// Looks for entries that cannot be right: ranges that reach beyond `size` bytes or into the index itself (`stored`), and ranges that share bytes. What is wrong
@@ -256,7 +280,7 @@ mod tests {
     }
 
     fn sample(count: usize) -> ShardIndex {
-        let mut index = ShardIndex::absent(count);
+        let mut index = ShardIndex::absent(count).unwrap();
         for n in (0..count).step_by(2) {
             index.set(n, Some((10 * n as u64, 7)));
         }
@@ -289,7 +313,7 @@ mod tests {
     #[test]
     fn bytes_are_those_of_the_specification() {
         let encoding = IndexEncoding::new(&[2], &[], ByteOrder::Little, Vec::new()).unwrap();
-        let mut index = ShardIndex::absent(2);
+        let mut index = ShardIndex::absent(2).unwrap();
         index.set(1, Some((3, 258)));
         let mut bytes = Vec::new();
         encoding.encode(&index, &mut bytes, &mut Scratch::default()).unwrap();

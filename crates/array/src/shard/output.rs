@@ -117,7 +117,7 @@ pub(crate) struct Former<'o> {
     pub(crate) index: std::sync::Arc<ShardIndex>,
 }
 
-/// Begins a shard of `level` with what stays of the former one: all inner chunks but those that are `replaced`. Returns the index so far.
+/// Begins a shard of `level` with what stays of the former one: all inner chunks but those that are `replaced`. `index`: an empty one. Returns the index so far.
 ///
 /// Where the file system lets two files share their bytes, nothing is copied, and what is replaced stays as bytes that nothing refers to: until they are more than
 /// all others, then the rest is copied. Elsewhere only what stays is copied, so there are no such bytes.
@@ -127,9 +127,9 @@ pub(crate) fn begin(
     former: Option<&Former<'_>>,
     share: bool,
     replaced: &dyn Fn(usize) -> bool,
+    mut index: ShardIndex,
     ask: Ask<'_>,
 ) -> Result<ShardIndex, StoreError> {
-    let mut index = ShardIndex::absent(level.index().count());
     let mut stays: Vec<(u64, u64, usize)> = Vec::new();
     if let Some(former) = former {
         stays = former
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn chunks_are_stored_in_their_order_whoever_comes_first() {
-        let output = Output::new(Sink::Memory(Vec::new()), ShardIndex::absent(100), 3);
+        let output = Output::new(Sink::Memory(Vec::new()), ShardIndex::absent(100).unwrap(), 3);
         let claimed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for thread in 0..4u64 {
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_what_was_abandoned() {
-        let output = Output::new(Sink::Memory(Vec::new()), ShardIndex::absent(4), 1);
+        let output = Output::new(Sink::Memory(Vec::new()), ShardIndex::absent(4).unwrap(), 1);
         assert!(output.push(2, 2, Some(b"c")).unwrap());
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| output.push(3, 3, Some(b"d")).unwrap());
@@ -341,7 +341,9 @@ mod tests {
             let index = IndexEncoding::new(&[4], &[], ByteOrder::Little, Vec::new()).unwrap();
             let level = ShardLevel::new(&[4], &[1], &[], index, at_start, Vec::new()).unwrap();
             let mut sink = Sink::Memory(Vec::new());
-            let mut index = begin(&level, &mut sink, None, false, &|_| false, &|| false).unwrap();
+            let mut index =
+                begin(&level, &mut sink, None, false, &|_| false, level.index().absent().unwrap(), &|| false)
+                    .unwrap();
             for n in [0, 1, 3] {
                 let offset = sink.len();
                 sink.append(&[n as u8; 3]).unwrap();
@@ -358,7 +360,9 @@ mod tests {
             let former =
                 Former { range: (0, opened.size()), opened: &opened, index: std::sync::Arc::new(index) };
             let mut sink = Sink::Memory(Vec::new());
-            let index = begin(&level, &mut sink, Some(&former), true, &|n| n == 1, &|| false).unwrap();
+            let absent = level.index().absent().unwrap();
+            let index =
+                begin(&level, &mut sink, Some(&former), true, &|n| n == 1, absent, &|| false).unwrap();
             let Sink::Memory(bytes) = sink else { panic!() };
             let start = if at_start { 64 } else { 0 };
             assert_eq!(bytes[start as usize..], [0, 0, 0, 3, 3, 3]);

@@ -21,7 +21,7 @@ use crate::scratch::Scratch;
 use crate::view::Bound;
 use crate::write::{Old, Writer};
 use crate::{ArrayError, ArrayLayout, Location, Plan, Task, settings};
-use hyperslab_codec::{CodecError, encode_any};
+use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
 use hyperslab_store::{Ask, Expected, Opened, StoreError};
 
 /// A request to write chunks that lie in shards.
@@ -157,7 +157,8 @@ impl WriteRequest<'_> {
         };
         let units = self.units(level, shards.touched(number, &task));
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
-        let index = begin(level, &mut sink, former.as_ref(), true, &replaced, ask).map_err(fail)?;
+        let absent = level.index().absent().map_err(coded)?;
+        let index = begin(level, &mut sink, former.as_ref(), true, &replaced, absent, ask).map_err(fail)?;
         let output = Output::new(sink, index, workers.window());
         let each = |turn: usize, scratch: &mut Scratch, _: Ask<'_>| {
             let mut watch = Watch(Some(&output));
@@ -195,7 +196,7 @@ impl WriteRequest<'_> {
         let put = match sink {
             _ if empty => store.swap_out(checked, expected, Some(ask)),
             Sink::Memory(bytes) => {
-                store.swap(checked, expected, &[&encoded(level, bytes).map_err(coded)?], Some(ask))
+                store.swap(checked, expected, &[&encoded(layout, level, bytes).map_err(coded)?], Some(ask))
             }
             object => object.commit(expected, Some(ask)),
         };
@@ -286,7 +287,10 @@ impl WriteRequest<'_> {
         let units = self.units(level, unit.touched.iter().cloned());
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let mut sink = Sink::Memory(Vec::new());
-        let index = begin(level, &mut sink, inner.as_ref(), false, &replaced, &|| false).map_err(fail)?;
+        let coded = |source| codec_error(self.layout, &task, &key, source);
+        let absent = level.index().absent().map_err(coded)?;
+        let index =
+            begin(level, &mut sink, inner.as_ref(), false, &replaced, absent, &|| false).map_err(fail)?;
         let output = Output::new(sink, index, 0);
         for (turn, unit) in units.iter().enumerate() {
             self.encode(depth, finder, inner.as_ref(), unit, scratch, &mut |bytes| {
@@ -300,8 +304,7 @@ impl WriteRequest<'_> {
         }
         finish(self.layout, &task, &key, level, &mut sink, &index)?;
         let Sink::Memory(bytes) = sink else { return Ok(()) };
-        let coded = |source| codec_error(self.layout, &task, &key, source);
-        give(Some(&encoded(level, bytes).map_err(coded)?))
+        give(Some(&encoded(self.layout, level, bytes).map_err(coded)?))
     }
 }
 
@@ -336,12 +339,15 @@ pub(super) fn former<'o>(
 }
 
 /// A shard after the codecs that it goes through as a whole.
-fn encoded(level: &ShardLevel, bytes: Vec<u8>) -> Result<Vec<u8>, CodecError> {
+fn encoded(layout: &ArrayLayout, level: &ShardLevel, bytes: Vec<u8>) -> Result<Vec<u8>, CodecError> {
     match level.codecs() {
         [] => Ok(bytes),
         codecs => {
             let mut stored = Vec::new();
             encode_any(codecs, &bytes, &mut stored, &mut hyperslab_codec::Scratch::default())?;
+            if layout.vlen().is_some() {
+                check_vlen_limit("sharding_indexed", bytes.len(), stored.len())?;
+            }
             Ok(stored)
         }
     }

@@ -10,12 +10,17 @@
 //! 2. While source chunks are shared, lengthen the axis where that saves the most reading for the memory it takes.
 //! 3. Then lengthen the slowest axes until there is enough work for all threads at once. (Slowest first, because chunks then stay
 //!    in one piece in the block's memory, and are decoded and encoded without a copy.)
+//!
+//! Where little of the source is stored, step 3 is left out ([`Cut::small_blocks`]): large blocks would consist of chunks that do not exist.
 
 use crate::{Dims, Index};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// From here on a larger block brings no more speed: it only leaves the cache.
 const ENOUGH: u64 = 32 << 20;
+
+/// A table of blocks has room for so many more than there are chunks: a few tens of MB.
+const MOST_SPANNED: usize = 1 << 18;
 
 /// What is copied, as far as cutting it is concerned.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +47,7 @@ pub(super) struct Blocks {
 impl Cut<'_> {
     /// Chooses the blocks.
     pub(super) fn blocks(&self) -> Blocks {
-        let shape: Dims = self.shape.into();
-        let mut block: Dims = self.unit().iter().zip(&shape).map(|(unit, n)| (*unit).min(*n)).collect();
-        while let Some((axis, len)) = self.best_step(&block) {
-            block[axis] = len;
-        }
+        let Blocks { shape, mut block, element } = self.small_blocks();
         for axis in 0..shape.len() {
             let enough = self.budget.min(ENOUGH) / self.bytes(&block).max(1);
             if enough < 2 {
@@ -57,6 +58,16 @@ impl Cut<'_> {
             if block[axis] < shape[axis] {
                 break;
             }
+        }
+        Blocks { shape, block, element }
+    }
+
+    /// The smallest blocks that do not read source chunks several times without need: for arrays of which little is stored.
+    pub(super) fn small_blocks(&self) -> Blocks {
+        let shape: Dims = self.shape.into();
+        let mut block: Dims = self.unit().iter().zip(&shape).map(|(unit, n)| (*unit).min(*n)).collect();
+        while let Some((axis, len)) = self.best_step(&block) {
+            block[axis] = len;
         }
         Blocks { shape, block, element: self.element }
     }
@@ -140,12 +151,20 @@ impl Blocks {
         self.block.iter().fold(self.element, |bytes, n| bytes.saturating_mul(*n))
     }
 
-    /// The blocks that chunks of a grid of `chunk` lie in, in C order. Chunks outside the array do not count.
+    /// Chunks of a grid that a block has, at most.
+    pub(super) fn chunks(&self, chunk: &[u64]) -> u64 {
+        let axes = self.block.iter().zip(chunk);
+        axes.fold(1, |n: u64, (block, chunk)| n.saturating_mul(block.div_ceil((*chunk).max(1))))
+    }
+
+    /// The blocks that chunks of a grid of `chunk` lie in, in C order, and which of `stored` lie in each. Chunks outside the array do
+    /// not count. `None`: there are very many more blocks than chunks.
     ///
     /// Only these need to be looked at: an array may have 2⁶⁰ chunks of which one is stored.
-    pub(super) fn holding(&self, chunk: &[u64], stored: impl Iterator<Item = Dims>) -> BTreeSet<Dims> {
-        let mut found = BTreeSet::new();
-        for index in stored {
+    pub(super) fn holding(&self, chunk: &[u64], stored: &[Dims]) -> Option<BTreeMap<Dims, Vec<usize>>> {
+        let mut found: BTreeMap<Dims, Vec<usize>> = BTreeMap::new();
+        let mut left = stored.len().saturating_mul(16).saturating_add(MOST_SPANNED);
+        for (number, index) in stored.iter().enumerate() {
             // Per axis, the first and the last block that the chunk lies in.
             let spans: Option<SmallSpans> = (0..self.shape.len())
                 .map(|axis| {
@@ -158,11 +177,12 @@ impl Blocks {
             let Some(spans) = spans else { continue };
             let mut next = Some(spans.iter().map(|(first, _)| *first).collect::<Dims>());
             while let Some(at) = next {
+                left = left.checked_sub(1)?;
                 next = successor(at.clone(), &spans);
-                found.insert(at);
+                found.entry(at).or_default().push(number);
             }
         }
-        found
+        Some(found)
     }
 
     /// All blocks, in C order.
@@ -221,6 +241,24 @@ impl Block {
         self.len.iter().product()
     }
 
+    /// What it has in common with a chunk of a grid.
+    pub(super) fn common(&self, place: &Dims, chunk: &[u64]) -> Block {
+        let mut common = self.clone();
+        for (axis, (at, n)) in place.iter().zip(chunk).enumerate() {
+            let (first, last) = (self.first[axis], self.first[axis] + self.len[axis]);
+            let start = at.saturating_mul(*n);
+            common.first[axis] = start.clamp(first, last);
+            common.len[axis] = start.saturating_add(*n).clamp(common.first[axis], last) - common.first[axis];
+        }
+        common
+    }
+
+    /// Which element of the block (in C order) the one of this index in the array is.
+    pub(super) fn number(&self, position: &[u64]) -> u64 {
+        let axes = position.iter().zip(&self.first).zip(&self.len);
+        axes.fold(0, |number, ((at, first), len)| number * len + (at - first))
+    }
+
     /// The index in the array of element `number` (in C order) of the block.
     pub(super) fn position(&self, number: u64) -> Vec<u64> {
         let mut rest = number;
@@ -249,8 +287,8 @@ mod tests {
 
     fn blocks(cut: &Cut<'_>) -> (Blocks, Vec<Block>) {
         let blocks = cut.blocks();
-        let all = blocks.holding(cut.source_chunk, chunks(cut.shape, cut.source_chunk).into_iter());
-        let all = all.iter().map(|at| blocks.block(at)).collect();
+        let all = blocks.holding(cut.source_chunk, &chunks(cut.shape, cut.source_chunk)).unwrap();
+        let all = all.keys().map(|at| blocks.block(at)).collect();
         (blocks, all)
     }
 
@@ -332,9 +370,28 @@ mod tests {
         let blocks = unsharded(&shape, &[3, 100], &[2, 100], 1, 600).blocks();
         assert_eq!(blocks.block.as_slice(), [6, 100]);
         let stored = [[0, 0], [1, 0], [1 << 50, 0], [1 << 60, 0], [u64::MAX, 0], [0, 1]];
-        let found = blocks.holding(&[3, 100], stored.iter().map(|index| index.as_slice().into()));
-        let found: Vec<&[u64]> = found.iter().map(|at| at.as_slice()).collect();
-        assert_eq!(found, [[0, 0].as_slice(), [(1 << 50) / 2, 0].as_slice()]);
+        let stored: Vec<Dims> = stored.iter().map(|index| index.as_slice().into()).collect();
+        let found = blocks.holding(&[3, 100], &stored).unwrap();
+        let found: Vec<(&[u64], &[usize])> =
+            found.iter().map(|(at, chunks)| (at.as_slice(), chunks.as_slice())).collect();
+        assert_eq!(
+            found,
+            [([0, 0].as_slice(), [0, 1].as_slice()), ([(1 << 50) / 2, 0].as_slice(), [2].as_slice())]
+        );
+        // One chunk that is all of the array would be in 2⁵⁹ blocks.
+        assert!(blocks.holding(&[1 << 60, 100], &stored[..1]).is_none());
+    }
+
+    #[test]
+    fn small_blocks_are_one_object_where_grids_agree() {
+        let small = |shape: &[u64], source: &[u64], target: &[u64]| {
+            unsharded(shape, source, target, 1, 1 << 20).small_blocks().block.to_vec()
+        };
+        assert_eq!(small(&[1 << 62], &[1], &[1]), [1]);
+        assert_eq!(small(&[2; 64], &[1; 64], &[1; 64]), [1; 64]);
+        assert_eq!(small(&[1 << 62], &[3], &[2]), [6]);
+        assert_eq!(small(&[1 << 62], &[1], &[1000]), [1000]);
+        assert_eq!(small(&[1 << 62], &[1000], &[1]), [1000]);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! [`copy`] goes in these steps:
 //!
 //! 1. Walk the source; decide what every array's copy is to be. What cannot be is refused before anything is written.
-//! 2. Make a temporary directory beside the destination. Only a complete copy is moved to its place, so that an error or an
-//!    interruption leaves the destination as it was.
-//! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read and written one block after the other, each by all threads;
+//! 2. Make a temporary directory beside the destination. Only a complete copy takes its place, in one step, so that an error, an
+//!    interruption or a kill leaves the destination as it was.
+//! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read and written one block after the other, each by all threads.
+//!    Blocks of which nothing is stored are not looked at;
 //!    memory is that of the largest block, whatever the size of the arrays.
 //! 4. On request, read both back and compare every bit.
 //! 5. Move the copy to its place.
@@ -18,14 +19,18 @@ mod convert;
 pub(crate) mod hdf5;
 mod place;
 mod ragged;
+mod stored;
 mod transfer;
 
 pub use compressor::Compressors;
 
-use crate::{Array, Error, Format, Group, Json, Node, NodeKind, info, local_path, settings, store_at};
+use crate::{
+    Array, Error, Format, Group, Json, Node, NodeKind, hdf5_group, info, local_path, refuse_file_name,
+    settings,
+};
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
-use hyperslab_store::Store;
+use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation};
 use place::Place;
 use std::collections::BTreeSet;
@@ -112,6 +117,9 @@ pub struct CopyOptions<'a> {
     pub skip_unsupported: bool,
     /// Whether an array or group that is at the destination is replaced.
     pub overwrite: bool,
+    /// Whether all is flushed to the disk before the copy takes its place, so that it survives a power failure. (Of a copy into a store,
+    /// the store decides.)
+    pub fsync: bool,
     /// Who is told how far it is.
     pub progress: Option<&'a dyn Progress>,
 }
@@ -129,8 +137,20 @@ impl Default for CopyOptions<'_> {
             verify: false,
             skip_unsupported: false,
             overwrite: false,
+            fsync: false,
             progress: None,
         }
+    }
+}
+
+impl CopyOptions<'_> {
+    /// Whether the caller wants to stop.
+    fn stops(&self) -> bool {
+        self.progress.is_some_and(Progress::cancelled)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.stops() { Err(Error::Interrupted) } else { Ok(()) }
     }
 }
 
@@ -168,13 +188,13 @@ pub struct CopyReport {
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
     let walked = Walked::new(source, options)?;
     let origin = origin(source);
-    let place = Place::prepare(&local_path(destination)?, origin.as_deref(), options.overwrite)?;
-    let temporary = place.temporary().to_str().ok_or_else(|| Error::Location {
-        location: destination.to_owned(),
-        why: "the directory above it has a name that is not UTF-8".into(),
-    })?;
-    let report = walked.copy(&store_at(temporary)?, "", options)?;
-    place.commit()?;
+    let target = local_path(destination)?;
+    refuse_file_name(&target)?;
+    let place = Place::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
+    let staged = place.stage()?;
+    let report = walked.copy(&staged.store(), "", options, true)?;
+    options.check()?;
+    place.commit(staged, Some(&|| options.stops()))?;
     Ok(report)
 }
 
@@ -220,7 +240,7 @@ pub fn copy_to_store(
         }
     }
     let walked = Walked::new(source, options)?;
-    walked.copy(store, &path, options).inspect_err(|_| {
+    walked.copy(store, &path, options, false).inspect_err(|_| {
         // The first error is the one to report.
         if let Ok(node) = zarr::open(store, &path, None) {
             let _ = match node {
@@ -297,7 +317,8 @@ impl Walked {
         let format = options.format.unwrap_or(Format::ZarrV3).zarr()?;
         // What is in a group that was left out follows it.
         let mut skipped: Option<String> = None;
-        for (path, kind) in group.walk(None)? {
+        for (path, kind, child) in walk(&group, Some(&|| options.stops()))? {
+            options.check()?;
             if skipped.as_ref().is_some_and(|above| path.starts_with(above)) {
                 continue;
             }
@@ -316,15 +337,16 @@ impl Walked {
                 // HDF5 allows names that Zarr does not.
                 _ if zarr::check_node_name(name, format).is_err() => zarr::check_node_name(name, format)
                     .map_err(|why| Error::Copy { array: shown(&path), why: why.to_string() }),
-                NodeKind::Group => group.group(&path).and_then(|group| {
+                NodeKind::Group => child.open(&group, &path).and_then(Node::into_group).and_then(|group| {
                     let (name, notes) = (shown(&path), &mut self.notes);
                     let attributes = hdf5::group_attributes(&group, &name, options, self.is_netcdf, notes)?;
                     self.groups.push((path.clone(), attributes));
                     Ok(())
                 }),
-                NodeKind::Array => {
-                    group.array(&path).and_then(|array| self.add_array(path.clone(), array, options))
-                }
+                NodeKind::Array => child
+                    .open(&group, &path)
+                    .and_then(Node::into_array)
+                    .and_then(|array| self.add_array(path.clone(), array, options)),
             };
             match added {
                 Err(error) if options.skip_unsupported && is_unsupported(&error) => {
@@ -344,13 +366,16 @@ impl Walked {
         Ok(())
     }
 
+    /// Makes the copy. `unseen`: the store is empty, and nobody else knows it.
     fn copy(
         mut self,
         store: &Arc<dyn Store>,
         base: &str,
         options: &CopyOptions<'_>,
+        unseen: bool,
     ) -> Result<CopyReport, Error> {
         let start = Instant::now();
+        let ask: Option<Ask<'_>> = Some(&|| options.stops());
         let format = options.format.unwrap_or(Format::ZarrV3).zarr()?;
         let target = |path: &str| match (base, path) {
             ("", path) => path.to_owned(),
@@ -358,17 +383,27 @@ impl Walked {
             (base, path) => format!("{base}/{path}"),
         };
         for (path, attributes) in &self.groups {
-            zarr::Group::create(store.clone(), &target(path), format, attributes.clone(), false)?;
+            options.check()?;
+            let (store, path, attributes) = (store.clone(), target(path), attributes.clone());
+            match unseen {
+                true => zarr::Group::create_unseen(store, &path, format, attributes)?,
+                false => zarr::Group::create_with(store, &path, format, attributes, false, ask)?,
+            };
         }
         let mut jobs = Vec::new();
         for (path, array, spec) in self.arrays.drain(..) {
-            let (_, bytes) = array.chunks_stored()?;
+            options.check()?;
+            let (_, bytes) = array.chunks_stored_asking(ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(bytes);
-            let copied = zarr::Array::create(store.clone(), &target(&path), spec, false)?.into();
-            jobs.push(Job { name: shown(&path), source: array, target: copied });
+            let (store, place) = (store.clone(), target(&path));
+            let copied = match unseen {
+                true => zarr::Array::create_unseen(store, &place, spec)?,
+                false => zarr::Array::create_with(store, &place, spec, false, ask)?,
+            };
+            jobs.push(Job { name: shown(&path), source: array, target: copied.into() });
         }
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
-        let transfer = Transfer::new(&jobs, threads, options.max_memory, options.verify, options.progress)?;
+        let transfer = Transfer::new(&jobs, threads, options.max_memory, options.progress)?;
         let report = &mut self.report;
         let total = report.bytes;
         transfer.run(Phase::Copy, total, &mut |job, error| {
@@ -385,7 +420,7 @@ impl Walked {
             }
         })?;
         if self.consolidated {
-            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate()?;
+            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate_with(ask)?;
         }
         self.report.elapsed = start.elapsed();
         if options.verify {
@@ -396,11 +431,39 @@ impl Walked {
         self.report.block_bytes = transfer.block_bytes();
         self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
         for job in &jobs {
-            let (_, bytes) = job.target.chunks_stored()?;
+            let (_, bytes) = job.target.chunks_stored_asking(ask)?;
             self.report.stored_after = self.report.stored_after.saturating_add(bytes);
         }
         Ok(self.report)
     }
+}
+
+/// A node of the source, which is not open yet.
+enum Child {
+    /// Found by its path.
+    Named,
+    /// By the address in a file: a path of 2000 names is not looked up name by name for each node.
+    At(u64),
+}
+
+impl Child {
+    fn open(&self, group: &Group, path: &str) -> Result<Node, Error> {
+        match (self, group.as_hdf5()) {
+            (Child::At(address), Some(group)) => hdf5_group::node_at(group, *address, path),
+            _ => group.child(path),
+        }
+    }
+}
+
+/// All that is below a group.
+fn walk(group: &Group, ask: Option<Ask<'_>>) -> Result<Vec<(String, NodeKind, Child)>, Error> {
+    if let Some(group) = group.as_hdf5() {
+        let nodes = hdf5_group::walk_addresses(group, None, ask)?;
+        let child = |address: Option<u64>| address.map_or(Child::Named, Child::At);
+        return Ok(nodes.into_iter().map(|(path, kind, address)| (path, kind, child(address))).collect());
+    }
+    let nodes = group.walk_asking(None, ask)?;
+    Ok(nodes.into_iter().map(|(path, kind)| (path, kind, Child::Named)).collect())
 }
 
 /// Whether the error is about one array that has no equal in the destination's format, or cannot be read here.
@@ -409,7 +472,7 @@ fn is_unsupported(error: &Error) -> bool {
         error,
         Error::Copy { .. }
             | Error::Hdf5(Hdf5Error::Unsupported { .. })
-            | Error::Zarr(zarr::ZarrError::Unsupported { .. })
+            | Error::Zarr(zarr::ZarrError::Unsupported { .. } | zarr::ZarrError::Metadata { .. })
     )
 }
 

@@ -1,37 +1,41 @@
 //! A destination on disk that is either as before or complete.
 //!
 //! 1. Check that the destination may be made: it does not exist, or may be replaced; it is not the source, nor in it, nor around it.
-//! 2. Make the directories above it, and beside it a directory with a name that no listing of a store shows.
-//! 3. Everything is written there. Whatever goes wrong, it is removed, and so are the directories of step 2.
-//! 4. When all is written and verified: move away what is to be replaced, move the new one to its place, remove the old. If the second move
-//!    fails, the first is undone.
+//! 2. Make a stage ([`Store::stage`]): a directory that no listing shows, locked while this process lives. A stage that a killed copy
+//!    left is removed by the next copy to the same destination, and by `hyperslab compact`.
+//! 3. Everything is written there. If anything goes wrong, it is removed.
+//! 4. When all is written and verified, stage and destination exchange their names in one step; then what was replaced is deleted. So
+//!    the destination is never missing and never half-written. (Where the system cannot exchange names, as on some network file
+//!    systems, the old directory is moved away first: for an instant nothing is there.) With `fsync` all is on the disk before.
+//!
+//! A reader that opened the old array finds chunks by their names: after the exchange these are the chunks of the new one.
 
-use crate::Error;
+use crate::{Error, Key};
+use hyperslab_store::{Ask, LocalOptions, LocalStore, Staged, Store, StoreError};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The documents that tell that a directory is an array or group.
 const METADATA: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
 
-/// A destination in the making. Dropping it removes what was made.
+/// A destination that may be made.
 #[derive(Debug)]
 pub(super) struct Place {
     destination: PathBuf,
-    temporary: PathBuf,
-    /// The outermost directory that step 2 made.
-    made: Option<PathBuf>,
+    store: LocalStore,
+    /// The destination in the store; `None`: it is the root.
+    prefix: Option<String>,
     replace: bool,
-    done: bool,
 }
 
 impl Place {
-    /// Steps 1 and 2. `source`: where the source is, if it is on this machine.
+    /// Step 1. `source`: where the source is, if it is on this machine.
     pub(super) fn prepare(
         destination: &Path,
         source: Option<&Path>,
         overwrite: bool,
+        fsync: bool,
     ) -> Result<Place, Error> {
         let refuse = |why: &str| Error::Destination { path: destination.to_owned(), why: why.to_owned() };
         let fail = |source| Error::Io { what: "make", path: destination.to_owned(), source };
@@ -49,100 +53,53 @@ impl Place {
                 return Err(refuse("the source lies inside it"));
             }
         }
-        let replace = match fs::symlink_metadata(&destination) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                false
-            }
+        let (replace, link) = match fs::symlink_metadata(&destination) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (false, false),
             Err(error) => return Err(fail(error)),
             Ok(_) if !overwrite => return Err(refuse("it exists already; set overwrite to replace it")),
             // Else a slip of the finger could delete a home directory.
             Ok(_) if !is_node(&destination) => {
                 return Err(refuse("it exists and is no array or group; it is not replaced"));
             }
-            Ok(_) => true,
+            Ok(found) => (true, found.is_symlink()),
         };
-        let made = parent.ancestors().take_while(|above| !above.exists()).last().map(Path::to_owned);
-        // From here on, dropping cleans up.
-        let mut place =
-            Place { destination: destination.clone(), temporary: PathBuf::new(), made, replace, done: false };
-        fs::create_dir_all(parent).map_err(fail)?;
-        let name = name.to_string_lossy();
-        // Names have at most 255 bytes.
-        let short: String = name.chars().take(48).collect();
-        place.temporary = loop {
-            static COUNTER: AtomicU32 = AtomicU32::new(0);
-            let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!(".{short}.{}-{number}.hyperslab-tmp", std::process::id()));
-            match fs::create_dir(&path) {
-                Ok(()) => break path,
-                // A process of the same number that was killed left it.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(fail(error)),
-            }
+        // A link is replaced itself, not the directory that it leads to.
+        let (root, prefix) = match name.to_str().filter(|_| link) {
+            Some(name) => (parent, Some(name.to_owned())),
+            None if link => return Err(refuse("its name is not UTF-8")),
+            None => (destination.as_path(), None),
         };
-        Ok(place)
+        let store = LocalStore::unseen(root, LocalOptions { fsync, ..LocalOptions::default() })?;
+        Ok(Place { destination, store, prefix, replace })
     }
 
-    /// Where to write.
-    pub(super) fn temporary(&self) -> &Path {
-        &self.temporary
+    /// Step 2.
+    pub(super) fn stage(&self) -> Result<Box<dyn Staged + '_>, Error> {
+        let prefix = self.prefix.as_deref().map(Key::new).transpose()?;
+        self.store.stage(prefix).map_err(|error| self.fail("make", error))
     }
 
-    /// Step 4.
-    pub(super) fn commit(mut self) -> Result<(), Error> {
-        let fail =
-            |source| Error::Io { what: "move the finished copy to", path: self.destination.clone(), source };
-        let mut old = self.temporary.clone().into_os_string();
-        // Still of the form that stores do not list.
-        old.push(".old.hyperslab-tmp");
-        let old = PathBuf::from(old);
+    /// Step 4. `ask` may stop only the deletion of what was replaced; the rest of that is swept later.
+    pub(super) fn commit(&self, staged: Box<dyn Staged + '_>, ask: Option<Ask<'_>>) -> Result<(), Error> {
+        let fail = |error| self.fail("move the finished copy to", error);
         if self.replace {
-            fs::rename(&self.destination, &old).map_err(fail)?;
+            return staged.commit(ask).map_err(fail);
         }
-        if let Err(error) = fs::rename(&self.temporary, &self.destination) {
-            if self.replace {
-                // If this fails too, the old one is still there under the other name; there is nothing better to do.
-                let _ = fs::rename(&old, &self.destination);
-            }
-            return Err(fail(error));
-        }
-        self.done = true;
-        if self.replace {
-            remove(&old).map_err(|source| Error::Io {
-                what: "remove the replaced",
-                path: old.clone(),
-                source,
-            })?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.done {
-            return;
-        }
-        // A failure here cannot be told to anybody who could do something about it.
-        if !self.temporary.as_os_str().is_empty() {
-            let _ = remove(&self.temporary);
-        }
-        if let Some(outermost) = &self.made {
-            let mut directory = self.destination.parent();
-            // Only empty ones: others may have put something there meanwhile.
-            while let Some(path) = directory.filter(|path| path.starts_with(outermost)) {
-                if fs::remove_dir(path).is_err() {
-                    break;
-                }
-                directory = path.parent();
-            }
+        match staged.commit_new().map_err(fail)? {
+            true => Ok(()),
+            false => Err(Error::Destination {
+                path: self.destination.clone(),
+                why: "somebody else has put something there meanwhile".into(),
+            }),
         }
     }
-}
 
-/// Removes a directory and what is in it; of a link, the link.
-fn remove(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+    fn fail(&self, what: &'static str, error: StoreError) -> Error {
+        match error {
+            StoreError::Io { source, .. } => Error::Io { what, path: self.destination.clone(), source },
+            error => error.into(),
+        }
+    }
 }
 
 fn is_node(path: &Path) -> bool {
@@ -174,19 +131,26 @@ mod tests {
         names
     }
 
+    /// A copy of one file.
+    fn copy_to(destination: &Path, text: &str, overwrite: bool) -> Result<(), Error> {
+        let place = Place::prepare(destination, None, overwrite, false)?;
+        let staged = place.stage()?;
+        staged.store().write(Key::new("zarr.json")?, &[text.as_bytes()])?;
+        place.commit(staged, None)
+    }
+
     #[test]
     fn dropped_leaves_nothing_and_committed_all() {
         let root = tempfile::tempdir().unwrap();
         let destination = root.path().join("x/y/new.zarr");
-        let place = Place::prepare(&destination, None, false).unwrap();
-        fs::write(place.temporary().join("a"), "1").unwrap();
-        assert_eq!(place.temporary().parent(), destination.parent());
-        drop(place);
+        let place = Place::prepare(&destination, None, false, true).unwrap();
+        let staged = place.stage().unwrap();
+        staged.store().write(Key::new("a").unwrap(), &[b"1"]).unwrap();
+        drop(staged);
         assert!(names(root.path()).is_empty());
 
-        let place = Place::prepare(&destination, None, false).unwrap();
-        fs::write(place.temporary().join("zarr.json"), "1").unwrap();
-        place.commit().unwrap();
+        copy_to(&destination, "1", false).unwrap();
+        assert_eq!(names(root.path()), ["x"]);
         assert_eq!(names(destination.parent().unwrap()), ["new.zarr"]);
         assert_eq!(names(&destination), ["zarr.json"]);
     }
@@ -198,18 +162,28 @@ mod tests {
         fs::create_dir(&destination).unwrap();
         fs::write(destination.join("zarr.json"), "old").unwrap();
         fs::write(destination.join("chunk"), "old").unwrap();
-        let error = Place::prepare(&destination, None, false).unwrap_err().to_string();
+        let error = Place::prepare(&destination, None, false, false).unwrap_err().to_string();
         assert!(error.contains("exists already"), "{error}");
 
-        drop(Place::prepare(&destination, None, true).unwrap());
+        drop(Place::prepare(&destination, None, true, false).unwrap().stage().unwrap());
         assert_eq!(names(&destination), ["chunk", "zarr.json"]);
 
-        let place = Place::prepare(&destination, None, true).unwrap();
-        fs::write(place.temporary().join("zarr.json"), "new").unwrap();
-        place.commit().unwrap();
+        copy_to(&destination, "new", true).unwrap();
         assert_eq!(names(root.path()), ["a.zarr"]);
         assert_eq!(names(&destination), ["zarr.json"]);
         assert_eq!(fs::read_to_string(destination.join("zarr.json")).unwrap(), "new");
+
+        // Made by somebody else while the copy was under way.
+        let late = root.path().join("late.zarr");
+        let place = Place::prepare(&late, None, false, false).unwrap();
+        let staged = place.stage().unwrap();
+        staged.store().write(Key::new("zarr.json").unwrap(), &[b"mine"]).unwrap();
+        fs::create_dir(&late).unwrap();
+        fs::write(late.join("zarr.json"), "theirs").unwrap();
+        let error = place.commit(staged, None).unwrap_err().to_string();
+        assert!(error.contains("somebody else"), "{error}");
+        assert_eq!(fs::read_to_string(late.join("zarr.json")).unwrap(), "theirs");
+        assert_eq!(names(root.path()), ["a.zarr", "late.zarr"]);
     }
 
     #[test]
@@ -219,10 +193,10 @@ mod tests {
         fs::create_dir(&home).unwrap();
         fs::write(home.join("thesis.tex"), "years of work").unwrap();
         for destination in [home.clone(), home.join("thesis.tex")] {
-            let error = Place::prepare(&destination, None, true).unwrap_err().to_string();
+            let error = Place::prepare(&destination, None, true, false).unwrap_err().to_string();
             assert!(error.contains("no array or group"), "{error}");
         }
-        assert!(Place::prepare(Path::new("/"), None, true).is_err());
+        assert!(Place::prepare(Path::new("/"), None, true, false).is_err());
         assert_eq!(names(&home), ["thesis.tex"]);
     }
 
@@ -240,11 +214,12 @@ mod tests {
             ("link/b.zarr", "inside the source"),
             ("", "the source lies inside it"),
         ] {
-            let error =
-                Place::prepare(&root.path().join(destination), Some(&source), true).unwrap_err().to_string();
+            let error = Place::prepare(&root.path().join(destination), Some(&source), true, false)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(why), "{destination}: {error}");
         }
-        assert!(Place::prepare(&root.path().join("a.zarr2"), Some(&source), false).is_ok());
+        assert!(Place::prepare(&root.path().join("a.zarr2"), Some(&source), false, false).is_ok());
         assert_eq!(names(root.path()), ["a.zarr", "link"]);
     }
 
@@ -255,18 +230,19 @@ mod tests {
         fs::create_dir(&real).unwrap();
         fs::write(real.join("zarr.json"), "kept").unwrap();
         std::os::unix::fs::symlink(&real, root.path().join("link")).unwrap();
-        Place::prepare(&root.path().join("link"), None, true).unwrap().commit().unwrap();
+        copy_to(&root.path().join("link"), "new", true).unwrap();
         assert_eq!(names(root.path()), ["link", "real.zarr"]);
         assert_eq!(names(&real), ["zarr.json"]);
-        assert!(names(&root.path().join("link")).is_empty());
+        assert_eq!(fs::read_to_string(real.join("zarr.json")).unwrap(), "kept");
+        assert_eq!(fs::read_to_string(root.path().join("link/zarr.json")).unwrap(), "new");
     }
 
     #[test]
     fn parents_that_cannot_be_made() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("file"), "").unwrap();
-        let error = Place::prepare(&root.path().join("file/b.zarr"), None, false).unwrap_err().to_string();
-        assert!(error.contains("cannot make"), "{error}");
+        let error = copy_to(&root.path().join("file/b.zarr"), "", false).unwrap_err().to_string();
+        assert!(error.contains("cannot"), "{error}");
         assert_eq!(names(root.path()), ["file"]);
     }
 }

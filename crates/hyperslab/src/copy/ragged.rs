@@ -15,6 +15,7 @@ use hyperslab_array::{ArrayError, Ragged, ReadOptions, Selection, element_count}
 use hyperslab_codec::{Cell, VlenKind};
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::{Dataset, reference, value::Value};
+use hyperslab_store::Ask;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -56,10 +57,10 @@ pub(super) fn copies_absent(source: &Array) -> bool {
 }
 
 /// About how many bytes an element takes: the cell, and what some elements that are stored are on average, or all of them are as stored.
-pub(super) fn element_bytes(array: &Array, name: &str) -> Result<u64, Error> {
+pub(super) fn element_bytes(array: &Array, name: &str, ask: Option<Ask<'_>>) -> Result<u64, Error> {
     let object = array.layout().object_grid().chunk_shape();
-    let stored = array.stored_objects()?;
-    let (objects, bytes) = array.chunks_stored()?;
+    let stored = array.stored_objects(ask)?;
+    let (objects, bytes) = array.chunks_stored_asking(ask)?;
     let per_object = element_count(object).unwrap_or(u64::MAX).max(1);
     let as_stored = bytes.checked_div(objects).unwrap_or(0) / per_object;
     let at = match &stored {

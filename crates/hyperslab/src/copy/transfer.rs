@@ -1,12 +1,15 @@
 //! Moving elements, block by block, and comparing them.
 
 use super::blocks::{Block, Blocks, Cut};
+use super::stored::{self, Sizes, Stored, Wanted, is_sparse, objects};
 use super::{Phase, Progress, ragged};
 use crate::element::swap_bytes;
+use crate::error::check;
 use crate::info::array_bytes;
 use crate::{Array, Dims, Error};
 use hyperslab_array::{ArrayError, Memory, ReadOptions, Source, Target, WriteOptions};
 use hyperslab_codec::VlenKind;
+use hyperslab_store::Ask;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,10 +25,13 @@ pub(super) struct Job {
 pub(super) struct Transfer<'a> {
     jobs: &'a [Job],
     /// Per array: its blocks for copying and for comparing.
-    blocks: Vec<(Blocks, Blocks)>,
+    blocks: Vec<[Sizes; 2]>,
     threads: Vec<usize>,
-    /// One piece for all blocks of all arrays, so that no second one exists while the first waits to be used again.
+    /// One piece for the blocks of all arrays, so that no second one exists while the first waits to be used again. Made for the
+    /// first block that needs it: a document may claim chunks that no memory could hold, and have none stored.
     buffer: RefCell<Memory>,
+    /// Bytes that are enough for the blocks of all arrays, but for chunks that are larger than memory should be.
+    usual: u64,
     /// Bytes of the values of variable length that were copied, and the most of a block.
     values: Cell<(u64, u64)>,
     /// The arrays that cannot be copied.
@@ -38,7 +44,6 @@ impl<'a> Transfer<'a> {
         jobs: &'a [Job],
         threads: usize,
         max_memory: u64,
-        verify: bool,
         progress: Option<&'a dyn Progress>,
     ) -> Result<Self, Error> {
         let mut this = Transfer {
@@ -46,16 +51,18 @@ impl<'a> Transfer<'a> {
             blocks: Vec::new(),
             threads: Vec::new(),
             buffer: RefCell::new(memory(0, "")?),
+            usual: 0,
             values: Cell::default(),
             left_out: RefCell::default(),
             progress,
         };
-        let mut largest = (0, "");
+        let ask: Ask<'_> = &|| progress.is_some_and(Progress::cancelled);
         for job in jobs {
+            check(Some(ask))?;
             // Elements of variable length also are in the heap of the request, twice while they are compared.
             let (element, parts) = match job.target.vlen() {
                 None => (job.source.dtype().size() as u64, 1),
-                Some(_) => (ragged::element_bytes(&job.source, &job.name)?, 4),
+                Some(_) => (ragged::element_bytes(&job.source, &job.name, Some(ask))?, 4),
             };
             // A thread holds an encoded and a decoded chunk, of the source or of the copy.
             let chunk = |array: &Array| match array.layout().encoding() {
@@ -70,34 +77,27 @@ impl<'a> Transfer<'a> {
             let fit = (max_memory / 2).checked_div(scratch).unwrap_or(u64::MAX);
             let threads = threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
             let budget = max_memory.saturating_sub(scratch.saturating_mul(threads as u64));
-            let cut = |budget| {
-                Cut {
-                    shape: job.source.shape(),
-                    source_chunk: match job.source.has_chunks() {
-                        true => job.source.chunk_shape(),
-                        false => job.target.chunk_shape(),
-                    },
-                    target_object: objects(&job.target),
-                    target_chunk: job.target.chunk_shape(),
-                    element,
-                    budget,
-                }
-                .blocks()
+            let cut = |budget| Cut {
+                shape: job.source.shape(),
+                source_chunk: match job.source.has_chunks() {
+                    true => job.source.chunk_shape(),
+                    false => job.target.chunk_shape(),
+                },
+                target_object: objects(&job.target),
+                target_chunk: job.target.chunk_shape(),
+                element,
+                budget,
             };
-            // Comparing takes a block of each.
-            let (copied, compared) = (cut(budget / parts), cut(budget / parts / 2));
+            let sizes = |budget| Sizes { large: cut(budget).blocks(), small: cut(budget).small_blocks() };
+            let sizes = [sizes(budget / parts), sizes(budget / parts / 2)];
             this.threads.push(threads);
-            if parts > 1 {
-                this.blocks.push((copied, compared));
-                continue;
+            if parts == 1 {
+                // Comparing takes two blocks, of half the budget.
+                let bytes = sizes[0].large.bytes().max(sizes[1].large.bytes().saturating_mul(2));
+                this.usual = this.usual.max(if bytes <= max_memory { bytes } else { 0 });
             }
-            let bytes = copied.bytes().max(if verify { compared.bytes().saturating_mul(2) } else { 0 });
-            if bytes > largest.0 {
-                largest = (bytes, &job.name);
-            }
-            this.blocks.push((copied, compared));
+            this.blocks.push(sizes);
         }
-        this.buffer = RefCell::new(memory(largest.0, largest.1)?);
         Ok(this)
     }
 
@@ -141,20 +141,41 @@ impl<'a> Transfer<'a> {
 
     /// Copies or compares one array. `rest`: bytes that are not done yet.
     fn run_job(&self, phase: Phase, number: usize, job: &Job, rest: &mut u64) -> Result<(), Error> {
-        let mut buffer = self.buffer.borrow_mut();
-        let (copied, compared) = &self.blocks[number];
-        let blocks = if phase == Phase::Copy { copied } else { compared };
-        let step = Step { job, threads: self.threads[number], cancelled: &|| self.cancelled() };
+        let Some([copied, compared]) = self.blocks.get(number) else { return Err(wrong_size()) };
+        let sizes = if phase == Phase::Copy { copied } else { compared };
+        let threads = self.threads.get(number).copied().unwrap_or(1);
+        let step = Step { job, threads, cancelled: &|| self.cancelled() };
         let mut reader = ragged::Reader::new(&job.source, &job.name);
-        for at in step.wanted(blocks, phase)? {
+        let stored = step.stored(phase)?;
+        let wanted = step.wanted(sizes, &stored, phase);
+        let (blocks, places): (&Blocks, Box<dyn Iterator<Item = Place<'_>> + '_>) = match &wanted {
+            Wanted::All(blocks) => (blocks, Box::new(blocks.all().map(|at| (at, [None; 2])))),
+            Wanted::Some { blocks, places, sparse } => {
+                (blocks, Box::new(places.iter().map(|(at, found)| (at.clone(), lists(found, *sparse)))))
+            }
+        };
+        for (at, found) in places {
             if self.cancelled() {
                 return Err(Error::Interrupted);
             }
             let block = blocks.block(&at);
-            let len = block.elements() as usize * job.source.dtype().size();
+            let len = usize::try_from(block.elements())
+                .ok()
+                .and_then(|n| n.checked_mul(job.source.dtype().size()))
+                .ok_or_else(wrong_size)?;
+            let mut buffer = self.buffer.borrow_mut();
+            if job.target.vlen().is_none() {
+                self.make_room(&mut buffer, len, phase, &job.name)?;
+            }
+            let parts = [0, 1].map(|which| {
+                let array = if which == 0 { &job.source } else { &job.target };
+                let numbers = found[which]?;
+                let all = stored[which].as_deref()?;
+                is_sparse(array, blocks, numbers.len()).then_some(Part { numbers, all })
+            });
             let done = match (phase, job.target.vlen()) {
-                (Phase::Copy, None) => step.copy(&block, buffer.as_mut_slice(), len),
-                (Phase::Verify, None) => step.compare(&block, buffer.as_mut_slice(), len),
+                (Phase::Copy, None) => step.copy(&block, parts, buffer.as_mut_slice(), len),
+                (Phase::Verify, None) => step.compare(&block, parts, buffer.as_mut_slice(), len),
                 (Phase::Copy, Some(kind)) => step.copy_ragged(&block, &mut reader, kind).map(|bytes| {
                     let (all, most) = self.values.get();
                     self.values.set((all.saturating_add(bytes), most.max(bytes + len as u64)));
@@ -167,6 +188,17 @@ impl<'a> Transfer<'a> {
             })?;
             *rest = rest.saturating_sub(len as u64);
             self.advance(len as u64);
+        }
+        Ok(())
+    }
+
+    /// Makes the buffer long enough for a block.
+    fn make_room(&self, buffer: &mut Memory, len: usize, phase: Phase, name: &str) -> Result<(), Error> {
+        let needed = (len as u64).saturating_mul(if phase == Phase::Copy { 1 } else { 2 });
+        if needed > buffer.len() as u64 {
+            // Given back first.
+            *buffer = memory(0, name)?;
+            *buffer = memory(needed.max(self.usual), name)?;
         }
         Ok(())
     }
@@ -191,9 +223,19 @@ fn memory(bytes: u64, array: &str) -> Result<Memory, Error> {
     })?)
 }
 
-/// Elements per axis of what one object holds: a shard, or a chunk where there are none.
-fn objects(array: &Array) -> &[u64] {
-    array.layout().object_grid().chunk_shape()
+/// A block, and where little is stored: which objects of the source and of the copy are in it.
+type Place<'a> = (Dims, [Option<&'a [usize]>; 2]);
+
+fn lists(found: &[Vec<usize>; 2], sparse: bool) -> [Option<&[usize]>; 2] {
+    let [source, target] = found;
+    [source, target].map(|list| sparse.then_some(list.as_slice()))
+}
+
+/// The objects that are stored of a block, by their numbers among all that are.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    numbers: &'a [usize],
+    all: &'a [Dims],
 }
 
 /// What is done with each block of an array.
@@ -204,28 +246,39 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// The blocks that are not all fill value. Lists stores.
-    fn wanted<'b>(
-        &self,
-        blocks: &'b Blocks,
-        phase: Phase,
-    ) -> Result<Box<dyn Iterator<Item = Dims> + 'b>, Error> {
+    /// The objects that are stored of the source, and where that matters of the copy. Lists stores.
+    fn stored(&self, phase: Phase) -> Result<[Stored; 2], Error> {
         let (source, target) = (&self.job.source, &self.job.target);
         if ragged::copies_absent(source) {
-            return Ok(Box::new(blocks.all()));
+            return Ok([None, None]);
         }
-        let Some(stored) = source.stored_objects()? else { return Ok(Box::new(blocks.all())) };
-        let mut wanted = blocks.holding(objects(source), stored.into_iter());
-        if phase == Phase::Verify {
-            let Some(stored) = target.stored_objects()? else { return Ok(Box::new(blocks.all())) };
-            wanted.append(&mut blocks.holding(objects(target), stored.into_iter()));
-        }
-        Ok(Box::new(wanted.into_iter()))
+        let list = |array: &Array| array.stored_objects(Some(self.cancelled));
+        let source = list(source)?;
+        let target = if phase == Phase::Verify && source.is_some() { list(target)? } else { None };
+        Ok([source, target])
     }
 
-    fn copy(&self, block: &Block, buffer: &mut [u8], len: usize) -> Result<(), Error> {
+    /// The blocks that are not all fill value.
+    fn wanted<'b>(&self, sizes: &'b Sizes, stored: &[Stored; 2], phase: Phase) -> Wanted<'b> {
+        let (source, target) = (&self.job.source, &self.job.target);
+        match (phase, stored) {
+            (Phase::Copy, [Some(list), _]) => stored::wanted(sizes, &[(source, list)]),
+            (Phase::Verify, [Some(list), Some(copied)]) => {
+                stored::wanted(sizes, &[(source, list), (target, copied)])
+            }
+            _ => Wanted::All(&sizes.large),
+        }
+    }
+
+    fn copy(
+        &self,
+        block: &Block,
+        [part, _]: [Option<Part<'_>>; 2],
+        buffer: &mut [u8],
+        len: usize,
+    ) -> Result<(), Error> {
         let bytes = front(buffer, len)?;
-        self.read(&self.job.source, block, bytes)?;
+        self.read(&self.job.source, block, part, bytes)?;
         self.to_target_order(bytes);
         let target = &self.job.target;
         let selection = target.select(&block.index())?;
@@ -274,12 +327,18 @@ impl Step<'_> {
         }
     }
 
-    fn compare(&self, block: &Block, buffer: &mut [u8], len: usize) -> Result<(), Error> {
+    fn compare(
+        &self,
+        block: &Block,
+        [part, copied]: [Option<Part<'_>>; 2],
+        buffer: &mut [u8],
+        len: usize,
+    ) -> Result<(), Error> {
         let (expected, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong_size)?;
         let found = front(rest, len)?;
-        self.read(&self.job.source, block, expected)?;
+        self.read(&self.job.source, block, part, expected)?;
         self.to_target_order(expected);
-        self.read(&self.job.target, block, found)?;
+        self.read(&self.job.target, block, copied, found)?;
         if expected == found {
             return Ok(());
         }
@@ -291,7 +350,17 @@ impl Step<'_> {
         }
     }
 
-    fn read(&self, array: &Array, block: &Block, bytes: &mut [u8]) -> Result<(), Error> {
+    fn read(
+        &self,
+        array: &Array,
+        block: &Block,
+        part: Option<Part<'_>>,
+        bytes: &mut [u8],
+    ) -> Result<(), Error> {
+        if let Some(Part { numbers, all }) = part {
+            let places = numbers.iter().filter_map(|number| all.get(*number));
+            return stored::read(array, block, places, bytes, self.read_options());
+        }
         let selection = array.select(&block.index())?;
         let mut target = Target::dense(bytes, &block.len, array.dtype().size()).ok_or_else(wrong_size)?;
         array.read_into(&selection, &mut target, self.read_options())
@@ -323,12 +392,12 @@ impl Step<'_> {
     }
 }
 
-fn front(buffer: &mut [u8], len: usize) -> Result<&mut [u8], Error> {
+pub(super) fn front(buffer: &mut [u8], len: usize) -> Result<&mut [u8], Error> {
     buffer.get_mut(..len).ok_or_else(wrong_size)
 }
 
 /// Blocks are cut to fit the buffer; if they did not, this is what is said instead of copying wrongly.
-fn wrong_size() -> Error {
+pub(super) fn wrong_size() -> Error {
     Error::Options("a block does not fit the memory set aside for it".into())
 }
 

@@ -97,6 +97,11 @@ impl LocalStore {
         }
         let mut failed = None;
         let (stage, within) = 'found: {
+            // A process would find itself in a directory that is gone.
+            let inside = std::env::current_dir().is_ok_and(|current| current.starts_with(&target));
+            if inside {
+                places.clear();
+            }
             for place in places.into_iter().filter(|place| same_mount(place, &there)) {
                 match Stage::make(&place, &target) {
                     Ok(stage) => break 'found (stage, false),
@@ -295,6 +300,22 @@ impl StagedDirectory<'_> {
         Ok(true)
     }
 
+    /// Moves the target into the stage: nothing takes its place.
+    fn take_away(&self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.target) {
+            Ok(found) if found.is_dir() || found.is_symlink() && self.target.is_dir() => {}
+            Err(error) if !is_missing(&error) => return Err(error),
+            // An object of this name is not below it.
+            _ => return Ok(()),
+        }
+        ignore_missing(fs::rename(&self.target, self.stage.path.join("old")))?;
+        let left = self.prefix.as_deref().map(|prefix| self.store.prune(Key::unchecked(prefix)));
+        match left {
+            Some(left) if self.store.options.fsync => ignore_missing(LocalStore::flush_directory(&left)),
+            _ => Ok(()),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         fs::read_dir(&self.new.root).is_ok_and(|mut entries| entries.next().is_none())
     }
@@ -306,10 +327,12 @@ impl Staged for StagedDirectory<'_> {
     }
 
     fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<(), StoreError> {
-        if self.is_empty() {
-            return self.store.delete_prefix(self.prefix.as_deref().map(Key::unchecked));
-        }
-        self.put(false).map_err(|error| self.error(error))?;
+        let done = if self.is_empty() && !self.within && self.prefix.is_some() {
+            self.take_away()
+        } else {
+            self.put(false).map(|_| ())
+        };
+        done.map_err(|error| self.error(error))?;
         if let Ok(false) = remove_asking(&self.stage.path, ask) {
             self.stage.left = true;
         }

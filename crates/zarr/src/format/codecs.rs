@@ -10,6 +10,19 @@ use hyperslab_codec::registry::{self, Parsed};
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, VlenKind};
 use std::sync::Arc;
 
+/// The most codecs of a list. Arrays have a handful; a list of 100 000 takes seconds to make sense of, and as many passes over each chunk.
+pub(super) const MAX_CODECS: usize = registry::MOST_CODECS;
+
+/// Refuses lists that no writer makes.
+pub(super) fn check_count(field: &str, list: &[Json]) -> Result<(), Problem> {
+    match list.len() {
+        0..=MAX_CODECS => Ok(()),
+        found => Err(Problem::Unsupported(format!(
+            "{field}: at most {MAX_CODECS} codecs are supported, found {found}"
+        ))),
+    }
+}
+
 /// A list of codecs.
 #[derive(Debug)]
 pub(super) struct Chain<'a> {
@@ -44,6 +57,7 @@ impl<'a> Chain<'a> {
         let Some(list) = json.as_array() else {
             return invalid(format!("{field}: expected a list, found {}", json.brief()));
         };
+        check_count(field, list)?;
         let mut order = order.to_vec();
         let (mut serializer, mut bytes_to_bytes) = (None, Vec::new());
         for (at, json) in list.iter().enumerate() {

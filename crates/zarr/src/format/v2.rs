@@ -7,6 +7,7 @@
 //!
 //! Unknown fields are ignored, as the format has always been read. `compressor`, `filters` and `dimension_separator` may be absent.
 
+use super::codecs;
 use crate::error::{Problem, invalid};
 use crate::json::Json;
 use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, sizes};
@@ -49,7 +50,10 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
     };
     let filters = match document.get("filters") {
         None | Some(Json::Null) => Vec::new(),
-        Some(Json::Array(filters)) => filters.clone(),
+        Some(Json::Array(filters)) => {
+            codecs::check_count("filters", filters)?;
+            filters.clone()
+        }
         Some(other) => return invalid(format!("filters: expected null or a list, found {}", other.brief())),
     };
     let compressors = match document.get("compressor") {

@@ -1,0 +1,154 @@
+//! Which blocks of an array have to be looked at, and reading those of which little is stored.
+//!
+//! A copy costs what is stored, not what metadata claims: of an array of 2⁶² chunks of which one is stored, one block is copied. Where
+//! most is stored, blocks are large, and the engine asks for each chunk in them. Where little is, that would cost more than all the
+//! rest: blocks are small then, and only chunks that are listed are asked for.
+
+use super::blocks::{Block, Blocks};
+use super::transfer::{front, wrong_size};
+use crate::{Array, Dims, Error};
+use hyperslab_array::{ReadOptions, Target};
+use std::collections::BTreeMap;
+
+/// Large blocks may have so many chunks for each one that is stored. To find that a chunk is not stored takes about 2 µs in a directory,
+/// to copy one that is some 100 µs; small blocks are worked on by fewer threads.
+const LOOKED_UP: u64 = 64;
+/// Below so many chunks it does not matter.
+const FEW: u64 = 1 << 14;
+
+/// The blocks of an array for one pass over it.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    /// For arrays of which much is stored.
+    pub(super) large: Blocks,
+    /// For the others.
+    pub(super) small: Blocks,
+}
+
+/// The blocks that have to be looked at.
+pub(super) enum Wanted<'a> {
+    All(&'a Blocks),
+    Some {
+        blocks: &'a Blocks,
+        /// With the objects of the source, and of the copy, that are in each.
+        places: BTreeMap<Dims, [Vec<usize>; 2]>,
+        /// Whether other objects are not to be asked for.
+        sparse: bool,
+    },
+}
+
+/// The objects of an array that are stored; `None`: any may be.
+pub(super) type Stored = Option<Vec<Dims>>;
+
+/// Elements per axis of what one object holds: a shard, or a chunk where there are none.
+pub(super) fn objects(array: &Array) -> &[u64] {
+    array.layout().object_grid().chunk_shape()
+}
+
+/// Chooses the blocks. `arrays`: the source, and the copy where what it has matters, too.
+pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims])]) -> Wanted<'a> {
+    let holding = |blocks: &Blocks| {
+        let mut places: BTreeMap<Dims, [Vec<usize>; 2]> = BTreeMap::new();
+        for (which, (array, stored)) in arrays.iter().enumerate() {
+            for (place, numbers) in blocks.holding(objects(array), stored)? {
+                if let Some(list) = places.entry(place).or_default().get_mut(which) {
+                    *list = numbers;
+                }
+            }
+        }
+        Some(places)
+    };
+    // Those in shards count one by one: each is a task, whether it is stored or not.
+    let chunks = |blocks: &Blocks| {
+        arrays.iter().fold(0, |n: u64, (array, _)| n.saturating_add(blocks.chunks(array.chunk_shape())))
+    };
+    let stored = arrays.iter().fold(0, |n: u64, (array, stored)| {
+        let axes = objects(array).iter().zip(array.chunk_shape());
+        let each = axes.fold(1, |n: u64, (object, chunk)| n.saturating_mul(object / (*chunk).max(1)));
+        n.saturating_add(each.saturating_mul(stored.len() as u64))
+    });
+    let most = stored.saturating_mul(LOOKED_UP).saturating_add(FEW);
+    let Some(places) = holding(&sizes.large) else { return Wanted::All(&sizes.large) };
+    if chunks(&sizes.large).saturating_mul(places.len() as u64) <= most {
+        return Wanted::Some { blocks: &sizes.large, places, sparse: false };
+    }
+    match holding(&sizes.small) {
+        Some(places) => Wanted::Some { blocks: &sizes.small, places, sparse: true },
+        None => Wanted::Some { blocks: &sizes.large, places, sparse: false },
+    }
+}
+
+/// Whether a block has so many more chunks than are stored of it that these are read one by one.
+pub(super) fn is_sparse(array: &Array, blocks: &Blocks, stored: usize) -> bool {
+    blocks.chunks(objects(array)) > (stored as u64).saturating_mul(LOOKED_UP).saturating_add(LOOKED_UP)
+}
+
+/// Reads a block of which only these objects are stored. `bytes` is as long as the block.
+pub(super) fn read<'s>(
+    array: &Array,
+    block: &Block,
+    stored: impl Iterator<Item = &'s Dims>,
+    bytes: &mut [u8],
+    options: ReadOptions<'_>,
+) -> Result<(), Error> {
+    let (size, fill) = (array.dtype().size().max(1), array.layout().fill().bytes());
+    for element in bytes.chunks_exact_mut(size) {
+        element.copy_from_slice(fill.get(..size).ok_or_else(wrong_size)?);
+    }
+    let object = objects(array);
+    let mut part = Vec::new();
+    for place in stored {
+        let common = block.common(place, object);
+        let len = usize::try_from(common.elements()).ok().and_then(|n| n.checked_mul(array.dtype().size()));
+        let len = len.filter(|len| *len <= bytes.len()).ok_or_else(wrong_size)?;
+        part.resize(part.len().max(len), 0);
+        let part = front(&mut part, len)?;
+        let selection = array.select(&common.index())?;
+        let mut target = Target::dense(part, &common.len, array.dtype().size()).ok_or_else(wrong_size)?;
+        array.read_into(&selection, &mut target, options)?;
+        put(part, &common, bytes, block, array.dtype().size())?;
+    }
+    Ok(())
+}
+
+/// Copies the elements of a box into those of one around it, row by row.
+fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize) -> Result<(), Error> {
+    let row = inner.len.last().map_or(1, |n| *n as usize).saturating_mul(size);
+    if row == 0 {
+        return Ok(());
+    }
+    for (number, bytes) in part.chunks_exact(row).enumerate() {
+        // The row's first element, counted in the box, and its place in the outer one.
+        let first = number as u64 * inner.len.last().copied().unwrap_or(1);
+        let at = outer.number(&inner.position(first)) as usize * size;
+        let place = whole.get_mut(at..).and_then(|rest| rest.get_mut(..row)).ok_or_else(wrong_size)?;
+        place.copy_from_slice(bytes);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_in_boxes() {
+        let outer = Block { first: [10, 20].as_slice().into(), len: [3, 4].as_slice().into() };
+        // Chunks of 2 × 3: this one is at (10, 21), and goes on below the block.
+        let inner = outer.common(&[5, 7].as_slice().into(), &[2, 3]);
+        assert_eq!((inner.first.as_slice(), inner.len.as_slice()), ([10, 21].as_slice(), [2, 3].as_slice()));
+        let mut whole = [0u8; 12];
+        put(&[1, 2, 3, 4, 5, 6], &inner, &mut whole, &outer, 1).unwrap();
+        assert_eq!(whole, [0, 1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0]);
+        let inner = outer.common(&[6, 7].as_slice().into(), &[2, 3]);
+        assert_eq!((inner.first.as_slice(), inner.len.as_slice()), ([12, 21].as_slice(), [1, 3].as_slice()));
+        put(&[7, 8, 9], &inner, &mut whole, &outer, 1).unwrap();
+        assert_eq!(whole[8..], [0, 7, 8, 9]);
+        // Beside it.
+        assert_eq!(outer.common(&[0, 0].as_slice().into(), &[2, 3]).elements(), 0);
+        let scalar = Block { first: Dims::new(), len: Dims::new() };
+        let mut whole = [0u8; 2];
+        put(&[1, 2], &scalar.common(&Dims::new(), &[]), &mut whole, &scalar, 2).unwrap();
+        assert_eq!(whole, [1, 2]);
+    }
+}

@@ -1,0 +1,273 @@
+//! Which of an array's objects (chunks, or shards) are stored. Costs what is stored, not what could be: a grid may have 2⁶⁰ chunks, and
+//! one object.
+
+use crate::path::join;
+use crate::{Array, KeyEncoding, ZarrError, walk};
+use hyperslab_array::{ArrayError, Dims};
+use hyperslab_store::{Ask, Key};
+
+/// Up to so many objects are asked for by name; beyond that the store is asked what there is.
+const BY_NAME: u64 = 1000;
+
+/// Objects that are looked for: those with an index of `from` or more along any axis, and below `to` along all.
+pub(crate) struct Beyond {
+    /// `None`: no index of this axis is looked for.
+    pub(crate) from: Vec<Option<u64>>,
+    pub(crate) to: Vec<u64>,
+}
+
+/// What is done with an object, by its key and index.
+pub(crate) type Visit<'v> = &'v mut dyn FnMut(Key<'_>, &[u64]) -> Result<(), ZarrError>;
+
+impl Beyond {
+    fn is_beyond(&self, axis: usize, index: u64) -> bool {
+        self.from.get(axis).copied().flatten().is_some_and(|from| index >= from)
+    }
+
+    fn is_within(&self, axis: usize, index: u64) -> bool {
+        self.to.get(axis).is_some_and(|to| index < *to)
+    }
+
+    fn has(&self, chunk: &[u64]) -> bool {
+        let mut axes = chunk.iter().enumerate();
+        axes.clone().all(|(axis, index)| self.is_within(axis, *index))
+            && axes.any(|(axis, index)| self.is_beyond(axis, *index))
+    }
+
+    /// The first index along each axis that is looked for.
+    fn inner(&self) -> Vec<u64> {
+        self.from.iter().zip(&self.to).map(|(from, to)| from.unwrap_or(*to).min(*to)).collect()
+    }
+
+    /// How many objects there could be; `None`: more than 64 bits count.
+    fn count(&self) -> Option<u64> {
+        let product = |counts: &[u64]| counts.iter().try_fold(1u64, |n, count| n.checked_mul(*count));
+        Some(product(&self.to)? - product(&self.inner())?)
+    }
+}
+
+impl Array {
+    /// Calls `visit` with the key and index of each object that is looked for and may be stored: each that is, perhaps others.
+    /// `ask` is asked before each; `true` stops with [`ArrayError::Interrupted`].
+    pub(crate) fn each_beyond(
+        &self,
+        beyond: &Beyond,
+        ask: Option<Ask<'_>>,
+        visit: Visit<'_>,
+    ) -> Result<(), ZarrError> {
+        let mut asking = |key: &str, chunk: &[u64]| {
+            self.go_on(ask)?;
+            visit(Key::new(key)?, chunk)
+        };
+        if beyond.from.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        if beyond.count().is_some_and(|count| count <= BY_NAME) {
+            let mut key = String::new();
+            return for_each_lost(&beyond.to, &beyond.inner(), &mut |chunk| {
+                key.clear();
+                self.layout().locate(chunk, &mut key)?;
+                asking(&key, chunk)
+            });
+        }
+        for (key, chunk) in self.stored_beyond(beyond, ask)? {
+            asking(&key, &chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Errors with [`ArrayError::Interrupted`] if `ask` says so.
+    pub(crate) fn go_on(&self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+        match ask {
+            Some(ask) if ask() => {
+                Err(ArrayError::Interrupted { array: self.layout().name().to_owned() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What all objects lie below, and the number of bytes of a key before its index.
+    fn folder(&self) -> (String, usize) {
+        let folder = match self.key_encoding() {
+            KeyEncoding::Default { separator: '/' } if !self.layout().shape().is_empty() => {
+                join(self.path(), "c")
+            }
+            _ => self.path().to_owned(),
+        };
+        (folder, if self.path().is_empty() { 0 } else { self.path().len() + 1 })
+    }
+
+    /// The stored objects that are looked for. Lists only directories in which there may be some.
+    fn stored_beyond(&self, beyond: &Beyond, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>, ZarrError> {
+        let (folder, start) = self.folder();
+        let (rank, encoding) = (self.layout().shape().len(), self.key_encoding());
+        let mut found = Vec::new();
+        if encoding.separator() != '/' {
+            for entry in self.children(&folder)? {
+                let key = join(&folder, &entry.name);
+                if let Some(chunk) = key.get(start..).and_then(|name| encoding.parse(name, rank))
+                    && beyond.has(&chunk)
+                {
+                    found.push((key, chunk));
+                }
+            }
+            return Ok(found);
+        }
+        // Directories still to be listed, with the indices that lead there.
+        let mut pending = vec![(folder, Dims::new())];
+        while let Some((directory, indices)) = pending.pop() {
+            self.go_on(ask)?;
+            let axis = indices.len();
+            for entry in self.children(&directory)? {
+                let Some(index) = parse_index(&entry.name).filter(|index| beyond.is_within(axis, *index))
+                else {
+                    continue;
+                };
+                let mut chunk = indices.clone();
+                chunk.push(index);
+                let key = join(&directory, &entry.name);
+                if chunk.len() == rank {
+                    if !entry.is_prefix && beyond.has(&chunk) {
+                        found.push((key, chunk));
+                    }
+                } else if entry.is_prefix {
+                    let later =
+                        (chunk.len()..rank).any(|axis| beyond.from.get(axis).is_some_and(Option::is_some));
+                    if later
+                        || (0..chunk.len())
+                            .any(|axis| chunk.get(axis).is_some_and(|index| beyond.is_beyond(axis, *index)))
+                    {
+                        pending.push((key, chunk));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn children(&self, folder: &str) -> Result<Vec<hyperslab_store::Entry>, ZarrError> {
+        Ok(self.store().list_dir(crate::locked::prefix(folder)?)?)
+    }
+
+    /// All stored objects that are named like chunks (or shards) of this array, also outside its grid.
+    pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>, ZarrError> {
+        let (folder, start) = self.folder();
+        let rank = self.layout().shape().len();
+        let keys = self.store().list_asking(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
+        Ok(keys
+            .into_iter()
+            .filter_map(|key| {
+                let chunk = self.key_encoding().parse(key.get(start..)?, rank)?;
+                Some((key, chunk))
+            })
+            .collect())
+    }
+
+    /// The indices of the chunks (where there are shards: shards) that are stored. Lists the store.
+    pub fn stored_places(&self, ask: Option<Ask<'_>>) -> Result<Vec<Dims>, ZarrError> {
+        let counts = self.layout().object_grid().counts(self.layout().shape());
+        let places = self.chunk_keys(ask)?.into_iter().map(|(_, place)| place);
+        Ok(places.filter(|place| place.iter().zip(&counts).all(|(at, count)| at < count)).collect())
+    }
+}
+
+/// An index as keys have it.
+fn parse_index(name: &str) -> Option<u64> {
+    let chunk = KeyEncoding::V2 { separator: '.' }.parse(name, 1)?;
+    chunk.first().copied()
+}
+
+/// Calls `visit` for each chunk of a grid of `old` chunks per axis that is not in one of `new`: for each axis that shrinks, the box of chunks
+/// that it loses, without those that an earlier axis loses.
+pub(crate) fn for_each_lost(
+    old: &[u64],
+    new: &[u64],
+    visit: &mut dyn FnMut(&[u64]) -> Result<(), ZarrError>,
+) -> Result<(), ZarrError> {
+    for lost in 0..old.len() {
+        let ranges: Vec<(u64, u64)> = (old.iter().zip(new).enumerate())
+            .map(|(axis, (old, new))| match axis.cmp(&lost) {
+                std::cmp::Ordering::Less => (0, *old.min(new)),
+                std::cmp::Ordering::Equal => (*old.min(new), *old),
+                std::cmp::Ordering::Greater => (0, *old),
+            })
+            .collect();
+        if ranges.iter().any(|(from, to)| from >= to) {
+            continue;
+        }
+        let mut chunk: Vec<u64> = ranges.iter().map(|(from, _)| *from).collect();
+        'chunks: loop {
+            visit(&chunk)?;
+            for (index, (from, to)) in chunk.iter_mut().zip(&ranges).rev() {
+                *index += 1;
+                if *index < *to {
+                    continue 'chunks;
+                }
+                *index = *from;
+            }
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ArraySpec, Format};
+    use hyperslab_store::MemoryStore;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    /// By name and by listing, the same objects are found.
+    #[test]
+    fn what_is_looked_for_is_found() {
+        for (format, separator) in
+            [(Format::V3, '/'), (Format::V3, '.'), (Format::V2, '.'), (Format::V2, '/')]
+        {
+            let mut spec = ArraySpec::new(format, &[12, 12], "|u1".parse().unwrap());
+            spec.chunks = Some([2, 2].as_slice().into());
+            spec.key_encoding = Some(match format {
+                Format::V3 => KeyEncoding::Default { separator },
+                Format::V2 => KeyEncoding::V2 { separator },
+            });
+            let array = Array::create(Arc::new(MemoryStore::new()), "a", spec, false).unwrap();
+            let mut key = String::new();
+            for chunk in [[0, 0], [0, 5], [3, 1], [5, 5], [2, 2], [9, 0]] {
+                key.clear();
+                array.layout().locate(&chunk, &mut key).unwrap();
+                array.store().write(Key::new(&key).unwrap(), &[b"x"]).unwrap();
+            }
+            for (from, to, expected) in [
+                ([Some(3), None], [6, 6], &[[3, 1], [5, 5]][..]),
+                ([None, Some(2)], [6, 6], &[[0, 5], [2, 2], [5, 5]]),
+                ([Some(3), Some(2)], [6, 6], &[[0, 5], [2, 2], [3, 1], [5, 5]]),
+                ([Some(3), None], [6, 2], &[[3, 1]]),
+                ([Some(3), None], [u64::MAX, u64::MAX], &[[3, 1], [5, 5], [9, 0]]),
+                ([None, None], [6, 6], &[]),
+            ] {
+                let beyond = Beyond { from: from.to_vec(), to: to.to_vec() };
+                let expected: BTreeSet<Vec<u64>> = expected.iter().map(|chunk| chunk.to_vec()).collect();
+                let listed = array.stored_beyond(&beyond, None).unwrap();
+                let listed: BTreeSet<Vec<u64>> =
+                    listed.into_iter().map(|(_, chunk)| chunk.to_vec()).collect();
+                if from != [None, None] {
+                    assert_eq!(listed, expected, "{separator} {from:?} {to:?}");
+                }
+                let mut visited = BTreeSet::new();
+                array
+                    .each_beyond(&beyond, None, &mut |key, chunk| {
+                        if array.store().exists(key)? {
+                            assert!(visited.insert(chunk.to_vec()));
+                        }
+                        Ok(())
+                    })
+                    .unwrap();
+                assert_eq!(visited, expected, "{separator} {from:?} {to:?}");
+            }
+            let beyond = Beyond { from: vec![Some(0), None], to: vec![u64::MAX, u64::MAX] };
+            let stopped = array.each_beyond(&beyond, Some(&|| true), &mut |_, _| Ok(()));
+            assert!(matches!(stopped, Err(ZarrError::Array(ArrayError::Interrupted { .. }))));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+use super::*;
+use crate::{ArraySpec, Consolidation, Format, Json};
+use hyperslab_store::{LocalOptions, LocalStore, MemoryStore, Store};
+use std::cell::Cell;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+
+fn group(store: &Arc<dyn Store>, path: &str) -> Group {
+    Group::create(store.clone(), path, Format::V3, Json::object(), false).unwrap()
+}
+
+fn local() -> (tempfile::TempDir, Arc<dyn Store>, Group) {
+    let directory = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> =
+        Arc::new(LocalStore::open(directory.path(), LocalOptions::default()).unwrap());
+    let root = group(&store, "");
+    (directory, store, root)
+}
+
+fn paths(group: &Group) -> Vec<String> {
+    group.walk(None).unwrap().into_iter().map(|(path, _)| path).collect()
+}
+
+#[test]
+fn circles_of_links_are_listed_once() {
+    let (directory, store, root) = local();
+    group(&store, "a/b");
+    for (target, link) in [(".", "one"), (".", "two"), ("..", "a/up"), ("a", "again")] {
+        symlink(target, directory.path().join(link)).unwrap();
+    }
+    // "again" is no circle: what is in it is listed there, too.
+    assert_eq!(paths(&root), ["a", "a/b", "a/up", "again", "again/b", "again/up", "one", "two"]);
+    let mut root = root;
+    root.consolidate().unwrap();
+    assert_eq!(root.walk(None).unwrap().len(), 8);
+    // A part of a circle.
+    let below = Group::open(&store, "a", None, Consolidation::Ignore).unwrap();
+    assert_eq!(paths(&below), ["b", "up", "up/a", "up/again", "up/one", "up/two"]);
+}
+
+#[test]
+fn links_that_double_at_each_level_are_an_error() {
+    let (directory, store, root) = local();
+    for level in 0..30 {
+        group(&store, &format!("level{level}"));
+        for link in ["left", "right"] {
+            let at = directory.path().join(format!("level{level}/{link}"));
+            symlink(format!("../level{}", level + 1), at).unwrap();
+        }
+    }
+    group(&store, "level30");
+    let error = root.walk(None).unwrap_err().to_string();
+    assert!(error.contains("symbolic links"), "{error}");
+    assert_eq!(root.walk(Some(2)).unwrap().len(), 31 + 60);
+}
+
+#[test]
+fn a_node_that_cannot_be_read_is_listed() {
+    let (directory, store, root) = local();
+    let spec = ArraySpec::new(Format::V3, &[4], "<i4".parse().unwrap());
+    crate::Array::create(store.clone(), "good", spec, false).unwrap();
+    for (name, document) in [
+        ("broken", "{\"zarr_format\": 3,"),
+        ("odd", "{\"zarr_format\": 3, \"node_type\": \"table\"}"),
+        ("empty", ""),
+    ] {
+        std::fs::create_dir(directory.path().join(name)).unwrap();
+        std::fs::write(directory.path().join(name).join("zarr.json"), document).unwrap();
+    }
+    let kinds = root.walk(None).unwrap();
+    let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["broken", "empty", "good", "odd"]);
+    assert!(kinds.iter().all(|(_, kind)| *kind == NodeKind::Array));
+    assert!(matches!(root.child("broken"), Err(ZarrError::Metadata { .. })));
+    assert!(root.child("good").is_ok());
+}
+
+#[test]
+fn a_walk_can_be_stopped() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut root = group(&store, "");
+    for number in 0..50 {
+        group(&store, &format!("g{number}"));
+    }
+    let asked = Cell::new(0);
+    let after = |most| {
+        asked.set(0);
+        move |asked: &Cell<u32>| {
+            asked.set(asked.get() + 1);
+            asked.get() > most
+        }
+    };
+    let stop = after(10);
+    assert!(matches!(root.walk_asking(None, Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
+    assert_eq!(asked.get(), 11);
+    let stop = after(110);
+    assert!(matches!(root.consolidate_with(Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
+    assert!(!Group::open(&store, "", None, Consolidation::Auto).unwrap().is_consolidated());
+    let stop = after(1000);
+    assert_eq!(root.walk_asking(None, Some(&|| stop(&asked))).unwrap().len(), 50);
+}
+
+#[test]
+fn hierarchies_may_be_deep() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let root = group(&store, "");
+    let path = vec!["d"; 300].join("/");
+    group(&store, &path);
+    assert_eq!(root.walk(None).unwrap().len(), 300);
+    assert_eq!(root.walk(Some(7)).unwrap().len(), 7);
+    assert_eq!(root.walk(Some(0)).unwrap().len(), 0);
+}

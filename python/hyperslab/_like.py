@@ -1,0 +1,93 @@
+"""New arrays that are like others: what of a Zarr array is kept when it is given as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hyperslab._array import Array
+from hyperslab._create import DEFAULT_FILL_VALUE
+from hyperslab._store import Store, resolve_store
+from hyperslab.errors import HyperslabError, InvalidArgumentError
+
+__all__ = ["check_apart", "described", "is_zarr_array", "layout_of"]
+
+
+def is_zarr_array(data: Any) -> bool:
+    """Whether it is a Zarr array, hyperslab's or zarr-python's."""
+    if isinstance(data, Array):
+        return not data.store._native.is_file
+    return type(data).__module__.split(".")[0] == "zarr" and hasattr(data, "metadata")
+
+
+def _format(data: Any) -> int:
+    return int(data.metadata.zarr_format)
+
+
+def described(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a new array of some format takes from a Zarr array, as in zarr-python: fill value, attributes,
+    names of dimensions, order and names of chunks; but for what is ``given``.
+    """
+    found = dict(given)
+    if found["fill_value"] is DEFAULT_FILL_VALUE and not (data.fill_value is None and zarr_format == 3):
+        found["fill_value"] = data.fill_value
+    if found["attributes"] is None:
+        # A copy: what is nested in it would be shared.
+        found["attributes"] = json.loads(json.dumps(dict(data.attrs)))
+    if found["dimension_names"] is None:
+        names = getattr(data, "dimension_names", None)
+        if names is None:
+            names = getattr(data.metadata, "dimension_names", None)
+        found["dimension_names"] = names
+    if found["order"] is None and zarr_format == 2:
+        found["order"] = data.order
+    if found["chunk_key_encoding"] is None and zarr_format == _format(data):
+        if zarr_format == 3:
+            found["chunk_key_encoding"] = data.metadata.chunk_key_encoding
+        else:
+            found["chunk_key_encoding"] = ("v2", data.metadata.dimension_separator)
+    return found
+
+
+def layout_of(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Chunks, shards and codecs of a Zarr array for a new one, where ``"keep"`` is given for them."""
+    found = dict(given)
+    same = zarr_format == _format(data)
+    for name in ("chunks", "shards"):
+        if _is_keep(found[name]):
+            found[name] = getattr(data, name)
+    for name in ("filters", "compressors"):
+        if _is_keep(found[name]):
+            found[name] = (list(getattr(data, name)) or None) if same else "auto"
+    if _is_keep(found["serializer"]):
+        found["serializer"] = data.serializer if same and zarr_format == 3 else "auto"
+    return found
+
+
+def _is_keep(value: Any) -> bool:
+    return isinstance(value, str) and value == "keep"
+
+
+def check_apart(data: Any, place: Store, path: str) -> None:
+    """Refuses to overwrite an array with itself: it is deleted before it is read."""
+    try:
+        store, base = resolve_store(data.store if isinstance(data, Array) else data.store_path)
+    except (HyperslabError, TypeError):
+        return  # in no store of ours
+    if isinstance(data, Array):
+        base = data.path
+    here, there = (
+        "/".join(part for part in (*_root(s), p) if part) for s, p in ((store, base), (place, path))
+    )
+    related = store._native.same(place._native) or (_root(store) and _root(place))
+    if related and (f"{here}/".startswith(f"{there}/") or f"{there}/".startswith(f"{here}/") or not there):
+        raise InvalidArgumentError(
+            f"cannot overwrite '{path}' with the array at '{base}': it would be deleted before it is read; "
+            "write to another path, or pass data=array[...]"
+        )
+
+
+def _root(store: Store) -> tuple[str, ...]:
+    root = getattr(store, "root", None)
+    return () if root is None else (str(root).strip("/"),)

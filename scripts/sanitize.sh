@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs the Rust tests of codec, array and store under a sanitizer, the C code of the codecs (libdeflate, zstd, lz4) included:
+#
+#     sanitize.sh address|thread [CRATE [TEST FILTER]]
+#
+# Needs no nightly toolchain: the runtimes come with the stable one, and RUSTC_BOOTSTRAP=1 lets it use them. The C compiler must know
+# -fsanitize (gcc with its libasan headers, clang).
+#
+# The standard library is not instrumented: that would need its source, which is not part of a toolchain. AddressSanitizer sees its memory
+# all the same, because its allocator takes the place of malloc. ThreadSanitizer does not see the atomics inside of it; what it then
+# reports wrongly is listed in scripts/tsan.supp.
+set -euo pipefail
+sanitizer=${1:?address or thread}
+crate=${2:-}
+filter=${3:-}
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+export RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=1
+export RUSTFLAGS="-Zsanitizer=$sanitizer -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes"
+declare -x "CFLAGS_${host//-/_}=-fsanitize=$sanitizer -fno-omit-frame-pointer -g1"
+# A directory of its own: these are other flags than those of every other build.
+export CARGO_TARGET_DIR=target/sanitize/$sanitizer
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$PWD/scripts/tsan.supp:halt_on_error=0:die_after_fork=0}
+# Cases that hypothesis-like tests generate: fewer, these builds are ten times slower.
+export PROPTEST_CASES=${PROPTEST_CASES:-16}
+if [[ $sanitizer == thread ]]; then
+    # Tests whose very point is a race.
+    export HYPERSLAB_NO_RACES=1
+fi
+
+for each in ${crate:-hyperslab-codec hyperslab-store hyperslab-array}; do
+    printf '    %s: %s\n' "$sanitizer" "$each"
+    cargo test --locked --quiet --target "$host" --package "$each" --lib --tests -- $filter
+done

@@ -1,0 +1,196 @@
+"""Arrays whose metadata claims much and of which little is stored: what is done costs what is stored."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "2^62 chunks": {"shape": (1 << 62,), "chunks": (1,)},
+    "10^9 chunks": {"shape": (10**9,), "chunks": (1,)},
+    "2^40, chunks of 1000": {"shape": (1 << 40,), "chunks": (1000,)},
+    "64 axes of 2": {"shape": (2,) * 64, "chunks": (1,) * 64},
+    "63 axes of 2": {"shape": (2,) * 63, "chunks": (1,) * 63},
+    "63 axes of 2^62": {"shape": (1 << 62,) * 63, "chunks": (1,) * 63},
+    "shards": {"shape": (1 << 62,), "chunks": (1,), "shards": (4096,)},
+}
+
+
+@pytest.fixture(params=list(SHAPES))
+def sparse(request: pytest.FixtureRequest, tmp_path: Path) -> hs.Array:
+    """An array with one chunk (or shard) stored, at its end."""
+    array = hs.create_array(tmp_path / "a", dtype="u1", **SHAPES[request.param])
+    array[tuple(n - 1 for n in array.shape)] = 7
+    return array
+
+
+def last(array: hs.Array) -> int:
+    return int(array[tuple(n - 1 for n in array.shape)])
+
+
+def test_facts(sparse: hs.Array) -> None:
+    assert sparse.nchunks_initialized == (4096 if sparse.shards else 1)
+    assert sparse.nbytes_stored() > 0
+    assert " of " in repr(sparse.info_complete())
+    assert repr(sparse) and sparse._repr_html_()
+    assert "(" in repr(hs.open_group(_group_with(sparse)).tree())
+
+
+def _group_with(array: hs.Array) -> Path:
+    root = array.store.root.parent  # type: ignore[attr-defined]
+    hs.create_group(root, overwrite=False)
+    return Path(root)
+
+
+def test_explain(sparse: hs.Array) -> None:
+    for write in (False, True):
+        told = sparse.explain(write=write)
+        assert told.chunks > told.examined or sparse.shards
+        assert told.examined <= 100_000
+        one = sparse.explain((0,) * sparse.ndim, write=write)
+        assert (one.chunks, one.examined) == (1, 1)
+
+
+def test_copy(sparse: hs.Array, tmp_path: Path) -> None:
+    report = hs.copy(sparse, tmp_path / "b", verify=True)
+    copied = hs.open_array(tmp_path / "b")
+    assert last(copied) == 7
+    assert int(copied[(0,) * copied.ndim]) == 0
+    assert copied.nchunks_initialized == sparse.nchunks_initialized
+    assert report.stored_after == report.stored_before
+
+
+def test_copy_to_larger_chunks(tmp_path: Path) -> None:
+    """Chunks of the copy hold a million chunks of the source, of which three are stored."""
+    source = hs.create_array(tmp_path / "a", shape=(1 << 40,), chunks=(1,), dtype="i4", fill_value=-1)
+    for at in (5, 6, (1 << 39) + 1):
+        source[at] = at % 1000
+    hs.copy(source, tmp_path / "b", chunks=[1_000_000], verify=True)
+    copied = hs.open_array(tmp_path / "b")
+    assert copied.nchunks_initialized == 2
+    np.testing.assert_array_equal(copied[4:8], [-1, 5, 6, -1])
+    np.testing.assert_array_equal(copied[(1 << 39) : (1 << 39) + 3], [-1, ((1 << 39) + 1) % 1000, -1])
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.permutations([(3, 7), (5, 2), (30, 30)], 2)))
+def test_copy_of_scattered_chunks(
+    tmp_path: Path, rng: np.random.Generator, source: tuple[int, int], target: tuple[int, int]
+) -> None:
+    """Grids that do not divide each other, few chunks stored: as NumPy has it."""
+    array = hs.create_array(tmp_path / "a", shape=(900, 801), chunks=source, dtype="i2", fill_value=9)
+    expected: dict[tuple[int, int], int] = {}
+    for row, column in rng.integers(0, (900, 801), size=(40, 2)).tolist():
+        expected[row, column] = int(rng.integers(100, 200))
+        array[row, column] = expected[row, column]
+    hs.copy(array, tmp_path / "b", chunks=target, verify=True)
+    copied = hs.open_array(tmp_path / "b")
+    for at, value in expected.items():
+        assert copied[at] == value
+    np.testing.assert_array_equal(copied[:], array[:])
+
+
+def test_copy_of_chunks_that_fit_no_memory(tmp_path: Path) -> None:
+    """Nothing of them is stored, so no memory is needed."""
+    source = hs.create_array(tmp_path / "a", shape=(1 << 62,), chunks=(1 << 40,), dtype="u1")
+    hs.copy(source, tmp_path / "b", verify=True)
+    assert hs.open_array(tmp_path / "b").nchunks_initialized == 0
+
+
+def test_links_in_circles(tmp_path: Path) -> None:
+    root = tmp_path / "g"
+    group = hs.create_group(root)
+    group.create_array("x/a", shape=(2,), dtype="i4")[:] = [1, 2]
+    for name in ("one", "two"):
+        os.symlink(".", root / name)
+    os.symlink("x", root / "again")
+    group = hs.open_group(root)
+    names = [path for path, _ in group.members(max_depth=None)]
+    assert sorted(names) == ["again", "again/a", "one", "two", "x", "x/a"]
+    assert "again" in repr(group.tree())
+    assert group.info_complete().to_dict()["No. arrays"] == 2
+    assert hs.copy(root, tmp_path / "copy").arrays == 2
+    np.testing.assert_array_equal(hs.open(tmp_path / "copy")["again/a"][:], [1, 2])
+    group.consolidate()
+    assert len(hs.open_consolidated(root).members(max_depth=None)) == 6
+
+
+def test_deep_hdf5_groups(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    depth = 800
+    with h5py.File(tmp_path / "deep.h5", "w") as file:
+        group = file
+        for _ in range(depth):
+            group = group.create_group("g")
+        group["a"] = np.arange(3)
+    hs.copy(tmp_path / "deep.h5", tmp_path / "deep.zarr")
+    copied = hs.open_array(tmp_path / "deep.zarr", path="/".join(["g"] * depth) + "/a")
+    np.testing.assert_array_equal(copied[:], [0, 1, 2])
+    assert len(hs.open_group(tmp_path / "deep.zarr").members(max_depth=None)) == depth + 1
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "codec": {"codecs": [{"name": "nobody.knows", "configuration": {}}]},
+    "type": {"data_type": "float7"},
+    "grid": {"chunk_grid": {"name": "spiral"}},
+}
+
+
+def _with_unreadable(root: Path) -> hs.Group:
+    group = hs.create_group(root, attributes={"who": "me"})
+    group.create_array("good", shape=(3,), dtype="i4")[:] = [1, 2, 3]
+    for name, change in BROKEN.items():
+        group.create_array(name, shape=(3,), dtype="i4", attributes={"units": "m"})
+        document = json.loads((root / name / "zarr.json").read_text())
+        (root / name / "zarr.json").write_text(json.dumps(document | change))
+    (root / "torn").mkdir()
+    (root / "torn/zarr.json").write_text('{"zarr_format": 3, "node_ty')
+    return hs.open_group(root)
+
+
+def test_unreadable_members_are_listed_and_refused(tmp_path: Path) -> None:
+    group = _with_unreadable(tmp_path / "g")
+    names = sorted([*BROKEN, "good", "torn"])
+    assert sorted(group) == names
+    assert group.attrs["who"] == "me"
+    members = dict(group.members())
+    assert sorted(members) == names == sorted(name for name, _ in group.arrays())
+    np.testing.assert_array_equal(members["good"][:], [1, 2, 3])
+    text = repr(group.tree())
+    assert text.count("unreadable: ") == 4
+    for name in (*BROKEN, "torn"):
+        bad = members[name]
+        assert isinstance(bad, hs.UnreadableArray)
+        assert bad.name == f"/{name}"
+        assert bad.attrs == ({"units": "m"} if name in BROKEN else {})
+        with pytest.raises(hs.HyperslabError):
+            bad[:]
+        with pytest.raises(hs.HyperslabError):
+            _ = bad.shape
+        with pytest.raises(hs.HyperslabError):
+            group[name]
+        assert not hasattr(bad, "nonsense")
+    with pytest.warns(hs.UnreadableNodeWarning) as warned:
+        loaded = hs.load(tmp_path / "g")
+    assert list(loaded) == ["good"]
+    assert len(warned) == 4
+    assert group.info_complete().to_dict()["No. arrays"] == 5
+
+
+def test_copy_refuses_unreadable_members_before_it_begins(tmp_path: Path) -> None:
+    group = _with_unreadable(tmp_path / "g")
+    with pytest.raises(hs.HyperslabError, match="codec/zarr.json"):
+        hs.copy(group, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    report = hs.copy(group, tmp_path / "copy", skip_unsupported=True)
+    assert (report.arrays, sorted(path for path, _ in report.skipped)) == (
+        1,
+        ["/codec", "/grid", "/torn", "/type"],
+    )

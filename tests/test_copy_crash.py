@@ -1,0 +1,87 @@
+"""Copies that are killed, and readers of what a copy replaces: the destination is the old one or the new one, whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+
+SWAPS = """
+import sys, hyperslab as hs
+root = sys.argv[1]
+print("begun", flush=True)
+for number in range(10_000):
+    hs.copy(f"{root}/s{number % 2 + 1}", f"{root}/d", overwrite=True)
+"""
+
+
+def sources(root: Path) -> None:
+    for value in (1, 2):
+        hs.create_array(root / f"s{value}", data=np.full((60, 50), value, "i8"), chunks=(3, 50))
+    hs.copy(root / "s1", root / "d")
+
+
+def swapping(root: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", SWAPS, str(root)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def test_killed_copies_leave_the_old_or_the_new(tmp_path: Path, rng: np.random.Generator) -> None:
+    sources(tmp_path)
+    for _ in range(12):
+        process = swapping(tmp_path)
+        time.sleep(float(rng.uniform(0.0, 0.15)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        found = np.unique(hs.open_array(tmp_path / "d", mode="r")[:])
+        assert found.tolist() in ([1], [2])
+    # What the killed ones left is removed by the next copy to the same place.
+    hs.copy(tmp_path / "s1", tmp_path / "d", overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["d", "s1", "s2"]
+
+
+def test_readers_never_miss_the_destination(tmp_path: Path) -> None:
+    sources(tmp_path)
+    process = swapping(tmp_path)
+    try:
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            # Never missing, and of an array that was opened before the swap perhaps chunks of the new one: but never fill value.
+            found = set(np.unique(hs.open_array(tmp_path / "d", mode="r")[:]).tolist())
+            assert found <= {1, 2}
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.skipif(not Path("/usr/bin/strace").exists(), reason="needs strace")
+def test_flushed_before_the_swap(tmp_path: Path) -> None:
+    """With ``fsync`` every file of the copy is on the disk before names are exchanged."""
+    sources(tmp_path)
+    log = tmp_path / "log"
+    code = (
+        f"import hyperslab as hs; hs.copy({str(tmp_path / 's2')!r}, {str(tmp_path / 'd')!r}, overwrite=True)"
+    )
+    subprocess.run(
+        ["strace", "-f", "-y", "-qqq", "-o", log, "-e", "trace=fsync,rename,renameat,renameat2"]
+        + [sys.executable, "-c", code],
+        check=True,
+        env={**os.environ, "HYPERSLAB_FSYNC": "1"},
+    )
+    lines = log.read_text().splitlines()
+    swap = next(number for number, line in enumerate(lines) if "RENAME_EXCHANGE" in line)
+    flushed = [line for line in lines[:swap] if "fsync(" in line]
+    # 20 chunks and a document, each with its directory.
+    assert len(flushed) >= 21
+    # The directory in which the names were exchanged.
+    assert any("fsync(" in line and f"<{tmp_path}>" in line for line in lines[swap:])
