@@ -75,7 +75,7 @@ impl Sweep<'_> {
             for entry in entries {
                 let entry = entry?;
                 self.entries = self.entries.wrapping_add(1);
-                if self.entries % ENTRIES == 0 {
+                if self.entries.is_multiple_of(ENTRIES) {
                     self.asked()?;
                 }
                 let name = entry.file_name();
