@@ -432,14 +432,7 @@ mod tests {
         // Called as in the file that it is in.
         let Node::Dataset(dataset) = file.node("s").unwrap() else { panic!("no dataset") };
         assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
-<<<<<<< HEAD
         assert!(file.other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");
-=======
-        assert!(
-            file.other("other", crate::file::Purpose::Link).unwrap().unwrap().is(dataset.file()),
-            "opened once"
-        );
->>>>>>> main
         for (from, why) in [("none", "there is no file 'missing'"), ("circle", "more than 40 links")] {
             let message = path(file.node(from)).unwrap_err();
             assert!(message.contains(why), "{message}");
