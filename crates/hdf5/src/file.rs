@@ -197,7 +197,11 @@ impl File {
         inner.source.forget()?;
         let old = &inner.superblock;
         let parse = |cursor: &mut Cursor<'_>| Superblock::parse(cursor, self.verify());
-        let new = self.again(|| inner.source.parse("superblock", 0, 128, old.sizes, parse))?;
+        let new = match self.again(|| inner.source.parse("superblock", 0, 128, old.sizes, parse)) {
+            // It may be elsewhere now, or no superblock at all: opening finds out.
+            Err(Hdf5Error::Parse { .. }) => return Ok(false),
+            new => new?,
+        };
         let same = |found: &Superblock| {
             (found.sizes, found.base, found.root, found.extension, found.driver)
                 == (old.sizes, old.base, old.root, old.extension, old.driver)
