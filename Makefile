@@ -70,6 +70,9 @@ test-docs: $(WHEEL_STAMP) ## Build the Rust documentation; run the examples of R
 	@$(with_wheel) \
 	$(STEP) 'Examples of README.md and docs/' "$$venv/bin/python" scripts/check_docs.py
 
+sanitize: tools ## Run the Rust tests of codec, store and array under AddressSanitizer and ThreadSanitizer (SANITIZER=address chooses)
+	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
+
 # Crates are checked as if published, in a target directory of a new name each time: cargo keeps unpacked sources and what it has compiled of
 # them by that name and by their version, and would take those of an earlier state with the same version.
 test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as they would be published
@@ -128,5 +131,5 @@ $(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
 	    --interpreter "$$venv/bin/python" --out build/wheel
 	@touch $@
 
-.PHONY: run test lint lint-rust lint-python test-rust test-docs test-python test-package bench wheel docs fmt lock \
+.PHONY: run test lint lint-rust lint-python test-rust test-docs test-python test-package sanitize bench wheel docs fmt lock \
 	clean help tools

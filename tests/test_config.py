@@ -27,6 +27,7 @@ def test_defaults() -> None:
         "vlen_chunk_bound": 256 << 20,
         "external_files": "same-directory",
         "fsync": False,
+        "file_locks": True,
         "default_zarr_format": 3,
         "order": "C",
         "read_missing_chunks": True,

@@ -92,7 +92,7 @@ def test_a_file_in_the_place_of_a_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(NotADirectoryError) as caught:
         hs.open(tmp_path / "file")
-    assert isinstance(caught.value, hs.errors.StoreError) and caught.value.errno
+    assert isinstance(caught.value, hs.errors.UnknownFormatError)
 
 
 def test_existing_nodes_are_not_replaced_unasked() -> None:

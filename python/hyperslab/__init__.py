@@ -9,6 +9,9 @@ Names and meanings are those of zarr-python 3.
 1500.0
 """
 
+import atexit as _atexit
+
+from hyperslab import _native as _native
 from hyperslab import codecs, errors
 from hyperslab._api import (
     consolidate_metadata,
@@ -40,6 +43,9 @@ from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLik
 from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
 from hyperslab._vlen import vlen_dtype
 from hyperslab.errors import HyperslabError
+
+# What a writer could not store when it was dropped is stored by threads, which end with the process.
+_atexit.register(_native.finish_writers)
 
 __all__ = [
     "Array",

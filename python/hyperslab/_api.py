@@ -433,7 +433,7 @@ def create_group(
     zarr_format : {2, 3}, optional
         Default: ``hyperslab.config.default_zarr_format``.
     overwrite : bool, default False
-        Whether what is there is deleted first.
+        Whether it takes the place of what is there, which stays until the new one is there.
     attributes : mapping, optional
 
     Raises
@@ -545,7 +545,7 @@ def create_array(
     dimension_names : sequence of str or None, optional
         Names of the axes. In Zarr v2 they are stored as xarray does, in the attribute ``_ARRAY_DIMENSIONS``.
     overwrite : bool, default False
-        Whether what is there is deleted first.
+        Whether it takes the place of what is there, which stays until the new one is there.
     config : mapping, optional
         Settings of this array object, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
     write_data : bool, default True

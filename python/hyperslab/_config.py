@@ -29,6 +29,10 @@
     or none (``"refuse"``). For files that are opened from now on.
 ``fsync`` (``HYPERSLAB_FSYNC``)
     Whether local stores opened from now on flush every write to the disk before it returns. Default: no.
+``file_locks`` (``HYPERSLAB_FILE_LOCKS``)
+    Whether local stores opened from now on lock files (``flock``) against other processes where something is
+    read, changed and put back: parts of chunks and shards, metadata. Default: yes. Without it, processes that
+    change parts of one chunk at the same time lose each other's changes.
 ``default_zarr_format`` (``HYPERSLAB_ZARR_FORMAT``)
     The format of new nodes where ``zarr_format`` is ``None``: 2 or 3. Default: 3.
 ``order`` (``HYPERSLAB_ORDER``)
@@ -163,6 +167,7 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "vlen_chunk_bound": parse_size,
     "external_files": _word("same-directory", "anywhere", "refuse"),
     "fsync": _flag,
+    "file_locks": _flag,
     "default_zarr_format": _format,
     "order": _word("C", "F"),
     "read_missing_chunks": _flag,
@@ -179,6 +184,7 @@ _DEFAULTS: dict[str, Any] = {
     "vlen_chunk_bound": 256 << 20,
     "external_files": "same-directory",
     "fsync": False,
+    "file_locks": True,
     "default_zarr_format": 3,
     "order": "C",
     "read_missing_chunks": True,
@@ -195,6 +201,7 @@ _ENVIRONMENT = {
     "vlen_chunk_bound": "HYPERSLAB_VLEN_CHUNK_BOUND",
     "external_files": "HYPERSLAB_EXTERNAL_FILES",
     "fsync": "HYPERSLAB_FSYNC",
+    "file_locks": "HYPERSLAB_FILE_LOCKS",
     "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
     "order": "HYPERSLAB_ORDER",
     "read_missing_chunks": "HYPERSLAB_READ_MISSING_CHUNKS",
@@ -225,6 +232,7 @@ _APPLY: dict[str, Callable[[Any], None]] = {
     "shard_index_bound": _native.set_shard_index_bound,
     "vlen_chunk_bound": _native.set_vlen_chunk_bound,
     "external_files": _native.set_external_files,
+    "file_locks": _native.set_file_locks,
     "order": lambda value: _native.set_fortran_results(value == "F"),
     "read_missing_chunks": _native.set_read_missing_chunks,
 }
@@ -366,6 +374,15 @@ class Config:
     @fsync.setter
     def fsync(self, value: bool) -> None:
         self._assign({"fsync": value})
+
+    @property
+    def file_locks(self) -> bool:
+        """Whether local stores opened from now on lock files against other processes."""
+        return cast(bool, self._values["file_locks"])
+
+    @file_locks.setter
+    def file_locks(self, value: bool) -> None:
+        self._assign({"file_locks": value})
 
     @property
     def default_zarr_format(self) -> Literal[2, 3]:

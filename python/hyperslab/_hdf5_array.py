@@ -15,6 +15,7 @@ from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
+from hyperslab._hdf5_convert import converted
 from hyperslab._hdf5_dims import Dimensions
 from hyperslab._hdf5_node import FileNode
 from hyperslab._hdf5_regions import read_region
@@ -145,7 +146,10 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
             whole = self._of_objects is None and fill is not None
             return np.frombuffer(fill, base).reshape(shape) if whole and fill else np.zeros(shape, base)
         if dtype.kind == "O":
-            return b"" if is_text(dtype) else None
+            fill, element = self._fill, self._objects
+            if not is_text(dtype) or fill is None or element is None:
+                return b"" if is_text(dtype) else None
+            return values(element, np.frombuffer(fill, f"V{element.size}"))[0]
         return _without_objects(dtype)[0]
 
     @property
@@ -328,6 +332,14 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
 
     # ---- reading
 
+    def _is_whole_scalar(self, selection: Any) -> bool:
+        """Whether the result has no axes, and is an array all the same: as in h5py, ``array[...]``, not
+        ``array[()]``.
+        """
+        if isinstance(selection, tuple):
+            return len(selection) == 1 and selection[0] is Ellipsis and self.shape == ()
+        return selection is Ellipsis and self.shape == ()
+
     def _nothing(self, selection: Any) -> Empty:
         if selection is not Ellipsis and selection != ():
             raise ValueError("Empty datasets cannot be sliced")
@@ -337,7 +349,7 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
         """``array["a", 0:3]``: names of members, and an index."""
         names = [part for part in selection if isinstance(part, str)]
         index = tuple(part for part in selection if not isinstance(part, str))
-        return self.fields(names[0] if len(names) == 1 else names)[index if index else ...]
+        return self.fields(names[0] if len(names) == 1 else names)[index or (() if self.shape == () else ...)]
 
     def _read_objects(self, selection: Any, encoding: tuple[str, str] | None = None) -> Any:
         if isinstance(selection, RegionReference):
@@ -347,6 +359,9 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
             return self._members(parts)
         if self._is_null:
             return self._nothing(selection)
+        if self.shape == ():
+            made = self.read(selection)
+            return made if self._is_whole_scalar(selection) else made[()]
         if self._of_objects is None:
             return super().__getitem__(selection)
         return values(self._of_objects, self._raw(selection))[()]
@@ -363,7 +378,18 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
     def _decoded(self, selection: Any, encoding: str, errors: str) -> Any:
         if self.dtype.kind == "S":
             return decoded(self[selection], encoding, errors)
-        return self._text(selection, encoding, errors)
+        found = self._text(selection, encoding, errors)
+        return np.asarray(found, object) if self._is_whole_scalar(selection) else found
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("`copy=False` is not supported. This method always creates a copy.")
+        if dtype is None:
+            return self.read()
+        wanted = np.dtype(dtype)
+        if wanted.kind == "T":
+            return np.asarray(self.astype(wanted)[...])
+        return converted(self.read(), wanted, self.dtype)
 
     def read(
         self, selection: Any = None, out: Any = None, threads: int | None = None, verify: bool | None = None
@@ -492,7 +518,7 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
     def refresh(self) -> Array:
         """Open the file again: what its writer added becomes visible. Returns the array."""
         super().refresh()
-        for name in ("_facts", "_read_attributes"):
+        for name in ("_facts", "_of_objects", "_read_attributes"):
             self.__dict__.pop(name, None)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, ItemsView, Iterator, ValuesView
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,13 +19,34 @@ from hyperslab._info import Info
 from hyperslab._metadata import Metadata
 from hyperslab._native import Reference
 from hyperslab._store import FileStore, Store
-from hyperslab.errors import ExternalFileError, NodeNotFoundError, ReadOnlyError
+from hyperslab.errors import (
+    ExternalFileError,
+    MetadataValidationError,
+    NodeNotFoundError,
+    ReadOnlyError,
+    UnclosedFileError,
+    UnsupportedError,
+)
 
 __all__ = ["Datatype", "FileGroup", "root_of"]
 
 
 def _refuse() -> NoReturn:
     raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
+
+
+# What goes wrong with a link that leads nowhere, out of bounds, or to what cannot be opened.
+_NOWHERE = (ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
+
+
+class _Items(ItemsView[str, Any]):
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._mapping._each()  # type: ignore[attr-defined, no-any-return]
+
+
+class _Values(ValuesView[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return (found for _, found in self._mapping._each())  # type: ignore[attr-defined]
 
 
 class Datatype:
@@ -48,6 +69,15 @@ class Datatype:
     def attrs(self) -> FileAttributes:
         """Its attributes."""
         return FileAttributes(self._handle, self._handle.file, self.__dict__)
+
+    def _place(self) -> tuple[str, int]:
+        return self._handle.file.url, self._handle.address
+
+    def __eq__(self, other: object) -> bool:
+        return self._place() == other._place() if isinstance(other, Datatype) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._place())
 
     def __repr__(self) -> str:
         return f"<Datatype {self.name} {self.dtype}>"
@@ -171,9 +201,17 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
             return type(link) if getclass else link
         try:
             found = self[name]
-        except (KeyError, ExternalFileError):
+        except (KeyError, *_NOWHERE):
             return default
         return type(found) if getclass else found
+
+    def items(self) -> ItemsView[str, Any]:
+        """Names and what they lead to: ``None`` for a link that leads nowhere."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """What names lead to: ``None`` for a link that leads nowhere."""
+        return _Values(self)
 
     def _link(self, name: str) -> Link | None:
         """The link at a name or path."""
@@ -208,16 +246,19 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
         # As in h5py: a soft or external link is there, wherever it leads. Only what is behind it must exist.
         return self._link(path) is not None
 
-    def _linked(self) -> Iterator[tuple[str, Any]]:
-        """Names and what they lead to, as far as they lead anywhere."""
+    def _each(self) -> Iterator[tuple[str, Any]]:
+        """Names and what they lead to; ``None``: nowhere, or to what is no object."""
         base = f"{self.path}/" if self.path else ""
         for name, (kind, address, _, _) in self._file_links():
-            if kind == "hard":
-                yield name, self._node(self._file_object(address, base + name))
-            else:
-                found = self.get(name)
-                if found is not None:
-                    yield name, found
+            try:
+                found = self._node(self._file_object(address, base + name)) if kind == "hard" else self[name]
+            except (KeyError, *_NOWHERE):
+                found = None
+            yield name, found
+
+    def _linked(self) -> Iterator[tuple[str, Any]]:
+        """Names and what they lead to, as far as they lead anywhere."""
+        return ((name, found) for name, found in self._each() if found is not None)
 
     def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Any], ...]:
         """Arrays and groups below, with their paths relative to this group.
@@ -230,7 +271,8 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
         if max_depth == 0:
             return tuple(found for found in self._linked() if isinstance(found[1], (Array, Group)))
         depth = None if max_depth is None else max_depth + 1
-        return tuple((path, self[path]) for path, kind in self._walk(depth) if kind in ("array", "group"))
+        found = ((path, self.get(path)) for path, kind in self._walk(depth) if kind in ("array", "group"))
+        return tuple((path, node) for path, node in found if node is not None)
 
     def nmembers(self, max_depth: int | None = 0) -> int:
         """How many arrays and groups are below; ``max_depth`` as in `members`."""
@@ -253,21 +295,23 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
     def visititems(self, function: Callable[[str, Any], Any]) -> Any:
         """Call a function with path and object of each object below; see `visit`."""
         seen = {self._hdf5_address()}
-        return self._visit("", seen, function)
-
-    def _visit(self, base: str, seen: set[int | None], function: Callable[[str, Any], Any]) -> Any:
-        for name, (kind, address, _, _) in self._file_links():
+        # Groups that are being visited, the innermost last: they may be deeper than Python's stack.
+        inside: list[tuple[FileGroup, str, Iterator[Any]]] = [(self, "", iter(self._file_links()))]
+        while inside:
+            group, base, links = inside[-1]
+            name, (kind, address, _, _) = next(links, (None, (None, None, None, None)))
+            if name is None:
+                inside.pop()
+                continue
             if kind != "hard" or address in seen:
                 continue
             seen.add(address)
-            path = f"{base}{name}"
-            full = f"{self.path}/{name}" if self.path else name
-            node = self._node(self._file_object(address, full))
-            answer = function(path, node)
-            if answer is None and isinstance(node, FileGroup):
-                answer = node._visit(f"{path}/", seen, function)
+            node = self._node(group._file_object(address, f"{group.path}/{name}" if group.path else name))
+            answer = function(f"{base}{name}", node)
             if answer is not None:
                 return answer
+            if isinstance(node, FileGroup):
+                inside.append((node, f"{base}{name}/", iter(node._file_links())))
         return None
 
     # ---- what cannot be done

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab._hdf5_convert import converted
+from hyperslab._hdf5_types import Empty
 from hyperslab._hdf5_values import ragged
 from hyperslab._ragged import Ragged
 
@@ -54,11 +56,21 @@ class View:
 class Converted(View):
     def __getitem__(self, selection: Any) -> Any:
         if self.dtype.kind == "T":
-            if self._array._is_vlen:
+            if self._array._is_vlen and not self._array._is_whole_scalar(selection):
                 # Text in ASCII is in UTF-8, too.
                 return self._array._text(selection, "utf-8", "strict", self.dtype)
-            return np.asarray(self._array.asstr()[selection], dtype=self.dtype)[()]
-        return np.asarray(self._array[selection]).astype(self.dtype)[()]
+            made = np.asarray(self._array.asstr()[selection], dtype=self.dtype)
+        else:
+            found = self._array[selection]
+            if isinstance(found, Empty):
+                return found
+            made = converted(found, self.dtype, self._array.dtype)
+        return made if self._array._is_whole_scalar(selection) else made[()]
+
+
+def _packed(dtype: np.dtype[Any], names: str | list[str]) -> np.dtype[Any]:
+    """The type of one member, or of some, one behind the other."""
+    return dtype[names] if isinstance(names, str) else np.dtype([(name, dtype[name]) for name in names])
 
 
 class Fields(View):
@@ -68,11 +80,20 @@ class Fields(View):
         for name in [self._names] if isinstance(self._names, str) else self._names:
             if name not in known:
                 raise ValueError(f"Field {name!r} does not appear in this type.")
-        super().__init__(array, array.dtype[self._names])
+        super().__init__(array, _packed(array.dtype, self._names))
 
     def __getitem__(self, selection: Any) -> Any:
-        found = self._array[selection][self._names]
-        return found.copy() if isinstance(found, np.ndarray) else found
+        found = self._array[selection]
+        if isinstance(found, Empty):
+            return found
+        if isinstance(self._names, str):
+            part = found[self._names]
+            # Of an array without axes NumPy's part is an array, too.
+            return part.copy() if isinstance(part, np.ndarray) else part
+        made = np.empty(np.shape(found), self.dtype)
+        for name in self._names:
+            made[name] = found[name]
+        return made if isinstance(found, np.ndarray) else made[()]
 
     def read_ragged(self, selection: Any = None) -> Ragged:
         """Read one member, of variable length, as it is in memory; see `Array.read_ragged`."""

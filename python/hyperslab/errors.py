@@ -11,11 +11,13 @@ __all__ = [
     "ArrayNotFoundError",
     "ArrayShapeError",
     "BoundsCheckError",
+    "BusyError",
     "ChunkError",
     "ChunkNotFoundError",
     "ClosedError",
     "ContainsArrayError",
     "ContainsGroupError",
+    "ConversionError",
     "DataTypeError",
     "DestinationError",
     "ExternalFileError",
@@ -33,7 +35,9 @@ __all__ = [
     "StoreNotADirectoryError",
     "StoreNotFoundError",
     "StorePermissionError",
+    "UnclosedFileError",
     "UnknownCodecError",
+    "UnknownFormatError",
     "UnsupportedError",
     "UnsupportedSelectionError",
     "VerificationError",
@@ -81,6 +85,10 @@ class UnknownCodecError(UnsupportedError):
     """A codec that hyperslab does not have."""
 
 
+class ConversionError(HyperslabError, OSError, TypeError, ValueError):
+    """HDF5 does not convert elements of this type to the other."""
+
+
 class DataTypeError(UnsupportedError, TypeError):
     """An element type that hyperslab does not have."""
 
@@ -113,6 +121,14 @@ class ReadOnlyError(HyperslabError, PermissionError, ValueError):
     """A change to something that was opened for reading."""
 
 
+class BusyError(HyperslabError, RuntimeError):
+    """This very thread is in the middle of changing what was to be changed.
+
+    Raised in signal handlers and finalizers, which Python runs in the middle of other work: waiting for that
+    work would never end. Let the handler set a flag, and make the change when the operation is over.
+    """
+
+
 class ChunkError(HyperslabError, ValueError):
     """The stored bytes of a chunk are truncated, corrupt, or not what the metadata says."""
 
@@ -127,6 +143,14 @@ class DestinationError(HyperslabError, FileExistsError, ValueError):
 
 class ExternalFileError(HyperslabError, PermissionError, ValueError):
     """A file refers to another one that may not be read: see ``config.external_files``."""
+
+
+class UnclosedFileError(HyperslabError, OSError, ValueError):
+    """An HDF5 file is open for writing, or its writer was killed."""
+
+
+class UnknownFormatError(HyperslabError, NotADirectoryError, ValueError):
+    """A file is neither HDF5 nor NetCDF."""
 
 
 class VerificationError(HyperslabError, ValueError):

@@ -36,6 +36,7 @@ pub struct ChunkCache {
 struct State {
     /// Identifies the process: its state is never freed, so no two have one address.
     owner: *const Process,
+    /// Per process.
     kept: Mutex<Kept>,
 }
 

@@ -3,8 +3,9 @@
 use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Mosaic, Sharding};
 use hyperslab_codec::{DataType, Heap, Vlen};
 use hyperslab_store::Store;
+use hyperslab_store::fork::Lazy;
 use std::fmt::Debug;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Where one chunk's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +55,9 @@ pub struct ArrayLayout {
     sharding: Option<Arc<Sharding>>,
     mosaic: Option<Arc<Mosaic>>,
     /// Made when it is first asked for.
-    decoding: OnceLock<Arc<str>>,
+    decoding: Lazy<Arc<str>>,
     /// See [`ArrayLayout::without`].
-    without: [OnceLock<(u32, Arc<ArrayLayout>)>; KEPT],
+    without: [Lazy<(u32, Arc<ArrayLayout>)>; KEPT],
 }
 
 /// So many layouts of chunks with codecs left out are kept. More different sets of codecs than that are not in use.
@@ -117,7 +118,7 @@ impl ArrayLayout {
             store,
             sharding: None,
             mosaic: None,
-            decoding: OnceLock::new(),
+            decoding: Lazy::new(),
             without: Default::default(),
         })
     }
@@ -215,7 +216,7 @@ impl ArrayLayout {
     /// How stored bytes are decoded, as text: equal texts make equal bytes of equal bytes.
     pub(crate) fn decoding(&self) -> &Arc<str> {
         // Codecs print all that they are made of.
-        self.decoding.get_or_init(|| format!("{:?}", self.encoding.chain()).into())
+        self.decoding.get_or_make(|| format!("{:?}", self.encoding.chain()).into())
     }
 
     /// How a chunk is read that was written without some of the codecs ([`Location::Range`]): the same array with the others. `None`: as all chunks.
@@ -228,11 +229,11 @@ impl ArrayLayout {
             return None;
         }
         let made = || {
-            let (encoding, decoding) = (self.encoding.without(skipped), OnceLock::new());
+            let (encoding, decoding) = (self.encoding.without(skipped), Lazy::new());
             Arc::new(ArrayLayout { encoding, decoding, without: Default::default(), ..self.clone() })
         };
         let found = self.without.iter().find_map(|place| {
-            let (kept, layout) = place.get_or_init(|| (skipped, made()));
+            let (kept, layout) = place.get_or_make(|| (skipped, made()));
             (*kept == skipped).then(|| layout.clone())
         });
         Some(found.unwrap_or_else(made))
@@ -247,7 +248,7 @@ impl ArrayLayout {
     /// The same array of elements of variable length, whose bytes are in `heap`: for one request. `None`: they have one size.
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
         let encoding = self.encoding.bound(heap)?;
-        Some(ArrayLayout { encoding, decoding: OnceLock::new(), without: Default::default(), ..self.clone() })
+        Some(ArrayLayout { encoding, decoding: Lazy::new(), without: Default::default(), ..self.clone() })
     }
 
     /// What absent chunks hold.

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Blocks that wait for a new owner.
 #[derive(Default)]
+// Per process.
 pub(crate) struct Recycler(Mutex<Kept>);
 
 #[derive(Default)]

@@ -9,6 +9,7 @@ static EMPTY: AtomicBool = AtomicBool::new(false);
 static IN_FLIGHT: AtomicUsize = AtomicUsize::new(8);
 static PARTIAL_READ: AtomicBool = AtomicBool::new(true);
 static PARTIAL_DECODE: AtomicBool = AtomicBool::new(true);
+static FILE_LOCKS: AtomicBool = AtomicBool::new(true);
 static INDEXES: AtomicUsize = AtomicUsize::new(64 << 20);
 
 /// How many threads work on one request, the caller's included. At least 1.
@@ -38,8 +39,8 @@ pub fn set_threads(n: usize) {
 
 /// Cores this process may use; asked of the system once.
 pub(crate) fn cores() -> usize {
-    static CORES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+    static CORES: hyperslab_store::fork::Lazy<usize> = hyperslab_store::fork::Lazy::new();
+    *CORES.get_or_make(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// The most bytes of memory kept for results to come. Default 256 MiB.
@@ -122,4 +123,14 @@ pub fn set_vlen_chunk_bound(bytes: usize) {
 /// Sets [`shard_index_bound`]; 0 keeps none from now on.
 pub fn set_shard_index_bound(bytes: usize) {
     INDEXES.store(bytes, Relaxed);
+}
+
+/// Whether local stores lock files against other processes ([`hyperslab_store::LocalOptions::file_locks`]). For front ends: it holds for stores that they open from now on. Default yes.
+pub fn file_locks() -> bool {
+    FILE_LOCKS.load(Relaxed)
+}
+
+/// Sets [`file_locks`].
+pub fn set_file_locks(on: bool) {
+    FILE_LOCKS.store(on, Relaxed);
 }

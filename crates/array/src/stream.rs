@@ -94,6 +94,7 @@ struct Shared {
     /// Threads per block: all of them where only few blocks fit `ahead`.
     threads: Option<usize>,
     verify: Option<bool>,
+    /// Per process: a child makes another, see [`Stream::follow_fork`].
     state: Mutex<State>,
     /// A block was read.
     ready: Condvar,
@@ -294,7 +295,11 @@ impl Stream {
                 drop(state);
                 return match outcome {
                     Some(Ok(block)) => block.map(Some),
-                    Some(Err(panic)) => resume_unwind(panic),
+                    Some(Err(panic)) => {
+                        // The rows of this block never come: whoever catches the panic must not get those behind it.
+                        self.close();
+                        resume_unwind(panic)
+                    }
                     None => Ok(None),
                 };
             }

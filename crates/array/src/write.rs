@@ -12,8 +12,11 @@ use crate::view::Bound;
 use crate::{ArrayError, ArrayLayout, Dims, Location, Memory, Plan, Selection, Source, Strategy, Task};
 use crate::{element_count, settings, shard, swap};
 use hyperslab_codec::{self as codec, CodecChain, CodecError};
-use hyperslab_store::Ask;
+use hyperslab_store::{Ask, Expected, Opened, RangeRead, StoreError};
 use smallvec::SmallVec;
+
+/// How often a change of a part of a chunk is made in vain before it excludes other processes from the beginning.
+const PATIENCE: usize = 3;
 
 /// Options of one write.
 #[derive(Clone, Copy, Default)]
@@ -29,8 +32,8 @@ pub struct WriteOptions<'a> {
 /// Writes a selection from the caller's memory, which must have the selection's shape (strides of 0 broadcast).
 ///
 /// Each chunk is replaced atomically; the request as a whole is not atomic: after an error some chunks are new, the others as they were.
-/// Chunks that become nothing but fill value are deleted unless `write_empty_chunks`. Concurrent writes by threads of this process
-/// to different elements of one chunk lose nothing.
+/// Chunks that become nothing but fill value are deleted unless `write_empty_chunks`. Concurrent writes to different elements of one chunk lose nothing: by threads of this
+/// process, and by others where the store is shared with them ([`hyperslab_store::Store::is_shared`]).
 ///
 /// Errors: [`ArrayError::Shape`], [`ArrayError::Store`], [`ArrayError::Codec`], [`ArrayError::ReadOnly`], naming the chunk.
 pub fn write(
@@ -89,6 +92,8 @@ pub(crate) enum Old<'a> {
     Stored,
     /// These; `None`: the chunk did not exist.
     Bytes(Option<&'a [u8]>),
+    /// The contents of this object; `None`: the chunk did not exist.
+    Opened(Option<&'a dyn Opened>),
 }
 
 /// What a chunk is to be stored as, and where those bytes are.
@@ -134,7 +139,12 @@ impl Writer<'_> {
         }
         let key = execute::key(layout, &scratch.task, &scratch.key)?;
         let _turn = execute::take(layout, &scratch.task, key, Some(ask))?;
-        let produced = self.produce(scratch, Old::Stored)?;
+        let (region, offset) = write_region(layout, &scratch.task, self.strides);
+        let strategy = choose_write(layout.encoding(), &scratch.task, &region);
+        if matches!(strategy, Strategy::Modify) && layout.store().is_shared() {
+            return self.modify_shared(scratch, &region, offset, ask);
+        }
+        let produced = self.produce_by(strategy, scratch, &region, offset, Old::Stored)?;
         let key = execute::key(layout, &scratch.task, &scratch.key)?;
         match self.bytes(scratch, produced) {
             Some(bytes) => layout.store().write(key, &[bytes]),
@@ -143,12 +153,68 @@ impl Writer<'_> {
         .map_err(|source| store_error(layout, &scratch.task, source))
     }
 
+    /// Changes a part of a chunk that other processes may change at the same time: the new one is put in the place of the very one that was read. If another writer was
+    /// faster, starts again with what is there then; after some times it excludes the others first.
+    fn modify_shared(
+        &self,
+        scratch: &mut Scratch,
+        region: &Region,
+        offset: usize,
+        ask: Ask<'_>,
+    ) -> Result<(), ArrayError> {
+        let (layout, store) = (self.layout, &**self.layout.store());
+        let chain = layout.encoding().chain();
+        let size = chain.is_identity().then_some(chain.decoded_size() as u64);
+        let mut tries = 0;
+        loop {
+            let key = execute::key(layout, &scratch.task, &scratch.key)?;
+            let fail = |scratch: &Scratch, source| store_error(layout, &scratch.task, source);
+            let lock = if tries < PATIENCE {
+                None
+            } else {
+                Some(store.lock(key, Some(ask)).map_err(|source| fail(scratch, source))?)
+            };
+            let opened = store.open(key, size).map_err(|source| fail(scratch, source))?;
+            let old = Old::Opened(opened.as_deref());
+            let produced = self.produce_by(Strategy::Modify, scratch, region, offset, old)?;
+            let expected = match opened.as_deref() {
+                None => Expected::Absent,
+                Some(opened) if lock.as_ref().is_some_and(|lock| lock.is_held()) => Expected::Locked(opened),
+                Some(opened) => Expected::Same(opened),
+            };
+            let key = execute::key(layout, &scratch.task, &scratch.key)?;
+            let done = match self.bytes(scratch, produced) {
+                Some(bytes) => store.swap(key, expected, &[bytes], Some(ask)),
+                None => store.swap_out(key, expected, Some(ask)),
+            };
+            if done.map_err(|source| fail(scratch, source))? {
+                return Ok(());
+            }
+            if ask() {
+                return Err(execute::interrupted(layout));
+            }
+            tries += 1;
+        }
+    }
+
     /// Makes what the chunk of `scratch.task` is to be stored as.
     pub(crate) fn produce(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<Produced, ArrayError> {
+        let (region, offset) = write_region(self.layout, &scratch.task, self.strides);
+        let strategy = choose_write(self.layout.encoding(), &scratch.task, &region);
+        self.produce_by(strategy, scratch, &region, offset, old)
+    }
+
+    fn produce_by(
+        &self,
+        strategy: Strategy,
+        scratch: &mut Scratch,
+        region: &Region,
+        offset: usize,
+        old: Old<'_>,
+    ) -> Result<Produced, ArrayError> {
         let layout = self.layout;
-        let (region, offset) = write_region(layout, &scratch.task, self.strides);
-        match choose_write(layout.encoding(), &scratch.task, &region) {
-            Strategy::Modify => self.modify(scratch, &region, offset, old),
+        match strategy {
+            Strategy::Modify => self.modify(scratch, region, offset, old),
             // SAFETY: the source covers the task's elements.
             _ if !self.keep_empty
                 && self.places.is_empty()
@@ -165,7 +231,7 @@ impl Writer<'_> {
                 self.encode(scratch, chunk, CodecChain::encode_lent)?;
                 Ok(Produced::Encoded)
             }
-            _ => self.gather(scratch, &region, offset),
+            _ => self.gather(scratch, region, offset),
         }
     }
 
@@ -270,7 +336,8 @@ impl Writer<'_> {
         let layout = self.layout;
         let chain = layout.encoding().chain();
         let found = match old {
-            Old::Bytes(None) => false,
+            Old::Bytes(None) | Old::Opened(None) => false,
+            Old::Opened(Some(opened)) => self.load_opened(scratch, opened).map(|()| true)?,
             Old::Bytes(Some(bytes)) => self.decode(scratch, bytes).map(|()| true)?,
             Old::Stored if chain.is_identity() => {
                 let key = execute::key(layout, &scratch.task, &scratch.key)?;
@@ -293,6 +360,37 @@ impl Writer<'_> {
             self.blank(self.chunk(scratch)?);
         }
         Ok(())
+    }
+
+    /// [`Writer::load`] of an object that is open; where there are no codecs, its size was checked.
+    fn load_opened(&self, scratch: &mut Scratch, opened: &dyn Opened) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let chain = layout.encoding().chain();
+        if chain.is_identity() {
+            let buf = sized(&mut scratch.decoded, chain.decoded_size()).ok_or_else(|| self.no_memory())?;
+            return opened
+                .read_ranges(&mut [RangeRead { offset: 0, buf }])
+                .map_err(|source| store_error(layout, &scratch.task, source));
+        }
+        let (most, size) = (chain.max_encoded(), opened.size());
+        let mut encoded = std::mem::take(&mut scratch.encoded);
+        encoded.clear();
+        let len = usize::try_from(size).ok().filter(|len| *len <= most);
+        let Some(len) = len.filter(|len| encoded.try_reserve_exact(*len).is_ok()) else {
+            let (key, url) = (scratch.key.clone(), layout.store().url());
+            let large = StoreError::TooLarge { key, url, limit: most as u64 };
+            return Err(match len {
+                None => store_error(layout, &scratch.task, large),
+                Some(_) => self.no_memory(),
+            });
+        };
+        encoded.resize(len, 0);
+        let read = opened
+            .read_ranges(&mut [RangeRead { offset: 0, buf: &mut encoded }])
+            .map_err(|source| store_error(layout, &scratch.task, source));
+        let decoded = read.and_then(|()| self.decode(scratch, &encoded));
+        scratch.encoded = encoded;
+        decoded
     }
 
     /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be written back with a good one: always verified.

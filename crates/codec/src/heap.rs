@@ -59,6 +59,7 @@ pub type HeapAllocator = fn(usize) -> Option<Arc<dyn HeapMemory>>;
 
 /// The bytes of the cells of one request. Buffer 0 is the fill value.
 pub struct Heap {
+    /// Local to a request: a forked child has none of its threads, and does not go on with it.
     buffers: RwLock<Vec<Slot>>,
     fill: u32,
     allocate: HeapAllocator,

@@ -6,7 +6,7 @@
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
 use crate::element::ElementKind;
-use crate::{Dataset, Hdf5Error, virtual_dataset};
+use crate::{Dataset, Hdf5Error, Purpose, virtual_dataset};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
     element_count,
@@ -137,10 +137,10 @@ fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout, Hdf5Error
     let needed = needed(dataset)?;
     let (mut segments, mut total) = (Vec::new(), 0_u64);
     for (name, offset, len) in dataset.external_files() {
-        let found = file.find_other(name)?.ok_or_else(|| Hdf5Error::NotFound {
+        let found = file.find_other(name, Purpose::RawData)?.ok_or_else(|| Hdf5Error::NotFound {
             file: file.source().name(),
             path: dataset.path().into(),
-            why: Some(format!("there is no external file '{name}'")),
+            why: Some(format!("there is no file '{name}', which holds its elements")),
         })?;
         let len = len.unwrap_or(u64::MAX).min(needed.saturating_sub(total));
         total = total.saturating_add(len);

@@ -49,6 +49,15 @@ pub enum Hdf5Error {
         /// What was looked for.
         why: String,
     },
+    /// Its writer has not closed it.
+    #[error(
+        "{file} is open for writing, or its writer was killed: what it holds may be half a change. Close its writer. If there is none, \
+         `h5clear -s` declares it whole, and verify_checksums = false reads it as it is"
+    )]
+    Unclosed {
+        /// The file.
+        file: String,
+    },
     /// A structure cannot be right.
     #[error("{file}{}, {structure} at address {address}: {why}", shown(object))]
     Parse {
@@ -95,6 +104,22 @@ pub enum Hdf5Error {
         path: String,
         /// Which link does not lead on.
         why: Option<String>,
+    },
+    /// A file that holds elements of a dataset is not there.
+    #[error("{file}{}: {why}", shown(object))]
+    NoData {
+        /// The file that has the dataset.
+        file: String,
+        /// Path of the dataset.
+        object: Option<String>,
+        /// What is not there.
+        why: String,
+    },
+    /// The answer to [`ask_with`](crate::ask_with) was to stop.
+    #[error("{file}: interrupted")]
+    Interrupted {
+        /// The file.
+        file: String,
     },
     /// A link out of the file is not followed.
     #[error("{file}{}: '{target}' is not opened: {why}", shown(object))]

@@ -2,12 +2,13 @@
 //!
 //! Opening:
 //! 1. the superblock is looked for at 0, 512, 1024, …; addresses count from there;
-//! 2. where its driver says that the file is several files, they are joined;
+//! 2. where its driver says that the file is several files, they are joined; where metadata lies in a [cache image](cache_image), it is taken from there;
 //! 3. a file that is shorter than its superblock says is refused: the rest would be missing in the middle of a read;
 //! 4. one that is marked as open for writing is refused, unless its writer lets others read (SWMR): it may be half a change.
 //!
 //! In a file that is being written a structure may be read while it changes. Its checksum tells: the pages are dropped, and it is read again, a few times.
 
+use crate::cache_image;
 use crate::dataset::Dataset;
 use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap, SMALLEST};
@@ -42,10 +43,29 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// A store, and the key of a file in it.
 pub type FoundFile = (Arc<dyn Store>, String);
 
+/// Why another file is wanted. The HDF5 library looks in other places for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// An external link leads there.
+    Link,
+    /// It has a part of a virtual dataset.
+    Virtual,
+    /// It has the elements of a dataset, as they are (external raw data).
+    RawData,
+    /// It is a part of this file.
+    Member,
+}
+
 /// Opens the files that a file refers to: external links, external raw data, virtual datasets' sources, members of a family.
 pub trait OtherFiles: Debug + Send + Sync {
     /// The store and key of the file that is called `name` in this one. `None`: there is no such file. Errors with [`Hdf5Error::Refused`] where policy forbids to look.
     fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error>;
+
+    /// As [`OtherFiles::find`], by what the file is for.
+    fn find_for(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
+        let _ = purpose;
+        self.find(name)
+    }
 
     /// What finds the files that a found one refers to, which may lie elsewhere. `None`: the same.
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
@@ -88,7 +108,7 @@ struct Inner {
     /// The table of shared messages, once it has been looked for.
     table: Lazy<Option<shared::Table>>,
     /// Gated.
-    others: Mutex<HashMap<String, File>>,
+    others: Mutex<HashMap<(String, Purpose), File>>,
     /// Gated: each step is read without it, and counts if nobody has made the same one meanwhile.
     paths: Mutex<Paths>,
 }
@@ -124,8 +144,16 @@ impl File {
             Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
             None => source,
         };
+        let source = match superblock.extension {
+            None => source,
+            Some(extension) => {
+                let header = ObjectHeader::read(&source, extension, superblock.sizes, options.verify)?;
+                let image = cache_image::read(&source, &header, superblock.sizes, options.verify)?;
+                if image.is_empty() { source } else { source.with_instead(image) }
+            }
+        };
         if superblock.writing && !superblock.swmr && options.verify {
-            return Err(source.invalid("it is open for writing, or its writer did not close it"));
+            return Err(Hdf5Error::Unclosed { file: source.name() });
         }
         if let Some(end) = superblock.end_from(base).filter(|end| *end > source.size() && !superblock.swmr) {
             let size = source.size();
@@ -160,6 +188,31 @@ impl File {
     /// Its bytes.
     pub fn source(&self) -> &Source {
         &self.inner.source
+    }
+
+    /// Drops what was kept, so that all that is opened from now on is as it is in the file now. Datasets that are open stay as they are. `false`: the file
+    /// was begun anew, and has to be opened again.
+    pub fn refresh(&self) -> Result<bool, Hdf5Error> {
+        let inner = &*self.inner;
+        inner.source.forget()?;
+        let old = &inner.superblock;
+        let parse = |cursor: &mut Cursor<'_>| Superblock::parse(cursor, self.verify());
+        let new = self.again(|| inner.source.parse("superblock", 0, 128, old.sizes, parse))?;
+        let same = |found: &Superblock| {
+            (found.sizes, found.base, found.root, found.extension, found.driver)
+                == (old.sizes, old.base, old.root, old.extension, old.driver)
+        };
+        if !same(&new) || new.writing && !new.swmr {
+            return Ok(false);
+        }
+        inner.headers.clear();
+        inner.collections.clear();
+        inner.heaps.clear();
+        inner.indexes.clear();
+        let paths = std::mem::take(&mut *inner.paths.lock());
+        let others = std::mem::take(&mut *inner.others.lock());
+        drop((paths, others));
+        Ok(true)
     }
 
     /// Gives back what it holds open: the file, and those that links led to, as far as nobody else has them. What is read afterwards is an error
@@ -226,7 +279,7 @@ impl File {
             return Err(self.source().invalid(why));
         };
         let attributes = crate::attribute::all(self, &header)?;
-        Ok(Node::Datatype(NamedDatatype { datatype, path: path.into(), attributes }))
+        Ok(Node::Datatype(NamedDatatype { datatype, address, path: path.into(), attributes }))
     }
 
     /// A path to the object whose header is at an address: the first found from the root, groups before what follows them, in the order of links. `None`: no link leads
@@ -248,7 +301,7 @@ impl File {
             let Some((object, path)) = next else { return Ok(None) };
             // What a broken group holds has no path. The others keep theirs.
             let below = match self.links_within(object, &path) {
-                Err(error @ Hdf5Error::Store(_)) => return Err(error),
+                Err(error @ (Hdf5Error::Store(_) | Hdf5Error::Interrupted { .. })) => return Err(error),
                 below => below.unwrap_or_default(),
             };
             let mut paths = self.inner.paths.lock();
@@ -348,28 +401,29 @@ impl File {
     }
 
     /// The file that is called `name` in this one; `None`: there is none. It is opened once.
-    pub fn other(&self, name: &str) -> Result<Option<File>, Hdf5Error> {
+    pub fn other(&self, name: &str, purpose: Purpose) -> Result<Option<File>, Hdf5Error> {
         let lock = || self.inner.others.lock();
-        if let Some(file) = lock().get(name) {
+        let key = (name.to_owned(), purpose);
+        if let Some(file) = lock().get(&key) {
             return Ok(Some(file.clone()));
         }
-        let Some(found) = self.find_other(name)? else { return Ok(None) };
+        let Some(found) = self.find_other(name, purpose)? else { return Ok(None) };
         let mut options = self.options().clone();
         let around = options.others.as_ref().and_then(|others| others.around(&found));
         options.others = around.or(options.others);
         let file = File::open(found.0, &found.1, options)?;
         let mut others = lock();
         let dropped = if others.len() >= FILES { std::mem::take(&mut *others) } else { HashMap::new() };
-        let replaced = others.insert(name.into(), file.clone());
+        let replaced = others.insert(key, file.clone());
         // The lock is free before files are closed.
         drop((others, dropped, replaced));
         Ok(Some(file))
     }
 
     /// Where the file is that is called `name` in this one.
-    pub(crate) fn find_other(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+    pub(crate) fn find_other(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         match &self.options().others {
-            Some(others) => others.find(name),
+            Some(others) => others.find_for(name, purpose),
             None => Err(Hdf5Error::Refused {
                 file: self.source().name(),
                 object: None,
@@ -476,6 +530,8 @@ impl Node {
 pub struct NamedDatatype {
     /// The type.
     pub datatype: Arc<Datatype>,
+    /// Address of its object header: equal for two names of the same type.
+    pub address: u64,
     /// Its path.
     pub path: String,
     /// Its attributes.

@@ -6,7 +6,7 @@
 use crate::checksum::lookup3;
 use crate::messages::{self, link};
 use crate::trees::{btree2, symbol_table};
-use crate::{Attribute, Cursor, File, Hdf5Error, Node};
+use crate::{Attribute, Cursor, File, Hdf5Error, Node, Purpose};
 use std::cmp::Ordering;
 
 /// Soft and external links that are followed on the way to one object. More are a circle.
@@ -190,6 +190,7 @@ impl Group {
         let at = heap;
         let heap = self.file.heap(heap)?;
         let link = |id: &Vec<u8>| {
+            source.go_on()?;
             let bytes = heap.get(source, id)?;
             Link::parse(&mut Cursor::whole(&bytes, at, sizes))
                 .map_err(|why| source.wrong("link message", at, why))
@@ -230,8 +231,10 @@ impl Group {
                 // What a soft link leads to is called by the link's name, as h5py does.
                 LinkTarget::Soft(target) => group.resolve(&target, links)?.renamed(&group.file, place),
                 LinkTarget::External { file, path: target } => {
-                    let other =
-                        group.file.other(&file).map_err(|error| error.within(&format!("/{place}")))?;
+                    let other = group
+                        .file
+                        .other(&file, Purpose::Link)
+                        .map_err(|error| error.within(&format!("/{place}")))?;
                     let other = other.ok_or_else(|| {
                         missing(format!("there is no file '{file}', where '{place}' leads"))
                     })?;
@@ -429,7 +432,7 @@ mod tests {
         // Called as in the file that it is in.
         let Node::Dataset(dataset) = file.node("s").unwrap() else { panic!("no dataset") };
         assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
-        assert!(file.other("other").unwrap().unwrap().is(dataset.file()), "opened once");
+        assert!(file.other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");
         for (from, why) in [("none", "there is no file 'missing'"), ("circle", "more than 40 links")] {
             let message = path(file.node(from)).unwrap_err();
             assert!(message.contains(why), "{message}");

@@ -65,6 +65,14 @@ impl<T> Kept<T> {
         drop((found, dropped));
     }
 
+    /// Drops all.
+    pub fn clear(&self) {
+        let mut found = self.lock();
+        let dropped = std::mem::take(&mut found.values);
+        found.weight = 0;
+        drop((found, dropped));
+    }
+
     fn lock(&self) -> MutexGuard<'_, Found<T>> {
         self.inner.lock()
     }
@@ -87,5 +95,7 @@ mod tests {
         assert_eq!((get(4, 11), get(4, 12), get(1, 9)), (11, 12, 5));
         assert_eq!(kept.get(9, || Err("no"), |_| 1), Err("no"));
         assert_eq!((kept.find(1).as_deref(), kept.find(9)), (Some(&5), None));
+        kept.clear();
+        assert_eq!((kept.find(1), get(1, 8), get(2, 2)), (None, 8, 2));
     }
 }

@@ -23,6 +23,7 @@
 
 mod array_layout;
 mod attribute;
+mod cache_image;
 mod checksum;
 mod convert;
 mod cursor;
@@ -35,6 +36,7 @@ mod file_messages;
 mod group;
 pub mod heaps;
 pub mod index;
+mod interrupt;
 mod kept;
 mod members;
 mod messages;
@@ -59,8 +61,9 @@ pub use attribute::Attribute;
 pub use cursor::{Cursor, Sizes};
 pub use dataset::Dataset;
 pub use error::{Hdf5Error, HeapError, ParseError};
-pub use file::{File, FileOptions, FoundFile, NamedDatatype, Node, OtherFiles};
+pub use file::{File, FileOptions, FoundFile, NamedDatatype, Node, OtherFiles, Purpose};
 pub use group::{Group, Link, LinkTarget};
+pub use interrupt::ask_with;
 pub use messages::{data_layout, dataspace, filter};
 pub use reference::Reference;
 pub use source::{Bytes, Source};

@@ -10,7 +10,7 @@
 
 use crate::superblock::DriverInfo;
 use crate::text::lossless;
-use crate::{Cursor, FileOptions, FoundFile, Hdf5Error, ParseError, Sizes, Source};
+use crate::{Cursor, FileOptions, FoundFile, Hdf5Error, ParseError, Purpose, Sizes, Source};
 use hyperslab_store::{Key, Segment, SegmentStore};
 use std::sync::Arc;
 
@@ -147,7 +147,7 @@ fn last_name(key: &str) -> &str {
 
 fn find(first: &Source, name: &str, options: &FileOptions) -> Result<Option<FoundFile>, Hdf5Error> {
     match &options.others {
-        Some(others) => others.find(name),
+        Some(others) => others.find_for(name, Purpose::Member),
         None => Err(Hdf5Error::Refused {
             file: first.name(),
             object: None,

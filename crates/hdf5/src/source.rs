@@ -5,7 +5,7 @@
 //!
 //! Pages are of the file as it was when they were read. Of a file that is being written they can be dropped ([`Source::forget`]).
 
-use crate::{Cursor, Hdf5Error, ParseError, Sizes};
+use crate::{Cursor, Hdf5Error, ParseError, Sizes, interrupt};
 use hyperslab_store::fork::{Mutex, MutexGuard};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::collections::HashMap;
@@ -36,6 +36,8 @@ pub struct Source {
     size: AtomicU64,
     /// Where address 0 is (the size of the user block).
     base: u64,
+    /// What is read in the place of bytes of the file: where it begins in that, and what it is. Sorted.
+    instead: Vec<(u64, Bytes)>,
     /// Gated: never held while bytes are fetched.
     pages: Mutex<Pages>,
 }
@@ -87,7 +89,24 @@ impl Source {
             file: format!("'{key}' in {}", store.url()),
             why: "it does not exist".into(),
         })?;
-        Ok(Source { store, key: key.into(), size: size.into(), base, pages: Mutex::default() })
+        Ok(Source {
+            store,
+            key: key.into(),
+            size: size.into(),
+            base,
+            instead: Vec::new(),
+            pages: Mutex::default(),
+        })
+    }
+
+    /// The same file, of which some bytes are others: addresses, and what is read from there on.
+    pub fn with_instead(mut self, instead: Vec<(u64, Bytes)>) -> Self {
+        let base = self.base;
+        self.instead =
+            instead.into_iter().map(|(address, bytes)| (address.saturating_add(base), bytes)).collect();
+        self.instead.sort_by_key(|(offset, _)| *offset);
+        self.pages = Mutex::default();
+        self
     }
 
     /// The same file with another base address.
@@ -169,6 +188,7 @@ impl Source {
         sizes: Sizes,
         mut parse: impl FnMut(&mut Cursor<'_>) -> Result<T, ParseError>,
     ) -> Result<T, Hdf5Error> {
+        self.go_on()?;
         let fail = |why| self.wrong(structure, address, why);
         let available = self.end().saturating_sub(address);
         if available == 0 {
@@ -191,6 +211,11 @@ impl Source {
                 Err(why) => return Err(fail(why)),
             }
         }
+    }
+
+    /// Errors where somebody wants that the work stops.
+    pub(crate) fn go_on(&self) -> Result<(), Hdf5Error> {
+        if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
     }
 
     /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets the place in that list too. Those whose pages are not there are
@@ -216,6 +241,7 @@ impl Source {
             let (batch, later) = rest.split_at(rest.iter().take_while(fits).count());
             let found = self.fetch_many(batch, &mut buffer)?;
             for ((address, guess), found) in batch.iter().zip(found) {
+                self.go_on()?;
                 let there = buffer.get(found).unwrap_or_default();
                 match parse(place, &mut Cursor::new(there, *address, sizes)) {
                     // Not fetched because its pages are there, or longer than was guessed.
@@ -435,6 +461,9 @@ impl Source {
         }
         let found = self.store.read_ranges(Key::new(&self.key)?, None, ranges)?;
         if found {
+            if !self.instead.is_empty() {
+                ranges.iter_mut().for_each(|range| self.put_instead(range));
+            }
             return Ok(());
         }
         Err(StoreError::Io {
@@ -444,6 +473,21 @@ impl Source {
             source: std::io::ErrorKind::NotFound.into(),
         }
         .into())
+    }
+
+    /// Puts what is read instead over what was read of the file.
+    fn put_instead(&self, range: &mut RangeRead<'_>) {
+        let end = range.offset.saturating_add(range.buf.len() as u64);
+        for (offset, bytes) in self.instead.iter().take_while(|(offset, _)| *offset < end) {
+            let last = offset.saturating_add(bytes.len() as u64).min(end);
+            let first = range.offset.max(*offset);
+            let index = |at: u64, from: u64| usize::try_from(at.saturating_sub(from)).unwrap_or(usize::MAX);
+            let from = bytes.get(index(first, *offset)..index(last, *offset));
+            let to = range.buf.get_mut(index(first, range.offset)..index(last, range.offset));
+            if let (true, Some(from), Some(to)) = (first < last, from, to) {
+                to.copy_from_slice(from);
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Pages> {
@@ -486,6 +530,20 @@ mod tests {
             assert!(matches!(source.read("x", address, len), Err(Hdf5Error::Parse { .. })));
         }
         assert_eq!(source.read("x", 999_993, 0).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn bytes_instead_of_those_of_the_file() {
+        let bytes = vec![7u8; 200_000];
+        let instead = |text: &[u8]| Bytes::from(text.to_vec());
+        let places = vec![(199_998, instead(b"end")), (65_530, instead(b"abcdefghij")), (0, instead(b"0"))];
+        let source = source(&bytes, 2).with_instead(places);
+        assert_eq!(*source.read("x", 65_529, 12).unwrap(), *b"\x07abcdefghij\x07");
+        assert_eq!(*source.read("x", 65_533, 3).unwrap(), *b"def");
+        assert_eq!(*source.read("x", 0, 2).unwrap(), *b"0\x07");
+        let mut whole = vec![0; 199_998];
+        source.read_into("x", [(0, whole.as_mut_slice())]).unwrap();
+        assert!(whole[..1] == *b"0" && whole[65_530..65_540] == *b"abcdefghij" && whole[199_997] == 7);
     }
 
     #[test]

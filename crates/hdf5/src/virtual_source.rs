@@ -6,7 +6,7 @@
 use crate::element::{Element, ElementKind};
 use crate::kept::Kept;
 use crate::virtual_mapping::Mapping;
-use crate::{Dataset, File, Hdf5Error, Node, data_layout::DataLayout, virtual_dataset};
+use crate::{Dataset, File, Hdf5Error, Node, Purpose, data_layout::DataLayout, virtual_dataset};
 use hyperslab_array::{ArrayLayout, LocateError, MosaicSource};
 use hyperslab_store::Key;
 use std::cell::Cell;
@@ -112,7 +112,7 @@ impl OneSource {
         let common = &self.common;
         let file = match &self.file {
             None => common.file.clone(),
-            Some(name) => match common.file.other(name)? {
+            Some(name) => match common.file.other(name, Purpose::Virtual)? {
                 Some(file) => file,
                 None => return Ok(None),
             },

@@ -38,6 +38,16 @@ pub enum Error {
         /// The variable.
         name: String,
     },
+    /// A regular file of another format.
+    #[error(
+        "'{}' is a file, but neither HDF5 nor NetCDF: {why}. (Zarr arrays and groups are directories.)", path.display()
+    )]
+    NotData {
+        /// The file.
+        path: PathBuf,
+        /// What it has instead of a signature.
+        why: String,
+    },
     /// A change to what can only be read.
     #[error("{format} files are read only so far: they cannot be created or changed")]
     OnlyRead {

@@ -20,23 +20,62 @@ pub(crate) struct Hdf5Array {
     dataset: Dataset,
     layout: Arc<ArrayLayout>,
     /// Why nothing of it can be read.
-    problem: Option<String>,
+    problem: Option<Problem>,
+}
+
+/// Why nothing of a dataset can be read, though it says what it is.
+#[derive(Clone, Debug)]
+enum Problem {
+    /// This is not supported.
+    Unsupported(String),
+    /// A file that holds its elements is not there.
+    Missing(String),
+    /// A file that holds its elements is not opened.
+    Refused { target: String, why: String },
+}
+
+impl Problem {
+    /// The problem that an error about the description of a dataset is; else the error.
+    fn of(error: Hdf5Error) -> Result<Problem, Hdf5Error> {
+        match error {
+            Hdf5Error::Unsupported { what, .. } => Ok(Problem::Unsupported(what)),
+            Hdf5Error::NotFound { why, path, .. } => Ok(Problem::Missing(why.unwrap_or(path))),
+            Hdf5Error::Refused { target, why, .. } => Ok(Problem::Refused { target, why }),
+            error => Err(error),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Problem::Unsupported(what) => format!("{what} is not supported"),
+            Problem::Missing(why) => why.clone(),
+            Problem::Refused { target, why } => format!("'{target}' is not opened: {why}"),
+        }
+    }
+
+    fn error(&self, file: String, path: String) -> Hdf5Error {
+        match self.clone() {
+            Problem::Unsupported(what) => Hdf5Error::Unsupported { file, object: Some(path), what },
+            Problem::Missing(why) => Hdf5Error::NoData { file, object: Some(path), why },
+            Problem::Refused { target, why } => Hdf5Error::Refused { file, object: Some(path), target, why },
+        }
+    }
 }
 
 impl Hdf5Array {
     pub(crate) fn new(dataset: Dataset) -> Result<Self, Error> {
         let problem = match (dataset.dataspace(), dataset.layout()) {
-            (Dataspace::Null, _) => "a dataset without a shape".to_owned(),
-            (_, Err(Hdf5Error::Unsupported { what, .. })) => what,
-            (_, layout) => return Ok(Hdf5Array { dataset, layout: layout?, problem: None }),
+            (Dataspace::Null, _) => Problem::Unsupported("a dataset without a shape".to_owned()),
+            (_, Err(error)) => Problem::of(error)?,
+            (_, Ok(layout)) => return Ok(Hdf5Array { dataset, layout, problem: None }),
         };
         let layout = unreadable(&dataset, problem.clone())?;
         Ok(Hdf5Array { dataset, layout, problem: Some(problem) })
     }
 
-    /// What is not supported, if nothing can be read of it for that.
-    pub(crate) fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
+    /// Why nothing can be read of it, if that is so.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.problem.as_ref().map(Problem::text)
     }
 
     pub(crate) fn dataset(&self) -> &Dataset {
@@ -150,16 +189,21 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
     registered.or(filter.name.clone()).unwrap_or_else(|| format!("filter {}", filter.id))
 }
 
-/// The layout of an array of which nothing can be read: it has a shape and an element type, and every chunk is an error.
-fn unreadable(dataset: &Dataset, what: String) -> Result<Arc<ArrayLayout>, Error> {
+/// The layout of an array of which nothing can be read: it has a shape, an element type and a grid of chunks, and every chunk is an error.
+fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>, Error> {
     let file = dataset.file().source();
     let invalid = |why: &str| Error::Hdf5(file.invalid(why).within(dataset.path()));
     let dtype = dataset.element().engine_type().or(DataType::new(Kind::Raw, 0, ByteOrder::NATIVE));
     let dtype = dtype.ok_or_else(|| invalid("elements are too large"))?;
     let null = matches!(dataset.dataspace(), Dataspace::Null);
     let shape: Dims = if null { Dims::from_elem(0, 1) } else { dataset.dataspace().shape().into() };
-    let chunk: Dims = Dims::from_elem(1, shape.len());
-    let encoding = ChunkEncoding::new(&chunk, dtype, dtype.order(), &[], Vec::new());
+    let stored: Dims = dataset.chunk_shape().unwrap_or(&shape).into();
+    let single = Dims::from_elem(1, shape.len());
+    // What is not cut into chunks may be too large for one.
+    let encoding = |chunk: &Dims| ChunkEncoding::new(chunk, dtype, dtype.order(), &[], Vec::new());
+    let usable = stored.len() == shape.len() && !stored.contains(&0) && encoding(&stored).is_ok();
+    let chunk = if usable { stored } else { single };
+    let encoding = encoding(&chunk);
     let grid = ChunkGrid::regular(chunk).ok_or_else(|| invalid("chunks without elements"))?;
     Ok(Arc::new(ArrayLayout::new(
         format!("/{}", dataset.path()),
@@ -168,7 +212,7 @@ fn unreadable(dataset: &Dataset, what: String) -> Result<Arc<ArrayLayout>, Error
         grid,
         encoding.map_err(|why| invalid(&why))?,
         FillValue::new(&vec![0; dtype.size()]),
-        Arc::new(Unreadable { file: file.name(), path: format!("/{}", dataset.path()), what }),
+        Arc::new(Unreadable { file: file.name(), path: format!("/{}", dataset.path()), problem }),
         file.store().clone(),
     )?))
 }
@@ -178,12 +222,11 @@ fn unreadable(dataset: &Dataset, what: String) -> Result<Arc<ArrayLayout>, Error
 struct Unreadable {
     file: String,
     path: String,
-    what: String,
+    problem: Problem,
 }
 
 impl ChunkLocator for Unreadable {
     fn locate(&self, _: &[u64], _: &mut String) -> Result<Location, LocateError> {
-        let (file, object, what) = (self.file.clone(), Some(self.path.clone()), self.what.clone());
-        Err(Box::new(Hdf5Error::Unsupported { file, object, what }))
+        Err(Box::new(self.problem.error(self.file.clone(), self.path.clone())))
     }
 }

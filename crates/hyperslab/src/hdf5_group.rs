@@ -45,7 +45,7 @@ pub(crate) fn walk_addresses(
         };
         check(ask)?;
         let path = if base.is_empty() { link.name.clone() } else { format!("{base}/{}", link.name) };
-        let (mut kind, child) = kind(group, &path, &link);
+        let (mut kind, child) = kind(group, &path, &link)?;
         if let Some(child) = child {
             let full = child.path().to_owned();
             match seen.get(&child.address()) {
@@ -68,21 +68,24 @@ pub(crate) fn walk_addresses(
 }
 
 /// What a link of `group` (or of one below, then with a longer path) leads to; the group, if it is one.
-fn kind(group: &hdf5::Group, path: &str, link: &Link) -> (NodeKind, Option<hdf5::Group>) {
+fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Option<hdf5::Group>), Error> {
     let address = match &link.target {
         LinkTarget::Hard(address) => *address,
-        LinkTarget::Soft(target) => return (NodeKind::Link(target.clone()), None),
-        LinkTarget::External { file, path } => return (NodeKind::Link(format!("{file}:{path}")), None),
+        LinkTarget::Soft(target) => return Ok((NodeKind::Link(target.clone()), None)),
+        LinkTarget::External { file, path } => {
+            return Ok((NodeKind::Link(format!("{file}:{path}")), None));
+        }
         LinkTarget::UserDefined(kind) => {
-            return (NodeKind::Link(format!("user-defined, of kind {kind}")), None);
+            return Ok((NodeKind::Link(format!("user-defined, of kind {kind}")), None));
         }
     };
-    match group.file().object_at(address, &full(group, path)) {
+    Ok(match group.file().object_at(address, &full(group, path)) {
+        Err(error @ hdf5::Hdf5Error::Interrupted { .. }) => return Err(error.into()),
         Ok(hdf5::Node::Group(child)) => (NodeKind::Group, Some(child)),
         Ok(hdf5::Node::Datatype(_)) => (NodeKind::Datatype, None),
         // What cannot be opened says so when that is tried.
         Ok(hdf5::Node::Dataset(_)) | Err(_) => (NodeKind::Array, None),
-    }
+    })
 }
 
 /// What `file` has, for users.

@@ -66,7 +66,7 @@ pub use error::Error;
 pub use format::Format;
 pub use group::Group;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
-pub use local_files::reopened;
+pub use local_files::{refreshed, reopened};
 pub use location::{local_path, refuse_file_name, store_at};
 pub use node::{Node, NodeKind, file_at, file_at_path, open, open_node};
 

@@ -1,28 +1,34 @@
 //! Files on local disk: finding the one that a location means, and those that it refers to.
 //!
 //! An HDF5 file that refers to others (external links, external raw data, sources of virtual datasets) names them by paths, which come from outside. They
-//! are found in these steps:
+//! are found in these steps, the first two as by the HDF5 library:
 //!
-//! 1. A relative path is looked for in the directory of the file that has it. An absolute one that leads to nothing is looked for there by its last
-//!    part: the files were moved together. (So does the HDF5 library.)
-//! 2. Links are resolved, and what is found must be where [`settings::external_files`] allows: usually in the directory of the file that was
+//! 1. An absolute path that leads to nothing is looked for by its last part: the files were moved together.
+//! 2. A relative path of a link or of a virtual dataset's source is looked for in the directories that the environment names, in that of the file that has it,
+//!    and in the working directory. One of raw data: in the directory that the environment names, by default the working directory, and then, as the library
+//!    does not, in that of the file.
+//! 3. Links are resolved, and what is found must be where [`settings::external_files`] allows: usually in the directory of the file that was
 //!    opened, or below. A file cannot lead out of there, nor to what is no regular file.
 
-use crate::settings::{self, ExternalFiles};
+use crate::settings::{self, ExternalFiles, Prefixes};
 use crate::{DataFile, Error, FileStore, local_path};
-use hyperslab_hdf5::{File, FileOptions, FoundFile, Hdf5Error, OtherFiles};
+use hyperslab_hdf5::{File, FileOptions, FoundFile, Hdf5Error, OtherFiles, Purpose};
 use hyperslab_netcdf as netcdf;
+use hyperslab_store::{Key, RangeRead, Store};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file that a path leads to or into, and the path in it. `None`: something else is there.
+/// The file that a path leads to or into, and the path in it. `None`: something else is there. Errors with [`Error::NotData`] where a file of another format is.
 pub(crate) fn find(path: &Path) -> Result<Option<(DataFile, String)>, Error> {
     for above in path.ancestors() {
         match fs::metadata(above) {
             Ok(found) if found.is_file() => {
                 let inside = path.strip_prefix(above).unwrap_or(Path::new("")).to_string_lossy();
-                return Ok(open_file(above)?.map(|file| (file, inside.into_owned())));
+                return match open_file(above)? {
+                    Some(file) => Ok(Some((file, inside.into_owned()))),
+                    None => Err(Error::NotData { path: above.to_owned(), why: beginning(above)? }),
+                };
             }
             Ok(_) => return Ok(None),
             // Not there, or below something that is no directory: what is above may be a file.
@@ -44,6 +50,29 @@ fn open_file(path: &Path) -> Result<Option<DataFile>, Error> {
     }
     let options = FileOptions { verify: settings::verify_checksums(), others: LocalFiles::around(path) };
     Ok(Some(File::open(Arc::new(store), &key, options)?.into()))
+}
+
+/// What a file of another format begins with, in words.
+fn beginning(path: &Path) -> Result<String, Error> {
+    let Some(store) = FileStore::open(path)? else { return Ok("it cannot be read".into()) };
+    let key = Key::new(store.key())?;
+    let mut bytes = vec![0; usize::try_from(store.size(key)?.unwrap_or_default().min(8)).unwrap_or_default()];
+    store.read_ranges(key, None, &mut [RangeRead { offset: 0, buf: &mut bytes }])?;
+    Ok(match bytes.is_empty() {
+        true => "it is empty".into(),
+        false => format!("it begins with \"{}\", and has no signature farther on", bytes.escape_ascii()),
+    })
+}
+
+/// The file as it is now: the same open file, with nothing kept of what was read, where nothing was put in its place, else [`reopened`].
+pub fn refreshed(file: &DataFile) -> Result<DataFile, Error> {
+    if let DataFile::Hdf5(hdf5) = file
+        && file.store().is_current()
+        && hdf5.refresh()?
+    {
+        return Ok(file.clone());
+    }
+    reopened(file)
 }
 
 /// The same file as it is now: opened anew, with nothing kept of what was read.
@@ -68,6 +97,7 @@ struct LocalFiles {
     root: PathBuf,
     /// The directory of the one that refers to others.
     here: PathBuf,
+    prefixes: &'static Prefixes,
 }
 
 impl LocalFiles {
@@ -75,16 +105,57 @@ impl LocalFiles {
     fn around(path: &Path) -> Option<Arc<dyn OtherFiles>> {
         let here = std::path::absolute(path).ok()?.parent()?.to_owned();
         let root = here.canonicalize().ok()?;
-        Some(Arc::new(LocalFiles { policy: settings::external_files(), root, here }))
+        let (policy, prefixes) = (settings::external_files(), settings::external_prefixes());
+        Some(Arc::new(LocalFiles { policy, root, here, prefixes }))
     }
 
     fn allowed(&self, path: &Path) -> bool {
         self.policy == ExternalFiles::Anywhere || path.starts_with(&self.root)
     }
+
+    /// Where a file may be, in this order. Relative paths are those from the working directory.
+    fn places(&self, name: &Path, purpose: Purpose) -> Vec<PathBuf> {
+        let mut places = Vec::new();
+        let mut relative = name;
+        if name.is_absolute() {
+            places.push(name.to_owned());
+            let Some(last) = name.file_name() else { return places };
+            relative = Path::new(last);
+        }
+        let beside = |directories: &[PathBuf]| -> Vec<PathBuf> {
+            let within = |directory: &PathBuf| match directory.strip_prefix("${ORIGIN}") {
+                Ok(rest) => self.here.join(rest).join(relative),
+                Err(_) => directory.join(relative),
+            };
+            directories.iter().map(within).collect()
+        };
+        let (here, working) = (self.here.join(relative), relative.to_owned());
+        match purpose {
+            Purpose::Link => places.extend(beside(&self.prefixes.link).into_iter().chain([here, working])),
+            Purpose::Virtual => {
+                places.extend(beside(&self.prefixes.virtual_source).into_iter().chain([here, working]));
+            }
+            Purpose::RawData => {
+                if !name.is_absolute() {
+                    match &self.prefixes.raw_data {
+                        Some(directory) => places.extend(beside(std::slice::from_ref(directory))),
+                        None => places.push(working),
+                    }
+                }
+                places.push(here);
+            }
+            Purpose::Member => places.push(here),
+        }
+        places
+    }
 }
 
 impl OtherFiles for LocalFiles {
     fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+        self.find_for(name, Purpose::Link)
+    }
+
+    fn find_for(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         let refused = |why: &str| Hdf5Error::Refused {
             file: self.here.display().to_string(),
             object: None,
@@ -94,22 +165,25 @@ impl OtherFiles for LocalFiles {
         if self.policy == ExternalFiles::Refuse {
             return Err(refused("other files are not opened"));
         }
-        let mut found = self.here.join(name).canonicalize();
-        if found.is_err()
-            && Path::new(name).is_absolute()
-            && let Some(last) = Path::new(name).file_name()
-        {
-            found = self.here.join(last).canonicalize();
+        if name.is_empty() {
+            return Ok(None);
         }
-        let Ok(path) = found else { return Ok(None) };
-        if !self.allowed(&path) {
-            return Err(refused("it is not in the directory of the file that was opened, nor below"));
+        let mut outside = false;
+        for place in self.places(Path::new(name), purpose) {
+            let Ok(path) = place.canonicalize() else { continue };
+            if !self.allowed(&path) {
+                outside = true;
+                continue;
+            }
+            if let Some(store) = FileStore::open(&path)? {
+                let key = store.key().to_owned();
+                return Ok(Some((Arc::new(store), key)));
+            }
         }
-        let store = FileStore::open(&path)?;
-        Ok(store.map(|store| {
-            let key = store.key().to_owned();
-            (Arc::new(store) as _, key)
-        }))
+        match outside {
+            true => Err(refused("it is not in the directory of the file that was opened, nor below")),
+            false => Ok(None),
+        }
     }
 
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
@@ -134,7 +208,8 @@ mod tests {
         symlink(root.path().join("secret"), inside.join("link")).unwrap();
         symlink("b.h5", inside.join("fine")).unwrap();
         let here = inside.canonicalize().unwrap();
-        let files = |policy| LocalFiles { policy, root: here.clone(), here: here.clone() };
+        static NONE: Prefixes = Prefixes { link: Vec::new(), virtual_source: Vec::new(), raw_data: None };
+        let files = |policy| LocalFiles { policy, root: here.clone(), here: here.clone(), prefixes: &NONE };
         let found = |policy, name: &str| files(policy).find(name).map(|found| found.map(|(_, key)| key));
         let same = |name: &str| found(ExternalFiles::SameDirectory, name);
 
@@ -158,5 +233,43 @@ mod tests {
             assert_eq!(found(ExternalFiles::Anywhere, name).unwrap().as_deref(), Some("secret"));
         }
         assert!(matches!(found(ExternalFiles::Refuse, "b.h5"), Err(Hdf5Error::Refused { .. })));
+    }
+
+    #[test]
+    fn places_in_the_order_of_the_library() {
+        static SOME: Prefixes = Prefixes { link: Vec::new(), virtual_source: Vec::new(), raw_data: None };
+        let paths = |names: &[&str]| -> Vec<PathBuf> { names.iter().map(PathBuf::from).collect() };
+        let prefixes: &'static Prefixes = Box::leak(Box::new(Prefixes {
+            link: paths(&["/l", "m"]),
+            virtual_source: paths(&["${ORIGIN}/v"]),
+            raw_data: Some("${ORIGIN}".into()),
+        }));
+        let places = |prefixes: &'static Prefixes, name: &str, purpose| {
+            let (policy, root, here) = (ExternalFiles::Anywhere, "/here".into(), "/here".into());
+            LocalFiles { policy, root, here, prefixes }.places(Path::new(name), purpose)
+        };
+        assert_eq!(places(prefixes, "a/b", Purpose::Link), paths(&["/l/a/b", "m/a/b", "/here/a/b", "a/b"]));
+        assert_eq!(places(prefixes, "/a/b", Purpose::Link), paths(&["/a/b", "/l/b", "m/b", "/here/b", "b"]));
+        assert_eq!(places(prefixes, "a", Purpose::Virtual), paths(&["/here/v/a", "/here/a", "a"]));
+        assert_eq!(places(prefixes, "a", Purpose::RawData), paths(&["/here/a", "/here/a"]));
+        assert_eq!(places(&SOME, "a", Purpose::RawData), paths(&["a", "/here/a"]));
+        assert_eq!(places(&SOME, "/a/b", Purpose::RawData), paths(&["/a/b", "/here/b"]));
+        assert_eq!(places(&SOME, "a", Purpose::Member), paths(&["/here/a"]));
+    }
+
+    #[test]
+    fn files_of_other_formats() {
+        let root = tempfile::tempdir().unwrap();
+        for (name, bytes, why) in
+            [("a.txt", "hello, world", "\"hello, w\""), ("b.h5", "", "it is empty"), ("c", "ab", "\"ab\"")]
+        {
+            let path = root.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            for path in [path.clone(), path.join("x/y")] {
+                let error = find(&path).unwrap_err().to_string();
+                assert!(error.contains(why) && error.contains("neither HDF5 nor NetCDF"), "{error}");
+            }
+        }
+        assert!(find(&root.path().join("none")).unwrap().is_none());
     }
 }

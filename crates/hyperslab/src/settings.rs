@@ -2,6 +2,8 @@
 
 pub use hyperslab_array::settings::*;
 
+use hyperslab_store::fork::Lazy;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -38,6 +40,33 @@ impl FromStr for ExternalFiles {
         let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
         found.ok_or_else(|| format!("expected same-directory, anywhere or refuse, found {text:?}"))
     }
+}
+
+/// Where the environment says that other files are, as to the HDF5 library.
+#[derive(Clone, Debug, Default)]
+pub struct Prefixes {
+    /// Directories of external links, from `HDF5_EXT_PREFIX`.
+    pub link: Vec<PathBuf>,
+    /// Directories of sources of virtual datasets, from `HDF5_VDS_PREFIX`.
+    pub virtual_source: Vec<PathBuf>,
+    /// The directory of external raw data, from `HDF5_EXTFILE_PREFIX`.
+    pub raw_data: Option<PathBuf>,
+}
+
+static PREFIXES: Lazy<Prefixes> = Lazy::new();
+
+/// Where other files are looked for besides. The environment is read once, on the first call: later it may be changed while it is read.
+pub fn external_prefixes() -> &'static Prefixes {
+    PREFIXES.get_or_make(|| {
+        let list = |name| {
+            let value = std::env::var_os(name).unwrap_or_default();
+            std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()
+        };
+        let raw_data =
+            std::env::var_os("HDF5_EXTFILE_PREFIX").filter(|value| !value.is_empty() && value != ".");
+        let (link, virtual_source) = (list("HDF5_EXT_PREFIX"), list("HDF5_VDS_PREFIX"));
+        Prefixes { link, virtual_source, raw_data: raw_data.map(PathBuf::from) }
+    })
 }
 
 static EXTERNAL: AtomicU8 = AtomicU8::new(0);

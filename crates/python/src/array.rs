@@ -387,7 +387,14 @@ impl ArrayBase {
         self.slot.change(py, |array, _| match array.file() {
             None => Ok(array.as_zarr_mut()?.refresh()?),
             Some(file) => {
-                *array = hyperslab::reopened(&file)?.open(array.path())?.into_array()?;
+                let new = hyperslab::refreshed(&file)?.open(array.path())?.into_array()?;
+                let element = |array: &Array| array.as_hdf5().map(|dataset| dataset.element().clone());
+                // What elements are to NumPy was found out once, for all that shares this array.
+                if new.dtype() != array.dtype() || element(&new) != element(array) {
+                    let what = "its elements are of another type now: open it again";
+                    return Err(hyperslab::Error::Copy { array: array.name(), why: what.into() });
+                }
+                *array = new;
                 Ok(())
             }
         })
@@ -615,7 +622,8 @@ impl ArrayBase {
         let array = base.array(py)?;
         let types = base.types(py, &array)?;
         let is_object = matches!(types.elements, Elements::Objects);
-        if is_object || base.slot.file().is_some() && names_something(selection) {
+        let in_file = base.slot.file().is_some();
+        if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
             return this.call_method1(intern!(py, "_read_objects"), (selection,));
         }
         let selection = base.select(&array, Some(selection))?;

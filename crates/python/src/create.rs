@@ -7,6 +7,7 @@ use crate::group::{GroupHandle, NodeHandle};
 use crate::slot::Origin;
 use crate::store::StoreHandle;
 use hyperslab::codec::{DataType, VlenKind};
+use hyperslab::settings;
 use hyperslab::store::{Ask, LocalOptions, LocalStore};
 use hyperslab::zarr::{
     Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
@@ -80,7 +81,9 @@ pub(crate) fn open_root(
 ) -> Option<(StoreHandle, NodeHandle)> {
     let (root, format) = (hyperslab::local_path(location.to_str().ok()?).ok()?, format(zarr_format).ok()?);
     let (store, node) = py.detach(|| {
-        let store = StoreHandle::of(LocalStore::unseen(root, LocalOptions { fsync }).ok()?);
+        let store = StoreHandle::of(
+            LocalStore::unseen(root, LocalOptions { fsync, file_locks: settings::file_locks() }).ok()?,
+        );
         let node = open_with(&store.store, "", format, Consolidation::Auto).ok()?;
         Some((store, node))
     })?;

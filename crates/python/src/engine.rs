@@ -51,6 +51,38 @@ impl Signals {
     }
 }
 
+thread_local! {
+    /// When the readers of files last looked at signals on this thread, and what a handler raised then.
+    static FILES: (Cell<Option<Instant>>, RefCell<Option<PyErr>>) = const { (Cell::new(None), RefCell::new(None)) };
+}
+
+/// Whether work on the metadata of a file is to stop: a signal handler raised something, which [`raised_in_file`] tells.
+pub(crate) fn ask_in_file() -> bool {
+    FILES.with(|(asked, raised)| {
+        if raised.borrow().is_some() {
+            return true;
+        }
+        match asked.get() {
+            Some(then) if then.elapsed() >= EVERY => {}
+            Some(_) => return false,
+            None => {
+                asked.set(Some(Instant::now()));
+                return false;
+            }
+        }
+        let found = Python::try_attach(|py| py.check_signals().err()).flatten();
+        asked.set(Some(Instant::now()));
+        let stop = found.is_some();
+        *raised.borrow_mut() = found;
+        stop
+    })
+}
+
+/// What a signal handler raised on this thread while metadata was read.
+pub(crate) fn raised_in_file() -> Option<PyErr> {
+    FILES.with(|(_, raised)| raised.borrow_mut().take())
+}
+
 /// Runs `work`, which is given the question whether to stop, without the GIL. What a signal handler raised wins over the error of
 /// the work that was stopped.
 pub(crate) fn run<T: Send>(

@@ -1,5 +1,6 @@
 //! Errors of Rust as the exceptions of `hyperslab.errors`. The message is Rust's, unchanged.
 
+use crate::engine;
 use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
 use hyperslab::hdf5::{Hdf5Error, ParseError};
@@ -46,6 +47,7 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     match error {
         StoreError::Io { source, .. } => system(py, source, message),
         StoreError::Closed { .. } => exception(py, "ClosedError", message),
+        StoreError::Busy { .. } => exception(py, "BusyError", message),
         StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),
         StoreError::WrongSize { .. } | StoreError::OutOfRange { .. } | StoreError::TooLarge { .. } => {
             exception(py, "ChunkError", message)
@@ -114,9 +116,15 @@ pub(crate) fn hdf5(py: Python<'_>, error: &Hdf5Error) -> PyErr {
 /// An error of an HDF5 file. `message` is that of the outermost error.
 fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
     let class = match error {
+        Hdf5Error::Interrupted { .. } => match engine::raised_in_file() {
+            Some(raised) => return raised,
+            None => "HyperslabError",
+        },
         Hdf5Error::Store(error) => return store_class(py, error, message),
         Hdf5Error::Array(error) => return array(py, error),
         Hdf5Error::NotFound { .. } => "NodeNotFoundError",
+        Hdf5Error::NoData { .. } => "StoreNotFoundError",
+        Hdf5Error::Unclosed { .. } => "UnclosedFileError",
         Hdf5Error::Refused { .. } => "ExternalFileError",
         Hdf5Error::Unsupported { what, .. } if what.contains("filter") => "UnknownCodecError",
         Hdf5Error::Unsupported { .. } | Hdf5Error::Parse { why: ParseError::Unsupported(_), .. } => {
@@ -143,6 +151,7 @@ pub(crate) fn any(py: Python<'_>, error: &hyperslab::Error) -> PyErr {
         Error::Netcdf(NetcdfError::Store(error)) => return store(py, error),
         Error::Netcdf(NetcdfError::Array(error)) => return array(py, error),
         Error::Netcdf(_) => "MetadataValidationError",
+        Error::NotData { .. } => "UnknownFormatError",
         Error::NoVariable { .. } => "NodeNotFoundError",
         Error::Io { source, .. } => return system(py, source, message),
         Error::OnlyRead { .. } => "ReadOnlyError",

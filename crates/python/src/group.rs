@@ -274,7 +274,7 @@ impl GroupBase {
         self.slot.change(py, |group, _| match group.file() {
             None => Ok(group.as_zarr_mut()?.refresh()?),
             Some(file) => {
-                *group = hyperslab::reopened(&file)?.open(group.path())?.into_group()?;
+                *group = hyperslab::refreshed(&file)?.open(group.path())?.into_group()?;
                 Ok(())
             }
         })

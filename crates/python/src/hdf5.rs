@@ -9,14 +9,15 @@ use crate::frozen;
 use crate::group::NodeHandle;
 use crate::output::over;
 use crate::store::StoreHandle;
+use hyperslab::array::convert_elements as convert;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::hdf5::reference::{self, Part, Reference as Target};
 use hyperslab::hdf5::selection::Selection;
-use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, vlen};
-use hyperslab::{Array, DataFile, Kind, netcdf};
-use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyUntypedArray};
+use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, Purpose, vlen};
+use hyperslab::{Array, DataFile, DataType, Kind, netcdf};
+use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -215,6 +216,19 @@ impl ElementHandle {
     }
 }
 
+/// Converts numbers, Booleans and texts of fixed length as HDF5 does. ``False``: HDF5 has no such conversion; nothing is written then.
+#[pyfunction]
+pub(crate) fn convert_elements(
+    src: PyReadonlyArray1<'_, u8>,
+    from: &str,
+    mut dst: PyReadwriteArray1<'_, u8>,
+    to: &str,
+) -> PyResult<bool> {
+    let dtype = |name: &str| name.parse::<DataType>().ok();
+    let Some((from, to)) = dtype(from).zip(dtype(to)) else { return Ok(false) };
+    Ok(convert(from, src.as_slice()?, to, dst.as_slice_mut()?))
+}
+
 /// Whether values of these elements are Python objects, or hold some.
 pub(crate) fn is_made_of_objects(element: &Element) -> bool {
     match &element.kind {
@@ -362,6 +376,12 @@ impl DatatypeHandle {
         Ok(ElementHandle { file: self.file.clone(), element, path: None, attribute: None })
     }
 
+    /// Address of its object header.
+    #[getter]
+    fn address(&self) -> u64 {
+        self.datatype.address
+    }
+
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         attributes(py, || Ok(self.datatype.attributes.clone()))
     }
@@ -409,11 +429,12 @@ impl Reference {
         };
         let file = match &target.file {
             None => self.file.clone(),
-            Some(name) => {
-                py.detach(|| self.file.other(name)).map_err(|error| errors::hdf5(py, &error))?.ok_or_else(
-                    || errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'")),
-                )?
-            }
+            Some(name) => py
+                .detach(|| self.file.other(name, Purpose::Link))
+                .map_err(|error| errors::hdf5(py, &error))?
+                .ok_or_else(|| {
+                    errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'"))
+                })?,
         };
         NodeHandle::found(py, &file, || {
             let path = file.path_of(target.address)?;

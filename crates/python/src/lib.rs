@@ -62,7 +62,9 @@ mod _native {
     #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};
     #[pymodule_export]
-    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference};
+    use crate::hdf5::{
+        AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference, convert_elements,
+    };
     #[pymodule_export]
     use crate::ragged::{
         ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
@@ -71,9 +73,10 @@ mod _native {
     use crate::run_cli;
     #[pymodule_export]
     use crate::settings::{
-        recycled_bytes, set_decodes_in_flight, set_external_files, set_fortran_results, set_partial_decode,
-        set_partial_reads, set_read_missing_chunks, set_recycler_bound, set_shard_index_bound, set_threads,
-        set_verify_checksums, set_vlen_chunk_bound, set_write_empty_chunks,
+        recycled_bytes, set_decodes_in_flight, set_external_files, set_file_locks, set_fortran_results,
+        set_partial_decode, set_partial_reads, set_read_missing_chunks, set_recycler_bound,
+        set_shard_index_bound, set_threads, set_verify_checksums, set_vlen_chunk_bound,
+        set_write_empty_chunks,
     };
     #[pymodule_export]
     use crate::store::StoreHandle;
@@ -82,10 +85,12 @@ mod _native {
     #[pymodule_export]
     use crate::vlen_input::ragged_of;
     #[pymodule_export]
-    use crate::writer::Writer;
+    use crate::writer::{Writer, finish_writers};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // Before there are threads of ours.
+        hyperslab::store::fork::prepare();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

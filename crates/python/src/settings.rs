@@ -55,6 +55,12 @@ pub(crate) fn set_write_empty_chunks(on: bool) {
     settings::set_write_empty_chunks(on);
 }
 
+/// Whether local stores opened from now on lock files against other processes.
+#[pyfunction]
+pub(crate) fn set_file_locks(on: bool) {
+    settings::set_file_locks(on);
+}
+
 /// How many inner chunks of shards are decoded at a time.
 #[pyfunction]
 pub(crate) fn set_decodes_in_flight(count: usize) {

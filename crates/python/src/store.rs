@@ -76,7 +76,9 @@ impl StoreHandle {
     #[staticmethod]
     fn local(py: Python<'_>, root: PathBuf, fsync: bool) -> PyResult<Self> {
         let store = py
-            .detach(|| LocalStore::open(&root, LocalOptions { fsync }))
+            .detach(|| {
+                LocalStore::open(&root, LocalOptions { fsync, file_locks: hyperslab::settings::file_locks() })
+            })
             .map_err(|error| errors::store(py, &error))?;
         Ok(Self::of(store))
     }
@@ -91,6 +93,9 @@ impl StoreHandle {
     #[staticmethod]
     fn of_file_at(py: Python<'_>, location: &Bound<'_, PyAny>) -> PyResult<Option<(Self, String)>> {
         let path = path_at(location)?;
+        // The environment is read while no other Python thread can change it.
+        hyperslab::settings::external_prefixes();
+        hyperslab::hdf5::ask_with(crate::engine::ask_in_file);
         let found = py.detach(|| hyperslab::file_at_path(&path)).map_err(|error| errors::any(py, &error))?;
         Ok(found.map(|(file, path)| (Self::of_file(file), path)))
     }

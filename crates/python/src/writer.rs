@@ -8,7 +8,8 @@ use crate::slot::Slot;
 use crate::values::{Writing, with_source};
 use crate::vlen;
 use hyperslab::Array;
-use hyperslab::array::{Writer as Behind, WriterOptions};
+use hyperslab::array::{ArrayError, Writer as Behind, WriterOptions, settle_all};
+use hyperslab::store::StoreError;
 use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -104,9 +105,21 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // Nobody is there to catch it; Python prints it. Without an interpreter the writer behind finishes by itself.
         Python::try_attach(|py| {
-            if let Err(error) = self.flush(py) {
+            let flush = |stop: &dyn Fn() -> bool| match self.behind.flush(Some(stop)) {
+                // In the middle of a write to the same chunk: nothing is lost, threads of the pool store it.
+                Err(ArrayError::Store { source, .. }) if matches!(*source, StoreError::Busy { .. }) => Ok(()),
+                outcome => outcome,
+            };
+            if let Err(error) = engine::run(py, flush) {
                 error.write_unraisable(py, None);
             }
         });
     }
+}
+
+/// Waits until all that was given to writers is stored: before the process ends. Writers that were dropped in the middle of another write left
+/// it to threads.
+#[pyfunction]
+pub(crate) fn finish_writers(py: Python<'_>) -> PyResult<()> {
+    engine::run(py, |stop| settle_all(Some(stop)))
 }

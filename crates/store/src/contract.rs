@@ -52,6 +52,8 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     replacements::shares(&*make(), &*make());
     replacements::concurrent_commits(&*make());
     replacements::object_locks(&*make());
+    replacements::conditions(&*make());
+    replacements::concurrent_conditions(&*make());
     staging::staged_prefixes(&*make());
     concurrency::concurrent_replacement(&*make());
     concurrency::concurrent_writers(&*make());

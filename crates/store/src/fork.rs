@@ -24,6 +24,9 @@ static GATE: std::sync::RwLock<()> = std::sync::RwLock::new(());
 /// How many forks led to this process since the program began. Tells a child that it is one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
+/// Counts twice for every fork: when it begins and when it is over. Odd: one is under way.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
     /// Guards that this thread holds.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
@@ -47,11 +50,18 @@ extern "C" fn before() {
         return;
     }
     let alone = GATE.write().unwrap_or_else(PoisonError::into_inner);
+    // Behind the gate, where forks come one by one.
+    FORKS.fetch_add(1, Ordering::SeqCst);
     let _ = FORKING.try_with(|forking| *forking.borrow_mut() = Some(alone));
 }
 
 extern "C" fn after_in_parent() {
-    let _ = FORKING.try_with(|forking| forking.borrow_mut().take());
+    let _ = FORKING.try_with(|forking| {
+        if let Some(alone) = forking.borrow_mut().take() {
+            FORKS.fetch_add(1, Ordering::SeqCst);
+            drop(alone);
+        }
+    });
 }
 
 extern "C" fn after_in_child() {
@@ -59,6 +69,7 @@ extern "C" fn after_in_child() {
     // The gate opens first: what follows passes it.
     after_in_parent();
     crate::turns::forget();
+    crate::descriptors::forget_in_child();
 }
 
 /// Makes forks wait for guards. Called before the first guard of a process.
@@ -81,6 +92,12 @@ pub fn prepare() {
 pub fn generation() -> u64 {
     arm();
     GENERATION.load(Ordering::Relaxed)
+}
+
+/// A number that changes when a fork begins, to an odd one, and when it is over.
+pub(crate) fn forks() -> u64 {
+    arm();
+    FORKS.load(Ordering::SeqCst)
 }
 
 /// A passage through the gate, of a thread that may be inside already.
@@ -218,8 +235,25 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
 
 /// A value that is made on first use, without a lock: threads that race make it each, and the first one's stays. For values that
 /// are cheap to make twice. (`OnceLock::get_or_init` holds a lock meanwhile, which a forked child would wait for.)
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lazy<T>(std::sync::OnceLock<T>);
+
+impl<T> Default for Lazy<T> {
+    fn default() -> Self {
+        Lazy::new()
+    }
+}
+
+impl<T: Clone> Clone for Lazy<T> {
+    fn clone(&self) -> Self {
+        // Without the lock that cloning a `OnceLock` takes.
+        let clone = Lazy::new();
+        if let Some(value) = self.get() {
+            clone.put(value.clone());
+        }
+        clone
+    }
+}
 
 impl<T> Lazy<T> {
     /// Without a value.

@@ -20,6 +20,7 @@
 )]
 
 pub mod contract;
+mod descriptors;
 mod error;
 pub mod fork;
 mod gathered;
@@ -36,7 +37,7 @@ pub mod turns;
 pub use error::{Operation, StoreError};
 pub use key::Key;
 pub use local::{FileStore, LocalOptions, LocalStore};
-pub use lock::ObjectLock;
+pub use lock::{Expected, ObjectLock};
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
 pub use staged::Staged;
@@ -109,9 +110,18 @@ pub trait Replacement: Send + Debug {
     /// bytes. `false`: that cannot be done here, or this one is not empty; nothing has changed.
     fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError>;
 
-    /// Puts the object under its key, atomically, with the promises of [`Store::write`]. That the directory of the
-    /// object is deleted under its construction is an error.
+    /// Puts the object under its key, atomically, with the promises of [`Store::write`].
     fn commit(self: Box<Self>) -> Result<(), StoreError>;
+
+    /// As [`Replacement::commit`], under a condition; see [`Store::swap`].
+    fn commit_over(
+        self: Box<Self>,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
+        let _ = (expected, ask);
+        self.commit().map(|()| true)
+    }
 }
 
 /// The turn of an object among threads of this process ([`turns`]). [`StoreError::Busy`] where this thread has it already,
@@ -242,8 +252,46 @@ pub trait Store: Send + Sync + Debug {
         Ok(true)
     }
 
-    /// Excludes other processes from the object `key`, which need not exist, until the guard is dropped. For processes that read
-    /// an object and replace it by what follows from that: reading, writing and deleting take no notice of it. `ask` is asked
+    /// Replaces an object if what is there is as expected; `false`: it is not, and nothing has changed. For who has read an object and puts back what follows from
+    /// that, side by side with other processes that do the same. `ask` is asked while this waits for one of them; `true` gives up with [`StoreError::Interrupted`].
+    /// The default, for objects that no other process can reach, replaces it in any case: threads of one process take [`turn`]s.
+    fn swap(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
+        let _ = (expected, ask);
+        self.write(key, parts).map(|()| true)
+    }
+
+    /// As [`Store::swap`], by nothing: deletes the object.
+    fn swap_out(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
+        let _ = (expected, ask);
+        self.delete(key).map(|_| true)
+    }
+
+    /// Whether other processes may change its objects, so that [`Store::swap`] has a meaning.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Removes what dead writers have left below `prefix` (`None`: anywhere), and returns how many things these were. `ask` as in [`Store::swap`]. May wait
+    /// some seconds to see whether a writer is alive. The default, for stores whose writers leave nothing, does nothing.
+    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64, StoreError> {
+        let _ = (prefix, ask);
+        Ok(0)
+    }
+
+    /// Excludes other processes from the object `key` until the guard is dropped, or the object is replaced: that ends it. For processes that
+    /// replace an object by what follows from its contents: reading, writing and deleting take no notice of it. Where there is no such object nobody is
+    /// excluded ([`ObjectLock::is_absent`]): create it with [`Expected::Absent`], and if another was faster, start again. `ask` is asked
     /// while this waits; `true` gives up with [`StoreError::Interrupted`]. The default, for objects that no other process
     /// can reach, excludes nobody: threads of one process take [`turn`]s.
     fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
@@ -316,6 +364,11 @@ pub trait Store: Send + Sync + Debug {
 
     /// Whether it was not closed.
     fn is_open(&self) -> bool {
+        true
+    }
+
+    /// Whether what the store holds open is what its name leads to now: nothing was put in its place.
+    fn is_current(&self) -> bool {
         true
     }
 

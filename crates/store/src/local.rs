@@ -58,13 +58,14 @@ mod present;
 mod read;
 mod replace;
 mod stamp;
+mod sweep;
 mod write;
 
 pub use file::FileStore;
 
 use crate::{
-    Ask, Entry, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Staged, Stamp, Store, StoreError,
-    hash,
+    Ask, Entry, Expected, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Staged, Stamp, Store,
+    StoreError, hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -73,15 +74,24 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Settings of a [`LocalStore`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
     /// Flush every write and deletion to the disk before it returns, so that it survives a power failure. Off
     /// by default: it makes writes many times slower, and without it objects are still never torn by a killed
     /// process.
     pub fsync: bool,
+    /// Lock files against other processes where something is read, changed and put back: parts of chunks and shards, metadata documents. On by default. Off, several
+    /// processes that change parts of one chunk at a time lose each other's changes; other software takes no part either way.
+    pub file_locks: bool,
+}
+
+impl Default for LocalOptions {
+    fn default() -> Self {
+        LocalOptions { fsync: false, file_locks: true }
+    }
 }
 
 /// Objects as files below a directory: the system calls per object are open, read, close, and open, write,
@@ -92,6 +102,28 @@ pub struct LocalStore {
     root: PathBuf,
     lock_seed: LockSeed,
     options: LocalOptions,
+    /// Whether files without a name cannot be made here.
+    named_only: Found,
+}
+
+/// Something that was found out about a store's file system.
+#[derive(Debug, Default)]
+struct Found(AtomicBool);
+
+impl Found {
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Clone for Found {
+    fn clone(&self) -> Self {
+        Found(AtomicBool::new(self.get()))
+    }
 }
 
 /// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found on first use:
@@ -162,7 +194,7 @@ impl LocalStore {
         } else {
             std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect()
         };
-        Ok(LocalStore { root, lock_seed: LockSeed::default(), options })
+        Ok(LocalStore { root, lock_seed: LockSeed::default(), options, named_only: Found::default() })
     }
 
     /// The directory that holds the objects, as an absolute path.
@@ -298,7 +330,48 @@ impl Store for LocalStore {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
-        self.write_object(key, parts).map_err(|error| self.error(Operation::Write, key.as_str(), error))
+        self.swap(key, Expected::Any, parts, None).map(|_| ())
+    }
+
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
+        self.swap(key, Expected::Absent, parts, None)
+    }
+
+    fn swap(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
+        self.write_object(key, expected, parts, ask).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => self.lock_error(key.as_str(), error),
+            _ => self.error(Operation::Write, key.as_str(), error),
+        })
+    }
+
+    fn swap_out(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
+        self.delete_expected(key, expected, ask).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => self.lock_error(key.as_str(), error),
+            _ => self.error(Operation::Delete, key.as_str(), error),
+        })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.options.file_locks
+    }
+
+    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64, StoreError> {
+        let name = prefix.map_or("", Key::as_str);
+        self.sweep_below(prefix, ask).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => self.lock_error(name, error),
+            _ => self.error(Operation::Delete, name, error),
+        })
     }
 
     fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
@@ -308,8 +381,7 @@ impl Store for LocalStore {
     }
 
     fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
-        let lock = self.lock_object(key, ask)?;
-        Ok(lock.map_or_else(ObjectLock::free, ObjectLock::new))
+        self.lock_object(key, ask)
     }
 
     fn lock_prefix<'s>(
@@ -317,8 +389,7 @@ impl Store for LocalStore {
         prefix: Option<Key<'_>>,
         ask: Option<Ask<'_>>,
     ) -> Result<ObjectLock<'s>, StoreError> {
-        let lock = self.lock_directory(prefix, ask)?;
-        Ok(lock.map_or_else(ObjectLock::free, ObjectLock::new))
+        self.lock_directory(prefix, ask)
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {

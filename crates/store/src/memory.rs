@@ -2,20 +2,25 @@
 
 mod exchange;
 
+use crate::fork::{ReadGuard, RwLock, WriteGuard};
 use crate::{Entry, Key, Opened, Operation, RangeRead, Staged, Stamp, Store, StoreError, hash};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Bound, Deref};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Objects in memory. It behaves like a directory: a key cannot lie below an object. A clone shares the
 /// objects.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    /// Objects are replaced, never changed: a reader that has taken one out copies from it without the lock.
+    /// Objects are replaced, never changed: a reader that has taken one out copies from it without the lock. Gated: held to look
+    /// up or change an entry, or to walk [`PAGE`] of them.
     objects: Arc<RwLock<Objects>>,
 }
+
+/// Keys that are looked at under the lock at a time: some 100 µs.
+const PAGE: usize = if cfg!(test) { 3 } else { 1024 };
 
 type Objects = BTreeMap<String, Arc<Object>>;
 
@@ -52,12 +57,64 @@ impl MemoryStore {
     }
 
     // Every change is one insertion or removal, so what a panicking thread left behind is whole.
-    fn objects(&self) -> RwLockReadGuard<'_, Objects> {
-        self.objects.read().unwrap_or_else(PoisonError::into_inner)
+    fn objects(&self) -> ReadGuard<'_, Objects> {
+        self.objects.read()
     }
 
-    fn objects_mut(&self) -> RwLockWriteGuard<'_, Objects> {
-        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    fn objects_mut(&self) -> WriteGuard<'_, Objects> {
+        self.objects.write()
+    }
+
+    /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`: who lists much must not keep others
+    /// waiting. As with directories, what comes or goes meanwhile may or may not be seen.
+    fn walk(&self, prefix: Option<Key<'_>>, each: &mut dyn FnMut(&str) -> bool) {
+        let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+        let mut last: Option<String> = None;
+        let mut page: Vec<String> = Vec::new();
+        loop {
+            {
+                let objects = self.objects();
+                let from = match &last {
+                    Some(last) => Bound::Excluded(last.as_str()),
+                    None => Bound::Included(start.as_str()),
+                };
+                let range = objects.range::<str, _>((from, Bound::Unbounded)).map(|(key, _)| key);
+                page.extend(range.take_while(|key| key.starts_with(&start)).take(PAGE).cloned());
+            }
+            let more = page.len() == PAGE;
+            if !page.iter().all(|key| each(key)) || !more {
+                return;
+            }
+            last = page.pop();
+            page.clear();
+        }
+    }
+
+    /// Puts an object; one that is there is replaced, or stays (`false`).
+    fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool, StoreError> {
+        let mut object = Arc::new(Object::new(parts));
+        let mut objects = self.objects_mut();
+        let mut above = key.as_str();
+        while let Some((parent, _)) = above.rsplit_once('/') {
+            if objects.contains_key(parent) {
+                return Err(self.error(Operation::Write, key, io::ErrorKind::NotADirectory));
+            }
+            above = parent;
+        }
+        if below(&objects, Some(key)).next().is_some() {
+            return Err(self.error(Operation::Write, key, io::ErrorKind::IsADirectory));
+        }
+        match objects.get_mut(key.as_str()) {
+            Some(_) if !replace => return Ok(false),
+            // The old one is freed without the lock.
+            Some(old) => object = std::mem::replace(old, object),
+            None => {
+                objects.insert(key.as_str().to_owned(), object.clone());
+            }
+        }
+        drop(objects);
+        drop(object);
+        Ok(true)
     }
 
     fn get(&self, key: Key<'_>) -> Option<Arc<Object>> {
@@ -209,37 +266,25 @@ impl Store for MemoryStore {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
-        let object = Arc::new(Object::new(parts));
-        let mut objects = self.objects_mut();
-        let mut above = key.as_str();
-        while let Some((parent, _)) = above.rsplit_once('/') {
-            if objects.contains_key(parent) {
-                return Err(self.error(Operation::Write, key, io::ErrorKind::NotADirectory));
-            }
-            above = parent;
-        }
-        if below(&objects, Some(key)).next().is_some() {
-            return Err(self.error(Operation::Write, key, io::ErrorKind::IsADirectory));
-        }
-        match objects.get_mut(key.as_str()) {
-            Some(old) => *old = object,
-            None => {
-                objects.insert(key.as_str().to_owned(), object);
-            }
-        }
-        Ok(())
+        self.put(key, parts, true).map(|_| ())
+    }
+
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
+        self.put(key, parts, false)
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
-        Ok(self.objects_mut().remove(key.as_str()).is_some())
+        let removed = self.objects_mut().remove(key.as_str());
+        // Freed without the lock.
+        Ok(removed.is_some())
     }
 
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
-        let mut objects = self.objects_mut();
-        let doomed: Vec<String> = below(&objects, prefix).cloned().collect();
-        for key in doomed {
-            objects.remove(&key);
-        }
+        self.walk(prefix, &mut |key| {
+            let removed = self.objects_mut().remove(key);
+            drop(removed);
+            true
+        });
         Ok(())
     }
 
@@ -249,26 +294,36 @@ impl Store for MemoryStore {
 
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
         let skip = prefix.map_or(0, |prefix| prefix.as_str().len() + 1);
-        let objects = self.objects();
-        let names = below(&objects, prefix).filter_map(|key| key.get(skip..));
-        let mut children: Vec<Entry> = names
-            .map(|name| match name.split_once('/') {
-                Some((name, _)) => Entry { name: name.to_owned(), is_prefix: true },
-                None => Entry { name: name.to_owned(), is_prefix: false },
-            })
-            .collect();
+        let mut children: Vec<Entry> = Vec::new();
+        self.walk(prefix, &mut |key| {
+            if let Some(name) = key.get(skip..) {
+                let (name, is_prefix) = name.split_once('/').map_or((name, false), |(name, _)| (name, true));
+                if children.last().is_none_or(|last| last.name != name || last.is_prefix != is_prefix) {
+                    children.push(Entry { name: name.to_owned(), is_prefix });
+                }
+            }
+            true
+        });
         children.sort_unstable();
         children.dedup();
         Ok(children)
     }
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
-        Ok(below(&self.objects(), prefix).cloned().collect())
+        let mut keys = Vec::new();
+        self.walk(prefix, &mut |key| {
+            keys.push(key.to_owned());
+            true
+        });
+        Ok(keys)
     }
 
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
-        let objects = self.objects();
-        let keys: Vec<String> = below(&objects, prefix).take(most.saturating_add(1)).cloned().collect();
+        let mut keys = Vec::new();
+        self.walk(prefix, &mut |key| {
+            keys.push(key.to_owned());
+            keys.len() <= most
+        });
         (keys.len() <= most).then_some(keys)
     }
 

@@ -263,6 +263,10 @@ impl Store for SegmentStore {
         self.segments.iter().all(|segment| segment.store.is_open())
     }
 
+    fn is_current(&self) -> bool {
+        self.segments.iter().all(|segment| segment.store.is_current())
+    }
+
     fn waits(&self) -> bool {
         self.segments.iter().any(|segment| segment.store.waits())
     }

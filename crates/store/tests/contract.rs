@@ -25,7 +25,7 @@ fn local() {
 fn local_with_fsync() {
     // In memory where the system has such a directory: flushing thousands of objects to a disk takes long.
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    check_local(dir.path(), LocalOptions { fsync: true });
+    check_local(dir.path(), LocalOptions { fsync: true, ..LocalOptions::default() });
 }
 
 #[test]

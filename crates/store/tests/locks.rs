@@ -1,6 +1,6 @@
 //! Locks of objects in a directory: between threads, processes, the living and the dead.
 
-use hyperslab_store::{Key, LocalOptions, LocalStore, Store, StoreError};
+use hyperslab_store::{Expected, Key, LocalOptions, LocalStore, Store, StoreError};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -60,17 +60,30 @@ fn wait_for(child: &mut Child, what: &str) {
 fn count(store: &LocalStore, rounds: u32) {
     let number =
         |name: &str| get(store, name).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap()));
+    let put = |expected: Expected<'_>, value: u32| {
+        let mut new = store.replace(key("n/c/0")).unwrap();
+        new.append(&[&value.to_le_bytes()]).unwrap();
+        new.commit_over(expected, None).unwrap()
+    };
     for round in 0..rounds {
-        let _held = store.lock(key("n/c/0"), None).unwrap();
-        let next = number("n/c/0") + 1;
-        if round % 5 == 4 {
-            let saved = number("saved") + next;
-            assert_eq!(store.delete(key("n/c/0")).unwrap(), next > 1);
-            store.write(key("saved"), &[&saved.to_le_bytes()]).unwrap();
-        } else {
-            let mut new = store.replace(key("n/c/0")).unwrap();
-            new.append(&[&next.to_le_bytes()]).unwrap();
-            new.commit().unwrap();
+        loop {
+            let lock = store.lock(key("n/c/0"), None).unwrap();
+            if lock.is_absent() {
+                if put(Expected::Absent, 1) {
+                    break;
+                }
+                continue;
+            }
+            let old = store.open(key("n/c/0"), None).unwrap().unwrap();
+            let next = number("n/c/0") + 1;
+            if round % 5 == 4 {
+                let saved = number("saved") + next;
+                store.write(key("saved"), &[&saved.to_le_bytes()]).unwrap();
+                assert!(store.swap_out(key("n/c/0"), Expected::Locked(&*old), None).unwrap());
+            } else {
+                assert!(put(Expected::Locked(&*old), next));
+            }
+            break;
         }
     }
 }
@@ -113,23 +126,22 @@ fn processes_lose_no_update() {
     assert_counted(dir.path(), 800);
 }
 
-/// Stores whose roots are nested, and ways through links, lead to one lock.
+/// Stores whose roots are nested, and ways through links, lead to one lock. It shows nowhere.
 #[test]
 fn one_lock_whatever_the_way() {
     let dir = tempfile::tempdir().unwrap();
     let outer = open(dir.path());
     outer.write(key("a/b/x"), &[b"1"]).unwrap();
     std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
-    let lock_files = || names(&dir.path().join("a/b")).len() - 1;
     for (root, name) in [("a", "b/x"), ("a/b", "x"), ("link/b", "x"), ("", "link/b/x")] {
         let store = open(&dir.path().join(root));
         let held = store.lock(key(name), None).unwrap();
-        let mine = names(&dir.path().join("a/b"));
+        assert!(held.is_held());
+        assert_eq!(names(&dir.path().join("a/b")), ["x"]);
+        let refused = outer.lock(key("a/b/x"), Some(&|| true));
+        assert!(matches!(refused, Err(StoreError::Interrupted { .. })), "{refused:?}");
         drop(held);
-        assert_eq!(lock_files(), 0);
-        let held = outer.lock(key("a/b/x"), None).unwrap();
-        assert_eq!(names(&dir.path().join("a/b")), mine);
-        drop(held);
+        drop(outer.lock(key("a/b/x"), Some(&|| true)).unwrap());
     }
 }
 
@@ -143,6 +155,8 @@ fn waits_for_another_process() {
     }
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
+    store.write(key("a/x"), &[b"before"]).unwrap();
+    store.write(key("a/y"), &[b"other"]).unwrap();
     let mut child = child("waits_for_another_process", dir.path());
     wait_for(&mut child, "held");
     let asked = AtomicBool::new(false);
@@ -155,9 +169,13 @@ fn waits_for_another_process() {
         while !asked.load(Ordering::SeqCst) {
             thread::yield_now();
         }
+        // Waiting can be stopped, also for the instant of replacing.
+        let old = store.open(key("a/x"), None).unwrap().unwrap();
+        let refused = store.swap(key("a/x"), Expected::Same(&*old), &[b"late"], Some(&|| true));
+        assert!(matches!(refused, Err(StoreError::Interrupted { .. })), "{refused:?}");
         // Other objects of the directory can be had meanwhile.
-        drop(store.lock(key("a/y"), None).unwrap());
-        assert_eq!(store.list(None).unwrap(), [""; 0]);
+        assert!(store.lock(key("a/y"), None).unwrap().is_held());
+        assert_eq!(names(&dir.path().join("a")).len(), 2, "no lock file, no temporary one");
         drop(child.stdin.take());
         assert_eq!(waiter.join().unwrap().unwrap(), b"written under the lock");
     });
@@ -172,30 +190,59 @@ fn the_dead_hold_nothing() {
     }
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
+    store.write(key("a/x"), &[b"1"]).unwrap();
     let mut child = child("the_dead_hold_nothing", dir.path());
     wait_for(&mut child, "held");
     child.kill().unwrap();
     child.wait().unwrap();
-    let left = names(&dir.path().join("a"));
-    assert!(left.len() == 1 && Key::new(&left[0]).is_err(), "{left:?}");
-    assert_eq!(store.list(None).unwrap(), [""; 0]);
-    assert_eq!(store.list_dir(Some(key("a"))).unwrap(), []);
-    drop(store.lock(key("a/x"), None).unwrap());
-    assert_eq!(names(dir.path()), [""; 0]);
+    assert_eq!(names(&dir.path().join("a")), ["x"]);
+    assert!(store.lock(key("a/x"), None).unwrap().is_held());
 }
 
-/// Whose lock file was deleted leaves that of the next holder alone.
+unsafe extern "C" {
+    fn fork() -> i32;
+    fn _exit(code: i32) -> !;
+    fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+    fn kill(pid: i32, signal: i32) -> i32;
+    fn pause() -> i32;
+}
+
+/// A child that goes on living has no part in the locks of its parent, however that ends.
 #[test]
-fn deleted_lock_files() {
+fn forked_children_keep_no_lock() {
+    if let Some(store) = child_root() {
+        let _object = store.lock(key("a/x"), None).unwrap();
+        let _prefix = store.lock_prefix(Some(key("a")), None).unwrap();
+        // SAFETY: the child only waits to be killed.
+        let pid = unsafe { fork() };
+        if pid == 0 {
+            // SAFETY: as above.
+            unsafe {
+                pause();
+                _exit(0)
+            };
+        }
+        return tell_and_wait(&format!("held {pid}"));
+    }
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
-    let first = store.lock(key("a/x"), None).unwrap();
-    store.delete_prefix(None).unwrap();
-    let second = store.lock(key("a/x"), None).unwrap();
-    drop(first);
-    assert_eq!(names(&dir.path().join("a")).len(), 1);
-    drop(second);
-    assert_eq!(names(dir.path()), [""; 0]);
+    store.write(key("a/x"), &[b"1"]).unwrap();
+    let mut child = child("forked_children_keep_no_lock", dir.path());
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    let grandchild: i32 =
+        lines.find_map(|line| line.unwrap().strip_prefix("held ").map(|pid| pid.parse().unwrap())).unwrap();
+    assert!(matches!(store.lock(key("a/x"), Some(&|| true)), Err(StoreError::Interrupted { .. })));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let given_up = || std::time::Instant::now() > end;
+    let found = (store.lock(key("a/x"), Some(&given_up)), store.lock_prefix(Some(key("a")), Some(&given_up)));
+    // SAFETY: the grandchild has not been waited for by anybody: it is that process still.
+    unsafe {
+        kill(grandchild, 9);
+        waitpid(grandchild, std::ptr::null_mut(), 1);
+    }
+    assert!(found.0.unwrap().is_held() && found.1.unwrap().is_held());
 }
 
 #[test]
@@ -203,17 +250,15 @@ fn what_cannot_be_locked() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.write(key("a"), &[b"object"]).unwrap();
-    let error = store.lock(key("a/b/x"), None).unwrap_err();
-    assert!(error.to_string().starts_with("cannot lock 'a/b/x' in file:///"), "{error}");
-    assert!(matches!(error, StoreError::Io { .. }));
-
-    // A link in the place of the lock file is not followed.
+    assert!(store.lock(key("a/b/x"), None).unwrap().is_absent());
+    assert!(store.lock_prefix(Some(key("a")), None).unwrap().is_absent());
+    fs::create_dir(dir.path().join("d")).unwrap();
+    assert!(store.lock(key("d"), None).unwrap().is_absent());
+    let off =
+        LocalStore::open(dir.path(), LocalOptions { file_locks: false, ..LocalOptions::default() }).unwrap();
     let held = store.lock(key("a"), None).unwrap();
-    let lock = names(dir.path()).into_iter().find(|name| name != "a").unwrap();
-    drop(held);
-    std::os::unix::fs::symlink("a", dir.path().join(&lock)).unwrap();
-    assert!(store.lock(key("a"), None).is_err());
-    fs::remove_file(dir.path().join(&lock)).unwrap();
-    drop(store.lock(key("a"), None).unwrap());
-    assert_eq!(names(dir.path()), ["a"]);
+    assert!(held.is_held() && !off.lock(key("a"), None).unwrap().is_held() && !off.is_shared());
+    let old = off.open(key("a"), None).unwrap().unwrap();
+    assert!(off.swap(key("a"), Expected::Same(&*old), &[b"1"], None).unwrap());
+    assert!(off.swap(key("a"), Expected::Same(&*old), &[b"2"], None).unwrap());
 }

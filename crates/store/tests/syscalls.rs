@@ -1,6 +1,6 @@
 //! Counts the system calls per object, by running itself under `strace`.
 
-use hyperslab_store::{Key, LocalOptions, LocalStore, RangeRead, Store};
+use hyperslab_store::{Expected, Key, LocalOptions, LocalStore, RangeRead, Store};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -62,6 +62,12 @@ fn traced(root: &Path) {
     new.commit().unwrap();
     mark("abandon");
     drop(store.replace(other).unwrap());
+    mark("write_new");
+    assert!(store.write_new(Key::new("a/c/0/2").unwrap(), &[&value]).unwrap());
+    mark("swap");
+    assert!(store.swap(key, Expected::Same(&*opened), &[&value], None).unwrap());
+    mark("swap_late");
+    assert!(!store.swap(key, Expected::Same(&*opened), &[&value], None).unwrap());
     mark("lock");
     let held = store.lock(other, None).unwrap();
     mark("unlock");
@@ -77,6 +83,7 @@ fn plain(call: &str) -> &str {
         "write" | "writev" | "pwrite64" | "pwritev" => "write",
         "rename" | "renameat" | "renameat2" => "rename",
         "unlink" | "unlinkat" | "rmdir" => "unlink",
+        "link" | "linkat" => "link",
         "stat" | "fstat" | "newfstatat" | "fstatat64" | "statx" => "stat",
         other => other,
     }
@@ -128,10 +135,11 @@ fn per_object() {
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
 
     let calls = calls_by_mark(&std::fs::read_to_string(trace).unwrap());
-    let expected: [(&str, &[&str]); 17] = [
+    let expected: [(&str, &[&str]); 20] = [
         ("open_store", &["stat"]),
-        ("write", &["open", "write", "close", "rename"]),
-        ("write_parts", &["open", "write", "close", "rename"]),
+        // A file without a name; it gets that of the object if that is free, otherwise one to be renamed from.
+        ("write", &["open", "write", "link", "link", "rename", "close"]),
+        ("write_parts", &["open", "write", "link", "close"]),
         ("read_exact", &["open", "read", "close"]),
         ("read_all", &["open", "read", "close"]),
         ("read_all_new", &["open", "stat", "read", "close"]),
@@ -143,11 +151,14 @@ fn per_object() {
         // The last: the directory, which stays because it is not empty.
         ("delete", &["stat", "unlink", "unlink"]),
         ("open_object", &["open", "stat"]),
-        ("replace", &["open", "write", "copy_file_range", "write", "close", "rename"]),
-        ("abandon", &["open", "close", "unlink"]),
-        ("lock", &["open", "flock", "stat", "stat"]),
-        // The directory again.
-        ("unlock", &["stat", "stat", "unlink", "unlink", "flock", "close"]),
+        ("replace", &["open", "write", "copy_file_range", "write", "link", "close"]),
+        ("abandon", &["open", "close"]),
+        ("write_new", &["open", "write", "link", "close"]),
+        // Locked when the new file is complete, for the time of a look and a rename.
+        ("swap", &["open", "write", "link", "flock", "stat", "stat", "rename", "flock", "close"]),
+        ("swap_late", &["open", "write", "link", "flock", "stat", "stat", "unlink", "flock", "close"]),
+        ("lock", &["open", "stat", "flock", "stat", "stat"]),
+        ("unlock", &["flock", "close"]),
     ];
     for (mark, expected) in expected {
         let memory = ["mmap", "munmap", "brk", "mremap", "mprotect", "madvise"];

@@ -311,6 +311,12 @@ impl Array {
     /// Gives back the bytes of shards that nothing refers to any more, shard by shard; returns how many. `dry`: only counts them. `interrupt` is asked
     /// before each shard whether to stop. Each shard is complete at every instant, also when this is killed.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, ZarrError> {
+        if !dry {
+            // What killed writers left, also of arrays without shards.
+            let prefix =
+                (!self.path.is_empty()).then(|| hyperslab_store::Key::new(&self.path)).transpose()?;
+            self.store.sweep(prefix, interrupt)?;
+        }
         if self.shards().is_none() {
             return Ok(0);
         }
@@ -319,7 +325,12 @@ impl Array {
         for (_, shard) in self.chunk_keys(interrupt)? {
             walk::check(interrupt)?;
             if shard.iter().zip(&counts).all(|(index, count)| index < count) {
-                bytes = bytes.saturating_add(hyperslab_array::compact(&self.layout, &shard, dry)?);
+                bytes = bytes.saturating_add(hyperslab_array::compact_asking(
+                    &self.layout,
+                    &shard,
+                    dry,
+                    interrupt,
+                )?);
             }
         }
         Ok(bytes)

@@ -73,8 +73,11 @@ impl Array {
             self.become_stored(&stored, changed);
             return Ok(());
         }
+        // What writers have queued is stored before, and nothing is queued meanwhile.
+        let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
         changed.clear_new(&old, ask)?;
         changed.write_document()?;
+        settled.resized(changed.layout().shape());
         self.become_stored(&stored, changed.clone());
         changed.delete_outside(&old, ask)
     }
@@ -219,18 +222,16 @@ impl Array {
         let reading = ReadOptions { interrupt: ask, ..ReadOptions::default() };
         let writing = WriteOptions { interrupt: ask, ..WriteOptions::default() };
         let shape = selection.shape();
-        let Some(vlen) = layout.vlen() else {
+        if layout.vlen().is_none() {
             let fill = layout.fill().bytes();
             let found = engine::read(layout, selection, reading)?;
             if found.as_slice().chunks_exact(fill.len().max(1)).any(|element| element != fill) {
                 engine::write(layout, selection, &Source::repeat(fill, &shape), writing)?;
             }
             return Ok(());
-        };
-        let _ = vlen;
-        let fill = self.fill().unwrap_or_default();
+        }
         let ones = vec![1u64; shape.len()];
-        let value = self.ragged_fill(fill, &ones)?;
+        let value = self.ragged_fill(self.fill().unwrap_or_default(), &ones)?;
         engine::write_ragged(layout, selection, &Arc::new(value), writing)?;
         Ok(())
     }

@@ -109,9 +109,9 @@ fn put_new(
     let Some(((name, last), before)) = documents.split_last() else { return Ok(true) };
     let key = join(path, name);
     let key = Key::new(&key)?;
-    // The directory may be missing, and cannot be locked then: who loses must not have written attributes.
-    let _lock = if before.is_empty() { None } else { Some(store.lock(key, ask)?) };
-    if _lock.is_some() && store.exists(key)? {
+    // The node's directory may be missing, and cannot be locked then: the document is. Who loses must not have written attributes.
+    let _lock = store.lock(key, ask)?;
+    if store.exists(key)? {
         return Ok(false);
     }
     for (name, document) in before {

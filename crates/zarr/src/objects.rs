@@ -16,6 +16,9 @@ pub(crate) struct Beyond {
     pub(crate) to: Vec<u64>,
 }
 
+/// What is done with an object, by its key and index.
+pub(crate) type Visit<'v> = &'v mut dyn FnMut(Key<'_>, &[u64]) -> Result<(), ZarrError>;
+
 impl Beyond {
     fn is_beyond(&self, axis: usize, index: u64) -> bool {
         self.from.get(axis).copied().flatten().is_some_and(|from| index >= from)
@@ -50,7 +53,7 @@ impl Array {
         &self,
         beyond: &Beyond,
         ask: Option<Ask<'_>>,
-        visit: &mut dyn FnMut(Key<'_>, &[u64]) -> Result<(), ZarrError>,
+        visit: Visit<'_>,
     ) -> Result<(), ZarrError> {
         let mut asking = |key: &str, chunk: &[u64]| {
             self.go_on(ask)?;

@@ -1,12 +1,21 @@
-//! Elements of one type as elements of another, as HDF5 converts them: what a type cannot hold becomes its nearest value, fractions are cut off, NaN becomes 0.
+//! Elements of one type as elements of another, as HDF5 converts them: what a type cannot hold becomes its nearest value, fractions are cut off, texts are cut or
+//! padded with NULs.
+//!
+//! NaN as an integer is 0. Only, the HDF5 library leaves conversions between numbers in the machine's byte order to the processor, and x86 makes of NaN
+//! the least number of 32 and of 64 bits: so it is here.
 
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// Whether there is a conversion: between numbers, and between complex numbers.
+/// Whether there is a conversion: between numbers, from Booleans to numbers and from integers to Booleans, between complex numbers, and between
+/// texts of fixed length.
 pub(super) fn is_possible(from: DataType, to: DataType) -> bool {
     let real = |kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Float);
+    let whole = |kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Bool);
     from == to
         || real(from.kind()) && real(to.kind())
+        || whole(from.kind()) && to.kind() == Kind::Bool
+        || from.kind() == Kind::Bool && real(to.kind())
+        || from.kind() == Kind::Bytes && to.kind() == Kind::Bytes && from.size() > 0 && to.size() > 0
         || from.kind() == Kind::Complex && to.kind() == Kind::Complex
 }
 
@@ -16,9 +25,50 @@ pub(super) fn elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8])
         dst.copy_from_slice(src);
         return;
     }
+    if to.kind() == Kind::Bytes {
+        for (src, dst) in src.chunks_exact(from.size()).zip(dst.chunks_exact_mut(to.size())) {
+            let len = src.len().min(dst.len());
+            dst[..len].copy_from_slice(&src[..len]);
+            dst[len..].fill(0);
+        }
+        return;
+    }
     let (part, whole) = (from.number_size(), to.number_size());
+    let by_processor = from.order() == ByteOrder::NATIVE && to.order() == ByteOrder::NATIVE;
+    let nan = if by_processor { nan(to) } else { 0 };
     for (src, dst) in src.chunks_exact(part).zip(dst.chunks_exact_mut(whole)) {
-        store(to, load(from, src), dst);
+        let number = match load(from, src) {
+            Number::Float(number) if number.is_nan() && matches!(to.kind(), Kind::Int | Kind::UInt) => {
+                Number::Int(nan)
+            }
+            number => number,
+        };
+        store(to, number, dst);
+    }
+}
+
+/// [`elements`], for users of other crates. `false`: there is no conversion, or the lengths do not fit together; nothing is written then.
+pub fn convert_elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]) -> bool {
+    let count = |bytes: usize, dtype: DataType| {
+        let size = dtype.size();
+        if size > 0 && bytes.is_multiple_of(size) { Some(bytes / size) } else { None }
+    };
+    let fits = count(src.len(), from).is_some() && count(src.len(), from) == count(dst.len(), to);
+    if fits && is_possible(from, to) {
+        elements(from, src, to, dst);
+        return true;
+    }
+    false
+}
+
+/// What a processor makes of NaN as an integer.
+fn nan(to: DataType) -> i128 {
+    match (to.kind(), to.size()) {
+        _ if !cfg!(any(target_arch = "x86_64", target_arch = "x86")) => 0,
+        (Kind::Int, 4) => i32::MIN.into(),
+        (Kind::Int, 8) => i64::MIN.into(),
+        (Kind::UInt, 8) => 1 << 63,
+        _ => 0,
     }
 }
 
@@ -44,6 +94,7 @@ fn load(dtype: DataType, bytes: &[u8]) -> Number {
     let unused = 64 - 8 * bytes.len() as u32;
     match (dtype.kind(), bytes.len()) {
         (Kind::UInt, _) => Number::Int(bits.into()),
+        (Kind::Bool, _) => Number::Int((bits != 0).into()),
         (Kind::Int, _) => Number::Int(((bits << unused) as i64 >> unused).into()),
         (_, 2) => Number::Float(from_half(bits as u16)),
         (_, 4) => Number::Float(f32::from_bits(bits as u32).into()),
@@ -59,6 +110,7 @@ fn store(dtype: DataType, number: Number, bytes: &mut [u8]) {
         Number::Float(number) => (number as i128).clamp(low, high),
     };
     let bits = match (dtype.kind(), len) {
+        (Kind::Bool, _) => u64::from(integer(-1, 1) != 0),
         (Kind::UInt, _) => integer(0, i128::from(u64::MAX >> (64 - 8 * len))) as u64,
         (Kind::Int, _) => {
             let high = i128::from(i64::MAX >> (64 - 8 * len));
@@ -158,6 +210,15 @@ mod tests {
         assert_eq!(convert("<f8", &src, ">i2"), shorts);
         let floats: Vec<u8> = numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect();
         assert_eq!(convert("<f8", &src, "<f4"), floats);
+        let nan = f64::NAN.to_le_bytes();
+        if cfg!(all(target_arch = "x86_64", target_endian = "little")) {
+            assert_eq!(convert("<f8", &nan, "<i4"), i32::MIN.to_le_bytes());
+            assert_eq!(convert("<f8", &nan, "<i8"), i64::MIN.to_le_bytes());
+            assert_eq!(convert("<f8", &nan, "<u8"), (1u64 << 63).to_le_bytes());
+        }
+        assert_eq!(convert("<f8", &nan, "<u4"), [0; 4]);
+        assert_eq!(convert("<f8", &nan, ">i4"), [0; 4]);
+        assert_eq!(convert(">f8", &f64::NAN.to_be_bytes(), "<i8"), [0; 8]);
     }
 
     #[test]
@@ -176,6 +237,24 @@ mod tests {
             convert("<c8", &[0, 0, 128, 63, 0, 0, 0, 192], ">c16"),
             [0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0]
         );
+    }
+
+    #[test]
+    fn booleans_and_texts() {
+        assert_eq!(convert("|b1", &[0, 1, 1], ">i2"), [0, 0, 0, 1, 0, 1]);
+        assert_eq!(convert("|b1", &[1, 0], "<f4"), [0, 0, 128, 63, 0, 0, 0, 0]);
+        assert_eq!(convert("<i2", &[0, 0, 0xff, 0xff, 0, 1], "|b1"), [0, 1, 1]);
+        assert_eq!(convert("|S3", b"ab\0abc", "|S5"), *b"ab\0\0\0abc\0\0");
+        assert_eq!(convert("|S3", b"ab\0abc", "|S2"), *b"abab");
+    }
+
+    #[test]
+    fn lengths_are_checked() {
+        let convert = |src: &[u8], dst: &mut [u8]| convert_elements(dtype("<i2"), src, dtype("|u1"), dst);
+        let mut dst = [7; 2];
+        assert!(!convert(&[1; 3], &mut dst) && !convert(&[1; 6], &mut dst) && dst == [7; 2]);
+        assert!(convert(&[1, 0, 0xff, 0xff], &mut dst) && dst == [1, 0]);
+        assert!(!convert_elements(dtype("<c8"), &[0; 8], dtype("<f4"), &mut [0; 4]));
     }
 
     #[test]
@@ -210,8 +289,15 @@ mod tests {
                 && possible("|S3", "|S3")
                 && possible("|V9", "|V9")
         );
-        for (from, to) in [("|S3", "|S4"), ("<f4", "<c8"), ("|b1", "|u1"), ("<M8[s]", "<i8"), ("|V4", "<f4")]
-        {
+        assert!(possible("|S3", "|S4") && possible("|b1", "|u1") && possible(">i4", "|b1"));
+        for (from, to) in [
+            ("<f4", "<c8"),
+            ("<c8", "<f4"),
+            ("<f4", "|b1"),
+            ("<M8[s]", "<i8"),
+            ("|V4", "<f4"),
+            ("|S3", "|V3"),
+        ] {
             assert!(!possible(from, to), "{from} to {to}");
         }
     }

@@ -3,7 +3,7 @@
 //! A [`Mosaic`] is a list of pieces. A piece says: the k-th element of this pattern of the array is the k-th element of that pattern of another one. What no piece
 //! has, and what a piece of a missing array has, is fill value. Where pieces overlap, the later one counts.
 
-mod convert;
+pub(crate) mod convert;
 mod nesting;
 mod part;
 mod pattern;

@@ -16,6 +16,7 @@ pub fn each_part<P: Send, T: Send + Sync, E: Send>(
     if parts.len() <= 1 {
         return parts.into_iter().map(|part| each(0, part)).collect();
     }
+    // Local: only threads of this request know them.
     let parts: Vec<_> = parts.into_iter().map(|part| (Mutex::new(Some(part)), OnceLock::new())).collect();
     let task = |number: usize, _: hyperslab_store::Ask<'_>| {
         let (part, made) = &parts[number];

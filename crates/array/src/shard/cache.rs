@@ -25,6 +25,7 @@ pub(crate) struct Place {
 
 /// The indexes of one process.
 #[derive(Default)]
+// Per process.
 pub(crate) struct IndexCache(Mutex<Kept>);
 
 #[derive(Default)]

@@ -3,8 +3,9 @@
 use super::find::Finder;
 use super::output::{Sink, begin, finish};
 use super::write::former;
-use crate::execute::{self, codec_error, store_error};
+use crate::execute::{self, Interrupt, codec_error, store_error};
 use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task};
+use hyperslab_store::Expected;
 
 /// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes
 /// these are. 0 also where there is no such object, for arrays without shards, and for shards that go through codecs as a whole, which hold none.
@@ -14,6 +15,16 @@ use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task};
 ///
 /// Errors: [`ArrayError::Shard`] where the index cannot be right (nothing is changed), [`ArrayError::Store`].
 pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, ArrayError> {
+    compact_asking(layout, shard, dry, None)
+}
+
+/// [`compact`] that can be stopped: `ask` is asked while it waits for other writers, and while it copies.
+pub fn compact_asking(
+    layout: &ArrayLayout,
+    shard: &[u64],
+    dry: bool,
+    ask: Option<Interrupt<'_>>,
+) -> Result<u64, ArrayError> {
     let Some((sharding, level)) =
         layout.sharding().and_then(|sharding| Some((sharding, sharding.levels().first()?)))
     else {
@@ -29,8 +40,8 @@ pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, Ar
     }
     let checked = execute::key(layout, &task, &key)?;
     let store = &**layout.store();
-    let turn = if dry { None } else { Some(execute::take(layout, &task, checked, None)?) };
-    let lock = if dry { None } else { Some(store.lock(checked, None).map_err(fail)?) };
+    let turn = if dry { None } else { Some(execute::take(layout, &task, checked, ask)?) };
+    let lock = if dry { None } else { Some(store.lock(checked, ask).map_err(fail)?) };
     let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
     let Some(finder) = Finder::open(layout, sharding, &plan, checked, &task, true)? else { return Ok(0) };
     let Some(opened) = finder.blobs.first() else { return Ok(0) };
@@ -43,14 +54,21 @@ pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, Ar
     if dry || dead == 0 {
         return Ok(dead);
     }
+    let expected = match &lock {
+        Some(lock) if lock.is_held() => Expected::Locked(&**opened),
+        _ => Expected::Same(&**opened),
+    };
+    // Who has written the whole shard meanwhile has left no dead bytes.
+    let given = |put: bool| if put { dead } else { 0 };
     if empty {
-        return store.delete(checked).map(|_| dead).map_err(fail);
+        return store.swap_out(checked, expected, ask).map(given).map_err(fail);
     }
     let mut sink = Sink::object(store, checked);
     let absent = level.index().absent().map_err(|source| codec_error(layout, &task, &key, source))?;
-    let index = begin(level, &mut sink, Some(&former), false, &|_| false, absent).map_err(fail)?;
+    let ask = ask.unwrap_or(&|| false);
+    let index = begin(level, &mut sink, Some(&former), false, &|_| false, absent, ask).map_err(fail)?;
     finish(layout, &task, &key, level, &mut sink, &index)?;
-    sink.commit().map_err(fail)?;
+    let put = sink.commit(expected, Some(ask)).map_err(fail)?;
     drop((lock, turn));
-    Ok(dead)
+    Ok(given(put))
 }

@@ -5,9 +5,10 @@ use super::plan::Touched;
 use crate::dims::element_count;
 use crate::{ChunkGrid, Dims};
 use hyperslab_codec::Codec;
+use hyperslab_store::fork::Lazy;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Shards within shards within shards … deeper than this are refused: each level costs a read before the next can be found.
 const MOST_LEVELS: usize = 8;
@@ -72,7 +73,7 @@ pub struct ShardLevel {
     /// Codecs that the shard as a whole goes through, in the order of encoding.
     codecs: Vec<Arc<dyn Codec>>,
     /// Made when it is first asked for.
-    decoding: OnceLock<Arc<str>>,
+    decoding: Lazy<Arc<str>>,
 }
 
 impl ShardLevel {
@@ -122,7 +123,7 @@ impl ShardLevel {
             index,
             at_start,
             codecs,
-            decoding: OnceLock::new(),
+            decoding: Lazy::new(),
         })
     }
 
@@ -163,7 +164,7 @@ impl ShardLevel {
 
     /// How its index is found and decoded, as text: equal texts make equal indexes of equal bytes.
     pub(crate) fn decoding(&self) -> &Arc<str> {
-        self.decoding.get_or_init(|| format!("{} {:?}", self.at_start, self.index).into())
+        self.decoding.get_or_make(|| format!("{} {:?}", self.at_start, self.index).into())
     }
 
     /// Where the index of a shard of `len` bytes is stored; `None` where it is shorter than its index.

@@ -19,7 +19,7 @@ mod read;
 mod write;
 
 pub(crate) use cache::IndexCache;
-pub use compact::compact;
+pub use compact::{compact, compact_asking};
 pub(crate) use find::locate;
 pub use index::IndexEncoding;
 pub use level::{ShardLevel, Sharding};

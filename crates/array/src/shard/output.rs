@@ -8,7 +8,7 @@ use super::level::ShardLevel;
 use crate::execute::{codec_error, store_error};
 use crate::{ArrayError, ArrayLayout, Task};
 use hyperslab_codec::Scratch;
-use hyperslab_store::{Key, Opened, RangeRead, Replacement, Store, StoreError};
+use hyperslab_store::{Ask, Expected, Key, Opened, RangeRead, Replacement, Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -89,14 +89,25 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// Puts the object in its place.
-    pub(crate) fn commit(self) -> Result<(), StoreError> {
+    fn interrupted(&self) -> StoreError {
+        let (key, url) = match self {
+            Sink::Object(object) => (object.key.as_str().to_owned(), object.store.url()),
+            Sink::Memory(_) => Default::default(),
+        };
+        StoreError::Interrupted { key, url }
+    }
+
+    /// Puts the object in its place, if what is there is as expected; `false`: it is not.
+    pub(crate) fn commit(self, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool, StoreError> {
         match self {
-            Sink::Object(Object { begun: Some(begun), .. }) => begun.commit(),
-            _ => Ok(()),
+            Sink::Object(Object { begun: Some(begun), .. }) => begun.commit_over(expected, ask),
+            _ => Ok(true),
         }
     }
 }
+
+/// Who copies more than this asks in between whether to stop: some 20 ms.
+const COPIED_AT_ONCE: u64 = 64 << 20;
 
 /// The shard as it was.
 pub(crate) struct Former<'o> {
@@ -117,6 +128,7 @@ pub(crate) fn begin(
     share: bool,
     replaced: &dyn Fn(usize) -> bool,
     mut index: ShardIndex,
+    ask: Ask<'_>,
 ) -> Result<ShardIndex, StoreError> {
     let mut stays: Vec<(u64, u64, usize)> = Vec::new();
     if let Some(former) = former {
@@ -151,7 +163,15 @@ pub(crate) fn begin(
         let (run, others) = rest.split_at(run.count());
         if let (Some(former), Some(first)) = (former, run.first()) {
             let len: u64 = run.iter().map(|(_, len, _)| len).sum();
-            sink.copy(former.opened, (former.range.0 + first.0, len))?;
+            let (mut at, end) = (former.range.0 + first.0, former.range.0 + first.0 + len);
+            while at < end {
+                if at > former.range.0 + first.0 && ask() {
+                    return Err(sink.interrupted());
+                }
+                let part = (end - at).min(COPIED_AT_ONCE);
+                sink.copy(former.opened, (at, part))?;
+                at += part;
+            }
         }
         for (_, len, n) in run {
             index.set(*n, Some((to, *len)));
@@ -182,6 +202,7 @@ pub(crate) fn finish(
 
 /// Takes inner chunks from several threads.
 pub(crate) struct Output<'s> {
+    /// Local: only threads of this request know it.
     state: Mutex<State<'s>>,
     turned: Condvar,
     window: usize,
@@ -321,7 +342,8 @@ mod tests {
             let level = ShardLevel::new(&[4], &[1], &[], index, at_start, Vec::new()).unwrap();
             let mut sink = Sink::Memory(Vec::new());
             let mut index =
-                begin(&level, &mut sink, None, false, &|_| false, level.index().absent().unwrap()).unwrap();
+                begin(&level, &mut sink, None, false, &|_| false, level.index().absent().unwrap(), &|| false)
+                    .unwrap();
             for n in [0, 1, 3] {
                 let offset = sink.len();
                 sink.append(&[n as u8; 3]).unwrap();
@@ -338,9 +360,9 @@ mod tests {
             let former =
                 Former { range: (0, opened.size()), opened: &opened, index: std::sync::Arc::new(index) };
             let mut sink = Sink::Memory(Vec::new());
+            let absent = level.index().absent().unwrap();
             let index =
-                begin(&level, &mut sink, Some(&former), true, &|n| n == 1, level.index().absent().unwrap())
-                    .unwrap();
+                begin(&level, &mut sink, Some(&former), true, &|n| n == 1, absent, &|| false).unwrap();
             let Sink::Memory(bytes) = sink else { panic!() };
             let start = if at_start { 64 } else { 0 };
             assert_eq!(bytes[start as usize..], [0, 0, 0, 3, 3, 3]);

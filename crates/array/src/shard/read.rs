@@ -64,6 +64,7 @@ impl Request<'_> {
         let limit = (limit.0.min(most), limit.1.min(most));
         for first in (0..shards.len()).step_by(OPEN) {
             let count = OPEN.min(shards.len() - first);
+            // Local: only threads of this request know them.
             let found: Vec<Mutex<Option<Shard<'_>>>> = (0..count).map(|_| Mutex::default()).collect();
             let work = count as u64 * (64 << 10);
             execute::run_tasks(self.inner.layout, count, work, limit, interrupt, &|number, scratch, _| {

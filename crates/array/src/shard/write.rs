@@ -2,8 +2,8 @@
 //!
 //! A shard is written as a new object, that takes the place of the old one when it is complete. So it is valid at every instant, also for who is killed. Steps, and what each prevents:
 //!
-//! 1. Take the shard's locks, between threads and between processes. Two writers of different inner chunks would each put back the other's old ones. Who writes the whole shard waits for
-//!    other processes only in the end: what it writes does not depend on what was there.
+//! 1. Take the shard's turn, and its lock between processes. Two writers of different inner chunks would each put back the other's old ones. Who writes the whole shard takes no lock:
+//!    what it writes does not depend on what was there; who has read what it replaces notices, and starts again.
 //! 2. Open the old shard and look at its index, unless all of it is written. An index that cannot be right is refused: copying by it would lose data for good.
 //! 3. Begin the new one with the inner chunks that stay, copied inside the kernel.
 //! 4. Encode the inner chunks that are written, on several threads, and append them in order. Those that are written in part are read, decoded and overlaid; those that hold
@@ -22,7 +22,7 @@ use crate::view::Bound;
 use crate::write::{Old, Writer};
 use crate::{ArrayError, ArrayLayout, Location, Plan, Task, settings};
 use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
-use hyperslab_store::{Ask, Opened, StoreError};
+use hyperslab_store::{Ask, Expected, Opened, StoreError};
 
 /// A request to write chunks that lie in shards.
 pub(crate) struct WriteRequest<'a> {
@@ -86,7 +86,10 @@ impl WriteRequest<'_> {
                 work,
                 (limit, limit),
                 interrupt,
-                &|number, scratch, ask| self.write_shard(&shards, number, Workers::This(scratch), ask),
+                &|number, scratch, ask| {
+                    while !self.write_shard(&shards, number, Workers::This(scratch), ask)? {}
+                    Ok(())
+                },
             );
         }
         // Nothing is waited for but in the end: more threads than cores would only wait for their turns.
@@ -98,18 +101,19 @@ impl WriteRequest<'_> {
             let work = work / shards.len() as u64;
             let never = || false;
             let ask = interrupt.unwrap_or(&never);
-            self.write_shard(&shards, number, Workers::Pool { work, limit }, ask)?;
+            while !self.write_shard(&shards, number, Workers::Pool { work, limit }, ask)? {}
         }
         Ok(())
     }
 
+    /// Writes a shard. `false`: another process was faster, it has to be written again.
     fn write_shard(
         &self,
         shards: &ShardPlan<'_>,
         number: usize,
         workers: Workers<'_>,
         ask: Ask<'_>,
-    ) -> Result<(), ArrayError> {
+    ) -> Result<bool, ArrayError> {
         let layout = self.layout;
         let (mut task, mut key) = (Task::default(), String::new());
         shards.shard(number, &mut task);
@@ -130,6 +134,14 @@ impl WriteRequest<'_> {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
             finder = Finder::open(layout, self.sharding, self.plan, checked, &task, true)?;
         }
+        let was = finder.as_ref().and_then(|finder| finder.blobs.first());
+        let expected = match (&lock, was) {
+            (None, _) => Expected::Any,
+            (Some(lock), Some(was)) if lock.is_held() => Expected::Locked(&**was),
+            // It came after the lock was asked for, or files cannot be locked.
+            (Some(_), Some(was)) => Expected::Same(&**was),
+            (Some(_), None) => Expected::Absent,
+        };
         let former = match &finder {
             Some(finder) => match finder.blobs.first() {
                 Some(opened) => Some(former(finder, 0, &**opened, true, (0, opened.size()))?),
@@ -137,7 +149,7 @@ impl WriteRequest<'_> {
             },
             None => None,
         };
-        let Some(level) = self.sharding.levels().first() else { return Ok(()) };
+        let Some(level) = self.sharding.levels().first() else { return Ok(true) };
         let coded = |source| codec_error(layout, &task, &key, source);
         let mut sink = match level.codecs() {
             [] => Sink::object(store, checked),
@@ -146,7 +158,7 @@ impl WriteRequest<'_> {
         let units = self.units(level, shards.touched(number, &task));
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let absent = level.index().absent().map_err(coded)?;
-        let index = begin(level, &mut sink, former.as_ref(), true, &replaced, absent).map_err(fail)?;
+        let index = begin(level, &mut sink, former.as_ref(), true, &replaced, absent, ask).map_err(fail)?;
         let output = Output::new(sink, index, workers.window());
         let each = |turn: usize, scratch: &mut Scratch, _: Ask<'_>| {
             let mut watch = Watch(Some(&output));
@@ -181,19 +193,14 @@ impl WriteRequest<'_> {
         if !empty {
             finish(layout, &task, &key, level, &mut sink, &index)?;
         }
-        if lock.is_none() {
-            lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
-        }
-        match sink {
-            _ if empty => store.delete(checked).map(|_| ()),
+        let put = match sink {
+            _ if empty => store.swap_out(checked, expected, Some(ask)),
             Sink::Memory(bytes) => {
-                store.write(checked, &[&encoded(self.layout, level, bytes).map_err(coded)?])
+                store.swap(checked, expected, &[&encoded(layout, level, bytes).map_err(coded)?], Some(ask))
             }
-            object => object.commit(),
-        }
-        .map_err(fail)?;
-        drop(lock);
-        Ok(())
+            object => object.commit(expected, Some(ask)),
+        };
+        put.map_err(fail)
     }
 
     /// The inner chunks of a shard of `level` that are written, in the order of the index.
@@ -282,7 +289,8 @@ impl WriteRequest<'_> {
         let mut sink = Sink::Memory(Vec::new());
         let coded = |source| codec_error(self.layout, &task, &key, source);
         let absent = level.index().absent().map_err(coded)?;
-        let index = begin(level, &mut sink, inner.as_ref(), false, &replaced, absent).map_err(fail)?;
+        let index =
+            begin(level, &mut sink, inner.as_ref(), false, &replaced, absent, &|| false).map_err(fail)?;
         let output = Output::new(sink, index, 0);
         for (turn, unit) in units.iter().enumerate() {
             self.encode(depth, finder, inner.as_ref(), unit, scratch, &mut |bytes| {

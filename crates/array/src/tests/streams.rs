@@ -183,6 +183,8 @@ fn a_panic_is_the_consumers() {
     }
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stream.next().is_some()));
     assert!(outcome.is_err());
+    // The rows of the block are missing: those behind them do not come.
+    assert!(stream.next().is_none());
 }
 
 #[test]

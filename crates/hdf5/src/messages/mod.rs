@@ -44,6 +44,8 @@ pub const SYMBOL_TABLE: u16 = 0x11;
 pub const DRIVER_INFO: u16 = 0x14;
 /// [`attribute::AttributeInfo`]
 pub const ATTRIBUTE_INFO: u16 = 0x15;
+/// [`cache_image`](crate::cache_image)
+pub const CACHE_IMAGE: u16 = 0x18;
 
 /// What the specification calls a message. `None`: it has no such type.
 pub fn name(kind: u16) -> Option<&'static str> {
@@ -72,7 +74,7 @@ pub fn name(kind: u16) -> Option<&'static str> {
         ATTRIBUTE_INFO => "attribute info message",
         0x16 => "object reference count message",
         0x17 => "file space info message",
-        0x18 => "metadata cache image message",
+        CACHE_IMAGE => "metadata cache image message",
         _ => return None,
     })
 }

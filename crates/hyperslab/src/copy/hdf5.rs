@@ -31,7 +31,7 @@ pub(crate) fn facts(
     let dataset = array.dataset();
     let refuse = |why: &str| Err(Error::Copy { array: name.to_owned(), why: why.to_owned() });
     if let Some(problem) = array.problem() {
-        return refuse(&format!("{problem} is not supported"));
+        return refuse(&problem);
     }
     let mut attributes = attributes(&dataset.attributes()?, name, options, is_netcdf, notes)?;
     match &dataset.element().kind {

@@ -69,7 +69,7 @@ impl Place {
             None if link => return Err(refuse("its name is not UTF-8")),
             None => (destination.as_path(), None),
         };
-        let store = LocalStore::unseen(root, LocalOptions { fsync })?;
+        let store = LocalStore::unseen(root, LocalOptions { fsync, ..LocalOptions::default() })?;
         Ok(Place { destination, store, prefix, replace })
     }
 

@@ -2,8 +2,8 @@
 
 use super::concurrency::{assert_uniform, uniform};
 use super::{get, key, keys, pattern, put};
-use crate::{Opened, Replacement, Store, StoreError};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::{Expected, Opened, Replacement, Store, StoreError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 fn open<'s>(store: &'s dyn Store, name: &str) -> Box<dyn Opened + 's> {
@@ -229,7 +229,9 @@ pub(super) fn concurrent_commits(store: &dyn Store) {
 /// Locks of objects that are there and of others; nobody sees them, and nothing of them is left.
 pub(super) fn object_locks(store: &dyn Store) {
     for _ in 0..3 {
-        drop(store.lock(key("l/new/x"), None).unwrap());
+        let lock = store.lock(key("l/new/x"), None).unwrap();
+        assert!(!lock.is_held());
+        drop(lock);
         assert_eq!(store.list_dir(None).unwrap(), []);
     }
     put(store, "l/x", b"old");
@@ -245,10 +247,104 @@ pub(super) fn object_locks(store: &dyn Store) {
     assert!(store.delete(key("l/new/x")).unwrap());
     drop(held);
     assert_eq!(keys(store), ["l/x", "l/y", "z"]);
-    assert_eq!(store.list_dir(Some(key("l"))).unwrap().len(), 2, "a prefix does not outlive its lock");
+    assert_eq!(store.list_dir(Some(key("l"))).unwrap().len(), 2);
 
     let held = store.lock(key("l/x"), None).unwrap();
+    let above = store.lock_prefix(Some(key("l")), None).unwrap();
     store.delete_prefix(None).unwrap();
-    drop(held);
+    drop((held, above));
     assert_eq!(store.list_dir(None).unwrap(), []);
+    assert_eq!(store.sweep(None, None).unwrap(), 0);
+}
+
+/// Replacing under a condition, where other processes could do the same; elsewhere in any case.
+pub(super) fn conditions(store: &dyn Store) {
+    let shared = store.is_shared();
+    assert!(store.write_new(key("e/x"), &[b"1", b"2"]).unwrap());
+    assert!(!store.write_new(key("e/x"), &[b"3"]).unwrap());
+    assert_eq!(get(store, "e/x").unwrap(), b"12");
+    for below in ["e", "e/x/y"] {
+        let refused = store.write_new(key(below), &[b""]);
+        assert!(matches!(refused, Err(StoreError::Io { .. })), "{below}: {refused:?}");
+    }
+    let begin = |value: &[u8]| {
+        let mut new = begin(store, "e/x");
+        new.append(&[value]).unwrap();
+        new
+    };
+
+    let first = open(store, "e/x");
+    assert!(store.swap(key("e/x"), Expected::Same(&*first), &[b"a"], None).unwrap());
+    assert_eq!(get(store, "e/x").unwrap(), b"a");
+    // It is another one now.
+    assert_eq!(store.swap(key("e/x"), Expected::Same(&*first), &[b"b"], None).unwrap(), !shared);
+    assert_eq!(begin(b"b").commit_over(Expected::Same(&*first), None).unwrap(), !shared);
+    assert_eq!(get(store, "e/x").unwrap(), if shared { b"a" } else { b"b" });
+    let second = open(store, "e/x");
+    assert!(begin(b"c").commit_over(Expected::Same(&*second), None).unwrap());
+    let third = open(store, "e/x");
+    {
+        let _held = store.lock(key("e/x"), None).unwrap();
+        assert!(begin(b"d").commit_over(Expected::Locked(&*third), None).unwrap());
+    }
+    assert_eq!(begin(b"e").commit_over(Expected::Locked(&*third), None).unwrap(), !shared);
+    assert!(begin(b"f").commit_over(Expected::Any, None).unwrap());
+    assert_eq!(begin(b"g").commit_over(Expected::Absent, None).unwrap(), !shared);
+
+    let fourth = open(store, "e/x");
+    put(store, "e/x", b"h");
+    if shared {
+        assert!(!store.swap_out(key("e/x"), Expected::Same(&*fourth), None).unwrap());
+        assert!(!store.swap_out(key("e/x"), Expected::Locked(&*fourth), None).unwrap());
+        assert_eq!(get(store, "e/x").unwrap(), b"h");
+    }
+    let fifth = open(store, "e/x");
+    assert!(store.swap_out(key("e/x"), Expected::Same(&*fifth), None).unwrap());
+    assert_eq!(get(store, "e/x"), None);
+    if shared {
+        assert!(!store.swap(key("e/x"), Expected::Same(&*fifth), &[b"i"], None).unwrap());
+    }
+    assert!(store.swap(key("e/x"), Expected::Absent, &[b"j"], None).unwrap());
+    assert_eq!(store.swap(key("e/x"), Expected::Absent, &[b"k"], None).unwrap(), !shared);
+    assert!(store.swap_out(key("e/x"), Expected::Any, None).unwrap());
+    assert_eq!(store.list_dir(None).unwrap(), []);
+}
+
+/// Of many who create one object, one wins; of many who count in one, none is lost.
+pub(super) fn concurrent_conditions(store: &dyn Store) {
+    let wins = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for writer in 0..4u8 {
+            let wins = &wins;
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let name = format!("n/{round}/x");
+                    if store.write_new(key(&name), &[&[writer]]).unwrap() {
+                        wins.fetch_add(1, Ordering::Relaxed);
+                        assert_eq!(get(store, &name).unwrap(), [writer]);
+                    }
+                    let mut tries = 0;
+                    loop {
+                        let _turn =
+                            (!store.is_shared()).then(|| crate::turn(store, key("n/count"), None).unwrap());
+                        let old = store.open(key("n/count"), None).unwrap();
+                        let mut bytes = [0; 4];
+                        if let Some(old) = &old {
+                            old.read_ranges(&mut [crate::RangeRead { offset: 0, buf: &mut bytes }]).unwrap();
+                        }
+                        let next = (u32::from_le_bytes(bytes) + 1).to_le_bytes();
+                        let expected = old.as_deref().map_or(Expected::Absent, Expected::Same);
+                        if store.swap(key("n/count"), expected, &[&next], None).unwrap() {
+                            break;
+                        }
+                        tries += 1;
+                        assert!(tries < 1_000_000);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(wins.into_inner(), 50);
+    assert_eq!(get(store, "n/count").unwrap(), 200u32.to_le_bytes());
+    assert_eq!(keys(store).len(), 51);
 }

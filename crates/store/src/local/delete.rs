@@ -1,7 +1,8 @@
 //! Deleting objects and prefixes, and the directories that this leaves empty.
 
+use super::lock::{leads_to, while_locked};
 use super::{LocalStore, PathBytes};
-use crate::Key;
+use crate::{Ask, Expected, Key};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::fs;
@@ -30,6 +31,40 @@ impl LocalStore {
         }
         self.prune_and_flush(key)?;
         Ok(true)
+    }
+
+    /// Deletes an object, if it still is the one that is expected.
+    pub(super) fn delete_expected(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> io::Result<bool> {
+        let mut bytes = PathBytes::new();
+        let path = self.path(key.as_str(), &mut bytes)?;
+        let unlink = || match rustix::fs::unlink(path) {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(error) => Err(io::Error::from(error)),
+        };
+        let deleted = match expected {
+            Expected::Any => return self.delete_object(key).map(|_| true),
+            // Nothing was there, and nothing is to be.
+            Expected::Absent => return Ok(true),
+            Expected::Same(former) | Expected::Locked(former) => match (former.file(), expected) {
+                (Some(file), Expected::Same(_)) if self.options.file_locks => while_locked(
+                    path,
+                    file,
+                    ask,
+                    |same| if same { unlink().map(|()| true) } else { Ok(false) },
+                )?,
+                (Some(file), Expected::Locked(_)) if !leads_to(path, file) => false,
+                _ => unlink().map(|()| true)?,
+            },
+        };
+        if deleted {
+            self.prune_and_flush(key)?;
+        }
+        Ok(deleted)
     }
 
     pub(super) fn delete_below(&self, prefix: Option<Key<'_>>) -> io::Result<()> {

@@ -115,7 +115,12 @@ impl LocalStore {
         };
         let new = stage.path.join("new");
         fs::create_dir(&new)?;
-        let new = LocalStore { root: new, lock_seed: super::LockSeed::default(), options: self.options };
+        let new = LocalStore {
+            root: new,
+            lock_seed: super::LockSeed::default(),
+            options: self.options,
+            named_only: self.named_only.clone(),
+        };
         let prefix = prefix.map(|prefix| prefix.as_str().to_owned());
         Ok(StagedDirectory { store: self, prefix, target, stage, within, new: Arc::new(new) })
     }
@@ -165,7 +170,6 @@ fn open_dead(path: &Path, new: bool) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Removes stages of dead processes directly in a directory; returns how many.
-#[allow(dead_code, reason = "for sweeping a store")]
 pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
     let mut removed = 0;
     let entries = match fs::read_dir(directory) {

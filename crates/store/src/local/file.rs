@@ -14,7 +14,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -24,6 +24,7 @@ pub struct FileStore {
     /// The directory that it was opened in: for names and lock numbers, never to open anything.
     directory: LocalStore,
     key: String,
+    path: PathBuf,
     /// Gone once the file is closed. Reads that are under way keep it until they are done.
     file: Weak<OwnedFd>,
     held: Arc<Held>,
@@ -49,7 +50,7 @@ impl FileStore {
             let (key, file) = (key_of(&name.to_string_lossy()), Arc::new(file));
             let (weak, closed) = (Arc::downgrade(&file), AtomicBool::new(false));
             let held = Arc::new(Held { file: Mutex::new(Some(file)), closed });
-            Ok(FileStore { directory, key, file: weak, held })
+            Ok(FileStore { directory, key, path: absolute.clone(), file: weak, held })
         };
         match open_path(&bytes).map_err(|error| refuse(error.into()))?.map(store).transpose()? {
             Some(store) if store.size(store.own())?.is_some() => Ok(Some(store)),
@@ -248,6 +249,15 @@ impl Store for FileStore {
         !self.held.closed.load(Ordering::Relaxed)
     }
 
+    fn is_current(&self) -> bool {
+        let Some(file) = self.file.upgrade() else { return false };
+        let same = |held: rustix::fs::Stat, there: rustix::fs::Stat| {
+            (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino)
+        };
+        rustix::fs::fstat(&*file)
+            .is_ok_and(|held| rustix::fs::stat(&self.path).is_ok_and(|there| same(held, there)))
+    }
+
     fn waits(&self) -> bool {
         self.directory.waits()
     }
@@ -304,9 +314,11 @@ mod tests {
         let local = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
         assert_eq!(store.lock_id(key("x.h5")), local.lock_id(key("x.h5")));
         assert_eq!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
+        assert!(store.is_current());
         // Replaced: the old one is read on.
         fs::write(dir.path().join("new"), b"abc").unwrap();
         fs::rename(dir.path().join("new"), &path).unwrap();
+        assert!(!store.is_current());
         let mut buf = Vec::new();
         assert!(store.read_all(key("x.h5"), &mut buf, 100).unwrap());
         assert_eq!(buf, b"0123456789");

@@ -1,176 +1,157 @@
-//! Locks of objects between processes, by flock(2) on lock files that live as long as they are held.
+//! Locks between processes, by flock(2) on the files themselves.
 //!
-//! The lock of an object is a file beside it, whose name is made of that of the object and cannot be a key. (The object's own
-//! file will not do: there may be none yet, and the one that replaces it is another file, which nobody holds. Nor will the
-//! directory: all objects in it would wait for each other.)
+//! The lock of an object is a flock on its own file; that of a prefix, on its directory. So a lock leaves nothing behind and shows in no listing. Since objects are replaced and not
+//! changed, the locked file may not be the object any more:
 //!
-//! 1. Open the lock file, or create it.
+//! 1. Open the object's file. Where there is none, nothing is locked: two writers that find nothing both try to create the object, and
+//!    one wins ([`Expected::Absent`](crate::Expected)); the other starts again with what is there now.
 //! 2. Wait for an exclusive flock on it. The kernel lets go when the holder dies, however it dies.
-//! 3. Look whether its name still leads to the file that is locked. If not, its holder has removed it while this one waited,
-//!    and the next may have made, and locked, a new one: start again.
-//! 4. The lock is held. Whoever comes meets the same file in step 1, and waits in step 2.
-//! 5. Letting go removes the file **before** its lock: whoever waits is sent back by step 3. The other way round, one who
-//!    waited could lock the file and find it named in step 3, and then lose the name to this removal: the next one would hold
-//!    a new file at the same time.
+//! 3. Look whether its name still leads to the file that is locked. If not, the object was replaced or deleted meanwhile: start again.
+//! 4. The lock is held until the object is replaced, by its holder: whoever waits is sent back by step 3. So that is the last thing that
+//!    is done under the lock.
 //!
-//! So at any time only who locks the file that has the name holds the lock, and only the holder takes the name away.
+//! Who reads an object, works for long and replaces it need not hold the lock meanwhile: it opens the object, takes the lock when the new one is ready, and looks whether the name still leads
+//! to what it had opened ([`Expected::Same`](crate::Expected)). The open file keeps its inode from being used for another.
 //!
-//! A killed holder leaves the file, empty and invisible; who locks the object next finds it unlocked, uses it and removes it.
-//! [`Store::delete_prefix`](crate::Store::delete_prefix) takes lock files away with all else, and so lets others in while
-//! somebody holds a lock there; that one, when it lets go, leaves a lock file alone that is not its own.
+//! Writers that replace an object without having read it take no lock. One that comes between a look and a rename, a few microseconds, is undone.
 //!
-//! A process forked while another thread holds a lock has a copy of the descriptor. Unlocking in so many words frees the
-//! lock for all copies; but if the parent is killed before that, the child keeps it locked until it ends.
-//!
-//! Where files cannot be locked (some file systems of the network and FUSE), nothing is.
+//! A forked child does not keep its parent's locks: see `descriptors.rs`. Where files cannot be locked (some file systems of the network and FUSE), nothing is.
 
-use super::write::beside;
 use super::{LocalStore, PathBytes};
-use crate::key::TEMPORARY_SUFFIX;
+use crate::descriptors::Lockable;
 use crate::turns::Refused;
-use crate::{Ask, Key, Operation, StoreError, hash};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use crate::{Ask, Key, ObjectLock, Operation, StoreError};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
-use std::ffi::{CStr, CString};
-use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// How often a waiter is sent back. So unlucky nobody is: the file system gives one file different numbers.
+/// How often a waiter is sent back before it gives up with an error: a file system that gives one file different numbers would send it back for ever.
 const MAX_ATTEMPTS: usize = 1 << 16;
 
-/// A lock that is held.
-#[derive(Debug)]
-pub(super) struct LockFile<'s> {
-    store: &'s LocalStore,
-    key: String,
-    path: CString,
-    file: OwnedFd,
+/// An answer of flock(2), other than that somebody else has the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Locked,
+    /// The file would have to be open for writing (NFS).
+    ToWrite,
+    /// Files cannot be locked here.
+    Impossible,
 }
 
 impl LocalStore {
-    /// `None`: files cannot be locked here.
     pub(super) fn lock_object(
         &self,
         key: Key<'_>,
         ask: Option<Ask<'_>>,
-    ) -> Result<Option<LockFile<'_>>, StoreError> {
-        self.try_lock(key, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, key.as_str()),
-            _ => self.error(Operation::Lock, key.as_str(), error),
-        })
+    ) -> Result<ObjectLock<'_>, StoreError> {
+        if !self.options.file_locks {
+            return Ok(ObjectLock::free());
+        }
+        self.try_lock(key.as_str(), FileType::RegularFile, ask)
+            .map_err(|error| self.lock_error(key.as_str(), error))
     }
 
-    /// The lock of a directory, which is a flock on it. `None`: there is no such directory, or it cannot be locked.
+    /// The lock of a directory. Nothing is locked where there is none.
     pub(super) fn lock_directory(
         &self,
         prefix: Option<Key<'_>>,
         ask: Option<Ask<'_>>,
-    ) -> Result<Option<LockedDirectory>, StoreError> {
+    ) -> Result<ObjectLock<'_>, StoreError> {
+        if !self.options.file_locks {
+            return Ok(ObjectLock::free());
+        }
         let name = prefix.map_or("", Key::as_str);
-        self.try_lock_directory(name, ask).map_err(|error| match error.kind() {
+        self.try_lock(name, FileType::Directory, ask).map_err(|error| self.lock_error(name, error))
+    }
+
+    /// An error of waiting for a lock.
+    pub(super) fn lock_error(&self, name: &str, error: io::Error) -> StoreError {
+        match error.kind() {
             io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, name),
             _ => self.error(Operation::Lock, name, error),
-        })
+        }
     }
 
-    fn try_lock_directory(&self, name: &str, ask: Option<Ask<'_>>) -> io::Result<Option<LockedDirectory>> {
+    fn try_lock(&self, name: &str, kind: FileType, ask: Option<Ask<'_>>) -> io::Result<ObjectLock<'static>> {
         let mut path = PathBytes::new();
         let path = self.path(name, &mut path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         for _ in 0..MAX_ATTEMPTS {
-            let file = match retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())) {
-                Ok(file) => file,
-                Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-                Err(error) => return Err(error.into()),
+            let open = |access| {
+                let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+                match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
+                    Ok(file) => Ok(Some(file)),
+                    Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+                    Err(error) => Err(io::Error::from(error)),
+                }
             };
-            match wait_for(&file, ask)? {
-                Some(true) => {}
-                Some(false) | None => return Ok(None),
+            let Some(mut file) = open(OFlags::RDONLY)? else { return Ok(ObjectLock::absent()) };
+            let found = rustix::fs::fstat(&file)?;
+            if FileType::from_raw_mode(found.st_mode) != kind {
+                return Ok(ObjectLock::absent());
             }
-            // Another may have taken its place while this waited.
-            let (named, opened) = (rustix::fs::stat(path), rustix::fs::fstat(&file));
-            if named.is_ok_and(|named| {
-                opened.is_ok_and(|opened| (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))
-            }) {
-                return Ok(Some(LockedDirectory { file }));
+            let mut answer = wait_for(file.as_fd(), ask)?;
+            if answer == Answer::ToWrite && kind == FileType::RegularFile {
+                let Some(again) = open(OFlags::RDWR)? else { continue };
+                file = again;
+                answer = wait_for(file.as_fd(), ask)?;
             }
-        }
-        Err(io::ErrorKind::TimedOut.into())
-    }
-
-    fn try_lock(&self, key: Key<'_>, ask: Option<Ask<'_>>) -> io::Result<Option<LockFile<'_>>> {
-        let (mut target, mut path) = (PathBytes::new(), PathBytes::new());
-        let target = self.path(key.as_str(), &mut target)?;
-        let path = lock_path(target, &mut path)?;
-        for _ in 0..MAX_ATTEMPTS {
-            let (file, _) = self.with_parents(key, target, || open_and_lock(path, ask))?;
-            let Some(file) = file else {
-                let _ = rustix::fs::unlink(path);
-                self.prune(key);
-                return Ok(None);
-            };
+            if answer != Answer::Locked {
+                return Ok(ObjectLock::free());
+            }
             if leads_to(path, file.as_fd()) {
-                let (key, path) = (key.as_str().to_owned(), path.to_owned());
-                return Ok(Some(LockFile { store: self, key, path, file }));
+                return Ok(ObjectLock::new(file));
             }
         }
         Err(io::ErrorKind::TimedOut.into())
     }
 }
 
-impl Drop for LockFile<'_> {
-    fn drop(&mut self) {
-        if leads_to(&self.path, self.file.as_fd()) {
-            // If this fails the file stays, unlocked: the next one uses it.
-            let _ = rustix::fs::unlink(&*self.path);
-            if let Ok(key) = Key::new(&self.key) {
-                self.store.prune(key);
+/// Excludes others from an open file for the time of `work`, which is given whether `path` still leads to it.
+pub(super) fn while_locked<T>(
+    path: &CStr,
+    file: BorrowedFd<'_>,
+    ask: Option<Ask<'_>>,
+    work: impl FnOnce(bool) -> io::Result<T>,
+) -> io::Result<T> {
+    match wait_for(file, ask)? {
+        Answer::Locked => {
+            let done = work(leads_to(path, file));
+            // In so many words: the file may be open for long, and a forked child may have a copy.
+            let _ = retry_on_intr(|| flock(file, FlockOperation::Unlock));
+            done
+        }
+        Answer::Impossible => work(leads_to(path, file)),
+        Answer::ToWrite => {
+            let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+            match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
+                Ok(again) => {
+                    wait_for(again.as_fd(), ask)?;
+                    work(leads_to(path, file))
+                }
+                Err(Errno::NOENT | Errno::NOTDIR) => work(false),
+                Err(error) => Err(error.into()),
             }
         }
-        let _ = retry_on_intr(|| flock(&self.file, FlockOperation::Unlock));
     }
 }
 
-/// `.lock.<hash of the name>.hyperslab-tmp` in the directory of `target`. Two objects of a directory whose names have the
-/// same hash share a lock.
-fn lock_path<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
-    let name = target.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let mut lock = Vec::with_capacity(64);
-    write!(lock, ".lock.{:016x}{TEMPORARY_SUFFIX}", hash::fnv1a(hash::EMPTY, name))?;
-    beside(target, &lock, bytes)
-}
-
-/// Opens a lock file, which is made if it is missing, and waits until it is locked. `None`: that is impossible.
-fn open_and_lock(path: &CStr, ask: Option<Ask<'_>>) -> io::Result<Option<OwnedFd>> {
-    // Never through a link, and without waiting for a pipe, that somebody put there.
-    let flags = OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    // Reading is permitted to more users than writing, and enough, except on NFS, which says so (BADF).
-    for access in [OFlags::RDONLY, OFlags::RDWR] {
-        let mode = Mode::from_raw_mode(0o666);
-        let file = retry_on_intr(|| rustix::fs::open(path, flags | access, mode))?;
-        match wait_for(&file, ask)? {
-            Some(true) => return Ok(Some(file)),
-            Some(false) => {}
-            None => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-/// Waits until a file is locked. `false`: it would have to be open for writing. `None`: files cannot be locked here. An error of the
-/// kind `Interrupted`: `ask` answered `true`.
+/// Waits until a file is locked. An error of the kind `Interrupted`: `ask` answered `true`.
 ///
 /// It looks again and again, with pauses of 0.05 to 5 ms, instead of waiting in the kernel: there, only a signal that happens to reach
 /// this very thread would end it.
-fn wait_for(file: &OwnedFd, ask: Option<Ask<'_>>) -> io::Result<Option<bool>> {
+fn wait_for(file: BorrowedFd<'_>, ask: Option<Ask<'_>>) -> io::Result<Answer> {
     let mut pause = Duration::from_micros(50);
     loop {
         match retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)) {
-            Ok(()) => return Ok(Some(true)),
+            Ok(()) => return Ok(Answer::Locked),
             Err(Errno::WOULDBLOCK) => {}
-            Err(Errno::BADF) => return Ok(Some(false)),
-            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => return Ok(None),
+            Err(Errno::BADF) => return Ok(Answer::ToWrite),
+            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                return Ok(Answer::Impossible);
+            }
             Err(error) => return Err(error.into()),
         }
         if ask.is_some_and(|ask| ask()) {
@@ -181,68 +162,10 @@ fn wait_for(file: &OwnedFd, ask: Option<Ask<'_>>) -> io::Result<Option<bool>> {
     }
 }
 
-/// A directory that is locked.
-#[derive(Debug)]
-pub(super) struct LockedDirectory {
-    file: OwnedFd,
-}
-
-impl Drop for LockedDirectory {
-    fn drop(&mut self) {
-        // In so many words: closing would not do where a forked child has a copy.
-        let _ = retry_on_intr(|| flock(&self.file, FlockOperation::Unlock));
-    }
-}
-
 /// Whether a path leads to this open file.
 pub(super) fn leads_to(path: &CStr, file: BorrowedFd<'_>) -> bool {
-    let (named, opened) = (rustix::fs::lstat(path), rustix::fs::fstat(file));
+    let (named, opened) = (rustix::fs::stat(path), rustix::fs::fstat(file));
     named.is_ok_and(|named| {
         opened.is_ok_and(|opened| (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::lock_path;
-    use crate::local::PathBytes;
-    use crate::{Key, LocalOptions, LocalStore, Store};
-    use std::sync::mpsc;
-    use std::thread;
-    use std::time::Duration;
-
-    #[test]
-    fn lock_files_are_named_after_objects_and_no_keys() {
-        let name = |target: &str| {
-            let (target, mut bytes) = (std::ffi::CString::new(target).unwrap(), PathBytes::new());
-            lock_path(&target, &mut bytes).unwrap().to_str().unwrap().to_owned()
-        };
-        assert_eq!(name("/r/c/a"), "/r/c/.lock.af63dc4c8601ec8c.hyperslab-tmp");
-        assert_eq!(name("/r/c/foobar"), "/r/c/.lock.85944171f73967e8.hyperslab-tmp");
-        assert_eq!(name("/a"), "/.lock.af63dc4c8601ec8c.hyperslab-tmp");
-        assert!(Key::new("c/.lock.af63dc4c8601ec8c.hyperslab-tmp").is_err());
-    }
-
-    /// As a forked child has one.
-    #[test]
-    fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
-        let key = Key::new("a/x").unwrap();
-        let held = store.lock_object(key, None).unwrap().unwrap();
-        let copy = rustix::io::dup(&held.file).unwrap();
-        thread::scope(|scope| {
-            let (got, answer) = mpsc::channel();
-            let store = &store;
-            scope.spawn(move || {
-                drop(store.lock(key, None).unwrap());
-                got.send(()).unwrap();
-            });
-            // Long enough, most times, for the other to wait.
-            assert_eq!(answer.recv_timeout(Duration::from_millis(50)), Err(mpsc::RecvTimeoutError::Timeout));
-            drop(held);
-            answer.recv().unwrap();
-        });
-        drop(copy);
-    }
 }

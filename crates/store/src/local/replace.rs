@@ -1,12 +1,12 @@
-//! Objects that come in pieces: a temporary file that grows, then close and rename as with any write.
+//! Objects that come in pieces: a new file that grows, and is then put in its place as with any write.
 //!
 //! The file's position is always its end, so that appending is one plain call, and so is copying inside the kernel.
 //! Overwriting gives a position of its own.
 
-use super::write::{create_beside, write_parts};
+use super::write::{Unnamed, write_parts};
 use super::{LocalStore, MAX_TRANSFER, PathBytes, file_url, kernel};
 use crate::gathered::given_up;
-use crate::{Key, Opened, Operation, RangeRead, Replacement, StoreError};
+use crate::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, StoreError};
 use rustix::fs::SeekFrom;
 use rustix::io::{pwrite, retry_on_intr};
 use std::ffi::CString;
@@ -19,15 +19,11 @@ const PIECE: u64 = if cfg!(test) { 1000 } else { 1 << 20 };
 
 impl LocalStore {
     pub(super) fn replace_object(&self, key: Key<'_>) -> io::Result<NewFile<'_>> {
-        let (mut target, mut temporary) = (PathBytes::new(), PathBytes::new());
+        let mut target = PathBytes::new();
         let target = self.path(key.as_str(), &mut target)?;
-        let ((file, temporary), made_parents) = self.with_parents(key, target, || {
-            let (file, temporary) = create_beside(target, &mut temporary)?;
-            Ok((file, temporary.to_owned()))
-        })?;
+        let (new, made_parents) = self.with_parents(key, target, || self.create_beside(target))?;
         let (key, target) = (key.as_str().to_owned(), target.to_owned());
-        let file = Some(file);
-        Ok(NewFile { store: self, key, target, temporary, file, len: 0, failed: false, made_parents })
+        Ok(NewFile { store: self, key, target, new: Some(new), len: 0, failed: false, made_parents })
     }
 }
 
@@ -37,9 +33,8 @@ pub(super) struct NewFile<'s> {
     store: &'s LocalStore,
     key: String,
     target: CString,
-    temporary: CString,
     /// `None` once the object is in its place, or given up.
-    file: Option<File>,
+    new: Option<Unnamed>,
     len: u64,
     /// Whether a step failed: the file may have bytes then that do not count.
     failed: bool,
@@ -61,7 +56,7 @@ impl NewFile<'_> {
         &mut self,
         work: impl FnOnce(&Self, &File) -> Result<u64, StoreError>,
     ) -> Result<u64, StoreError> {
-        let answer = match &self.file {
+        let answer = match self.new.as_ref().and_then(|new| new.file().ok()) {
             Some(file) if !self.failed => work(self, file),
             _ => Err(self.error(given_up())),
         };
@@ -160,16 +155,35 @@ impl Replacement for NewFile<'_> {
         Ok(shared)
     }
 
-    fn commit(mut self: Box<Self>) -> Result<(), StoreError> {
+    fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        self.commit_over(Expected::Any, None).map(|_| ())
+    }
+
+    fn commit_over(
+        mut self: Box<Self>,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, StoreError> {
         if self.failed {
             return Err(self.error(given_up()));
         }
-        let Some(file) = self.file.take() else { return Ok(()) };
-        let put = self.store.put(&self.temporary, &self.target, || Ok(file));
-        if put.is_err() {
+        let Some(mut new) = self.new.take() else { return Ok(true) };
+        let key = Key::new(&self.key)?;
+        // The directory may be gone, because it was empty.
+        let put = self
+            .store
+            .with_parents(key, &self.target, || self.store.put(&mut new, &self.target, expected, ask));
+        if !matches!(put, Ok((true, _))) {
+            drop(new);
             self.prune();
         }
-        put.map_err(|error| self.error(error))
+        match put {
+            Ok((put, _)) => Ok(put),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                Err(self.store.lock_error(&self.key, error))
+            }
+            Err(error) => Err(self.error(error)),
+        }
     }
 }
 
@@ -186,9 +200,7 @@ impl NewFile<'_> {
 
 impl Drop for NewFile<'_> {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // Nothing more can be done if this fails; the name stays invisible.
-            let _ = rustix::fs::unlink(&*self.temporary);
+        if self.new.take().is_some() {
             self.prune();
         }
     }

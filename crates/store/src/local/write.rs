@@ -1,36 +1,51 @@
 //! Replacing objects: temporary file, write, close, rename. The module above says why each step is there.
 
+use super::lock::{leads_to, while_locked};
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
-use crate::{Key, key::TEMPORARY_SUFFIX};
-use rustix::fs::{Mode, OFlags};
+use crate::fork::{self, Lazy};
+use crate::{Ask, Expected, Key, hash, key::TEMPORARY_SUFFIX};
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+use rustix::fs::RenameFlags;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr, writev};
 use smallvec::SmallVec;
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice, Write};
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 /// How often a write starts again because somebody else removed its directory meanwhile, or took its
 /// temporary name.
 const MAX_ATTEMPTS: usize = 64;
 
+/// How long ago a complete file must have got its name for its writer to be dead: it is given the object's name right after that. A writer that is only slow
+/// finds it gone, and starts again.
+pub(super) const DEAD_AFTER: Duration = Duration::from_secs(2);
+
+/// Names of complete files begin so.
+pub(super) const COMPLETE: &str = ".new.";
+
 impl LocalStore {
-    pub(super) fn write_object(&self, key: Key<'_>, parts: &[&[u8]]) -> io::Result<()> {
-        let (mut target, mut temporary) = (PathBytes::new(), PathBytes::new());
+    pub(super) fn write_object(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> io::Result<bool> {
+        let mut target = PathBytes::new();
         let target = self.path(key.as_str(), &mut target)?;
         let written = self.with_parents(key, target, || {
-            let (file, temporary) = create_beside(target, &mut temporary)?;
-            self.put(temporary, target, || {
-                write_parts(file.as_fd(), parts)?;
-                Ok(file)
-            })
+            let mut new = self.create_beside(target)?;
+            write_parts(new.file()?.as_fd(), parts)?;
+            self.put(&mut new, target, expected, ask)
         });
-        written.map(|_| ())
+        written.map(|(put, _)| put)
     }
 
     /// Does `attempt`, which makes a file in the directory of `target`, the path of `key`; where that is missing, makes it
@@ -68,30 +83,96 @@ impl LocalStore {
         Err(error)
     }
 
-    /// Puts the file `temporary`, which `complete` fills and gives, in the place of `target`. If anything fails, it is removed.
+    /// Makes a new file in the directory of `target`: without a name, where the file system can do that.
+    pub(super) fn create_beside(&self, target: &CStr) -> io::Result<Unnamed> {
+        if !self.named_only.get() {
+            let mut directory = PathBytes::new();
+            match create_unnamed(beside(target, b".", &mut directory)?) {
+                Some(Ok(file)) => return Ok(Unnamed::new(file, None)),
+                // The file system has no such files.
+                None | Some(Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS)) => {
+                    self.named_only.set();
+                }
+                // Also where the directory was deleted in this instant (ext4): the other way tells the two apart.
+                Some(Err(Errno::PERM)) => {}
+                Some(Err(error)) => return Err(error.into()),
+            }
+        }
+        let mut name = PathBytes::new();
+        let name = temporary_beside(target, &mut name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file = retry_on_intr(|| rustix::fs::open(name, flags, Mode::from_raw_mode(0o666)))?;
+        Ok(Unnamed::new(file, Some(name.to_owned())))
+    }
+
+    /// Puts a complete file in the place of `target`, if what is there is as expected. If anything fails, nothing of the file is left.
     pub(super) fn put(
         &self,
-        temporary: &CStr,
+        new: &mut Unnamed,
         target: &CStr,
-        complete: impl FnOnce() -> io::Result<File>,
-    ) -> io::Result<()> {
-        let put = complete().and_then(|file| {
-            if self.options.fsync {
-                file.sync_all()?;
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> io::Result<bool> {
+        if self.options.fsync {
+            new.file()?.sync_all()?;
+        }
+        let mut name = PathBytes::new();
+        let put = match expected {
+            Expected::Any => self.put_new(new, target, true),
+            Expected::Absent => self.put_new(new, target, false),
+            Expected::Same(former) => match former.file() {
+                Some(former) if self.options.file_locks => {
+                    let complete = new.complete(target, &mut name)?;
+                    let rename = |same| if same { complete.rename(target).map(|()| true) } else { Ok(false) };
+                    while_locked(target, former, ask, rename)
+                }
+                _ => self.put_new(new, target, true),
+            },
+            Expected::Locked(former) => {
+                let complete = new.complete(target, &mut name)?;
+                match former.file() {
+                    Some(former) if !leads_to(target, former) => Ok(false),
+                    _ => complete.rename(target).map(|()| true),
+                }
             }
-            close(file)?;
-            rustix::fs::rename(temporary, target)?;
-            Ok(())
-        });
-        if put.is_err() {
-            // Nothing more can be done if this fails too; the name stays invisible.
-            let _ = rustix::fs::unlink(temporary);
-        } else if self.options.fsync
+        }?;
+        if put
+            && self.options.fsync
             && let Some(directory) = as_path(target).parent()
         {
             Self::flush_directory(directory)?;
         }
-        put
+        Ok(put)
+    }
+
+    /// Gives a file the name `target`, if there is none; otherwise, if it may `replace` one, in its place.
+    fn put_new(&self, new: &mut Unnamed, target: &CStr, replace: bool) -> io::Result<bool> {
+        if new.name.is_none() {
+            match link(new.file()?, target) {
+                Ok(()) => return Ok(true),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            // A link that leads nowhere is in the way of a name, and is no object.
+            if !replace && !leads_nowhere(target) {
+                return refuse_directory(target).map(|()| false);
+            }
+        } else if !replace {
+            let name = new.name.as_deref().unwrap_or(c"");
+            match rename_new(name, target) {
+                Ok(()) => {
+                    new.name = None;
+                    return Ok(true);
+                }
+                Err(Errno::EXIST) if !leads_nowhere(target) => {
+                    return refuse_directory(target).map(|()| false);
+                }
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        new.complete(target, &mut PathBytes::new())?.rename(target)?;
+        Ok(true)
     }
 
     /// Makes the directories above `object`; `made` becomes true if any is new.
@@ -119,13 +200,176 @@ fn as_path(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// Makes a temporary file in the directory of `target`; its path is written to `bytes`.
-pub(super) fn create_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<(File, &'p CStr)> {
-    let temporary = temporary_beside(target, bytes)?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let mode = Mode::from_raw_mode(0o666);
-    let file = retry_on_intr(|| rustix::fs::open(temporary, flags, mode))?;
-    Ok((File::from(file), temporary))
+/// A name that two objects cannot have at once is taken; a directory never goes away by waiting.
+fn refuse_directory(target: &CStr) -> io::Result<()> {
+    match rustix::fs::stat(target) {
+        Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
+            Err(Errno::ISDIR.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name is that of no object: it is free, or a link to nowhere.
+fn leads_nowhere(target: &CStr) -> bool {
+    matches!(rustix::fs::stat(target), Err(Errno::NOENT))
+}
+
+/// A new file. Without a name it is gone when it is closed, however its writer ends.
+#[derive(Debug)]
+pub(super) struct Unnamed {
+    /// `None`: closed, since it is complete.
+    file: Option<File>,
+    /// Where the file system cannot make files without a name.
+    name: Option<CString>,
+    generation: u64,
+}
+
+impl Unnamed {
+    fn new(file: OwnedFd, name: Option<CString>) -> Self {
+        Unnamed { file: Some(file.into()), name, generation: fork::generation() }
+    }
+
+    pub(super) fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Gives the file a name for the instant before it is renamed, whose path is written to `bytes`.
+    fn complete<'p>(&mut self, target: &CStr, bytes: &'p mut PathBytes) -> io::Result<Complete<'p>> {
+        match self.name.take() {
+            None => Ok(Complete { name: Some(link_beside(self.file()?, target, bytes)?) }),
+            Some(name) => {
+                bytes.clear();
+                bytes.extend_from_slice(name.as_bytes_with_nul());
+                let name = CStr::from_bytes_with_nul(bytes).map_err(|_| Errno::INVAL)?;
+                let complete = Complete { name: Some(name) };
+                // Network file systems and quotas report a full disk only when it is closed.
+                self.file.take().map_or(Ok(()), close)?;
+                Ok(complete)
+            }
+        }
+    }
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        // In a forked child it is the parent's.
+        if let Some(name) = self.name.take()
+            && self.generation == fork::generation()
+        {
+            // Nothing more can be done if this fails too; the name stays invisible.
+            let _ = rustix::fs::unlink(&*name);
+        }
+    }
+}
+
+/// A complete file that waits for its name.
+struct Complete<'p> {
+    name: Option<&'p CStr>,
+}
+
+impl Complete<'_> {
+    fn rename(mut self, target: &CStr) -> io::Result<()> {
+        if let Some(name) = self.name {
+            rustix::fs::rename(name, target)?;
+            self.name = None;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Complete<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = self.name {
+            let _ = rustix::fs::unlink(name);
+        }
+    }
+}
+
+/// A file without a name in a directory. `None`: the system has none, or could not give it a name later.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn create_unnamed(directory: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
+    static NAMEABLE: Lazy<bool> = Lazy::new();
+    if !*NAMEABLE.get_or_make(|| rustix::fs::stat(c"/proc/self/fd").is_ok()) {
+        return None;
+    }
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    Some(retry_on_intr(|| rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666))))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn create_unnamed(_: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
+    None
+}
+
+/// Gives a file without a name one that nobody has.
+fn link(file: &File, path: &CStr) -> rustix::io::Result<()> {
+    let mut source = [0; 64];
+    let source = formatted(&mut source, format_args!("/proc/self/fd/{}\0", file.as_raw_fd()));
+    let source = CStr::from_bytes_with_nul(source).map_err(|_| Errno::INVAL)?;
+    retry_on_intr(|| rustix::fs::linkat(CWD, source, CWD, path, AtFlags::SYMLINK_FOLLOW))
+}
+
+/// Renames a file to a name that nobody has.
+fn rename_new(name: &CStr, target: &CStr) -> rustix::io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    match rustix::fs::renameat_with(CWD, name, CWD, target, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        answer => return answer,
+    }
+    match rustix::fs::link(name, target) {
+        Ok(()) => rustix::fs::unlink(name),
+        // Without links, two that are first at the same time do not notice each other.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            match rustix::fs::lstat(target) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(Errno::NOENT) => rustix::fs::rename(name, target),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a complete file a name beside `target`: `.new.<hash of the name>.<slot>.hyperslab-tmp`. The first slot is nearly always free. One that is taken belongs to
+/// another writer of the same object that is about to rename its file, or to one that was killed there: then it is removed.
+fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
+    let object = target.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let id = hash::fnv1a(hash::EMPTY, object);
+    for slot in 0..MAX_SLOTS {
+        let mut name = [0; 64];
+        let name = formatted(&mut name, format_args!("{COMPLETE}{id:016x}.{slot:x}{TEMPORARY_SUFFIX}"));
+        let path = beside(target, name, bytes)?;
+        let linked = match link(file, path) {
+            Err(Errno::EXIST) if is_dead(path) && rustix::fs::unlink(path).is_ok() => link(file, path),
+            answer => answer,
+        };
+        match linked {
+            // Borrowed again: for the loop, the borrow above ends here.
+            Ok(()) => return Ok(CStr::from_bytes_with_nul(bytes).map_err(|_| Errno::INVAL)?),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::BUSY.into())
+}
+
+/// More writers than this cannot be between two system calls at a time, each for the same object.
+const MAX_SLOTS: usize = 1 << 12;
+
+/// Whether a complete file, or another leftover, was last changed so long ago that its writer is not alive.
+fn is_dead(path: &CStr) -> bool {
+    rustix::fs::lstat(path).is_ok_and(|found| age(&found).is_some_and(|age| age > DEAD_AFTER))
+}
+
+/// How long ago a file was changed: written to, or given a name. `None`: in the future.
+#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+pub(super) fn age(found: &Stat) -> Option<Duration> {
+    let changed = Duration::new(
+        u64::try_from(found.st_ctime).ok()?,
+        u32::try_from(found.st_ctime_nsec as u64).ok()?.min(999_999_999),
+    );
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH.checked_add(changed)?).ok()
 }
 
 /// Writes to `bytes` a path in the directory of `target` that no other writer has:
@@ -137,17 +381,22 @@ pub(super) fn create_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::
 /// long as names can be.
 fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
-    static RANDOM: OnceLock<u64> = OnceLock::new();
-    let random = *RANDOM.get_or_init(|| RandomState::new().hash_one(0));
+    static RANDOM: Lazy<u64> = Lazy::new();
+    let random = *RANDOM.get_or_make(|| RandomState::new().hash_one(0));
     let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
 
-    let mut name = [0u8; 64];
-    let mut rest = name.as_mut_slice();
-    write!(rest, ".{counter:x}.{random:016x}{TEMPORARY_SUFFIX}")?;
-    let unused = rest.len();
-    let name = name.split_at(name.len() - unused).0;
-
+    let mut name = [0; 64];
+    let name = formatted(&mut name, format_args!(".{counter:x}.{random:016x}{TEMPORARY_SUFFIX}"));
     beside(target, name, bytes)
+}
+
+/// A short text, without an allocation.
+fn formatted<'b>(bytes: &'b mut [u8; 64], text: std::fmt::Arguments<'_>) -> &'b [u8] {
+    let mut rest = bytes.as_mut_slice();
+    // All of ours fit.
+    let _ = rest.write_fmt(text);
+    let unused = rest.len();
+    bytes.split_at(bytes.len() - unused).0
 }
 
 /// Writes to `bytes` the path of `name` in the directory of `target`.

@@ -1,0 +1,111 @@
+//! Metadata cache images: metadata that the HDF5 library left in one block when it closed a file, instead of writing it to its places.
+//!
+//! A message of the superblock extension says where the block is. It holds entries, each with its address in the file and its bytes. Until somebody opens the
+//! file for writing, the bytes at those addresses mean nothing: what the entries hold is read in their place.
+
+use crate::messages::{self, Message};
+use crate::object_header::ObjectHeader;
+use crate::source::Source;
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes};
+
+/// What it is called in messages.
+const IMAGE: &str = "metadata cache image";
+
+/// An entry has at least so many bytes: kind, flags, ring, age, three counts of relatives, and its rank.
+const LEAST: u64 = 4 + 3 * 2 + 4;
+
+/// Reads the image that a superblock extension tells of, if it does: addresses and bytes.
+pub(crate) fn read(
+    source: &Source,
+    extension: &ObjectHeader,
+    sizes: Sizes,
+    verify: bool,
+) -> Result<Vec<(u64, Bytes)>, Hdf5Error> {
+    let Some(message) = extension.message(messages::CACHE_IMAGE) else { return Ok(Vec::new()) };
+    let place = place(message, sizes);
+    let place = place.map_err(|why| source.wrong("metadata cache image message", message.address, why))?;
+    let Some((address, len)) = place else { return Ok(Vec::new()) };
+    let bytes = source.read(IMAGE, address, len)?;
+    entries(&bytes, address, sizes, verify).map_err(|why| source.wrong(IMAGE, address, why))
+}
+
+/// Where the image is. `None`: there is none.
+fn place(message: &Message, sizes: Sizes) -> Result<Option<(u64, u64)>, ParseError> {
+    let mut cursor = Cursor::whole(&message.data, message.address, sizes);
+    cursor.version("metadata cache image message", &[0])?;
+    let (address, len) = (cursor.offset()?, cursor.length()?);
+    Ok(address.map(|address| (address, len)))
+}
+
+fn entries(bytes: &Bytes, address: u64, sizes: Sizes, verify: bool) -> Result<Vec<(u64, Bytes)>, ParseError> {
+    let mut cursor = Cursor::whole(bytes, address, sizes);
+    cursor.signature(b"MDCI")?;
+    cursor.version(IMAGE, &[0])?;
+    cursor.skip(1)?;
+    cursor.length()?;
+    let at = cursor.clone();
+    let count = u64::from(cursor.u32()?);
+    if count.saturating_mul(LEAST) > bytes.len() as u64 {
+        return Err(at.corrupt(format!("{count} entries in {} bytes", bytes.len())));
+    }
+    let mut found = Vec::new();
+    for _ in 0..count {
+        // Kind, flags, ring and age; children, and those of them that are dirty.
+        cursor.skip(4 + 2 * 2)?;
+        let parents = usize::from(cursor.u16()?);
+        cursor.skip(4)?;
+        let (place, len) = (cursor.defined("an entry")?, cursor.length()?);
+        cursor.skip(parents.saturating_mul(usize::from(sizes.offset)))?;
+        let start = cursor.position();
+        cursor.take_u64(len)?;
+        found.push((place, bytes.slice(start..cursor.position())));
+    }
+    cursor.checksum(0, verify)?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::summed;
+
+    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+
+    fn image(count: u32) -> Vec<u8> {
+        let mut bytes = b"MDCI\0\0".to_vec();
+        bytes.extend(100u64.to_le_bytes());
+        bytes.extend(count.to_le_bytes());
+        for (parents, address, data) in [(0u16, 48u64, &b"first"[..]), (2, 5000, b"second")] {
+            bytes.extend([17, 5, 1, 0, 1, 0, 1, 0]);
+            bytes.extend(parents.to_le_bytes());
+            bytes.extend([0xff; 4]);
+            bytes.extend(address.to_le_bytes());
+            bytes.extend((data.len() as u64).to_le_bytes());
+            bytes.extend(vec![9; 8 * usize::from(parents)]);
+            bytes.extend(data);
+        }
+        summed(bytes)
+    }
+
+    #[test]
+    fn entries_with_their_addresses() {
+        let found = entries(&image(2).into(), 0, SIZES, true).unwrap();
+        let found: Vec<(u64, &[u8])> = found.iter().map(|(address, bytes)| (*address, &bytes[..])).collect();
+        assert_eq!(found, [(48, &b"first"[..]), (5000, &b"second"[..])]);
+    }
+
+    #[test]
+    fn what_cannot_be_right() {
+        for count in [0, 1, 3, 1 << 30] {
+            assert!(entries(&image(count).into(), 0, SIZES, true).is_err(), "{count}");
+        }
+        let good = image(2);
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x55;
+            assert!(entries(&bad.clone().into(), 0, SIZES, true).is_err(), "byte {at}");
+            let _ = entries(&bad.into(), 0, SIZES, false);
+            assert!(entries(&good[..at].to_vec().into(), 0, SIZES, false).is_err());
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Descriptors of locked files, which forked children must not keep.
+//!
+//! A forked child has copies of its parent's descriptors. A lock by flock(2) belongs to the open file and not to the process, so a copy would keep
+//! it when the parent is killed. So descriptors of locked files are listed here, and a child replaces its copies of them by `/dev/null` before it does anything else.
+//! (It does not close them: their numbers stay taken, should the child come back to the code that had them.)
+
+use crate::fork;
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::retry_on_intr;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+
+/// So many descriptors, and the next so many.
+struct Block {
+    slots: [AtomicI32; SLOTS],
+    next: AtomicPtr<Block>,
+}
+
+const SLOTS: usize = 64;
+const FREE: RawFd = -1;
+
+impl Block {
+    const fn new() -> Self {
+        Block { slots: [const { AtomicI32::new(FREE) }; SLOTS], next: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    fn next(&self) -> Option<&'static Block> {
+        // SAFETY: null, or leaked by `list`.
+        unsafe { self.next.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+// Without a lock: a child reads it right after the fork.
+static FIRST: Block = Block::new();
+
+/// Puts a descriptor into the list, and gives its place.
+fn list(file: RawFd) -> &'static AtomicI32 {
+    let mut block = &FIRST;
+    loop {
+        let take = |slot: &&AtomicI32| {
+            slot.compare_exchange(FREE, file, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        if let Some(slot) = block.slots.iter().find(take) {
+            return slot;
+        }
+        block = match block.next() {
+            Some(next) => next,
+            None => {
+                let new: *mut Block = Box::leak(Box::new(Block::new()));
+                let null = std::ptr::null_mut();
+                match block.next.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
+                    // SAFETY: leaked above.
+                    Ok(_) => unsafe { &*new },
+                    // SAFETY: leaked by another thread, which was first. Ours is lost; that happens once for 64 locks held at a time.
+                    Err(other) => unsafe { &*other },
+                }
+            }
+        };
+    }
+}
+
+/// A file that is, or will be, locked. Unlocked when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lockable {
+    file: OwnedFd,
+    place: &'static AtomicI32,
+}
+
+/// How often a file is opened again because of a fork in the same instant.
+const MAX_ATTEMPTS: usize = 1000;
+
+impl Lockable {
+    /// Opens a file that no child forked meanwhile has a copy of.
+    pub(crate) fn open(open: impl Fn() -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<Self> {
+        for _ in 0..MAX_ATTEMPTS {
+            let before = fork::forks();
+            let file = retry_on_intr(&open)?;
+            let place = list(file.as_raw_fd());
+            let opened = Lockable { file, place };
+            // Odd: one is under way.
+            if before.is_multiple_of(2) && fork::forks() == before {
+                return Ok(opened);
+            }
+            drop(opened);
+            std::thread::yield_now();
+        }
+        // Somebody forks without a pause. A copy of it may exist; letting go of the lock in so many words frees it all the same.
+        let file = retry_on_intr(&open)?;
+        let place = list(file.as_raw_fd());
+        Ok(Lockable { file, place })
+    }
+}
+
+impl AsFd for Lockable {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for Lockable {
+    fn drop(&mut self) {
+        // In so many words: a child that is forked from here on may have a copy.
+        let _ = retry_on_intr(|| flock(&self.file, FlockOperation::Unlock));
+        self.place.store(FREE, Ordering::Release);
+    }
+}
+
+/// Replaces copies of descriptors in a child that has just been forked. Calls only functions that are safe there.
+pub(crate) fn forget_in_child() {
+    let mut null = None;
+    let mut block = Some(&FIRST);
+    while let Some(here) = block {
+        for slot in &here.slots {
+            let file = slot.swap(FREE, Ordering::Relaxed);
+            if file == FREE {
+                continue;
+            }
+            if null.is_none() {
+                null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
+            }
+            // SAFETY: the descriptor was listed by its owner, which does not run in this process; nothing closes it here.
+            let mut copy = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(file) });
+            match &null {
+                Some(null) => {
+                    let _ = rustix::io::dup2(null, &mut copy);
+                }
+                // SAFETY: as above. Should the owner's code come back, it closes a number that is free.
+                None => unsafe { rustix::io::close(file) },
+            }
+        }
+        block = here.next();
+    }
+}

@@ -1,0 +1,126 @@
+//! Removing what killed writers left.
+//!
+//! New files have no name until they are complete, so a killed writer leaves something only if it dies between two system calls; and on
+//! file systems that cannot make files without a name.
+
+use super::delete::is_missing;
+use super::exchange::sweep_stages;
+use super::write::{COMPLETE, DEAD_AFTER, age};
+use super::{LocalStore, base};
+use crate::key::TEMPORARY_SUFFIX;
+use crate::{Ask, Key};
+use rustix::fs::FileType;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A file that has had a name from its beginning, on a file system without others, is written to again and again while its writer lives. One that was not for so long is
+/// left over. Should its writer live all the same, it gets an error, and the object stays as it was.
+const NAMED_DEAD_AFTER: Duration = Duration::from_secs(600);
+
+/// How often `ask` is asked: once for so many entries of directories.
+const ENTRIES: u32 = 256;
+
+struct Sweep<'a> {
+    ask: Option<Ask<'a>>,
+    removed: u64,
+    entries: u32,
+    /// Complete files that may be about to be renamed.
+    young: Vec<PathBuf>,
+}
+
+impl LocalStore {
+    pub(super) fn sweep_below(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> io::Result<u64> {
+        let mut sweep = Sweep { ask, removed: 0, entries: 0, young: Vec::new() };
+        let root = Path::new(std::ffi::OsStr::from_bytes(match base(&self.root) {
+            b"" => b"/",
+            root => root,
+        }));
+        let begun = Instant::now();
+        sweep.visit(prefix.map_or_else(|| root.to_owned(), |prefix| root.join(prefix.as_str())))?;
+        // Those of the living are renamed after some microseconds.
+        while !sweep.young.is_empty() && begun.elapsed() < 2 * DEAD_AFTER {
+            std::thread::sleep(Duration::from_millis(20));
+            sweep.asked()?;
+            for path in std::mem::take(&mut sweep.young) {
+                sweep.remove_complete(path)?;
+            }
+        }
+        Ok(sweep.removed)
+    }
+}
+
+impl Sweep<'_> {
+    fn asked(&self) -> io::Result<()> {
+        match self.ask {
+            Some(ask) if ask() => Err(io::ErrorKind::Interrupted.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// One directory and those below. Links are not followed.
+    fn visit(&mut self, start: PathBuf) -> io::Result<()> {
+        let mut left = vec![start];
+        while let Some(directory) = left.pop() {
+            self.asked()?;
+            let entries = match fs::read_dir(&directory) {
+                Ok(entries) => entries,
+                Err(error) if is_missing(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let mut stages = false;
+            for entry in entries {
+                let entry = entry?;
+                self.entries = self.entries.wrapping_add(1);
+                if self.entries % ENTRIES == 0 {
+                    self.asked()?;
+                }
+                let name = entry.file_name();
+                let name = name.as_bytes();
+                let temporary = name.starts_with(b".") && name.ends_with(TEMPORARY_SUFFIX.as_bytes());
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() && temporary => stages = true,
+                    Ok(kind) if kind.is_dir() => left.push(entry.path()),
+                    Ok(kind) if kind.is_file() && name.starts_with(COMPLETE.as_bytes()) && temporary => {
+                        self.remove_complete(entry.path())?;
+                    }
+                    Ok(kind) if kind.is_file() && temporary => {
+                        self.remove_if(&entry.path(), NAMED_DEAD_AFTER)?
+                    }
+                    Ok(_) => {}
+                    Err(error) if is_missing(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if stages {
+                self.removed += sweep_stages(&directory)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_complete(&mut self, path: PathBuf) -> io::Result<()> {
+        self.remove_if(&path, DEAD_AFTER)?;
+        if fs::symlink_metadata(&path).is_ok() {
+            self.young.push(path);
+        }
+        Ok(())
+    }
+
+    fn remove_if(&mut self, path: &Path, dead_after: Duration) -> io::Result<()> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        let Ok(found) = rustix::fs::lstat(&*name) else { return Ok(()) };
+        let old = age(&found).is_some_and(|age| age > dead_after);
+        if old && FileType::from_raw_mode(found.st_mode) == FileType::RegularFile {
+            match rustix::fs::unlink(&*name) {
+                Ok(()) => self.removed += 1,
+                Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}

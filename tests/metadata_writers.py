@@ -1,0 +1,156 @@
+"""Programs of `test_metadata_races.py` and `test_metadata_kill.py`: they change metadata; some are killed.
+
+python metadata_writers.py append PATH WHO COUNT
+python metadata_writers.py attributes PATH WHO COUNT
+python metadata_writers.py create PATH WHO COUNT
+python metadata_writers.py once KIND PATH
+python metadata_writers.py kill KIND PATH KILLS SEED
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import numpy as np
+
+#: Rows that one append adds, in chunks of which none ends where an append does.
+BLOCK, CHUNK = 3, 4
+
+LENGTH = 30
+
+
+def append(path: Path, who: int, count: int) -> None:
+    """Every second time through an object that knows nothing of what others did."""
+    z = hs.open_array(path, mode="r+")
+    for n in range(count):
+        (z if n % 2 else hs.open_array(path, mode="r+")).append([who * 1000 + n + 1])
+
+
+def attributes(path: Path, who: int, count: int) -> None:
+    node = hs.open(path, mode="r+")
+    for n in range(count):
+        node.attrs[f"{who}-{n}"] = n
+        if n % 3 == 2:
+            del node.attrs[f"{who}-{n - 1}"]
+
+
+def create(path: Path, who: int, count: int) -> None:
+    """Prints the numbers of the arrays that it was the one to create."""
+    group, won = hs.open_group(path, mode="r+"), []
+    for n in range(count):
+        try:
+            group.create_array(f"g{n}/a", shape=(2,), dtype="i4", attributes={"by": who})
+            won.append(n)
+        except hs.errors.ContainsArrayError:
+            pass
+    print(*won)
+
+
+def values(generation: int) -> np.ndarray[Any, Any]:
+    return np.full(LENGTH + generation % 5, generation, "i4")
+
+
+def overwrite(path: Path) -> None:
+    """The next generation in the place of the last. More chunks and fewer take turns."""
+    old = hs.open_array(path, path="a", mode="r")
+    generation = old.attrs["generation"] + 1
+    data = values(generation)
+    group = hs.open_group(path, mode="r+")
+    z = group.create_array(
+        "a",
+        shape=data.shape,
+        dtype="i4",
+        chunks=(CHUNK,),
+        attributes={"generation": generation},
+        overwrite=True,
+    )
+    z[...] = data
+
+
+def append_block(path: Path) -> None:
+    z = hs.open_array(path, path="a", mode="r+")
+    z.append(np.full((BLOCK, 2), z.shape[0] // BLOCK + 1, "i4"))
+
+
+def resize(path: Path) -> None:
+    z = hs.open_array(path, path="a", mode="r+")
+    z.resize((LENGTH,))
+    z[...] = np.arange(1, LENGTH + 1)
+    z.resize((time.monotonic_ns() % LENGTH,))
+
+
+KINDS = {"overwrite": overwrite, "append": append_block, "resize": resize}
+
+
+def begin(kind: str, path: Path) -> None:
+    group = hs.create_group(path)
+    if kind == "overwrite":
+        first = values(1)
+        z = group.create_array(
+            "a", shape=first.shape, dtype="i4", chunks=(CHUNK,), attributes={"generation": 1}
+        )
+        z[...] = first
+    elif kind == "append":
+        group.create_array("a", shape=(0, 2), dtype="i4", chunks=(CHUNK, 1))
+    else:
+        group.create_array("a", shape=(LENGTH,), dtype="i4", chunks=(CHUNK,))
+
+
+def check(kind: str, path: Path) -> None:
+    """What must hold after every kill."""
+    z = hs.open_array(path, path="a", mode="r+")
+    found = z[...]
+    if kind == "overwrite":
+        generation = z.attrs["generation"]
+        assert z.shape == values(generation).shape
+        # All old, or the new one with what was written of it.
+        assert set(found.tolist()) <= {0, generation}, f"{generation}: {found}"
+    elif kind == "append":
+        blocks = np.repeat(np.arange(1, z.shape[0] // BLOCK + 1), BLOCK)
+        assert z.shape[0] % BLOCK == 0 and np.array_equal(found, np.stack([blocks, blocks], axis=1)), found
+    else:
+        length = z.shape[0]
+        z.resize((LENGTH + 5,))
+        assert not z[length:].any(), f"{length}: {z[...]}"
+
+
+def kill(kind: str, path: Path, kills: int, seed: int) -> None:
+    """Forks writers, and kills each in the middle of something."""
+    chance = random.Random(seed)
+    for _ in range(kills):
+        child = os.fork()
+        if child == 0:
+            try:
+                while True:
+                    KINDS[kind](path)
+            finally:
+                os._exit(1)
+        time.sleep(chance.expovariate(1 / 0.01))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            sys.exit("a writer failed")
+        check(kind, path)
+
+
+def main() -> None:
+    what, *rest = sys.argv[1:]
+    if what == "kill":
+        kill(rest[0], Path(rest[1]), int(rest[2]), int(rest[3]))
+    elif what == "once":
+        KINDS[rest[0]](Path(rest[1]))
+    else:
+        {"append": append, "attributes": attributes, "create": create}[what](
+            Path(rest[0]), int(rest[1]), int(rest[2])
+        )
+
+
+if __name__ == "__main__":
+    main()
