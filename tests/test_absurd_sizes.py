@@ -8,10 +8,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import hyperslab as hs
 import numpy as np
 import pytest
-
-import hyperslab as hs
 
 SHAPES: dict[str, dict[str, Any]] = {
     "2^62 chunks": {"shape": (1 << 62,), "chunks": (1,)},

@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import hyperslab as hs
 import numpy as np
 import pytest
-
-import hyperslab as hs
 
 # Generous: the machine may be busy. Without a check for signals these commands take much longer than a
 # signal needs to arrive, which the tests make sure of by stopping the command when it has just begun.

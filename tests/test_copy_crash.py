@@ -1,4 +1,4 @@
-"""Copies that are killed, and readers of what a copy replaces: the destination is the old one or the new one, whole."""
+"""Copies that are killed, and readers of what a copy replaces: there is the old one or the new one, whole."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import sys
 import time
 from pathlib import Path
 
+import hyperslab as hs
 import numpy as np
 import pytest
-
-import hyperslab as hs
 
 SWAPS = """
 import sys, hyperslab as hs
@@ -56,7 +55,7 @@ def test_readers_never_miss_the_destination(tmp_path: Path) -> None:
     try:
         end = time.monotonic() + 3
         while time.monotonic() < end:
-            # Never missing, and of an array that was opened before the swap perhaps chunks of the new one: but never fill value.
+            # Never missing. A reader that opened the old one may find chunks of the new one, but no fill value.
             found = set(np.unique(hs.open_array(tmp_path / "d", mode="r")[:]).tolist())
             assert found <= {1, 2}
     finally:

@@ -66,10 +66,10 @@ def copy(
 ) -> CopyReport:
     """Copy an array or a group with all below it; with other chunks, codecs, order, or in the other format.
 
-    A destination on disk is complete, or after an error, Ctrl-C or a kill, as it was before. With ``overwrite``
-    the finished copy takes the place of the old one in one step: the destination is never missing or
-    half-written. (Readers that have opened the old one find the chunks of the new one from then on.) Costs what
-    is stored: of an array of 10⁹ chunks of which one is stored, one is copied.
+    A destination on disk is complete, or after an error, Ctrl-C or a kill, as it was before. With
+    ``overwrite`` the finished copy takes the place of the old one in one step: the destination is never
+    missing or half-written. (Readers that have opened the old one find the chunks of the new one from then
+    on.) Costs what is stored: of an array of 10⁹ chunks of which one is stored, one is copied.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def copy(
     verify : bool, default False
         Whether to read the copy back and compare every bit.
     skip_unsupported : bool, default False
-        Whether arrays that Zarr cannot hold (of HDF5: compound elements, …), and arrays that cannot be read, are
-        left out, and told in the report; otherwise the first is an error, before anything is written.
+        Whether arrays that Zarr cannot hold (of HDF5: compound elements, …), and arrays that cannot be read,
+        are left out, and told in the report; otherwise the first is an error, before anything is written.
     overwrite : bool, default False
         Whether an array or group at a destination on disk is replaced.
     progress : callable, optional
