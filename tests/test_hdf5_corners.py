@@ -1,4 +1,4 @@
-"""Corners of HDF5 beside h5py: conversions, fill values, links that lead nowhere, files that are not whole."""
+"""Corners of HDF5 beside h5py: conversions, fill values, dangling links, files that are not whole."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ __all__ = ["converted"]
 _Array = npt.NDArray[Any]
 
 # Kinds that HDF5 does not convert, or that it does not know, and NumPy converts without loss.
-_BY_NUMPY = frozenset("SU SO iO uO fO bO cO VO ic uc fc bc OO mm MM".split())
+_BY_NUMPY = frozenset(
+    ["SU", "SO", "iO", "uO", "fO", "bO", "cO", "VO", "ic", "uc", "fc", "bc", "OO", "mm", "MM"]
+)
 
 
 def converted(values: Any, wanted: np.dtype[Any], source: np.dtype[Any] | None = None) -> _Array:

@@ -46,7 +46,7 @@ class FileNode:
 
     def close(self) -> None:
         """Close the file, at once: its arrays, groups and attributes, this one among them, raise `ValueError`
-        (`errors.ClosedError`) when they are used. Without it the file is closed when the last of them is gone.
+        (`errors.ClosedError`) when they are used. Without it the file is closed when the last one is gone.
 
         Examples
         --------
