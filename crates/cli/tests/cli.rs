@@ -328,7 +328,7 @@ fn complaints_are_one_line_and_leave_nothing() {
     fs::create_dir(directory.path().join("empty")).unwrap();
     for (args, code, why) in [
         (&["info", "nope"][..], 1, "there is no 'nope'"),
-        (&["info", "file"], 1, "'file' is a file, but not of HDF5"),
+        (&["info", "file"], 1, "'file' is a file, but neither HDF5 nor NetCDF"),
         (&["tree", "empty"], 1, "'empty' is no array or group"),
         (&["info", "s3://bucket/a"], 1, "'s3://' is not supported"),
         (&["explain", "ocean.zarr"], 1, "is a group, not an array"),

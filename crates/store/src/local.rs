@@ -104,6 +104,36 @@ pub struct LocalStore {
     options: LocalOptions,
     /// Whether files without a name cannot be made here.
     named_only: Found,
+    replacing: Replacing,
+}
+
+/// Whether writes mostly replace objects, by what the last ones met: it decides which of two system calls a write tries first. It
+/// may be wrong, which costs a call.
+#[derive(Debug, Default)]
+struct Replacing(AtomicU64);
+
+impl Replacing {
+    /// How many writes go by one that found an object. More would make first writes of objects slower after one that replaced,
+    /// fewer would make replacing slower.
+    const LASTS: u64 = 15;
+
+    /// Whether to expect an object this time.
+    fn guess(&self) -> bool {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
+    }
+
+    /// An object was there.
+    fn found(&self) {
+        self.0.store(Self::LASTS, Ordering::Relaxed);
+    }
+}
+
+impl Clone for Replacing {
+    fn clone(&self) -> Self {
+        Replacing::default()
+    }
 }
 
 /// Something that was found out about a store's file system.
@@ -194,7 +224,13 @@ impl LocalStore {
         } else {
             std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect()
         };
-        Ok(LocalStore { root, lock_seed: LockSeed::default(), options, named_only: Found::default() })
+        Ok(LocalStore {
+            root,
+            lock_seed: LockSeed::default(),
+            options,
+            named_only: Found::default(),
+            replacing: Replacing::default(),
+        })
     }
 
     /// The directory that holds the objects, as an absolute path.

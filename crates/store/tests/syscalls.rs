@@ -139,7 +139,8 @@ fn per_object() {
         ("open_store", &["stat"]),
         // A file without a name; it gets that of the object if that is free, otherwise one to be renamed from.
         ("write", &["open", "write", "link", "link", "rename", "close"]),
-        ("write_parts", &["open", "write", "link", "close"]),
+        // After a write that replaced an object, the next ones expect one, too.
+        ("write_parts", &["open", "write", "link", "rename", "close"]),
         ("read_exact", &["open", "read", "close"]),
         ("read_all", &["open", "read", "close"]),
         ("read_all_new", &["open", "stat", "read", "close"]),
@@ -151,7 +152,7 @@ fn per_object() {
         // The last: the directory, which stays because it is not empty.
         ("delete", &["stat", "unlink", "unlink"]),
         ("open_object", &["open", "stat"]),
-        ("replace", &["open", "write", "copy_file_range", "write", "link", "close"]),
+        ("replace", &["open", "write", "copy_file_range", "write", "link", "rename", "close"]),
         ("abandon", &["open", "close"]),
         ("write_new", &["open", "write", "link", "close"]),
         // Locked when the new file is complete, for the time of a look and a rename.

@@ -120,6 +120,7 @@ impl LocalStore {
             lock_seed: super::LockSeed::default(),
             options: self.options,
             named_only: self.named_only.clone(),
+            replacing: super::Replacing::default(),
         };
         let prefix = prefix.map(|prefix| prefix.as_str().to_owned());
         Ok(StagedDirectory { store: self, prefix, target, stage, within, new: Arc::new(new) })

@@ -146,10 +146,10 @@ impl LocalStore {
 
     /// Gives a file the name `target`, if there is none; otherwise, if it may `replace` one, in its place.
     fn put_new(&self, new: &mut Unnamed, target: &CStr, replace: bool) -> io::Result<bool> {
-        if new.name.is_none() {
+        if new.name.is_none() && !(replace && self.replacing.guess()) {
             match link(new.file()?, target) {
                 Ok(()) => return Ok(true),
-                Err(Errno::EXIST) => {}
+                Err(Errno::EXIST) => self.replacing.found(),
                 Err(error) => return Err(error.into()),
             }
             // A link that leads nowhere is in the way of a name, and is no object.
@@ -303,9 +303,10 @@ fn create_unnamed(_: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
 
 /// Gives a file without a name one that nobody has.
 fn link(file: &File, path: &CStr) -> rustix::io::Result<()> {
-    let mut source = [0; 64];
-    let source = formatted(&mut source, format_args!("/proc/self/fd/{}\0", file.as_raw_fd()));
-    let source = CStr::from_bytes_with_nul(source).map_err(|_| Errno::INVAL)?;
+    let mut source = SmallVec::<[u8; 32]>::from_slice(b"/proc/self/fd/");
+    push_number(&mut source, u64::from(file.as_raw_fd().unsigned_abs()), 10);
+    source.push(0);
+    let source = CStr::from_bytes_with_nul(&source).map_err(|_| Errno::INVAL)?;
     retry_on_intr(|| rustix::fs::linkat(CWD, source, CWD, path, AtFlags::SYMLINK_FOLLOW))
 }
 
@@ -336,9 +337,12 @@ fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::
     let object = target.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let id = hash::fnv1a(hash::EMPTY, object);
     for slot in 0..MAX_SLOTS {
-        let mut name = [0; 64];
-        let name = formatted(&mut name, format_args!("{COMPLETE}{id:016x}.{slot:x}{TEMPORARY_SUFFIX}"));
-        let path = beside(target, name, bytes)?;
+        let mut name = SmallVec::<[u8; 64]>::from_slice(COMPLETE.as_bytes());
+        push_number(&mut name, id, 16);
+        name.push(b'.');
+        push_number(&mut name, slot as u64, 16);
+        name.extend_from_slice(TEMPORARY_SUFFIX.as_bytes());
+        let path = beside(target, &name, bytes)?;
         let linked = match link(file, path) {
             Err(Errno::EXIST) if is_dead(path) && rustix::fs::unlink(path).is_ok() => link(file, path),
             answer => answer,
@@ -387,6 +391,23 @@ fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&
     let mut name = [0; 64];
     let name = formatted(&mut name, format_args!(".{counter:x}.{random:016x}{TEMPORARY_SUFFIX}"));
     beside(target, name, bytes)
+}
+
+/// Appends a number. `write!` takes several times as long, which shows in writes of small objects.
+fn push_number<const N: usize>(text: &mut SmallVec<[u8; N]>, number: u64, base: u64) {
+    let start = text.len();
+    let mut left = number;
+    loop {
+        let digit = u8::try_from(left % base).unwrap_or(0);
+        text.push(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });
+        left /= base;
+        if left == 0 {
+            break;
+        }
+    }
+    if let Some(digits) = text.get_mut(start..) {
+        digits.reverse();
+    }
 }
 
 /// A short text, without an allocation.
