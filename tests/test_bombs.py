@@ -11,17 +11,20 @@ import hyperslab as hs
 import numpy as np
 import pytest
 
-# Runs `code` with `path`, and says how many MB the process had at most.
+# Runs `code` with `path`, and says how many MB more than before the process had at most.
 MEASURED = """
-import resource, sys
+import re, sys
 import hyperslab as hs
 path = sys.argv[1]
+# Not by getrusage: that begins with what the parent had.
+peak = lambda: int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) >> 10
+before = peak()
 try:
     exec(sys.argv[2])
     print("no error")
 except Exception as error:
     print(f"{type(error).__name__}: {error}")
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+print(peak() - before)
 """
 
 
@@ -113,13 +116,13 @@ def test_too_many_codecs(tmp_path: Path) -> None:
     z[:] = 7
     assert np.array_equal(hs.open_array(tmp_path / "three", mode="r")[:], np.full(4, 7, "u1"))
     changed(tmp_path / "three", lambda document: document["codecs"].extend([{"name": "crc32c"}] * 100_000))
-    with pytest.raises(hs.HyperslabError, match="codecs: 100061 codecs, where at most 64 are supported"):
+    with pytest.raises(hs.HyperslabError, match="codecs: at most 64 codecs are supported, found 100061"):
         hs.open_array(tmp_path / "three", mode="r")
     hs.create_array(tmp_path / "two", shape=(4,), chunks=(4,), dtype="u1", zarr_format=2)
     document = json.loads((tmp_path / "two/.zarray").read_bytes())
     document["filters"] = [{"id": "crc32c"}] * 100_000
     (tmp_path / "two/.zarray").write_text(json.dumps(document))
-    with pytest.raises(hs.HyperslabError, match="filters: 100000 codecs"):
+    with pytest.raises(hs.HyperslabError, match="filters: at most 64 codecs are supported, found 100000"):
         hs.open_array(tmp_path / "two", mode="r")
 
 

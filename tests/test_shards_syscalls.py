@@ -56,6 +56,7 @@ class Counted:
 
     opens: int = 0
     renames: int = 0
+    links: int = 0
     reads: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
 
@@ -79,6 +80,8 @@ def count(tmp_path: Path, path: Path, counted: str, *, first: str = "", threads:
         name, result = match[1], int(match[2])
         if name.startswith("rename"):
             found.renames += 1
+        elif name.startswith("link"):
+            found.links += result == 0
         elif name in READS:
             found.reads.append(result)
         elif name in WRITES:
@@ -218,7 +221,8 @@ def test_a_whole_shard_is_written_once(tmp_path: Path) -> None:
     counted = count(
         tmp_path, path, "z[...] = values", first=f"values = np.random.default_rng(1).random({SHAPE}, 'f4')"
     )
-    assert counted.renames == 1
+    # A new object gets its name without a rename.
+    assert (counted.renames, counted.links) == (0, 1)
     assert sum(counted.reads) == 0
     assert sum(counted.writes) <= (path / "c/0/0/0").stat().st_size + INDEX_BYTES
 

@@ -1,7 +1,7 @@
 //! Creating and removing nodes.
 
 use crate::json::Json;
-use crate::locked;
+use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
 use crate::path::{check_node_name, join, parents};
 use crate::{Format, ZarrError};
@@ -34,15 +34,15 @@ pub(crate) fn node(
         refuse_existing(store, path)?;
     }
     for parent in missing {
-        let _lock = locked::lock(store, parent, ask)?;
+        let lock = locked::lock(store, parent, ask)?;
         // Where somebody else was faster, it is a group as well: whatever else cannot be below it.
-        if !put_new(store, parent, &group(format, Json::object()), ask)?
+        if !put_new(store, parent, &group(format, Json::object()), &lock, ask)?
             && node::kind(store, parent, format)? != Some(NodeKind::Group)
         {
             return Err(in_the_way(store, parent));
         }
     }
-    let _lock = locked::lock(store, path, ask)?;
+    let lock = locked::lock(store, path, ask)?;
     if overwrite {
         let staged = store.stage(locked::prefix(path)?)?;
         for (name, document) in documents {
@@ -51,7 +51,7 @@ pub(crate) fn node(
         return Ok(staged.commit(ask)?);
     }
     refuse_existing(store, path)?;
-    if put_new(store, path, documents, ask)? {
+    if put_new(store, path, documents, &lock, ask)? {
         return Ok(());
     }
     refuse_existing(store, path)?;
@@ -99,25 +99,40 @@ pub(crate) fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -
     Ok(store.stage(locked::prefix(path)?)?.commit(ask)?)
 }
 
-/// Writes documents where the last one is not there yet. `false`: it is.
+/// Writes documents where the last one is not there yet, under the node's lock. `false`: it is.
 fn put_new(
     store: &Arc<dyn Store>,
     path: &str,
     documents: &Documents,
+    lock: &Locked<'_>,
     ask: Option<Ask<'_>>,
 ) -> Result<bool, ZarrError> {
     let Some(((name, last), before)) = documents.split_last() else { return Ok(true) };
+    let mut later = None;
+    // Two processes that create one node must not mix their documents. One document decides by itself who was first.
+    if !before.is_empty() && store.is_shared() && !lock.excludes_processes() {
+        // There is no directory to lock: it comes into being with all documents in it.
+        let staged = store.stage(locked::prefix(path)?)?;
+        for (name, document) in documents {
+            node::write_document(&staged.store(), name, document)?;
+        }
+        if staged.commit_new()? {
+            return Ok(true);
+        }
+        // Now there is one.
+        later = Some(store.lock_prefix(locked::prefix(path)?, ask)?);
+    }
     let key = join(path, name);
     let key = Key::new(&key)?;
-    // The node's directory may be missing, and cannot be locked then: the document is. Who loses must not have written attributes.
-    let _lock = store.lock(key, ask)?;
     if store.exists(key)? {
         return Ok(false);
     }
     for (name, document) in before {
         node::write_document(store, &join(path, name), document)?;
     }
-    Ok(store.write_new(key, &[node::document_text(last).as_bytes()])?)
+    let put = store.write_new(key, &[node::document_text(last).as_bytes()])?;
+    drop(later);
+    Ok(put)
 }
 
 fn refuse_existing(store: &Arc<dyn Store>, path: &str) -> Result<(), ZarrError> {

@@ -17,8 +17,15 @@ const NODE: &str = ".node.zarr.json";
 #[must_use = "the lock is let go at once"]
 pub(crate) struct Locked<'s> {
     // Let go in the reverse order of taking.
-    _processes: ObjectLock<'s>,
+    processes: ObjectLock<'s>,
     _threads: Turn,
+}
+
+impl Locked<'_> {
+    /// Whether other processes are excluded. A node without a directory has nothing to lock.
+    pub(crate) fn excludes_processes(&self) -> bool {
+        self.processes.is_held()
+    }
 }
 
 /// Waits for the lock of the node at `path`. A thread that has it already (a signal handler) gets
@@ -31,7 +38,7 @@ pub(crate) fn lock<'s>(
     let key = join(path, NODE);
     let threads = turn(&**store, Key::new(&key)?, ask)?;
     let processes = store.lock_prefix(prefix(path)?, ask)?;
-    Ok(Locked { _processes: processes, _threads: threads })
+    Ok(Locked { processes, _threads: threads })
 }
 
 /// What everything of a node lies below; `None`: it is the root.
