@@ -16,7 +16,7 @@ use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// How often a write starts again because somebody else removed its directory meanwhile, or took its
@@ -302,12 +302,27 @@ fn create_unnamed(_: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
 }
 
 /// Gives a file without a name one that nobody has.
+///
+/// By its descriptor, which new kernels and privileged processes may; otherwise by its path in /proc, which takes a few
+/// microseconds longer.
 fn link(file: &File, path: &CStr) -> rustix::io::Result<()> {
+    static BY_PATH: AtomicBool = AtomicBool::new(false);
+    if !BY_PATH.load(Ordering::Relaxed) {
+        match retry_on_intr(|| rustix::fs::linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH)) {
+            // Not permitted, or the directory is missing: the other way tells.
+            Err(Errno::NOENT | Errno::INVAL | Errno::PERM) => {}
+            answer => return answer,
+        }
+    }
     let mut source = SmallVec::<[u8; 32]>::from_slice(b"/proc/self/fd/");
     push_number(&mut source, u64::from(file.as_raw_fd().unsigned_abs()), 10);
     source.push(0);
     let source = CStr::from_bytes_with_nul(&source).map_err(|_| Errno::INVAL)?;
-    retry_on_intr(|| rustix::fs::linkat(CWD, source, CWD, path, AtFlags::SYMLINK_FOLLOW))
+    let linked = retry_on_intr(|| rustix::fs::linkat(CWD, source, CWD, path, AtFlags::SYMLINK_FOLLOW));
+    if linked.is_ok() {
+        BY_PATH.store(true, Ordering::Relaxed);
+    }
+    linked
 }
 
 /// Renames a file to a name that nobody has.
