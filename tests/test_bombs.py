@@ -48,7 +48,7 @@ def changed(path: Path, change: Any) -> None:
 
 
 def zstd_of_zeros(count: int) -> bytes:
-    """A frame without a content size that decodes to `count` zeros: blocks of 128 KiB take four bytes each."""
+    """A frame without a content size that decodes to `count` zeros: blocks of 128 KiB in four bytes each."""
     block = 1 << 17
     one, last = (struct.pack("<I", block << 3 | 2 | end)[:3] + b"\0" for end in (0, 1))
     return bytes.fromhex("28b52ffd0058") + one * (count // block - 1) + last

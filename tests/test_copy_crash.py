@@ -55,7 +55,8 @@ def test_readers_never_miss_the_destination(tmp_path: Path) -> None:
     try:
         end = time.monotonic() + 3
         while time.monotonic() < end:
-            # Never missing. A reader that opened the old one may find chunks of the new one, but no fill value.
+            # Never missing. A reader that opened the old one may find chunks of the new one, but no
+            # fill value.
             found = set(np.unique(hs.open_array(tmp_path / "d", mode="r")[:]).tolist())
             assert found <= {1, 2}
     finally:

@@ -1,4 +1,4 @@
-"""With ``fsync`` every file is flushed before it gets its name, and every directory after its entries changed."""
+"""With ``fsync`` files are flushed before they get their names, directories after their entries changed."""
 
 from __future__ import annotations
 

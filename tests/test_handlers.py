@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import hyperslab as hs
-import numpy as np
 import pytest
 
 LIMIT = 60
@@ -144,7 +143,9 @@ import signal, sys, time, threading, os
 import hyperslab as hs, numpy as np
 n = 2 << 20
 codec = {"name": "zstd", "configuration": {"level": 9}}
-z = hs.create_array(sys.argv[1], shape=(32 * n,), chunks=(1 << 16,), shards=(n,), dtype="f8", compressors=codec)
+z = hs.create_array(
+    sys.argv[1], shape=(32 * n,), chunks=(1 << 16,), shards=(n,), dtype="f8", compressors=codec
+)
 x = np.round(np.random.default_rng(0).normal(size=n), 3)
 sent = []
 def send():

@@ -76,7 +76,8 @@ def same(found: Any, expected: Objects, what: str = "") -> None:
     if not isinstance(expected, np.ndarray):
         assert found == expected, f"{what}: {found!r}, expected {expected!r}"
         return
-    found = np.asarray(found)
+    # Not as `U`, which drops NULs at the end of a text.
+    found = np.asarray(found, object if isinstance(found, str | bytes) else None)
     assert found.shape == expected.shape, what
     ours, theirs = found.astype(object).ravel().tolist(), expected.ravel().tolist()
     for at, (one, other) in enumerate(zip(ours, theirs, strict=True)):

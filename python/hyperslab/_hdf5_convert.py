@@ -31,17 +31,18 @@ def converted(values: Any, wanted: np.dtype[Any], source: np.dtype[Any] | None =
     Raises `ConversionError` where HDF5 (and NumPy without loss) has no conversion.
     """
     values = np.asarray(values)
-    source = values.dtype if source is None else source
+    given: np.dtype[Any] = values.dtype if source is None else source
     if wanted.subdtype is not None:
         # Elements that are arrays: as arrays of the same shape.
         base, inner = wanted.subdtype
-        if source.subdtype is None or source.subdtype[1] != inner:
-            raise _refused(source, wanted)
+        if given.subdtype is None or given.subdtype[1] != inner:
+            raise _refused(given, wanted)
         wanted = base
     base = values.dtype
     if base == wanted:
         # Equal data types may say different things besides.
-        return values.astype(wanted) if wanted.hasobject else values.view(wanted)
+        same: np.ndarray[Any, Any] = values.astype(wanted) if wanted.hasobject else values.view(wanted)
+        return same
     if wanted.names is not None:
         return _members(values, wanted)
     if base.kind in "biufcS" and wanted.kind in "biufcS":
@@ -49,11 +50,14 @@ def converted(values: Any, wanted: np.dtype[Any], source: np.dtype[Any] | None =
         if made is not None:
             return made
     pair = base.kind + wanted.kind
-    if pair in ("OS", "OU", "OT") and is_text(source):
-        return values.astype(wanted)
+    made_by_numpy: np.ndarray[Any, Any]
+    if pair in ("OS", "OU", "OT") and is_text(given):
+        made_by_numpy = values.astype(wanted)
+        return made_by_numpy
     if pair not in _BY_NUMPY:
-        raise _refused(source, wanted)
-    return values.astype(wanted, casting="same_kind" if pair in ("mm", "MM") else "unsafe")
+        raise _refused(given, wanted)
+    made_by_numpy = values.astype(wanted, casting="same_kind" if pair in ("mm", "MM") else "unsafe")
+    return made_by_numpy
 
 
 def _refused(source: np.dtype[Any], wanted: np.dtype[Any]) -> ConversionError:
@@ -83,7 +87,7 @@ def _elements(values: _Array, wanted: np.dtype[Any]) -> _Array | None:
 def _members(values: _Array, wanted: np.dtype[Any]) -> _Array:
     """Structures as other structures. (A complex number is one, of ``r`` and ``i``.)"""
     if values.dtype.kind == "c":
-        parts = {"r": values.real, "i": values.imag}
+        parts = {"r": np.real(values), "i": np.imag(values)}
     elif values.dtype.names is not None:
         parts = {name: values[name] for name in values.dtype.names}
     else:

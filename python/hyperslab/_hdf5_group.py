@@ -303,7 +303,7 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
             if name is None:
                 inside.pop()
                 continue
-            if kind != "hard" or address in seen:
+            if kind != "hard" or address is None or address in seen:
                 continue
             seen.add(address)
             node = self._node(group._file_object(address, f"{group.path}/{name}" if group.path else name))
