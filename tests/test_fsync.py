@@ -66,9 +66,10 @@ def test_the_order_of_flushes(tmp_path: Path, operation: str) -> None:
         if not paths or str(root) not in paths[-1]:
             continue
         target = paths[-1]
-        if match := re.search(r'link(?:at)?\(.*"/proc/self/fd/(\d+)"', line):
+        # By its descriptor, or by its path in /proc.
+        if match := re.search(r'linkat\((?:(\d+)<[^>]*>(?:\(deleted\))?, ""|.*"/proc/self/fd/(\d+)")', line):
             named += 1
-            assert match[1] in flushed, f"named before it was flushed: {line}"
+            assert (match[1] or match[2]) in flushed, f"named before it was flushed: {line}"
             if target.endswith(".hyperslab-tmp"):
                 continue
         elif "unlink" in line and target.endswith(".hyperslab-tmp"):

@@ -110,8 +110,8 @@ def calls(folder: Path, action: str, count: int) -> Counter[str]:
     ("action", "expected"),
     [
         ("read", {"open": 1, "read": 1, "close": 1}),
-        # The name is taken, so the new file gets another to be renamed from.
-        ("write", {"open": 1, "write": 1, "linkat": 2, "close": 1, "rename": 1}),
+        # The new file gets a name to be renamed from. One in 16 tries first whether the own name is free.
+        ("write", {"open": 1, "write": 1, "linkat": 1, "close": 1, "rename": 1}),
     ],
 )
 def test_per_chunk(
@@ -129,9 +129,11 @@ def test_per_chunk(
     hs.create_array(tmp_path / "a", data=data, chunks=(1, 5000), compressors=compressors)
     few, many = calls(tmp_path, action, 30), calls(tmp_path, action, 60)
     per_chunk = {name: (many[name] - few[name]) / 30 for name in many | few if many[name] != few[name]}
-    assert per_chunk == expected
+    tried = per_chunk.pop("linkat", 0) - expected.get("linkat", 0)
+    assert 0 <= tried <= 2 / 16 + 1 / 30, per_chunk
+    assert per_chunk == {name: count for name, count in expected.items() if name != "linkat"}
     # What a request costs besides its chunks.
-    assert sum(few.values()) - 30 * sum(expected.values()) <= 2, few
+    assert sum(few.values()) - 30 * (sum(expected.values()) + tried) <= 4, few
 
 
 REQUESTS = """
@@ -172,7 +174,7 @@ EXPECTED = {
     "open v3, read-only": ["open", "read", "close"],
     # What v3 would have is looked for first; attributes are an object of their own.
     "open v2": ["open", "open", "read", "close", "open", "read", "close"],
-    "append": ["open", "write", "linkat", "linkat", "rename", "close"],
+    "append": ["open", "write", "linkat", "rename", "close"],
     # Locked when the new file is complete, for the time of a look and a rename.
     "partial write": [
         *["open", "stat", "read", "open", "write", "flock", "stat", "stat", "linkat", "rename", "flock"],
