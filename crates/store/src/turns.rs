@@ -6,7 +6,7 @@
 //! * It knows its holder. A thread that asks for a turn that it has already (a signal handler or a finalizer, which Python runs in the
 //!   middle of the work) gets [`Refused::Own`] instead of waiting for itself for ever.
 //! * Waiting can be stopped: the waiter asks again and again whether to go on.
-//! * A forked child starts with no turn taken ([`forget`]): holders are threads of its parent.
+//! * A forked child starts with no turn taken (`forget`): holders are threads of its parent.
 //!
 //! Turns exclude threads of one process. [`Store::lock`](crate::Store::lock) excludes other processes; take the turn first.
 

@@ -47,7 +47,7 @@ pub(super) fn elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8])
     }
 }
 
-/// [`elements`], for users of other crates. `false`: there is no conversion, or the lengths do not fit together; nothing is written then.
+/// As `elements`, for users of other crates. `false`: there is no conversion, or the lengths do not fit together; nothing is written then.
 pub fn convert_elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]) -> bool {
     let count = |bytes: usize, dtype: DataType| {
         let size = dtype.size();
