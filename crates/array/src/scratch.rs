@@ -11,6 +11,8 @@ pub(crate) struct Scratch {
     pub(crate) task: Task,
     /// The key of its object.
     pub(crate) key: String,
+    /// A key for which an object is open, while `key` is lent to others.
+    pub(crate) open_key: String,
     /// Stored bytes.
     pub(crate) encoded: Vec<u8>,
     /// A decoded chunk.

@@ -162,39 +162,57 @@ impl Writer<'_> {
         offset: usize,
         ask: Ask<'_>,
     ) -> Result<(), ArrayError> {
-        let (layout, store) = (self.layout, &**self.layout.store());
-        let chain = layout.encoding().chain();
-        let size = chain.is_identity().then_some(chain.decoded_size() as u64);
+        let mut key = std::mem::take(&mut scratch.open_key);
+        key.clone_from(&scratch.key);
         let mut tries = 0;
-        loop {
-            let key = execute::key(layout, &scratch.task, &scratch.key)?;
-            let fail = |scratch: &Scratch, source| store_error(layout, &scratch.task, source);
-            let lock = if tries < PATIENCE {
-                None
-            } else {
-                Some(store.lock(key, Some(ask)).map_err(|source| fail(scratch, source))?)
-            };
-            let opened = store.open(key, size).map_err(|source| fail(scratch, source))?;
-            let old = Old::Opened(opened.as_deref());
-            let produced = self.produce_by(Strategy::Modify, scratch, region, offset, old)?;
-            let expected = match opened.as_deref() {
+        let done = loop {
+            match self.modify_once(&key, tries >= PATIENCE, scratch, region, offset, ask) {
+                Ok(false) if ask() => break Err(execute::interrupted(self.layout)),
+                Ok(false) => tries += 1,
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        scratch.open_key = key;
+        done
+    }
+
+    /// Changes a part of the chunk `key`. `false`: another writer was faster, and nothing has changed. With `exclude`, others wait meanwhile.
+    fn modify_once(
+        &self,
+        key: &str,
+        exclude: bool,
+        scratch: &mut Scratch,
+        region: &Region,
+        offset: usize,
+        ask: Ask<'_>,
+    ) -> Result<bool, ArrayError> {
+        let (layout, store) = (self.layout, &**self.layout.store());
+        let key = execute::key(layout, &scratch.task, key)?;
+        let lock = match exclude.then(|| store.lock(key, Some(ask))).transpose() {
+            Ok(lock) => lock,
+            Err(source) => return Err(store_error(layout, &scratch.task, source)),
+        };
+        let locked = lock.as_ref().is_some_and(|lock| lock.is_held());
+        let mut change = |opened: Option<&dyn Opened>| {
+            let produced = self.produce_by(Strategy::Modify, scratch, region, offset, Old::Opened(opened))?;
+            let expected = match opened {
                 None => Expected::Absent,
-                Some(opened) if lock.as_ref().is_some_and(|lock| lock.is_held()) => Expected::Locked(opened),
+                Some(opened) if locked => Expected::Locked(opened),
                 Some(opened) => Expected::Same(opened),
             };
-            let key = execute::key(layout, &scratch.task, &scratch.key)?;
-            let done = match self.bytes(scratch, produced) {
+            match self.bytes(scratch, produced) {
                 Some(bytes) => store.swap(key, expected, &[bytes], Some(ask)),
                 None => store.swap_out(key, expected, Some(ask)),
-            };
-            if done.map_err(|source| fail(scratch, source))? {
-                return Ok(());
             }
-            if ask() {
-                return Err(execute::interrupted(layout));
-            }
-            tries += 1;
-        }
+            .map_err(|source| store_error(layout, &scratch.task, source))
+        };
+        let chain = layout.encoding().chain();
+        let size = chain.is_identity().then_some(chain.decoded_size() as u64);
+        let mut done = Ok(false);
+        let opened = store.with_open(key, size, &mut |opened| done = change(opened));
+        opened.map_err(|source| store_error(layout, &scratch.task, source))?;
+        done
     }
 
     /// Makes what the chunk of `scratch.task` is to be stored as.

@@ -104,9 +104,7 @@ fn chunks_allocate_nothing() {
         let sizes = [select(&[Index::range(0, 64), Index::range(0, 64)]), select(&[])];
         let strided = |stop| Index::Slice { start: Some(1), stop: Some(stop), step: 3 };
         let parts = [select(&[strided(64), strided(64)]), select(&[strided(128), strided(128)])];
-        // A part of a chunk is put in the place of the very file that was read, which stays open until then: it and its key are the two
-        // allocations for each chunk.
-        for (selections, each) in [(&sizes, 0), (&parts, 2)] {
+        for selections in [&sizes, &parts] {
             let mut writes = Vec::new();
             let mut reads = Vec::new();
             for selection in selections {
@@ -123,11 +121,7 @@ fn chunks_allocate_nothing() {
                 reads.push(count(&mut || read_into(&layout, selection, &mut target, options).unwrap()));
                 assert_eq!(memory, values[..bytes], "{name}");
             }
-            assert_eq!(
-                writes[1] - 64 * each,
-                writes[0] - 16 * each,
-                "{name}: allocations for writing 64 and 16 chunks"
-            );
+            assert_eq!(writes[1], writes[0], "{name}: allocations for writing 64 and 16 chunks");
             assert_eq!(reads[1], reads[0], "{name}: allocations for reading 64 and 16 chunks");
         }
     }

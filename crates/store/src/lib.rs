@@ -185,6 +185,19 @@ pub trait Store: Send + Sync + Debug {
         size: Option<u64>,
     ) -> Result<Option<Box<dyn Opened + 's>>, StoreError>;
 
+    /// As [`Store::open`], for the time of `work`, which gets `None` if there is no such object. Stores that can do so allocate
+    /// nothing: it is for the many small changes of chunks.
+    fn with_open(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        work: &mut dyn FnMut(Option<&dyn Opened>),
+    ) -> Result<(), StoreError> {
+        let opened = self.open(key, size)?;
+        work(opened.as_deref());
+        Ok(())
+    }
+
     /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no such
     /// object, and [`StoreError::WrongSize`] if it is shorter or longer.
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError>;

@@ -48,6 +48,7 @@
 //! files whose names cannot be keys (not UTF-8, with a backslash) are not listed. Directories that deletions
 //! leave empty are removed, up to the root but not the root itself.
 
+mod attempts;
 mod delete;
 mod exchange;
 mod file;
@@ -328,7 +329,18 @@ impl Store for LocalStore {
         key: Key<'_>,
         size: Option<u64>,
     ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
-        Ok(self.open_file(key, size)?.map(|file| Box::new(file) as Box<dyn Opened + 's>))
+        Ok(self.open_file(key, size)?.map(|file| Box::new(file.keep(self)) as Box<dyn Opened + 's>))
+    }
+
+    fn with_open(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        work: &mut dyn FnMut(Option<&dyn Opened>),
+    ) -> Result<(), StoreError> {
+        let opened = self.open_file(key, size)?;
+        work(opened.as_ref().map(|file| file as &dyn Opened));
+        Ok(())
     }
 
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {

@@ -126,6 +126,30 @@ fn processes_lose_no_update() {
     assert_counted(dir.path(), 800);
 }
 
+/// A link that leads nowhere is no object, so many may try to be the first in its place: one is.
+#[test]
+fn one_is_first_in_the_place_of_a_dangling_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    for round in 0..100_u32 {
+        let name = format!("c/{round}");
+        fs::create_dir_all(dir.path().join("c")).unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.path().join(&name)).unwrap();
+        let first = |number: u32| {
+            let mut new = store.replace(key(&name)).unwrap();
+            new.append(&[&number.to_le_bytes()]).unwrap();
+            new.commit_over(Expected::Absent, None).unwrap().then_some(number)
+        };
+        let first = &first;
+        let winners: Vec<u32> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|number| scope.spawn(move || first(number))).collect();
+            threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+        });
+        let [winner] = winners[..] else { panic!("{winners:?} in round {round}") };
+        assert_eq!(get(&store, &name).unwrap(), winner.to_le_bytes());
+    }
+}
+
 /// Stores whose roots are nested, and ways through links, lead to one lock. It shows nowhere.
 #[test]
 fn one_lock_whatever_the_way() {

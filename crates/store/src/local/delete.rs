@@ -1,5 +1,6 @@
 //! Deleting objects and prefixes, and the directories that this leaves empty.
 
+use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
 use super::{LocalStore, PathBytes};
 use crate::{Ask, Expected, Key};
@@ -8,9 +9,6 @@ use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// How often a directory is emptied again because writers put new objects into it meanwhile.
-const MAX_ATTEMPTS: usize = 64;
 
 impl LocalStore {
     pub(super) fn delete_object(&self, key: Key<'_>) -> io::Result<bool> {
@@ -124,12 +122,11 @@ impl LocalStore {
 
 /// Removes a directory and what is in it. Links in it are removed, not followed.
 fn remove_tree(directory: &Path) -> io::Result<()> {
-    let mut attempts = 0;
+    let mut attempts = Attempts::default();
     loop {
         match fs::remove_dir_all(directory) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts < MAX_ATTEMPTS => {
-                attempts += 1;
-            }
+            // Writers put new objects into it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts.again() => {}
             answer => return ignore_missing(answer),
         }
     }

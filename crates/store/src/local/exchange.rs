@@ -15,6 +15,7 @@
 //!
 //! A killed process leaves its stage. Nobody holds its lock then: whoever stages the same target next, or sweeps, removes it.
 
+use super::attempts::Attempts;
 use super::delete::is_missing;
 use super::{LocalStore, base, canonical};
 use crate::staged::Staged;
@@ -35,9 +36,6 @@ const STAGE: &str = ".stage.";
 
 /// How many stages one target can have at a time.
 const MAX_STAGES: usize = 256;
-
-/// How often a step starts again because somebody else changed the same directory meanwhile.
-const MAX_ATTEMPTS: usize = 64;
 
 /// What marks a directory as one of a hierarchy, in which other software would list a stage.
 const DOCUMENTS: [&str; 2] = ["zarr.json", ".zgroup"];
@@ -133,7 +131,8 @@ impl Stage {
         let id = hash::fnv1a(hash::EMPTY, base(target));
         for number in 0..MAX_STAGES {
             let path = place.join(format!("{STAGE}{id:016x}.{number}{TEMPORARY_SUFFIX}"));
-            for _ in 0..MAX_ATTEMPTS {
+            let mut attempts = Attempts::default();
+            while attempts.again() {
                 match fs::DirBuilder::new().mode(0o700).create(&path) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                     made => {
@@ -246,14 +245,15 @@ impl StagedDirectory<'_> {
 
     fn put_whole(&self, keep: bool) -> io::Result<bool> {
         let (new, target) = (self.new.root.as_path(), self.target.as_path());
-        for _ in 0..MAX_ATTEMPTS {
+        let mut attempts = Attempts::default();
+        while attempts.again() {
             // In the place of nothing, or of an empty directory.
             match rustix::fs::rename(new, target) {
                 Ok(()) => return Ok(true),
-                Err(Errno::NOENT) => {
-                    self.make_parents()?;
-                    continue;
-                }
+                Err(Errno::NOENT) => match self.make_parents() {
+                    Err(error) if !is_missing(&error) => return Err(error),
+                    _ => continue,
+                },
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) if !keep => {}
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => return Ok(false),
                 Err(error) => return Err(error.into()),

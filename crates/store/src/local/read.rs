@@ -6,6 +6,7 @@ use crate::{Key, Opened, Operation, RangeRead, Stamp, StoreError};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -206,28 +207,37 @@ impl LocalStore {
 #[derive(Debug)]
 pub(super) struct OpenFile<'s> {
     store: &'s LocalStore,
-    key: String,
+    key: Cow<'s, str>,
     file: OwnedFd,
     seen: Seen,
 }
 
 impl LocalStore {
-    pub(super) fn open_file(
-        &self,
-        key: Key<'_>,
+    /// Opens an object as long as its key is lent. Allocates nothing.
+    pub(super) fn open_file<'s>(
+        &'s self,
+        key: Key<'s>,
         size: Option<u64>,
-    ) -> Result<Option<OpenFile<'_>>, StoreError> {
+    ) -> Result<Option<OpenFile<'s>>, StoreError> {
         let Some(file) = self.open_object(key)? else { return Ok(None) };
         let seen =
             Seen::of(file.as_fd()).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
         let Some(seen) = seen else { return Ok(None) };
-        let (key, found) = (key.as_str().to_owned(), seen.size);
+        let found = seen.size;
         match size {
             Some(expected) if expected != found => {
-                Err(StoreError::WrongSize { key, url: file_url(&self.root), expected, found })
+                let (key, url) = (key.as_str().to_owned(), file_url(&self.root));
+                Err(StoreError::WrongSize { key, url, expected, found })
             }
-            _ => Ok(Some(OpenFile { store: self, key, file, seen })),
+            _ => Ok(Some(OpenFile { store: self, key: Cow::Borrowed(key.as_str()), file, seen })),
         }
+    }
+}
+
+impl OpenFile<'_> {
+    /// The same with a key of its own, to be kept.
+    pub(super) fn keep(self, store: &LocalStore) -> OpenFile<'_> {
+        OpenFile { store, key: Cow::Owned(self.key.into_owned()), file: self.file, seen: self.seen }
     }
 }
 

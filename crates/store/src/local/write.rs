@@ -1,12 +1,13 @@
 //! Replacing objects: temporary file, write, close, rename. The module above says why each step is there.
 
+use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
 use crate::fork::{self, Lazy};
 use crate::{Ask, Expected, Key, hash, key::TEMPORARY_SUFFIX};
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 use rustix::fs::RenameFlags;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock};
 use rustix::io::{Errno, retry_on_intr, writev};
 use smallvec::SmallVec;
 use std::ffi::{CStr, CString, OsStr};
@@ -18,10 +19,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
-
-/// How often a write starts again because somebody else removed its directory meanwhile, or took its
-/// temporary name.
-const MAX_ATTEMPTS: usize = 64;
 
 /// How long ago a complete file must have got its name for its writer to be dead: it is given the object's name right after that. A writer that is only slow
 /// finds it gone, and starts again.
@@ -58,16 +55,12 @@ impl LocalStore {
         mut attempt: impl FnMut() -> io::Result<T>,
     ) -> io::Result<(T, bool)> {
         let mut made_parents = false;
-        let mut attempts = 0;
+        let mut attempts = Attempts::default();
         let error = loop {
             let error = match attempt() {
                 Ok(done) => return Ok((done, made_parents)),
                 Err(error) => error,
             };
-            attempts += 1;
-            if attempts == MAX_ATTEMPTS {
-                break error;
-            }
             match error.kind() {
                 io::ErrorKind::NotFound => match self.create_parents(target, &mut made_parents) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => break error,
@@ -75,6 +68,9 @@ impl LocalStore {
                 },
                 io::ErrorKind::AlreadyExists => {}
                 _ => break error,
+            }
+            if !attempts.again() {
+                break error;
             }
         };
         if made_parents {
@@ -146,32 +142,32 @@ impl LocalStore {
 
     /// Gives a file the name `target`, if there is none; otherwise, if it may `replace` one, in its place.
     fn put_new(&self, new: &mut Unnamed, target: &CStr, replace: bool) -> io::Result<bool> {
-        if new.name.is_none() && !(replace && self.replacing.guess()) {
-            match link(new.file()?, target) {
-                Ok(()) => return Ok(true),
-                Err(Errno::EXIST) => self.replacing.found(),
-                Err(error) => return Err(error.into()),
-            }
-            // A link that leads nowhere is in the way of a name, and is no object.
-            if !replace && !leads_nowhere(target) {
-                return refuse_directory(target).map(|()| false);
-            }
-        } else if !replace {
-            let name = new.name.as_deref().unwrap_or(c"");
-            match rename_new(name, target) {
-                Ok(()) => {
-                    new.name = None;
-                    return Ok(true);
+        if replace {
+            if new.name.is_none() && !self.replacing.guess() {
+                match link(new.file()?, target) {
+                    Ok(()) => return Ok(true),
+                    Err(Errno::EXIST) => self.replacing.found(),
+                    Err(error) => return Err(error.into()),
                 }
-                Err(Errno::EXIST) if !leads_nowhere(target) => {
-                    return refuse_directory(target).map(|()| false);
-                }
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
             }
+            new.complete(target, &mut PathBytes::new())?.rename(target)?;
+            return Ok(true);
         }
-        new.complete(target, &mut PathBytes::new())?.rename(target)?;
-        Ok(true)
+        match new.put_first(target) {
+            Ok(()) => return Ok(true),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match rustix::fs::lstat(target) {
+            Ok(found) => match FileType::from_raw_mode(found.st_mode) {
+                FileType::Symlink => replace_dangling(new, target),
+                // A directory never goes away by waiting.
+                FileType::Directory => Err(Errno::ISDIR.into()),
+                _ => Ok(false),
+            },
+            // It has just been deleted: the caller may look again.
+            Err(_) => Ok(false),
+        }
     }
 
     /// Makes the directories above `object`; `made` becomes true if any is new.
@@ -199,19 +195,25 @@ fn as_path(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// A name that two objects cannot have at once is taken; a directory never goes away by waiting.
-fn refuse_directory(target: &CStr) -> io::Result<()> {
-    match rustix::fs::stat(target) {
-        Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
-            Err(Errno::ISDIR.into())
-        }
-        _ => Ok(()),
+/// Puts a file in the place of a link that leads nowhere, which is in the way of a name, and is no object. `false`: it leads to one.
+///
+/// A link cannot be replaced on condition. So whoever does it holds the lock of the directory, and
+/// looks again: others that find no object cannot put one there as long as the link is.
+fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
+    let mut directory = PathBytes::new();
+    let directory = beside(target, b".", &mut directory)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = retry_on_intr(|| rustix::fs::open(directory, flags, Mode::empty()))?;
+    // Not for ever: the caller may hold it itself, as the lock of a node.
+    let mut attempts = Attempts::default();
+    while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() && attempts.again() {}
+    let is_link = rustix::fs::lstat(target)
+        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink);
+    let dangles = is_link && matches!(rustix::fs::stat(target), Err(Errno::NOENT));
+    if dangles {
+        new.complete(target, &mut PathBytes::new())?.rename(target)?;
     }
-}
-
-/// Whether a name is that of no object: it is free, or a link to nowhere.
-fn leads_nowhere(target: &CStr) -> bool {
-    matches!(rustix::fs::stat(target), Err(Errno::NOENT))
+    Ok(dangles)
 }
 
 /// A new file. Without a name it is gone when it is closed, however its writer ends.
@@ -231,6 +233,19 @@ impl Unnamed {
 
     pub(super) fn file(&self) -> io::Result<&File> {
         self.file.as_ref().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Gives the file a name that nobody has; otherwise the error is `EXIST`.
+    fn put_first(&mut self, target: &CStr) -> rustix::io::Result<()> {
+        match (&self.name, &self.file) {
+            (Some(name), _) => {
+                rename_new(name, target)?;
+                self.name = None;
+                Ok(())
+            }
+            (None, Some(file)) => link(file, target),
+            (None, None) => Err(Errno::BADF),
+        }
     }
 
     /// Gives the file a name for the instant before it is renamed, whose path is written to `bytes`.
