@@ -9,12 +9,13 @@ use crate::{Ask, Expected, Key, hash, key::TEMPORARY_SUFFIX};
 use rustix::fs::RenameFlags;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock};
 use rustix::io::{Errno, retry_on_intr, writev};
+use rustix::path::DecInt;
 use smallvec::SmallVec;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -330,8 +331,7 @@ fn link(file: &File, path: &CStr) -> rustix::io::Result<()> {
         }
     }
     let mut source = SmallVec::<[u8; 32]>::from_slice(b"/proc/self/fd/");
-    push_number(&mut source, u64::from(file.as_raw_fd().unsigned_abs()), 10);
-    source.push(0);
+    source.extend_from_slice(DecInt::from_fd(file).as_bytes_with_nul());
     let source = CStr::from_bytes_with_nul(&source).map_err(|_| Errno::INVAL)?;
     let linked = retry_on_intr(|| rustix::fs::linkat(CWD, source, CWD, path, AtFlags::SYMLINK_FOLLOW));
     if linked.is_ok() {
@@ -368,9 +368,9 @@ fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::
     let id = hash::fnv1a(hash::EMPTY, object);
     for slot in 0..MAX_SLOTS {
         let mut name = SmallVec::<[u8; 64]>::from_slice(COMPLETE.as_bytes());
-        push_number(&mut name, id, 16);
+        push_hexadecimal(&mut name, id);
         name.push(b'.');
-        push_number(&mut name, slot as u64, 16);
+        push_hexadecimal(&mut name, slot);
         name.extend_from_slice(TEMPORARY_SUFFIX.as_bytes());
         let path = beside(target, &name, bytes)?;
         let linked = match link(file, path) {
@@ -388,7 +388,7 @@ fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::
 }
 
 /// More writers than this cannot be between two system calls at a time, each for the same object.
-const MAX_SLOTS: usize = 1 << 12;
+const MAX_SLOTS: u64 = 1 << 12;
 
 /// Whether a complete file, or another leftover, was last changed so long ago that its writer is not alive.
 fn is_dead(path: &CStr) -> bool {
@@ -423,20 +423,12 @@ fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&
     beside(target, name, bytes)
 }
 
-/// Appends a number. `write!` takes several times as long, which shows in writes of small objects.
-fn push_number<const N: usize>(text: &mut SmallVec<[u8; N]>, number: u64, base: u64) {
-    let start = text.len();
-    let mut left = number;
-    loop {
-        let digit = u8::try_from(left % base).unwrap_or(0);
-        text.push(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });
-        left /= base;
-        if left == 0 {
-            break;
-        }
-    }
-    if let Some(digits) = text.get_mut(start..) {
-        digits.reverse();
+/// Appends a number in hexadecimal. `write!` takes several times as long, which shows in writes of small objects.
+fn push_hexadecimal<const N: usize>(text: &mut SmallVec<[u8; N]>, number: u64) {
+    let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        let value = (number >> (4 * digit) & 15) as u8;
+        text.push(if value < 10 { b'0' + value } else { b'a' + value - 10 });
     }
 }
 
