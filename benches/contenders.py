@@ -37,8 +37,8 @@ class Spec:
     big_endian: bool = False
     # The shape of a shard. None: chunks are files.
     shards: tuple[int, ...] | None = None
-    # "earliest" or "latest": the array is a dataset of an HDF5 file of that format; the latter without limit
-    # along all axes. Chunks as large as the array: contiguous.
+    # "earliest" or "latest": the array is a dataset of an HDF5 file of that format; the latter
+    # without limit along all axes. Chunks as large as the array: contiguous.
     hdf5: str | None = None
 
     @property
@@ -233,7 +233,8 @@ def hyperslab_cached(contender: Contender, *, shared: bool) -> Contender:
     return replace(contender, open=open_)
 
 
-# --------------------------------------------------------------------------------------------- peers
+# ---------------------------------------------------------------------------------------------
+# peers
 
 
 def zarr_python(name: str, pipeline: str) -> Contender:
@@ -370,7 +371,8 @@ def contenders(names: Iterable[str]) -> list[Contender]:
         try:
             found.append(CONTENDERS[name]())
         except (ImportError, AttributeError):
-            # Not every Python has every peer: the fused pipeline needs a zarr-python that needs Python 3.12.
+            # Not every Python has every peer: the fused pipeline needs a zarr-python that needs
+            # Python 3.12.
             if name == "hyperslab":
                 raise
     return found

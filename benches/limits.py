@@ -73,7 +73,8 @@ def library() -> ctypes.CDLL:
     raise Cannot("not built: cargo build --release -p hyperslab-limit")
 
 
-# ---------------------------------------------------------------------------- which part of which chunk
+# ---------------------------------------------------------------------------- which part of which
+# chunk
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,8 @@ def pieces(spec: Spec, selection: Any) -> list[Piece]:
     return found
 
 
-# ------------------------------------------------------------------------------------------- the loops
+# ------------------------------------------------------------------------------------------- the
+# loops
 
 
 class ChunkLoop:

@@ -91,7 +91,8 @@ def heading(text: str) -> None:
     print(f"\n{text}\n{'─' * len(text)}", flush=True)
 
 
-# ------------------------------------------------------------------------------------- 1. the data set
+# ------------------------------------------------------------------------------------- 1. the data
+# set
 
 
 def write_ocean(path: Path, steps: list[Array]) -> None:
@@ -156,7 +157,8 @@ def describe(path: Path) -> None:
     print(common.table(("array", "dtype", "shape", "chunks", "size"), rows))
 
 
-# ------------------------------------------------------------------------------------------ 2. the copy
+# ------------------------------------------------------------------------------------------ 2. the
+# copy
 
 
 def hyperslab_command(*arguments: str | Path) -> list[str]:
@@ -175,7 +177,8 @@ def copy_with_command(source: Path, copy: Path) -> None:
     print(f"  took {seconds_text(time.perf_counter() - start)}, verification included")
 
 
-# ------------------------------------------------------------------------------------ 3. the comparison
+# ------------------------------------------------------------------------------------ 3. the
+# comparison
 
 
 def attributes(array: Any) -> dict[str, Any]:
@@ -260,7 +263,8 @@ def compare_slabs(source: Path, copy: Path) -> int:
     return wrong
 
 
-# ------------------------------------------------------------------------------------- 4. the measurement
+# ------------------------------------------------------------------------------------- 4. the
+# measurement
 
 
 @dataclass

@@ -45,7 +45,8 @@ class Work:
     prepare: Callable[[], Any] = nothing
     # `once` so many times within one sample, where one time is too short for the clock.
     many: Callable[[int], Any] | None = None
-    # Not timed either: what was written may be gigabytes, and should not reach the disk while others work.
+    # Not timed either: what was written may be gigabytes, and should not reach the disk while
+    # others work.
     clean_up: Callable[[], Any] = nothing
 
 
@@ -131,7 +132,8 @@ class Operation:
         return False
 
 
-# ------------------------------------------------------------------------------------------- reading
+# -------------------------------------------------------------------------------------------
+# reading
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class Reads(Operation):
     """Selections of an open array, one after the other; each result is dropped before the next is read."""
 
     selections: tuple[Any, ...] = (Ellipsis,)
-    # Whether the limit, too, takes new memory for each result, as it must where nearly nothing is stored.
+    # Whether the limit, too, takes new memory for each result, as it must where nearly nothing is
+    # stored.
     fresh: bool = False
 
     def size(self, spec: Spec) -> int:
@@ -180,7 +183,8 @@ class Reads(Operation):
             return Work(lambda _: run(), check, many=times(run))
 
         found = {"limit": loop(1)}
-        # Selection after selection goes into the same memory, one at a time as a caller would have them.
+        # Selection after selection goes into the same memory, one at a time as a caller would have
+        # them.
         if len(self.selections) == 1 and len(limits.pieces(spec, self.selections[0])) > 1:
             found["limit 2 threads"] = loop(2)
         return found
@@ -362,7 +366,8 @@ class StreamReads(Operation):
         return {"limit": loop(1), "limit 2 threads": loop(2)}
 
 
-# ------------------------------------------------------------------------------------------- writing
+# -------------------------------------------------------------------------------------------
+# writing
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from contenders import PEERS
 Result = dict[str, Any]
 Results = dict[str, Any]
 
-# How much slower the next of a series may be than the one before: what two runs of the same differ by.
+# How much slower the next of a series may be than the one before: what two runs of the same differ
+# by.
 NOISE = 1.05
 LIMITS = ("limit", "limit 2 threads")
 

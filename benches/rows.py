@@ -61,9 +61,11 @@ class Case:
     cold: bool = False
     # Whether the peak memory of each contender is measured with this case.
     memory: bool = False
-    # Cases of one series are compared: per call and unit of work, none should be slower than the one before.
+    # Cases of one series are compared: per call and unit of work, none should be slower than the
+    # one before.
     series: tuple[str, int] | None = None
-    # The time in seconds that all samples of this case should take together, and how many there are at least.
+    # The time in seconds that all samples of this case should take together, and how many there are
+    # at least.
     budget: float = 4.0
     rounds: int = 5
 
@@ -73,7 +75,8 @@ class Case:
         return f"{self.row}/{self.variant}"
 
 
-# ---------------------------------------------------------------------------------------------- data
+# ----------------------------------------------------------------------------------------------
+# data
 
 
 @lru_cache(maxsize=2)
@@ -111,7 +114,8 @@ def one_chunk(spec: Spec) -> list[Part]:
     return [(where, np.arange(np.prod(spec.chunks), dtype=spec.dtype).reshape(spec.chunks))]
 
 
-# ---------------------------------------------------------------------------------------------- rows
+# ----------------------------------------------------------------------------------------------
+# rows
 
 # Chunks of float32: one time step each.
 STEP_SHAPES = {

@@ -147,7 +147,8 @@ def main() -> None:
         sys.exit(f"wrong values: {error}")
     results = {
         "machine": described,
-        # Whether this may stand for the project: all contenders, in earnest; and whether it is all rows.
+        # Whether this may stand for the project: all contenders, in earnest; and whether it is all
+        # rows.
         "earnest": not (arguments.quick or arguments.contender or arguments.cold),
         "complete": not arguments.row,
         "duration": time.perf_counter() - start,

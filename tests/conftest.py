@@ -42,7 +42,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("default")
 
-# zarr-python warns of element types whose v3 names may change; that is theirs to know, and ours to read.
+# zarr-python warns of element types whose v3 names may change; that is theirs to know, and ours to
+# read.
 warnings.filterwarnings("ignore", module="zarr")
 
 

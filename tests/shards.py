@@ -36,7 +36,8 @@ def zstd(level: int = 3) -> dict[str, Any]:
     return {"name": "zstd", "configuration": {"level": level, "checksum": False}}
 
 
-# --------------------------------------------------------------------------------------- descriptions
+# ---------------------------------------------------------------------------------------
+# descriptions
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ def spelled(dtype: str, fill: bytes) -> dict[str, Any]:
     return dict(z.metadata.to_dict())
 
 
-# -------------------------------------------------------------------------------------------- generation
+# --------------------------------------------------------------------------------------------
+# generation
 
 MOST_INNER_CHUNKS = 80
 MOST_STORED = 6000
@@ -250,7 +252,8 @@ def shard_levels(
     )
 
 
-# --------------------------------------------------------------------------------- other people's software
+# --------------------------------------------------------------------------------- other people's
+# software
 
 
 # What Python 3.11 has; some shards are beyond it.
@@ -362,7 +365,8 @@ def open_ours(path: Path) -> hs.Array:
     return hs.open_array(path, mode="r+")
 
 
-# --------------------------------------------------------------------------------------- what is in a shard
+# --------------------------------------------------------------------------------------- what is in
+# a shard
 
 
 class BadShard(Exception):

@@ -249,7 +249,8 @@ ATTRIBUTES = st.dictionaries(
         st.none(),
         st.booleans(),
         st.integers(),
-        # Others parse JSON strictly: infinities and NaN, as Python writes them, are tested with zarr-python.
+        # Others parse JSON strictly: infinities and NaN, as Python writes them, are tested with
+        # zarr-python.
         st.floats(allow_nan=False, allow_infinity=False),
         st.text(max_size=8),
         st.lists(st.integers()),

@@ -91,7 +91,8 @@ def test_damaged_chunks(tmp_path: Path, codec: str, damage: Callable[[bytes], by
             assert key in told
             assert "[1, 0]" in told
         else:
-            # Uncompressed rows may lie where they should; and decoders may end before what comes after.
+            # Uncompressed rows may lie where they should; and decoders may end before what comes
+            # after.
             assert codec in ("none", "v2-none") or damage in (damage_longer, damage_huge)
     if codec not in ("none", "v2-none"):
         assert files_below(tmp_path) == before or damage in (damage_longer, damage_huge)

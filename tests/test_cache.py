@@ -332,7 +332,8 @@ done[rows] = -1
 
 def test_a_reader_is_never_behind_another_process(tmp_path: Path) -> None:
     rows = 300
-    # Only a checksum: all chunks have one size and can be overwritten in place; mixtures are refused.
+    # Only a checksum: all chunks have one size and can be overwritten in place; mixtures are
+    # refused.
     _, values = make(tmp_path / "a", rows=rows, compressors=hs.codecs.Crc32c())
     done = np.memmap(tmp_path / "done", "i8", "w+", shape=rows + 1)
     done[:rows] = values[:, 7]

@@ -16,8 +16,9 @@ import hyperslab as hs
 import numpy as np
 import pytest
 
-# Generous: the machine may be busy. Without a check for signals these commands take much longer than a
-# signal needs to arrive, which the tests make sure of by stopping the command when it has just begun.
+# Generous: the machine may be busy. Without a check for signals these commands take much longer
+# than a signal needs to arrive, which the tests make sure of by stopping the command when it has
+# just begun.
 DEADLINE = 60.0
 
 

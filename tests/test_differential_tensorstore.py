@@ -122,7 +122,8 @@ def test_tensorstore_creates_and_both_agree(case: Case) -> None:
         found = hs.open_array(root / "theirs", mode="r")
         assert found.chunks == case.chunks
         if case.zarr_format == 3 or case.fill is not None:
-            # It leaves out chunks that are the fill value, and knows -0.0 and NaN from each other as we do.
+            # It leaves out chunks that are the fill value, and knows -0.0 and NaN from each other
+            # as we do.
             assert_same(found[...], case.values, "all")
         hs.open_array(root / "ours", mode="r+")[...] = case.data
         ours = open_with_tensorstore(root / "ours", case)

@@ -26,7 +26,8 @@ def created(case: Case) -> hs.Array:
     return z
 
 
-# ------------------------------------------------------------------------------------------- generated
+# -------------------------------------------------------------------------------------------
+# generated
 
 
 @st.composite
@@ -283,15 +284,16 @@ def test_zarr_python_says_the_same(arrays: tuple[Values, hs.Array, Any], data: s
         assert_same(np.asarray(ways(ours)[selection]), expected, repr(selection))
         new = np.arange(expected.size, dtype="i4").reshape(expected.shape) + 1000
         ways(ours)[selection] = new
-        # Where elements are named twice, zarr-python's order is not NumPy's. An older one fails to write
-        # lists to shards.
+        # Where elements are named twice, zarr-python's order is not NumPy's. An older one fails to
+        # write lists to shards.
         if ways(ours)[selection].tolist() == new.tolist() and not (OLD_ZARR and ours.shards):
             ways(theirs)[selection] = new
             assert_same(ours[...], theirs[...], f"after writing {selection!r}")
         ours[...] = theirs[...] = values
 
 
-# ------------------------------------------------------------------------------------------- by hand
+# ------------------------------------------------------------------------------------------- by
+# hand
 
 
 @pytest.fixture(params=[None, (4, 6)], ids=["chunks", "shards"])

@@ -374,7 +374,8 @@ def test_resize(shape: list[int], new: list[int], chunks: list[int], zarr_format
             expected[kept] = data[kept]
             for reader in LIBRARIES.values():
                 found = reader.open_array(root / name, mode="r")
-                # zarr-python shows again what lies in a chunk beyond the edge; here nothing does yet.
+                # zarr-python shows again what lies in a chunk beyond the edge; here nothing does
+                # yet.
                 assert_same(found[...], expected)
             stored[name] = {key for key in files_below(root / name)}
         assert stored["ours"] == stored["theirs"]

@@ -68,7 +68,8 @@ def checked(path: Path) -> None:
 
 
 def run(tmp_path: Path, good: Path, how: str) -> dict[str, Any]:
-    # Each place is damaged in about four ways. An odd step meets all bytes of the fields that lie in a row.
+    # Each place is damaged in about four ways. An odd step meets all bytes of the fields that lie
+    # in a row.
     step = good.stat().st_size * (1 if how == "cut" else 4) // COPIES | 1
     script = Path(__file__).with_name("hdf5_bad.py")
     out = tmp_path / "bad.h5"

@@ -87,7 +87,8 @@ def test_types_that_numpy_does_not_have(tmp_path: Path, libver: str) -> None:
             try:
                 expected = dataset[...]
             except TypeError:
-                # NumPy has no integers of three bytes, and h5py gives up; HDF5 reads them as larger ones.
+                # NumPy has no integers of three bytes, and h5py gives up; HDF5 reads them as larger
+                # ones.
                 size = 1 << (dataset.id.get_type().get_size() - 1).bit_length()
                 expected = np.empty(dataset.shape, f"{'u' if name.startswith('uint') else 'i'}{size}")
                 dataset.read_direct(expected)

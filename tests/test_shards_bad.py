@@ -96,7 +96,8 @@ def test_what_is_composed_here_is_a_shard(tmp_path: Path) -> None:
             assert_same(read(tmp_path / str(number)), DATA)
 
 
-# --------------------------------------------------------------------------------------------- bad entries
+# --------------------------------------------------------------------------------------------- bad
+# entries
 
 
 def set_entry(offset: int | None, length: int | None) -> Callable[[Numbers, int], None]:
@@ -163,7 +164,8 @@ def test_an_entry_that_cannot_be_right(tmp_path: Path, level: str, entry: str) -
         assert isinstance(caught.value, ValueError)
         assert "ocean/t'" in told
         assert KEY in told
-        # The inner chunk, counted over the whole array; or, where any entry prevents a write, over the index.
+        # The inner chunk, counted over the whole array; or, where any entry prevents a write, over
+        # the index.
         assert "inner chunk [2, 1]" in told or "inner chunk number 1 " in told or entry in LENGTHS, told
     if entry not in LENGTHS:
         # What does not lie in the shard cannot be kept: it is not put together anew.
@@ -223,7 +225,8 @@ def test_inner_chunks_may_lie_anywhere(tmp_path: Path) -> None:
     assert_same(TensorStore(tmp_path / "ocean/t").read(), expected)
 
 
-# --------------------------------------------------------------------------------------- bad bytes of indexes
+# --------------------------------------------------------------------------------------- bad bytes
+# of indexes
 
 
 def refused(z: hs.Array, *, where: Any = (4, 0)) -> str:
@@ -279,7 +282,8 @@ def test_every_length(tmp_path: Path, level: str) -> None:
                     with pytest.raises(hs.errors.ChunkError, match=KEY):
                         z[elements(at)]
         else:
-            # Other bytes are taken for the index: whatever they say, no more than an error or numbers.
+            # Other bytes are taken for the index: whatever they say, no more than an error or
+            # numbers.
             try:
                 assert z[4:8, :6].shape == SHARDS
             except hs.errors.ChunkError as error:
@@ -328,7 +332,8 @@ def test_a_nested_index(tmp_path: Path) -> None:
     assert_same(z[5, 3:6], DATA[5, 3:6])
 
 
-# ------------------------------------------------------------------------------------------- sizes that lie
+# ------------------------------------------------------------------------------------------- sizes
+# that lie
 
 
 HUNGRY = """
@@ -402,7 +407,8 @@ def test_an_index_that_no_memory_could_hold(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
-# --------------------------------------------------------------------------------------------- anything else
+# ---------------------------------------------------------------------------------------------
+# anything else
 
 
 @given(case=shard_cases(), data=st.data())

@@ -89,7 +89,8 @@ elif kind == "parts":
 elif kind == "rows":
     regions = [(slice(0, 8), slice(200 * worker, 200 * worker + 200))]
 else:
-    # One inner chunk for each, of one shard: it comes and goes, and the shard with the last of them.
+    # One inner chunk for each, of one shard: it comes and goes, and the shard with the last of
+    # them.
     regions = [(0, slice(200 * worker, 200 * worker + 200))]
 for number in range(rounds):
     for region in regions:

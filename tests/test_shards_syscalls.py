@@ -43,8 +43,8 @@ os.path.exists("/hyperslab-mark-end")
 """
 
 VALUES = f"values = np.random.default_rng(1).random({SHAPE}, 'f4')"
-# Stores read by position. `read` is what others use: the standard library, to find out how many cores
-# there are.
+# Stores read by position. `read` is what others use: the standard library, to find out how many
+# cores there are.
 READS = {"pread64", "preadv", "preadv2"}
 WRITES = {"write", "pwrite64", "writev", "pwritev", "pwritev2"}
 RESULT = re.compile(r"(?:<\.\.\. )?(\w+)(?:\(| resumed).*= (-?\d+)")
@@ -70,8 +70,8 @@ def count(tmp_path: Path, path: Path, counted: str, *, first: str = "", threads:
             counting = True
         elif "/hyperslab-mark-end" in line:
             return found
-        # A temporary file beside it, and directories, are others. (The result of a call may come on a line
-        # of its own.)
+        # A temporary file beside it, and directories, are others. (The result of a call may come on
+        # a line of its own.)
         if counting and line.startswith("open"):
             found.opens += "/c/0/0/0" in line
         match = RESULT.match(line) if counting else None

@@ -110,7 +110,8 @@ def calls(folder: Path, action: str, count: int) -> Counter[str]:
     ("action", "expected"),
     [
         ("read", {"open": 1, "read": 1, "close": 1}),
-        # The new file gets a name to be renamed from. One in 16 tries first whether the own name is free.
+        # The new file gets a name to be renamed from. One in 16 tries first whether the own name is
+        # free.
         ("write", {"open": 1, "write": 1, "linkat": 1, "close": 1, "rename": 1}),
     ],
 )

@@ -42,7 +42,8 @@ def test_threads_that_write_parts_of_the_same_chunks_lose_nothing(store: Any, co
     z = hs.create_array(store, shape=(64, 90), chunks=(16, 45), dtype="i4", compressors=compressors)
     expected = np.arange(1, 64 * 90 + 1, dtype="i4").reshape(64, 90)
 
-    # Each row of each chunk is written by another task, in parts: every chunk is modified by all threads.
+    # Each row of each chunk is written by another task, in parts: every chunk is modified by all
+    # threads.
     def write(row: int, start: int) -> Callable[[], None]:
         return lambda: z.__setitem__((row, slice(start, start + 30)), expected[row, start : start + 30])
 

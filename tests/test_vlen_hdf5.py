@@ -293,7 +293,8 @@ def heap_of(content: bytes) -> list[tuple[int, int]]:
     return [(at, int.from_bytes(content[at + 8 : at + 16], "little")) for at in found]
 
 
-# ------------------------------------------------------------------------------------------------ counts
+# ------------------------------------------------------------------------------------------------
+# counts
 
 TRACED = """
 import os, sys
@@ -415,7 +416,8 @@ def test_one_cell_of_a_large_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert gap <= total <= gap + (80 << 10)
 
 
-# ------------------------------------------------------------------------------------------------ damage
+# ------------------------------------------------------------------------------------------------
+# damage
 
 
 @pytest.mark.parametrize("kind", ["rows", "texts"])

@@ -1,6 +1,8 @@
-//! A file from its superblock to its chunks: objects, links, attributes, and the elements of small datasets. Anything but an answer or an error is a find.
+//! A file from its superblock to its chunks: objects, links, attributes, and the elements of small
+//! datasets. Anything but an answer or an error is a find.
 //!
-//! Run with and without checksums verified: with them nearly every change of a new file ends at once.
+//! Run with and without checksums verified: with them nearly every change of a new file ends at
+//! once.
 
 #![no_main]
 

@@ -44,7 +44,8 @@ from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
 from hyperslab._vlen import vlen_dtype
 from hyperslab.errors import HyperslabError
 
-# What a writer could not store when it was dropped is stored by threads, which end with the process.
+# What a writer could not store when it was dropped is stored by threads, which end with the
+# process.
 _atexit.register(_native.finish_writers)
 
 __all__ = [

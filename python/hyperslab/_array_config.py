@@ -12,7 +12,8 @@ from hyperslab.errors import InvalidArgumentError
 __all__ = ["ArrayConfig", "parse_cache", "parse_config"]
 
 _NAMES = ("order", "read_missing_chunks", "write_empty_chunks", "cache")
-# zarr-python's ArrayConfig has these too; they change no result, only how shards are read over a network.
+# zarr-python's ArrayConfig has these too; they change no result, only how shards are read over a
+# network.
 _OF_REMOTE_STORES = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_bytes")
 
 

@@ -50,8 +50,8 @@ class Attributes(MutableMapping[str, Any]):
         self._parsed: tuple[str, dict[str, Any]] = ("{}", {})
 
     def _dict(self) -> dict[str, Any]:
-        # The text is the truth (another object of the same node may have changed it); parsing it is what is
-        # saved.
+        # The text is the truth (another object of the same node may have changed it); parsing it is
+        # what is saved.
         text = self._node._attributes
         if text != self._parsed[0]:
             self._parsed = (text, json.loads(text))

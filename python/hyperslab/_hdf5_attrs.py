@@ -24,8 +24,8 @@ class FileAttributes(Mapping[str, Any]):
     """
 
     def __init__(self, node: _Node, file: _native.StoreHandle, kept: dict[str, Any]) -> None:
-        # A node does not keep its attributes, which refer to it, but what was read: ``kept`` is the node's
-        # own dictionary. In a circle the file would stay open until the collector runs.
+        # A node does not keep its attributes, which refer to it, but what was read: ``kept`` is the
+        # node's own dictionary. In a circle the file would stay open until the collector runs.
         self._node, self._file, self._kept = node, file, kept
 
     def _all(self) -> dict[str, _native.AttributeHandle]:

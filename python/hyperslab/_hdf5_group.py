@@ -243,7 +243,8 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
             path = path.decode("utf-8", "surrogateescape")
         if not isinstance(path, str) or not path:
             return False
-        # As in h5py: a soft or external link is there, wherever it leads. Only what is behind it must exist.
+        # As in h5py: a soft or external link is there, wherever it leads. Only what is behind it
+        # must exist.
         return self._link(path) is not None
 
     def _each(self) -> Iterator[tuple[str, Any]]:

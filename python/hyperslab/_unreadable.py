@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["UNREADABLE", "UnreadableArray", "UnreadableNodeWarning", "why"]
 
-# What is wrong with one node, and does not concern the others. (`ChunkError`: a document that is too large.)
+# What is wrong with one node, and does not concern the others. (`ChunkError`: a document that is
+# too large.)
 UNREADABLE = (MetadataValidationError, UnsupportedError, StorePermissionError, ChunkError)
 
 

@@ -87,7 +87,8 @@ impl Chunk {
         Ok(())
     }
 
-    /// Reads the wanted part of a chunk that is stored as it is: from the first byte that is wanted to the last.
+    /// Reads the wanted part of a chunk that is stored as it is: from the first byte that is wanted
+    /// to the last.
     fn read_plain(&self, file: &File, chunk_bytes: usize, item: usize, state: &mut State) -> io::Result<()> {
         if let Some(memory) = self.whole(chunk_bytes, item) {
             // SAFETY: the job lends that many bytes of memory to this chunk alone.
@@ -204,7 +205,8 @@ impl Chunk {
                 let at = self.start + plane * self.chunk_strides[0] + row * self.chunk_strides[1];
                 let offset = plane as isize * self.memory_strides[0] + row as isize * self.memory_strides[1];
                 let stored = decoded[at..].as_mut_ptr();
-                // SAFETY: the job's promise: strides and counts stay within the chunk and within the caller's memory.
+                // SAFETY: the job's promise: strides and counts stay within the chunk and within
+                // the caller's memory.
                 unsafe {
                     let memory = self.memory.offset(offset);
                     let (mut out, mut source) = if to_chunk { (stored, memory) } else { (memory, stored) };

@@ -1,8 +1,11 @@
-//! The machine's limit: the least that a row of the benchmarks costs without any library for arrays.
+//! The machine's limit: the least that a row of the benchmarks costs without any library for
+//! arrays.
 //!
-//! Plain loops over chunk files: open, `pread`, decode in one shot with a context that is used again, copy rows; or gather, encode,
-//! write a temporary file, close, rename. Memory is the caller's, and its pages are there already. On one thread, or split over
-//! several, whichever the caller finds better. Nothing here validates, plans or recovers: it is a measuring stick and no library.
+//! Plain loops over chunk files: open, `pread`, decode in one shot with a context that is used
+//! again, copy rows; or gather, encode, write a temporary file, close, rename. Memory is the
+//! caller's, and its pages are there already. On one thread, or split over several, whichever the
+//! caller finds better. Nothing here validates, plans or recovers: it is a measuring stick and no
+//! library.
 //!
 //! Python calls these functions through `ctypes`; `benches/limits.py` has the same structures.
 
@@ -41,7 +44,8 @@ pub struct Job {
 static STATES: Mutex<Vec<State>> = Mutex::new(Vec::new());
 
 impl Job {
-    /// Does `work` for every chunk, claimed one by one by the threads. Gives 0, or 1 if anything failed.
+    /// Does `work` for every chunk, claimed one by one by the threads. Gives 0, or 1 if anything
+    /// failed.
     fn run(&self, work: impl Fn(&Self, &Chunk, &mut State) -> io::Result<()> + Sync) -> i32 {
         self.run_each(self.chunks(), work)
     }
@@ -86,12 +90,14 @@ impl Job {
     }
 }
 
-// SAFETY: the pointers are shared between threads as the caller promises: chunks do not overlap in memory or on disk.
+// SAFETY: the pointers are shared between threads as the caller promises: chunks do not overlap in
+// memory or on disk.
 unsafe impl Sync for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
 
-/// Reads all chunks into the caller's memory. Absent objects are skipped: that memory has the fill value already.
+/// Reads all chunks into the caller's memory. Absent objects are skipped: that memory has the fill
+/// value already.
 ///
 /// # Safety
 ///
@@ -103,7 +109,8 @@ pub unsafe extern "C" fn limit_read(job: *const Job) -> i32 {
     job.run(|job, chunk, state| chunk.read(job.codec()?, job.chunk_bytes, job.item, state))
 }
 
-/// Writes all chunks from the caller's memory; a chunk of which only a part is given is read, changed and replaced.
+/// Writes all chunks from the caller's memory; a chunk of which only a part is given is read,
+/// changed and replaced.
 ///
 /// # Safety
 ///
@@ -115,7 +122,8 @@ pub unsafe extern "C" fn limit_write(job: *const Job) -> i32 {
     job.run(|job, chunk, state| chunk.write(job.codec()?, job.chunk_bytes, job.item, state))
 }
 
-/// Writes whole shards, each made of the next so many chunks of the job, which are all of it in the order of its index.
+/// Writes whole shards, each made of the next so many chunks of the job, which are all of it in the
+/// order of its index.
 ///
 /// # Safety
 ///
@@ -127,7 +135,8 @@ pub unsafe extern "C" fn limit_write_shards(job: *const Job, shards: *const Shar
     job.run_each(shards, |job, shard, state| shard.write(job, state))
 }
 
-/// Replaces one inner chunk of a shard by the job's only chunk, whose `start` is its number in the index of `count`.
+/// Replaces one inner chunk of a shard by the job's only chunk, whose `start` is its number in the
+/// index of `count`.
 ///
 /// # Safety
 ///
@@ -139,7 +148,8 @@ pub unsafe extern "C" fn limit_rewrite(job: *const Job, count: usize) -> i32 {
     job.run(|job, chunk, state| shard::rewrite(job, chunk, count, state))
 }
 
-/// Opens a file, reads a range of it, closes it: `times` times, so that calling this function costs nothing.
+/// Opens a file, reads a range of it, closes it: `times` times, so that calling this function costs
+/// nothing.
 ///
 /// # Safety
 ///
@@ -221,7 +231,8 @@ mod tests {
                     level: 3,
                     threads,
                 };
-                // SAFETY: everything lives until the end of this block, and the parts do not overlap.
+                // SAFETY: everything lives until the end of this block, and the parts do not
+                // overlap.
                 assert_eq!(unsafe { function(&raw const job) }, 0);
             };
             let mut expected: Vec<u8> = (0..48).collect();

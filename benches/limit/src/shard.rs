@@ -1,4 +1,5 @@
-//! Shards: inner chunks one after the other, and behind them where each is, in bytes, with a checksum (CRC-32C).
+//! Shards: inner chunks one after the other, and behind them where each is, in bytes, with a
+//! checksum (CRC-32C).
 
 use crate::Job;
 use crate::chunk::{Chunk, State, replace_with};
@@ -36,7 +37,8 @@ impl Shard {
     }
 }
 
-/// Replaces an inner chunk: what is before and behind it is copied by the kernel, the new one and the index come last.
+/// Replaces an inner chunk: what is before and behind it is copied by the kernel, the new one and
+/// the index come last.
 pub(crate) fn rewrite(job: &Job, chunk: &Chunk, count: usize, state: &mut State) -> io::Result<()> {
     chunk.encode(job.codec()?, job.chunk_bytes, job.item, state)?;
     let mut old = File::open(chunk.path())?;

@@ -1,12 +1,16 @@
-//! A barrier for writers: who changes the shape of an array first lets what was queued before be stored.
+//! A barrier for writers: who changes the shape of an array first lets what was queued before be
+//! stored.
 //!
-//! Jobs of a [`Writer`](crate::Writer) are stored some time after they were given. A job that is stored after the array has shrunk would
-//! bring back chunks that are gone. So a resize goes like this:
+//! Jobs of a [`Writer`](crate::Writer) are stored some time after they were given. A job that is
+//! stored after the array has shrunk would bring back chunks that are gone. So a resize goes like
+//! this:
 //!
-//! 1. [`settle`] takes the array's turn, which writers take for a moment to queue a job, and waits until all queues are empty.
+//! 1. [`settle`] takes the array's turn, which writers take for a moment to queue a job, and waits
+//!    until all queues are empty.
 //! 2. The shape changes.
-//! 3. [`Settled::resized`] tells the writers. What they are given later by a layout of the shape before, and does not lie in the new one,
-//!    is refused: the caller chose it before the array shrank.
+//! 3. [`Settled::resized`] tells the writers. What they are given later by a layout of the shape
+//!    before, and does not lie in the new one, is refused: the caller chose it before the array
+//!    shrank.
 //!
 //! Writes that are not queued, made by other threads at the same time, are not waited for.
 
@@ -36,7 +40,8 @@ impl Writers {
     }
 }
 
-/// A number that all handles on one array agree on, and no object has: made of that of the object of its first chunk.
+/// A number that all handles on one array agree on, and no object has: made of that of the object
+/// of its first chunk.
 pub(crate) fn number(layout: &ArrayLayout) -> u64 {
     let (first, mut key) = (vec![0; layout.shape().len()], String::new());
     let object = match layout.locate(&first, &mut key) {
@@ -67,11 +72,12 @@ pub struct Settled {
     _turn: turns::Turn,
 }
 
-/// Waits until all [`Writer`](crate::Writer)s of this process on this array, through whichever handle, have stored what they were given, and
-/// keeps them from taking more until the guard is dropped. This thread works on it, too. What goes wrong with a job is told to its writer.
+/// Waits until all [`Writer`](crate::Writer)s of this process on this array, through whichever
+/// handle, have stored what they were given, and keeps them from taking more until the guard is
+/// dropped. This thread works on it, too. What goes wrong with a job is told to its writer.
 ///
-/// Errors with [`ArrayError::Interrupted`] if `ask` says so, and with [`StoreError::Busy`] where this thread is in the middle of something that the
-/// writers wait for (it runs a signal handler).
+/// Errors with [`ArrayError::Interrupted`] if `ask` says so, and with [`StoreError::Busy`] where
+/// this thread is in the middle of something that the writers wait for (it runs a signal handler).
 pub fn settle(layout: &ArrayLayout, ask: Option<Interrupt<'_>>) -> Result<Settled, ArrayError> {
     let array = number(layout);
     let _turn = turn(layout, array, ask)?;
@@ -80,8 +86,9 @@ pub fn settle(layout: &ArrayLayout, ask: Option<Interrupt<'_>>) -> Result<Settle
     Ok(Settled { writers, before: layout.shape().into(), _turn })
 }
 
-/// Waits until all writers of this process have stored what they were given: before a program ends. Those whose owner has dropped them while they could not
-/// write (see [`Writer`](crate::Writer)) may have been left to workers. Returns the first error that nobody else will be told.
+/// Waits until all writers of this process have stored what they were given: before a program ends.
+/// Those whose owner has dropped them while they could not write (see [`Writer`](crate::Writer))
+/// may have been left to workers. Returns the first error that nobody else will be told.
 pub fn settle_all(ask: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
     if execute::is_inside() {
         return Ok(());
@@ -94,8 +101,8 @@ pub fn settle_all(ask: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
 }
 
 impl Settled {
-    /// Says that the array has this shape from here on. What a writer is given later by a layout of the shape before, and does not lie in the new one, is refused
-    /// with [`ArrayError::Index`].
+    /// Says that the array has this shape from here on. What a writer is given later by a layout of
+    /// the shape before, and does not lie in the new one, is refused with [`ArrayError::Index`].
     pub fn resized(&self, shape: &[u64]) {
         self.writers.iter().for_each(|writer| writer.resized(&self.before, shape));
     }

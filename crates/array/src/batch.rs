@@ -1,7 +1,8 @@
 //! Queued writes, and several of them as one.
 //!
-//! Rows written one by one to chunks of several rows would each decode, change and encode the same chunk. Where such writes wait behind each other they
-//! are joined: the chunk is then encoded once, and where they cover it, not even decoded.
+//! Rows written one by one to chunks of several rows would each decode, change and encode the same
+//! chunk. Where such writes wait behind each other they are joined: the chunk is then encoded once,
+//! and where they cover it, not even decoded.
 
 use crate::execute::{Interrupt, memory_error};
 use crate::strided::{self, Region};
@@ -42,15 +43,16 @@ pub(crate) fn execute(
     }
     batch.iter().try_for_each(|work| {
         let (values, shape) = (work.values.as_slice(), work.selection.shape());
-        // SAFETY: the values have the selection's shape, but for axes that repeat, whose strides are 0. Nobody changes them.
+        // SAFETY: the values have the selection's shape, but for axes that repeat, whose strides
+        // are 0. Nobody changes them.
         let source = unsafe { Source::from_raw(values.as_ptr(), &shape, &work.strides) };
         write(&work.layout, &work.selection, &source, options)
     })
 }
 
 impl Work {
-    /// Whether `next` goes on along some axis where this ends, all else being the same. Gives the axis. Elements of the axes before it would lie
-    /// between the two, so those must have one.
+    /// Whether `next` goes on along some axis where this ends, all else being the same. Gives the
+    /// axis. Elements of the axes before it would lie between the two, so those must have one.
     pub(crate) fn continued_by(&self, next: &Work) -> Option<usize> {
         let same =
             |a: &AxisSelection, b: &AxisSelection| (a.first, a.step, a.len) == (b.first, b.step, b.len);
@@ -96,7 +98,8 @@ fn joined(batch: &[Work], first: &Work, last: &Work) -> Result<(Selection, Memor
         let lens: Dims = parts.iter().map(|axis| axis.len).collect();
         let offset = dense[axis] as usize * (parts[axis].first - axes[axis].first) as usize;
         let region = Region::new(&lens, &dense, &strides, element, 1);
-        // SAFETY: the part lies between the first and the last, so within `memory`; its values have its shape, see `execute`.
+        // SAFETY: the part lies between the first and the last, so within `memory`; its values have
+        // its shape, see `execute`.
         unsafe {
             strided::copy(
                 &region,

@@ -1,21 +1,27 @@
 //! Decoded chunks that are kept: opt-in, bounded, never stale.
 //!
-//! A request for a small part of a compressed chunk decodes all of it. Where requests come back to the same chunks, a [`ChunkCache`] (given with
-//! [`crate::ReadOptions::cache`]) keeps what was decoded:
+//! A request for a small part of a compressed chunk decodes all of it. Where requests come back to
+//! the same chunks, a [`ChunkCache`] (given with [`crate::ReadOptions::cache`]) keeps what was
+//! decoded:
 //!
-//! 1. Look for the chunk. It is found under the store's number of its object ([`hyperslab_store::Store::lock_id`]) and its place in it.
-//! 2. Ask the store for the object's [`Stamp`], one system call, and compare it with the one that came with the bytes. Equal stamps promise
-//!    equal bytes, whichever store and key they are asked of: numbers of objects may collide, which costs a hit and never a value.
-//! 3. Compare how the bytes were decoded: the same object may be read under other metadata, and with checksums not verified.
-//! 4. Copy from the kept chunk. What is kept is in stored order and byte order, as it came out of the codecs: data type, order of axes and
-//!    shape of the array take effect in the copy.
+//! 1. Look for the chunk. It is found under the store's number of its object
+//!    ([`hyperslab_store::Store::lock_id`]) and its place in it.
+//! 2. Ask the store for the object's [`Stamp`], one system call, and compare it with the one that
+//!    came with the bytes. Equal stamps promise equal bytes, whichever store and key they are asked
+//!    of: numbers of objects may collide, which costs a hit and never a value.
+//! 3. Compare how the bytes were decoded: the same object may be read under other metadata, and
+//!    with checksums not verified.
+//! 4. Copy from the kept chunk. What is kept is in stored order and byte order, as it came out of
+//!    the codecs: data type, order of axes and shape of the array take effect in the copy.
 //!
-//! Otherwise the chunk is read, decoded into memory of its own, kept if the store vouches for it by a stamp, and copied from there.
-//! Requests that touch more than the cache holds keep nothing: they would push out all that is there, and then each other. So do chunks
-//! without codecs: a range of them is read for little more than the stamp costs.
+//! Otherwise the chunk is read, decoded into memory of its own, kept if the store vouches for it by
+//! a stamp, and copied from there. Requests that touch more than the cache holds keep nothing: they
+//! would push out all that is there, and then each other. So do chunks without codecs: a range of
+//! them is read for little more than the stamp costs.
 //!
-//! What goes when there is no room is chosen by the CLOCK algorithm: a hand goes round and takes what was not used since it last came by.
-//! What was read once leaves before what is read again and again, and a hit only sets a flag.
+//! What goes when there is no room is chosen by the CLOCK algorithm: a hand goes round and takes
+//! what was not used since it last came by. What was read once leaves before what is read again and
+//! again, and a hit only sets a flag.
 
 use crate::layout::Location;
 use crate::process::{self, Process};
@@ -25,8 +31,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Keeps decoded chunks, of one array or of several. Shared by threads. A forked child starts with an empty one: its parent's may be locked
-/// for ever.
+/// Keeps decoded chunks, of one array or of several. Shared by threads. A forked child starts with
+/// an empty one: its parent's may be locked for ever.
 pub struct ChunkCache {
     limit: usize,
     state: AtomicPtr<State>,
@@ -58,7 +64,8 @@ struct Place {
     object: u64,
     /// Offset and length of a chunk that is a part of its object.
     range: Option<(u64, u64)>,
-    /// Whether checksums were verified. Bytes whose sums nobody looked at must not pass for verified ones.
+    /// Whether checksums were verified. Bytes whose sums nobody looked at must not pass for
+    /// verified ones.
     verified: bool,
 }
 
@@ -119,10 +126,12 @@ impl ChunkCache {
         cost(decoded_size).saturating_mul(chunks) <= self.limit
     }
 
-    /// The decoded chunk, if it is kept and its object has not changed. Counts it as used, or as missed.
+    /// The decoded chunk, if it is kept and its object has not changed. Counts it as used, or as
+    /// missed.
     pub(crate) fn get(&self, wanted: &Wanted<'_>) -> Option<Arc<Memory>> {
         let found = self.lock().take_note(wanted)?;
-        // The lock is not held while the store is asked. An error of the store is told by the read that follows.
+        // The lock is not held while the store is asked. An error of the store is told by the read
+        // that follows.
         let now = wanted.layout.store().stamp(wanted.key).ok().flatten();
         self.believe(wanted, found, now)
     }
@@ -176,7 +185,8 @@ impl ChunkCache {
     fn state(&self) -> &State {
         let owner: *const Process = process::current();
         let found = self.state.load(Ordering::Acquire);
-        // SAFETY: null, or from Box::into_raw in `make`. While `self` is borrowed, only a forked child replaces it, and nobody frees it.
+        // SAFETY: null, or from Box::into_raw in `make`. While `self` is borrowed, only a forked
+        // child replaces it, and nobody frees it.
         match unsafe { found.as_ref() } {
             Some(state) if std::ptr::eq(state.owner, owner) => state,
             _ => self.make(owner, found),
@@ -186,14 +196,16 @@ impl ChunkCache {
     #[cold]
     fn make(&self, owner: *const Process, old: *mut State) -> &State {
         let new = Box::into_raw(Box::new(State { owner, kept: Mutex::default() }));
-        // A parent's state is left alone: another thread of the parent may have held its lock, and been about to change it.
+        // A parent's state is left alone: another thread of the parent may have held its lock, and
+        // been about to change it.
         match self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: made above; see `state`.
             Ok(_) => unsafe { &*new },
             Err(other) => {
                 // SAFETY: nobody else has seen `new`.
                 drop(unsafe { Box::from_raw(new) });
-                // SAFETY: another thread of this process was first, with a state from here; see `state`.
+                // SAFETY: another thread of this process was first, with a state from here; see
+                // `state`.
                 unsafe { &*other }
             }
         }
@@ -212,7 +224,8 @@ impl Drop for ChunkCache {
         let mine =
             unsafe { state.as_ref() }.is_some_and(|state| std::ptr::eq(state.owner, process::current()));
         if mine {
-            // SAFETY: as above; the last user of the cache is here, and a state of this process was made by it.
+            // SAFETY: as above; the last user of the cache is here, and a state of this process was
+            // made by it.
             drop(unsafe { Box::from_raw(state) });
         }
     }
@@ -247,7 +260,8 @@ impl Kept {
         let chunk = self.slots.get_mut(*self.places.get(&wanted.place)?)?.as_mut()?;
         let same = Arc::ptr_eq(&chunk.decoding, wanted.layout.decoding())
             || chunk.decoding == *wanted.layout.decoding();
-        // Equal decodings make equal sizes; what is copied from must not depend on how codecs print themselves.
+        // Equal decodings make equal sizes; what is copied from must not depend on how codecs print
+        // themselves.
         (same && chunk.memory.len() == wanted.layout.encoding().decoded_size()).then_some(chunk)
     }
 
@@ -264,7 +278,8 @@ impl Kept {
         found
     }
 
-    /// What was counted as found is outdated. Removes it, if no other thread has put something newer in its place.
+    /// What was counted as found is outdated. Removes it, if no other thread has put something
+    /// newer in its place.
     fn forget(&mut self, place: &Place, stamp: Stamp) -> Option<Chunk> {
         self.hits -= 1;
         self.misses += 1;

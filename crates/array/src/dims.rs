@@ -11,7 +11,8 @@ pub type Strides = SmallVec<[isize; 8]>;
 /// The most axes an array may have: NumPy's own limit.
 pub const MAX_RANK: usize = 64;
 
-/// The number of elements of `shape`; `None` on overflow. A zero anywhere gives zero, whatever the rest.
+/// The number of elements of `shape`; `None` on overflow. A zero anywhere gives zero, whatever the
+/// rest.
 pub fn element_count(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -19,7 +20,8 @@ pub fn element_count(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d))
 }
 
-/// Byte strides of a dense array of `shape` in C order. The caller has checked that its size in bytes fits `isize`.
+/// Byte strides of a dense array of `shape` in C order. The caller has checked that its size in
+/// bytes fits `isize`.
 pub fn c_strides(shape: &[u64], element: usize) -> Strides {
     let mut strides: Strides = SmallVec::from_elem(0, shape.len());
     let mut step = element as isize;

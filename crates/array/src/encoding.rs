@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 /// The codecs of an array, bound to its element type and chunk shape.
 ///
-/// Between the bytes-to-bytes codecs and the elements lie only an order of axes (a transposed chunk is a chunk with other
-/// strides) and a byte order. Neither is a pass of its own: the copy between chunk and output applies both.
+/// Between the bytes-to-bytes codecs and the elements lie only an order of axes (a transposed chunk
+/// is a chunk with other strides) and a byte order. Neither is a pass of its own: the copy between
+/// chunk and output applies both.
 #[derive(Clone, Debug)]
 pub struct ChunkEncoding {
     chunk: Dims,
@@ -24,9 +25,9 @@ pub struct ChunkEncoding {
 }
 
 impl ChunkEncoding {
-    /// Binds codecs. `order`: which array axis is stored as the k-th, slowest first (empty: C order). `stored` is
-    /// the byte order of the stored elements. Errors (as text) where `order` is no permutation of the axes, or where a chunk has more bytes than memory
-    /// can hold.
+    /// Binds codecs. `order`: which array axis is stored as the k-th, slowest first (empty: C
+    /// order). `stored` is the byte order of the stored elements. Errors (as text) where `order` is
+    /// no permutation of the axes, or where a chunk has more bytes than memory can hold.
     pub fn new(
         chunk: &[u64],
         dtype: DataType,
@@ -66,12 +67,14 @@ impl ChunkEncoding {
         Ok(ChunkEncoding { chunk: chunk.into(), element: dtype.size(), order, strides, swap, chain })
     }
 
-    /// The encoding of chunks for which some codecs were left out: bit `i` is the `i`-th of the chain.
+    /// The encoding of chunks for which some codecs were left out: bit `i` is the `i`-th of the
+    /// chain.
     pub(crate) fn without(&self, skipped: u32) -> Self {
         ChunkEncoding { chain: self.chain.without(skipped), ..self.clone() }
     }
 
-    /// The same encoding of elements of variable length whose bytes are in `heap`. `None`: they have one size.
+    /// The same encoding of elements of variable length whose bytes are in `heap`. `None`: they
+    /// have one size.
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
         Some(ChunkEncoding { chain: self.chain.bound(heap)?, ..self.clone() })
     }
@@ -121,7 +124,8 @@ impl ChunkEncoding {
         &self.chain
     }
 
-    /// Whether the stored bytes are the elements in memory, up to the order of axes: nothing to decode, nothing to swap.
+    /// Whether the stored bytes are the elements in memory, up to the order of axes: nothing to
+    /// decode, nothing to swap.
     pub fn is_plain(&self) -> bool {
         self.swap == 1 && self.chain.is_identity()
     }

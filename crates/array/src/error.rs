@@ -118,7 +118,8 @@ pub enum ArrayError {
         /// The format's reason.
         source: crate::LocateError,
     },
-    /// The chunk cannot be written where it is; or the array cannot be written, which has no chunk of its own.
+    /// The chunk cannot be written where it is; or the array cannot be written, which has no chunk
+    /// of its own.
     #[error("array '{array}'{}: {why}", if key.is_empty() { String::new() } else { format!(", chunk {chunk:?}, key '{key}'") })]
     ReadOnly {
         /// The array.

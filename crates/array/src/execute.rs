@@ -7,14 +7,16 @@ use hyperslab_store::{Ask, Key, StoreError, turns};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// Asked now and then whether to stop; the answer `true` ends a request with [`ArrayError::Interrupted`].
+/// Asked now and then whether to stop; the answer `true` ends a request with
+/// [`ArrayError::Interrupted`].
 pub type Interrupt<'a> = &'a dyn Fn() -> bool;
 
-/// Below this much work (in bytes to move; decoding counts several times) a request stays on the caller's thread: waking another costs
-/// more than it saves.
+/// Below this much work (in bytes to move; decoding counts several times) a request stays on the
+/// caller's thread: waking another costs more than it saves.
 pub(crate) const INLINE_WORK: u64 = 512 << 10;
 
-/// Requests of less work than this (a few milliseconds) leave the workers to others where threads are busy with requests of their own.
+/// Requests of less work than this (a few milliseconds) leave the workers to others where threads
+/// are busy with requests of their own.
 const SMALL_WORK: u64 = 16 << 20;
 
 /// What opening an object costs, in bytes that could be moved instead.
@@ -71,7 +73,8 @@ struct Waited {
 struct Used {
     /// The time for which a processor worked for it.
     ran: Duration,
-    /// How often it gave up its processor to wait for something. A thread that others took it from, on a busy machine, did not wait: more threads would only make it worse.
+    /// How often it gave up its processor to wait for something. A thread that others took it from,
+    /// on a busy machine, did not wait: more threads would only make it worse.
     waits: libc::c_long,
 }
 
@@ -82,7 +85,8 @@ impl Used {
         const WHO: libc::c_int = libc::RUSAGE_THREAD;
         #[cfg(not(target_os = "linux"))]
         const WHO: libc::c_int = libc::RUSAGE_SELF;
-        // SAFETY: the call fills the structure, which is as large as it expects; zeros are valid for it if it fails.
+        // SAFETY: the call fills the structure, which is as large as it expects; zeros are valid
+        // for it if it fails.
         let usage = unsafe {
             libc::getrusage(WHO, usage.as_mut_ptr());
             usage.assume_init()
@@ -99,7 +103,8 @@ impl Waited {
         Waited { start: Instant::now(), begun: Used::now() }
     }
 
-    /// Whether it has waited so long, and for such a part of the time, that it must have been for a disk or a network.
+    /// Whether it has waited so long, and for such a part of the time, that it must have been for a
+    /// disk or a network.
     fn long(&self) -> bool {
         let (passed, used) = (self.start.elapsed(), Used::now());
         let waited = passed.saturating_sub(used.ran.saturating_sub(self.begun.ran));
@@ -110,8 +115,9 @@ impl Waited {
 /// Several times what a busy machine makes a thread wait before it runs again.
 const WAITED: Duration = Duration::from_micros(50);
 
-/// Executes all tasks of a plan on up to `limit` threads. `bytes` is an estimate of what is moved. Where the first task turns out to wait (what it reads is not in
-/// the system's cache), up to `waiting` threads do.
+/// Executes all tasks of a plan on up to `limit` threads. `bytes` is an estimate of what is moved.
+/// Where the first task turns out to wait (what it reads is not in the system's cache), up to
+/// `waiting` threads do.
 pub(crate) fn run(
     layout: &ArrayLayout,
     plan: &Plan,
@@ -128,7 +134,8 @@ pub(crate) fn run(
     })
 }
 
-/// Executes tasks `0..count` of `work` in all, as [`run`] does. A task that takes long asks now and then whether to give up; the error that it then returns is not told.
+/// Executes tasks `0..count` of `work` in all, as [`run`] does. A task that takes long asks now and
+/// then whether to give up; the error that it then returns is not told.
 pub(crate) fn run_tasks(
     layout: &ArrayLayout,
     count: usize,
@@ -140,7 +147,8 @@ pub(crate) fn run_tasks(
     let task = |number: usize, ask: Ask<'_>| Scratch::with(|scratch| execute(number, scratch, ask));
     let pool = &process::current().pool;
     let (_caller, others) = pool.enter();
-    // Requests of other threads are help enough for each other: handing over parts of small ones would only make them wait.
+    // Requests of other threads are help enough for each other: handing over parts of small ones
+    // would only make them wait.
     let limit = if work < SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
     let inline = if pool.is_awake() { INLINE_WORK / 4 } else { INLINE_WORK };
     let threads = worthwhile(work, inline, count, limit);
@@ -167,7 +175,8 @@ pub(crate) struct Taken {
     _turn: turns::Turn,
 }
 
-/// Waits for the turn of an object, of the chunk or shard of `task`. Errors with [`StoreError::Busy`] if this thread has it already.
+/// Waits for the turn of an object, of the chunk or shard of `task`. Errors with
+/// [`StoreError::Busy`] if this thread has it already.
 pub(crate) fn take(
     layout: &ArrayLayout,
     task: &Task,
@@ -193,8 +202,9 @@ impl Drop for Taken {
     }
 }
 
-/// Whether this thread is in the middle of a chunk or a shard, further up its stack: it runs a signal handler or a finalizer. What
-/// it does then it does by itself: a worker would wait for the turn that this thread has, and this thread for the worker.
+/// Whether this thread is in the middle of a chunk or a shard, further up its stack: it runs a
+/// signal handler or a finalizer. What it does then it does by itself: a worker would wait for the
+/// turn that this thread has, and this thread for the worker.
 pub(crate) fn is_inside() -> bool {
     HELD.try_with(|held| !held.borrow().is_empty()).unwrap_or(false)
 }

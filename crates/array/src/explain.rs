@@ -64,8 +64,9 @@ pub struct Explain {
 }
 
 impl Explain {
-    /// The most chunks that are looked at, of an array of up to 8 axes; fewer of one with more. Each costs a look into the store,
-    /// and an array may have any number of chunks: so many take about 0.1 s (x86, files in the page cache).
+    /// The most chunks that are looked at, of an array of up to 8 axes; fewer of one with more.
+    /// Each costs a look into the store, and an array may have any number of chunks: so many take
+    /// about 0.1 s (x86, files in the page cache).
     pub const MOST_CHUNKS: usize = 100_000;
 
     /// The most chunks that are looked at of an array of so many axes.
@@ -74,13 +75,14 @@ impl Explain {
     }
 }
 
-/// Explains [`crate::read`] of a selection; the first `list` chunks one by one. Looks chunks up in the store but reads none.
+/// Explains [`crate::read`] of a selection; the first `list` chunks one by one. Looks chunks up in
+/// the store but reads none.
 pub fn explain_read(layout: &ArrayLayout, selection: &Selection, list: usize) -> Result<Explain, ArrayError> {
     explain(layout, selection, list, None, false)
 }
 
-/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. What is in the cache is looked at now; the read itself may
-/// put chunks there and push others out.
+/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. What is in the cache is looked at
+/// now; the read itself may put chunks there and push others out.
 pub fn explain_read_cached(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -90,8 +92,9 @@ pub fn explain_read_cached(
     explain(layout, selection, list, cache, false)
 }
 
-/// Explains [`crate::write`] of a selection from dense memory; the first `list` chunks one by one. Whether chunks hold nothing but fill value, and
-/// are elided, depends on the elements and is not foretold.
+/// Explains [`crate::write`] of a selection from dense memory; the first `list` chunks one by one.
+/// Whether chunks hold nothing but fill value, and are elided, depends on the elements and is not
+/// foretold.
 pub fn explain_write(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -166,7 +169,8 @@ impl Seen<'_> {
         }
     }
 
-    /// Looks at the chunks of a selection. `strides`: of the memory that it goes to or comes from, per axis; `nesting`: what the array is a part of.
+    /// Looks at the chunks of a selection. `strides`: of the memory that it goes to or comes from,
+    /// per axis; `nesting`: what the array is a part of.
     fn visit(
         &mut self,
         layout: &ArrayLayout,
@@ -223,7 +227,8 @@ impl Seen<'_> {
         Ok(())
     }
 
-    /// Looks at the chunks of the arrays that a mosaic is made of. What is filled is told as one task, of no chunk.
+    /// Looks at the chunks of the arrays that a mosaic is made of. What is filled is told as one
+    /// task, of no chunk.
     fn visit_mosaic(
         &mut self,
         layout: &ArrayLayout,

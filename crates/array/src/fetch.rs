@@ -8,8 +8,9 @@ use hyperslab_store::{Opened, RangeRead, Stamp, StoreError};
 /// The object of a chunk that is read in parts.
 pub(crate) type Parts<'s> = Option<Box<dyn Opened + 's>>;
 
-/// Opens the object of a plan whose tasks are parts of one chunk, once for all: parts of an object that is replaced meanwhile would make a chunk that
-/// never was. `None`: the plan is not cut. `Some(None)`: the chunk does not exist.
+/// Opens the object of a plan whose tasks are parts of one chunk, once for all: parts of an object
+/// that is replaced meanwhile would make a chunk that never was. `None`: the plan is not cut.
+/// `Some(None)`: the chunk does not exist.
 pub(crate) fn open_parts<'l>(layout: &'l ArrayLayout, plan: &Plan) -> Result<Option<Parts<'l>>, ArrayError> {
     if !plan.is_cut() {
         return Ok(None);
@@ -27,8 +28,8 @@ pub(crate) fn open_parts<'l>(layout: &'l ArrayLayout, plan: &Plan) -> Result<Opt
     })
 }
 
-/// Reads ranges of a chunk without codecs, from `parts` if that is open. An object of another size than a chunk has is refused: its elements would
-/// be the wrong ones.
+/// Reads ranges of a chunk without codecs, from `parts` if that is open. An object of another size
+/// than a chunk has is refused: its elements would be the wrong ones.
 pub(crate) fn ranges_of(
     layout: &ArrayLayout,
     parts: Option<&Parts<'_>>,
@@ -74,7 +75,8 @@ pub(crate) fn ranges_of(
     }
 }
 
-/// An index that names a range of an object vouches for the object: it is not a chunk of fill value.
+/// An index that names a range of an object vouches for the object: it is not a chunk of fill
+/// value.
 fn found_or_missing(layout: &ArrayLayout, task: &Task, key: &str, found: bool) -> Result<bool, ArrayError> {
     if found {
         return Ok(true);
@@ -97,7 +99,8 @@ pub(crate) fn fetch(
     Ok(fetch_stamped(layout, scratch, location, false)?.0)
 }
 
-/// As [`fetch`]; with `stamped`, also the stamp under which the bytes may be kept, if the store vouches for them.
+/// As [`fetch`]; with `stamped`, also the stamp under which the bytes may be kept, if the store
+/// vouches for them.
 pub(crate) fn fetch_stamped(
     layout: &ArrayLayout,
     scratch: &mut Scratch,

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 /// The bytes of one element, in the array's in-memory byte order.
 ///
-/// Comparison is by bits: -0.0 is not 0.0, and a NaN equals only a NaN of the same payload. So leaving out chunks of fill value
-/// never changes a bit of what is read back.
+/// Comparison is by bits: -0.0 is not 0.0, and a NaN equals only a NaN of the same payload. So
+/// leaving out chunks of fill value never changes a bit of what is read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillValue {
     bytes: SmallVec<[u8; 16]>,

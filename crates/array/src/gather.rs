@@ -1,6 +1,7 @@
 //! Copies of points: between their places in a chunk and those in the caller's memory.
 //!
-//! What is copied at each place is a [`Region`], one element where points are on all axes. Where the region has rows that are contiguous on both sides, each place is a copy of it. Otherwise the
+//! What is copied at each place is a [`Region`], one element where points are on all axes. Where
+//! the region has rows that are contiguous on both sides, each place is a copy of it. Otherwise the
 //! region is walked, and the places are the innermost loop, compiled once per element size.
 
 use crate::point_plan::Places;

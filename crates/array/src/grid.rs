@@ -2,7 +2,8 @@
 
 use crate::Dims;
 
-/// A regular grid: chunk `i` of an axis covers elements `i * n .. (i + 1) * n`; the last may reach past the array's end.
+/// A regular grid: chunk `i` of an axis covers elements `i * n .. (i + 1) * n`; the last may reach
+/// past the array's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkGrid {
     chunk: Dims,

@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub enum Location {
     /// The chunk does not exist: it reads as fill value.
     Absent,
-    /// The chunk is all of the object whose key was written (the object itself may be missing: fill value).
+    /// The chunk is all of the object whose key was written (the object itself may be missing: fill
+    /// value).
     Object,
     /// The chunk is `len` bytes of that object from `offset`. Such chunks can be read, not written.
     Range {
@@ -20,28 +21,34 @@ pub enum Location {
         offset: u64,
         /// Number of bytes.
         len: u64,
-        /// Codecs that were left out when this chunk was written: bit `i` stands for the `i`-th of [`CodecChain::codecs`](hyperslab_codec::CodecChain::codecs). 0: none.
+        /// Codecs that were left out when this chunk was written: bit `i` stands for the `i`-th of
+        /// [`CodecChain::codecs`](hyperslab_codec::CodecChain::codecs). 0: none.
         skipped: u32,
     },
 }
 
-/// Why a chunk cannot be found: an error of the format, whose index of chunks could not be read or cannot be right.
+/// Why a chunk cannot be found: an error of the format, whose index of chunks could not be read or
+/// cannot be right.
 pub type LocateError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file. Where chunks lie in shards, it finds shards: they are the chunks of
+/// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file.
+/// Where chunks lie in shards, it finds shards: they are the chunks of
 /// [`ArrayLayout::object_grid`].
 pub trait ChunkLocator: Debug + Send + Sync {
-    /// Writes the key of the object that holds chunk `chunk` (one index per axis) to `key`, which comes in empty, and says where in it
-    /// the chunk is. Called once for each chunk of a request, from many threads: no allocation, no I/O in the usual case.
+    /// Writes the key of the object that holds chunk `chunk` (one index per axis) to `key`, which
+    /// comes in empty, and says where in it the chunk is. Called once for each chunk of a request,
+    /// from many threads: no allocation, no I/O in the usual case.
     fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError>;
 
-    /// The prefix below which all objects of chunks lie, and little else (`""`: the whole store); `None`: there is none.
+    /// The prefix below which all objects of chunks lie, and little else (`""`: the whole store);
+    /// `None`: there is none.
     fn folder(&self) -> Option<&str> {
         None
     }
 }
 
-/// Everything the engine needs to know about one array. Built once, when the array is opened; immutable, shared.
+/// Everything the engine needs to know about one array. Built once, when the array is opened;
+/// immutable, shared.
 #[derive(Clone, Debug)]
 pub struct ArrayLayout {
     name: String,
@@ -60,14 +67,16 @@ pub struct ArrayLayout {
     without: [Lazy<(u32, Arc<ArrayLayout>)>; KEPT],
 }
 
-/// So many layouts of chunks with codecs left out are kept. More different sets of codecs than that are not in use.
+/// So many layouts of chunks with codecs left out are kept. More different sets of codecs than that
+/// are not in use.
 const KEPT: usize = 4;
 
 impl ArrayLayout {
     /// Joins the parts. `name` is what errors call the array (its path).
     ///
-    /// Errors with [`ArrayError::Layout`] where the parts contradict each other: other ranks, a fill value that is not one
-    /// element, an encoding bound to another chunk size, axes longer than `i64::MAX`.
+    /// Errors with [`ArrayError::Layout`] where the parts contradict each other: other ranks, a
+    /// fill value that is not one element, an encoding bound to another chunk size, axes longer
+    /// than `i64::MAX`.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         name: impl Into<String>,
@@ -123,7 +132,8 @@ impl ArrayLayout {
         })
     }
 
-    /// The same array, its chunks in shards. Errors with [`ArrayError::Layout`] where the innermost shards hold other chunks.
+    /// The same array, its chunks in shards. Errors with [`ArrayError::Layout`] where the innermost
+    /// shards hold other chunks.
     pub fn with_sharding(mut self, sharding: Sharding) -> Result<Self, ArrayError> {
         if sharding.chunk_shape() != self.grid.chunk_shape() {
             let (found, chunk) = (sharding.chunk_shape(), self.grid.chunk_shape());
@@ -135,8 +145,10 @@ impl ArrayLayout {
         Ok(self)
     }
 
-    /// The same array, made of parts of others: its chunks are never asked for, its grid says how much to read at a time (points: all of what they touch). It can be read, not
-    /// written. Errors with [`ArrayError::Layout`] where a part has another number of axes, and where elements are encoded.
+    /// The same array, made of parts of others: its chunks are never asked for, its grid says how
+    /// much to read at a time (points: all of what they touch). It can be read, not written. Errors
+    /// with [`ArrayError::Layout`] where a part has another number of axes, and where elements are
+    /// encoded.
     pub fn with_mosaic(mut self, mosaic: Mosaic) -> Result<Self, ArrayError> {
         let ranks = mosaic.pieces().iter().map(|piece| piece.target.bounds().map(|bounds| bounds.len()));
         if let Some(part) =
@@ -219,7 +231,8 @@ impl ArrayLayout {
         self.decoding.get_or_make(|| format!("{:?}", self.encoding.chain()).into())
     }
 
-    /// How a chunk is read that was written without some of the codecs ([`Location::Range`]): the same array with the others. `None`: as all chunks.
+    /// How a chunk is read that was written without some of the codecs ([`Location::Range`]): the
+    /// same array with the others. `None`: as all chunks.
     pub(crate) fn without(&self, location: Location) -> Option<Arc<ArrayLayout>> {
         let Location::Range { skipped, .. } = location else { return None };
         // Bits beyond the codecs mean nothing.
@@ -239,13 +252,15 @@ impl ArrayLayout {
         Some(found.unwrap_or_else(made))
     }
 
-    /// The codec of elements of variable length; `None`: they have one size. Where there is one, elements are [`hyperslab_codec::Cell`]s, and the array is read with [`crate::read_ragged`] and written with
-    /// [`crate::write_ragged`].
+    /// The codec of elements of variable length; `None`: they have one size. Where there is one,
+    /// elements are [`hyperslab_codec::Cell`]s, and the array is read with [`crate::read_ragged`]
+    /// and written with [`crate::write_ragged`].
     pub fn vlen(&self) -> Option<&Vlen> {
         self.encoding.chain().vlen()
     }
 
-    /// The same array of elements of variable length, whose bytes are in `heap`: for one request. `None`: they have one size.
+    /// The same array of elements of variable length, whose bytes are in `heap`: for one request.
+    /// `None`: they have one size.
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
         let encoding = self.encoding.bound(heap)?;
         Some(ArrayLayout { encoding, decoding: Lazy::new(), without: Default::default(), ..self.clone() })
@@ -261,8 +276,8 @@ impl ArrayLayout {
         &self.locator
     }
 
-    /// Where a chunk is (where there are shards: a shard); `key` becomes the key of its object. Errors with [`ArrayError::Locate`], and with
-    /// [`ArrayError::Store`] where the store failed.
+    /// Where a chunk is (where there are shards: a shard); `key` becomes the key of its object.
+    /// Errors with [`ArrayError::Locate`], and with [`ArrayError::Store`] where the store failed.
     pub fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, ArrayError> {
         key.clear();
         self.locator.locate(chunk, key).map_err(|source| {

@@ -1,11 +1,15 @@
 //! The engine: selection → plan → execute. The only place that moves elements.
 //!
-//! A format describes one array by an [`ArrayLayout`]: shape, element type, chunk grid, codecs, fill value, and where chunks are.
-//! [`read()`] and [`write()`] do the rest, for every format alike:
+//! A format describes one array by an [`ArrayLayout`]: shape, element type, chunk grid, codecs,
+//! fill value, and where chunks are. [`read()`] and [`write()`] do the rest, for every format
+//! alike:
 //!
-//! 1. a [`Selection`] is the indices in one normal form: per axis a strided range, or points that are picked one by one;
-//! 2. a [`Plan`] cuts it along the chunk grid into tasks, one per touched chunk, with no allocation per chunk;
-//! 3. each task is executed by the cheapest [`Strategy`] that is right for it, on the caller's thread and the pool's.
+//! 1. a [`Selection`] is the indices in one normal form: per axis a strided range, or points that
+//!    are picked one by one;
+//! 2. a [`Plan`] cuts it along the chunk grid into tasks, one per touched chunk, with no allocation
+//!    per chunk;
+//! 3. each task is executed by the cheapest [`Strategy`] that is right for it, on the caller's
+//!    thread and the pool's.
 //!
 //! [`explain_read`] and [`explain_write`] show what a request would do.
 

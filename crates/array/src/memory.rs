@@ -3,10 +3,12 @@
 use crate::{process, recycler};
 use memmap2::MmapMut;
 
-/// Bytes owned by one holder: a result that becomes a NumPy array without a copy, or a decoded chunk.
+/// Bytes owned by one holder: a result that becomes a NumPy array without a copy, or a decoded
+/// chunk.
 ///
-/// Aligned for every element type. Always initialised: fresh from the system it is zero; recycled, it holds stale bytes that
-/// its new owner overwrites. Dropping it returns the pages to the recycler.
+/// Aligned for every element type. Always initialised: fresh from the system it is zero; recycled,
+/// it holds stale bytes that its new owner overwrites. Dropping it returns the pages to the
+/// recycler.
 pub struct Memory {
     block: Block,
     len: usize,
@@ -19,14 +21,17 @@ enum Block {
     Pages(Option<MmapMut>),
 }
 
-/// From here on memory comes in pages from the recycler: allocators hand pages of that size back to the system when they are freed.
+/// From here on memory comes in pages from the recycler: allocators hand pages of that size back to
+/// the system when they are freed.
 const PAGES_FROM: usize = 64 << 10;
 
-/// From here on fresh pages are asked for in huge units, which cuts the number of page faults by 512.
+/// From here on fresh pages are asked for in huge units, which cuts the number of page faults by
+/// 512.
 const HUGE_FROM: usize = 4 << 20;
 
 impl Memory {
-    /// Memory with unspecified (but initialised) contents: for callers who overwrite every byte. `None` if there is none.
+    /// Memory with unspecified (but initialised) contents: for callers who overwrite every byte.
+    /// `None` if there is none.
     pub fn dirty(len: usize) -> Option<Self> {
         if len < PAGES_FROM {
             return Some(Memory { block: Block::Small(small(len)), len });
@@ -39,7 +44,8 @@ impl Memory {
         Some(Memory { block: Block::Pages(Some(pages)), len })
     }
 
-    /// Memory of zeros. Large ones cost nothing until they are touched: the system zeroes pages on first use. `None` if there is none.
+    /// Memory of zeros. Large ones cost nothing until they are touched: the system zeroes pages on
+    /// first use. `None` if there is none.
     pub fn zeroed(len: usize) -> Option<Self> {
         if len < PAGES_FROM {
             return Some(Memory { block: Block::Small(small(len)), len });
@@ -48,8 +54,10 @@ impl Memory {
         Some(Memory { block: Block::Pages(Some(pages)), len })
     }
 
-    /// Makes it longer or shorter, contents kept; new bytes are unspecified (but initialised). `false`: there is no memory, and nothing changes. Growing step by step costs no more than growing at
-    /// once, and no memory: room is made for twice as much, of addresses only. [`Memory::shrink`] gives back what is not needed in the end.
+    /// Makes it longer or shorter, contents kept; new bytes are unspecified (but initialised).
+    /// `false`: there is no memory, and nothing changes. Growing step by step costs no more than
+    /// growing at once, and no memory: room is made for twice as much, of addresses only.
+    /// [`Memory::shrink`] gives back what is not needed in the end.
     pub fn resize(&mut self, len: usize) -> bool {
         let room = self.room();
         if len > room && !self.grow(len.max(room.saturating_mul(2))) && !self.grow(len) {
@@ -59,8 +67,9 @@ impl Memory {
         true
     }
 
-    /// Makes room for about `len` bytes, in pages that were in use before if there are some. What is guessed too large is given back by
-    /// [`Memory::shrink`], too small grows again. Returns whether there is room.
+    /// Makes room for about `len` bytes, in pages that were in use before if there are some. What
+    /// is guessed too large is given back by [`Memory::shrink`], too small grows again. Returns
+    /// whether there is room.
     pub fn reserve(&mut self, len: usize) -> bool {
         if len <= self.room() {
             return true;
@@ -75,7 +84,8 @@ impl Memory {
         true
     }
 
-    /// Gives back the room behind the end, as far as that is whole pages and more than a quarter of what is used: blocks of any other size would not be used again.
+    /// Gives back the room behind the end, as far as that is whole pages and more than a quarter of
+    /// what is used: blocks of any other size would not be used again.
     pub fn shrink(&mut self) {
         match (&mut self.block, recycler::class_of(self.len)) {
             (Block::Small(words), _) => words.truncate(self.len.div_ceil(size_of::<u128>())),
@@ -154,11 +164,13 @@ fn small(len: usize) -> Vec<u128> {
     vec![0; len.div_ceil(size_of::<u128>())]
 }
 
-/// Makes a block larger or smaller without a copy: the system gives its pages other addresses. Returns whether it could.
+/// Makes a block larger or smaller without a copy: the system gives its pages other addresses.
+/// Returns whether it could.
 #[cfg(target_os = "linux")]
 fn remap(pages: &mut MmapMut, class: usize) -> bool {
     let options = memmap2::RemapOptions::new().may_move(true);
-    // SAFETY: the mapping is anonymous, so there is no file that could be shorter than it; it is borrowed exclusively, so nothing else points into it.
+    // SAFETY: the mapping is anonymous, so there is no file that could be shorter than it; it is
+    // borrowed exclusively, so nothing else points into it.
     let done = unsafe { pages.remap(class, options) }.is_ok();
     if done && class >= HUGE_FROM {
         // As in `fresh`.

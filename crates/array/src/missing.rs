@@ -5,8 +5,9 @@ use crate::read::present;
 use crate::scratch::Scratch;
 use crate::{ArrayError, ArrayLayout, Location, Plan, Selection};
 
-/// Checks that every object (chunk, or shard) of a selection is stored. Chunks that a stored shard leaves out hold fill values: they are not
-/// missing. What is deleted between this check and a read is not noticed.
+/// Checks that every object (chunk, or shard) of a selection is stored. Chunks that a stored shard
+/// leaves out hold fill values: they are not missing. What is deleted between this check and a read
+/// is not noticed.
 ///
 /// Errors with [`ArrayError::Missing`], which names the first that is missing.
 pub fn check_stored(

@@ -1,11 +1,15 @@
 //! Points of chunks without codecs: only the bytes around them are read.
 //!
-//! 1. The part of a chunk that is copied at each place (the region) is looked at: axes whose steps are longer than what one more range costs are walked, so that a piece is a few bytes
-//!    close together, or one long row.
-//! 2. The pieces are walked, roughly in the order of the chunk's bytes, and taken a window at a time: memory is bounded however many points there are, and however large the chunk is.
-//! 3. Within a window they are sorted, and those that lie close together are joined to one range. All ranges of a window are read by one call. Long rows that are the same in the caller's
+//! 1. The part of a chunk that is copied at each place (the region) is looked at: axes whose steps
+//!    are longer than what one more range costs are walked, so that a piece is a few bytes close
+//!    together, or one long row.
+//! 2. The pieces are walked, roughly in the order of the chunk's bytes, and taken a window at a
+//!    time: memory is bounded however many points there are, and however large the chunk is.
+//! 3. Within a window they are sorted, and those that lie close together are joined to one range.
+//!    All ranges of a window are read by one call. Long rows that are the same in the caller's
 //!    memory are read straight to it.
-//! 4. Where there is more than one window, the object is opened once for all: windows of an object that is replaced meanwhile would make a chunk that never was.
+//! 4. Where there is more than one window, the object is opened once for all: windows of an object
+//!    that is replaced meanwhile would make a chunk that never was.
 
 use crate::execute::{self, memory_error, store_error};
 use crate::fetch::{Parts, ranges_of};
@@ -222,7 +226,8 @@ impl Reader<'_> {
             return with_ranges(list, |list| {
                 list.extend(window.iter().map(|piece| {
                     let dst = self.dst.wrapping_offset(piece.memory);
-                    // SAFETY: a row of the output, of initialised bytes; the target covers the task's elements, and no two points share bytes there.
+                    // SAFETY: a row of the output, of initialised bytes; the target covers the
+                    // task's elements, and no two points share bytes there.
                     let buf = unsafe { std::slice::from_raw_parts_mut(dst, pieces.reach) };
                     RangeRead { offset: piece.chunk as u64, buf }
                 }));
@@ -258,7 +263,8 @@ impl Reader<'_> {
             let src = buffer.as_ptr().wrapping_add(before + piece.chunk as usize - start);
             let dst = self.dst.wrapping_offset(piece.memory);
             let step = Axis { len: piece.count, ..pieces.step };
-            // SAFETY: the target covers the task's elements; the range that holds the piece was read to the buffer, all of it.
+            // SAFETY: the target covers the task's elements; the range that holds the piece was
+            // read to the buffer, all of it.
             unsafe { gather::copy_run(&pieces.region, step, dst, src) };
         }
         Ok(true)

@@ -47,7 +47,8 @@ impl AxisPlan {
     #[inline]
     fn cut(lowest: u64, step: u64, len: u64, chunk: u64) -> Self {
         let reach = (len - 1) * step;
-        // Steps up to a chunk's length miss no chunk between the first and the last; longer ones meet another chunk each time.
+        // Steps up to a chunk's length miss no chunk between the first and the last; longer ones
+        // meet another chunk each time.
         let spans = if step <= chunk { (lowest + reach) / chunk - lowest / chunk + 1 } else { len };
         AxisPlan { lowest, step, len, chunk, spans, parts: 1 }
     }
@@ -60,7 +61,8 @@ impl AxisPlan {
         (self.lowest + out * self.step) / self.chunk - self.lowest / self.chunk
     }
 
-    /// The n-th chunk with a selected element. Worked out, not looked up: an axis may have any number of chunks.
+    /// The n-th chunk with a selected element. Worked out, not looked up: an axis may have any
+    /// number of chunks.
     fn span(&self, n: u64) -> Span {
         let AxisPlan { lowest, step, len, chunk, .. } = *self;
         let out = match () {
@@ -74,8 +76,9 @@ impl AxisPlan {
     }
 }
 
-/// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a thread's while, small enough for a core's
-/// own cache. Unit tests have a small bound, so that they meet it.
+/// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a
+/// thread's while, small enough for a core's own cache. Unit tests have a small bound, so that they
+/// meet it.
 const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
 
 /// A chunk is cut into at most so many.
@@ -84,10 +87,12 @@ const MOST_PARTS: u64 = 64;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// The tasks of a request: one for each chunk that has a selected element. Those of slices are in C order of the chunks.
+/// The tasks of a request: one for each chunk that has a selected element. Those of slices are in C
+/// order of the chunks.
 ///
-/// Task `i` is put together on demand, on the thread that executes it, without allocating: a plan of any number of tasks is a few numbers
-/// per axis, and where points are picked one by one, a table of these.
+/// Task `i` is put together on demand, on the thread that executes it, without allocating: a plan
+/// of any number of tasks is a few numbers per axis, and where points are picked one by one, a
+/// table of these.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Axes that points are on have a single span here.
@@ -107,9 +112,11 @@ pub struct Task {
     pub step: Dims,
     /// Number of selected elements.
     pub count: Dims,
-    /// Where the first one goes, in elements from the start of the ascending selection. (Of points that are on several axes: how many come before it, at the first of these axes.)
+    /// Where the first one goes, in elements from the start of the ascending selection. (Of points
+    /// that are on several axes: how many come before it, at the first of these axes.)
     pub out: Dims,
-    /// Which points, along the axes that have them, where there is more than one run of them; their axes count one element above.
+    /// Which points, along the axes that have them, where there is more than one run of them; their
+    /// axes count one element above.
     pub(crate) picks: Vec<Pick>,
     /// Whether every element of the chunk that lies inside the array is selected.
     pub whole: bool,
@@ -123,12 +130,14 @@ impl Task {
 }
 
 impl Plan {
-    /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks than can be counted, or where there is no memory for the table of points.
+    /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks
+    /// than can be counted, or where there is no memory for the table of points.
     pub fn new(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
         Self::saturating(layout, selection).filter(|plan| plan.count < usize::MAX)
     }
 
-    /// As [`Plan::new`]; more tasks than can be counted are `usize::MAX`. The first of them can be put together all the same.
+    /// As [`Plan::new`]; more tasks than can be counted are `usize::MAX`. The first of them can be
+    /// put together all the same.
     pub(crate) fn saturating(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
         let mut plan = Plan { axes: SmallVec::new(), points: Vec::new(), count: 0 };
         if selection.is_empty() {
@@ -148,7 +157,8 @@ impl Plan {
         Some(plan)
     }
 
-    /// The same cut along the grid of objects; and for each set of points, the first of its spans here in each of its spans there.
+    /// The same cut along the grid of objects; and for each set of points, the first of its spans
+    /// here in each of its spans there.
     pub(crate) fn by_object(&self, layout: &ArrayLayout) -> (Self, Vec<Vec<usize>>) {
         let axes: SmallVec<[AxisPlan; 8]> = (self.axes.iter().zip(layout.object_grid().chunk_shape()))
             .map(|(axis, object)| AxisPlan::cut(axis.lowest, axis.step, axis.len, *object))
@@ -174,10 +184,12 @@ impl Plan {
         task.picks.iter().filter_map(|pick| pick.places(&self.points, strides)).collect()
     }
 
-    /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of their own, along the axis that is stored slowest:
-    /// so that several threads can read it, and so that what is read is still in the cache when its axes or bytes are reordered.
+    /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of
+    /// their own, along the axis that is stored slowest: so that several threads can read it, and
+    /// so that what is read is still in the cache when its axes or bytes are reordered.
     ///
-    /// Parts are equally long: their number divides the chunk's length. A chunk of prime length stays whole.
+    /// Parts are equally long: their number divides the chunk's length. A chunk of prime length
+    /// stays whole.
     pub(crate) fn cut(mut self, layout: &ArrayLayout, selection: &Selection, threads: usize) -> Self {
         let encoding = layout.encoding();
         let reordered = encoding.swap() > 1 || !encoding.is_c_order();
@@ -188,7 +200,8 @@ impl Plan {
         let long = |axis: &&u8| encoding.chunk_shape()[**axis as usize] > 1;
         let Some(k) = encoding.order().iter().find(long).map(|axis| *axis as usize) else { return self };
         let (chunk, row) = (encoding.chunk_shape()[k], encoding.strides()[k].unsigned_abs());
-        // Parts of a transposed chunk are rows of the output if the axis is the output's fastest: rows of whole cache lines.
+        // Parts of a transposed chunk are rows of the output if the axis is the output's fastest:
+        // rows of whole cache lines.
         let least = if k + 1 == self.axes.len() { LINE / encoding.element_size().max(1) } else { 1 };
         let least = least.max(PART.div_ceil(row.max(1))) as u64;
         let Some(parts) = (2..=(chunk / least).min(MOST_PARTS)).rev().find(|parts| chunk % parts == 0) else {
@@ -240,7 +253,8 @@ impl Plan {
             task.step[k] = axis.step;
             task.count[k] = span.count;
             task.out[k] = span.out;
-            // `count` equal to the elements inside can only mean all of them: steps above 1 select fewer, unless there is but one.
+            // `count` equal to the elements inside can only mean all of them: steps above 1 select
+            // fewer, unless there is but one.
             task.whole &= span.count == grid.inside(k, task.chunk[k], shape[k]);
         }
         if !self.points.is_empty() {
@@ -280,7 +294,8 @@ impl Plan {
         self.points.get(k).map_or(0, PointPlan::len)
     }
 
-    /// The numbers, along each axis, of the tasks that hold the selected elements from `out` on, `count` of them.
+    /// The numbers, along each axis, of the tasks that hold the selected elements from `out` on,
+    /// `count` of them.
     pub(crate) fn numbers(&self, out: &[u64], count: &[u64]) -> SmallVec<[Range<u64>; 8]> {
         let range = |(axis, (out, count)): (&AxisPlan, (&u64, &u64))| match axis.spans {
             1 => 0..1, // also axes that points are on
@@ -289,14 +304,16 @@ impl Plan {
         self.axes.iter().zip(out.iter().zip(count)).map(range).collect()
     }
 
-    /// The index along `axis` of the chunk of the tasks that have these numbers along the axes, and then along the sets of points.
+    /// The index along `axis` of the chunk of the tasks that have these numbers along the axes, and
+    /// then along the sets of points.
     pub(crate) fn chunk(&self, axis: usize, along: &[u64]) -> u64 {
         let (axes, spans) = along.split_at(self.axes.len());
         let picked = self.points.iter().zip(spans).find_map(|(points, n)| points.chunk(*n as usize, axis));
         picked.unwrap_or_else(|| self.axes[axis].span(axes[axis]).chunk)
     }
 
-    /// The number of the task that has these numbers along the axes, and then along the sets of points.
+    /// The number of the task that has these numbers along the axes, and then along the sets of
+    /// points.
     pub(crate) fn number(&self, along: &[u64]) -> usize {
         // Below the number of tasks, which was counted.
         let (axes, spans) = along.split_at(self.axes.len());

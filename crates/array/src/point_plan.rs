@@ -1,9 +1,12 @@
 //! Points cut along the chunk grid.
 //!
-//! 1. Every run of points is cut where chunks and rows end. What is left is an [`Entry`]: its **place** in the array as it is stored (chunk by chunk, byte by byte within the chunk), its place
-//!    in the result, and how many points follow each other.
-//! 2. Entries are sorted by place: those of one chunk are one span, in the order of the chunk's bytes; where chunks lie in shards, chunks of one shard are neighbours.
-//! 3. Each span becomes a task. One with a single entry is a task like those of slices, and takes the same ways. Others carry a [`Pick`].
+//! 1. Every run of points is cut where chunks and rows end. What is left is an [`Entry`]: its
+//!    **place** in the array as it is stored (chunk by chunk, byte by byte within the chunk), its
+//!    place in the result, and how many points follow each other.
+//! 2. Entries are sorted by place: those of one chunk are one span, in the order of the chunk's
+//!    bytes; where chunks lie in shards, chunks of one shard are neighbours.
+//! 3. Each span becomes a task. One with a single entry is a task like those of slices, and takes
+//!    the same ways. Others carry a [`Pick`].
 //!
 //! An entry is 16 bytes, however many axes there are.
 
@@ -61,7 +64,8 @@ pub(crate) struct PointPlan {
     spans: Vec<Span>,
     /// Bytes of places of a chunk (a shard).
     size: u64,
-    /// Chunks (shards) of an object per axis, of those that the points are on; and objects of the array.
+    /// Chunks (shards) of an object per axis, of those that the points are on; and objects of the
+    /// array.
     per_object: Dims,
     objects: Dims,
     /// Bytes between points that follow each other, in a chunk.
@@ -165,7 +169,8 @@ impl PointPlan {
         Some(entries)
     }
 
-    /// The part of a chunk's row that element number `at` lies in: which elements, and the place of the first.
+    /// The part of a chunk's row that element number `at` lies in: which elements, and the place of
+    /// the first.
     fn row(&self, at: u64, extent: &[u64], chunk: &[u64], strides: &[u64]) -> (Range<u64>, u64) {
         let mut index = Dims::from_elem(0, extent.len());
         let mut rest = at;
@@ -189,7 +194,8 @@ impl PointPlan {
         (row, number * self.size + byte)
     }
 
-    /// Sorts entries by place, and those of one place by their place in the result. `None` if there is no memory.
+    /// Sorts entries by place, and those of one place by their place in the result. `None` if there
+    /// is no memory.
     fn sorted(&self, mut entries: Vec<Entry>) -> Option<Vec<Entry>> {
         let chunks = self.objects.iter().chain(&self.per_object).product::<u64>();
         if entries.is_sorted() {
@@ -244,7 +250,8 @@ impl PointPlan {
         self.spans.len()
     }
 
-    /// The same points by the objects that their chunks lie in; and for each of these the first of its chunks here.
+    /// The same points by the objects that their chunks lie in; and for each of these the first of
+    /// its chunks here.
     pub(crate) fn by_object(&self) -> (Self, Vec<usize>) {
         let chunks: u64 = self.per_object.iter().product();
         let (size, mut firsts) = (self.size * chunks, Vec::new());
@@ -294,8 +301,9 @@ impl PointPlan {
         &self.axes
     }
 
-    /// Puts the share of chunk `n` of these into a task. `number`: which plan of points this is. Returns whether every element of the chunk that lies inside the array is
-    /// selected, as far as these axes say; `inside`: how many elements of a chunk do, per axis of the array.
+    /// Puts the share of chunk `n` of these into a task. `number`: which plan of points this is.
+    /// Returns whether every element of the chunk that lies inside the array is selected, as far as
+    /// these axes say; `inside`: how many elements of a chunk do, per axis of the array.
     pub(crate) fn task(
         &self,
         number: usize,
@@ -339,7 +347,8 @@ impl PointPlan {
         !span.repeats && span.points == all
     }
 
-    /// Puts entries of chunks in which points may come more than once into the order of the result: what is written last stays.
+    /// Puts entries of chunks in which points may come more than once into the order of the result:
+    /// what is written last stays.
     pub(crate) fn in_order_of_result(&mut self) {
         if self.spans.iter().any(|span| span.repeats) {
             let entries = Arc::make_mut(&mut self.entries);

@@ -1,8 +1,10 @@
 //! Elements that are picked one by one: lists of indices, and masks.
 //!
-//! A list along one axis, several lists of coordinates that belong together, and a mask are one thing: **points** on one or more axes, in the order of the result.
-//! They are kept as runs of element numbers, so that neighbours cost nothing: a mask that selects half of an array in long rows is a few numbers per row, and a list costs 16 bytes for
-//! each point. What is as regular as a slice becomes one ([`Points::as_range`]).
+//! A list along one axis, several lists of coordinates that belong together, and a mask are one
+//! thing: **points** on one or more axes, in the order of the result. They are kept as runs of
+//! element numbers, so that neighbours cost nothing: a mask that selects half of an array in long
+//! rows is a few numbers per row, and a list costs 16 bytes for each point. What is as regular as a
+//! slice becomes one ([`Points::as_range`]).
 
 use crate::{ArrayError, AxisSelection, Dims, element_count};
 use smallvec::SmallVec;
@@ -39,7 +41,8 @@ pub(crate) struct Points {
 pub(crate) type Refuse<'r> = &'r dyn Fn(String) -> ArrayError;
 
 impl Points {
-    /// Points by their coordinates: one list per axis, negative ones count from the end. Lists are as long as `shape` has elements.
+    /// Points by their coordinates: one list per axis, negative ones count from the end. Lists are
+    /// as long as `shape` has elements.
     pub(crate) fn of_lists(
         refuse: Refuse<'_>,
         axes: Axes,
@@ -66,7 +69,8 @@ impl Points {
         Ok(Points { axes, extent, shape, before: 0, runs: runs.0, reach })
     }
 
-    /// Where `mask`, which is in C order, is true: points along all of `axes`, in a result of one axis.
+    /// Where `mask`, which is in C order, is true: points along all of `axes`, in a result of one
+    /// axis.
     pub(crate) fn of_mask(
         refuse: Refuse<'_>,
         axes: Axes,

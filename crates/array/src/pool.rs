@@ -1,22 +1,29 @@
 //! The engine's threads.
 //!
-//! A request is a number of independent tasks. The calling thread works on them itself; idle workers join it. Each takes the next task when it is
-//! done with one, so uneven tasks cannot leave threads idle. Steps, and what each prevents:
+//! A request is a number of independent tasks. The calling thread works on them itself; idle
+//! workers join it. Each takes the next task when it is done with one, so uneven tasks cannot leave
+//! threads idle. Steps, and what each prevents:
 //!
-//! 1. The caller queues a job and wakes as many workers as the job has seats. It never waits for one to come: a busy pool slows a request down to its caller's
-//!    speed, no further.
-//! 2. A worker takes a seat under the queue's lock, claims tasks by an atomic counter until none is left, and leaves, again under the lock.
-//! 3. When the caller finds no task left it takes the job off the queue (no worker can enter any more) and waits for those inside. Only then does it
-//!    return, so the closure may borrow from its stack.
-//! 4. A failed or panicking task stops the claiming of further ones; the error of the lowest task is reported.
-//! 5. A task that takes long, or waits, asks whether to go on: on the caller's thread that runs the handlers of signals, on workers it looks at the flag
-//!    that stops the request. While the caller waits for workers it goes on asking, so that a signal stops these, too.
+//! 1. The caller queues a job and wakes as many workers as the job has seats. It never waits for
+//!    one to come: a busy pool slows a request down to its caller's speed, no further.
+//! 2. A worker takes a seat under the queue's lock, claims tasks by an atomic counter until none is
+//!    left, and leaves, again under the lock.
+//! 3. When the caller finds no task left it takes the job off the queue (no worker can enter any
+//!    more) and waits for those inside. Only then does it return, so the closure may borrow from
+//!    its stack.
+//! 4. A failed or panicking task stops the claiming of further ones; the error of the lowest task
+//!    is reported.
+//! 5. A task that takes long, or waits, asks whether to go on: on the caller's thread that runs the
+//!    handlers of signals, on workers it looks at the flag that stops the request. While the caller
+//!    waits for workers it goes on asking, so that a signal stops these, too.
 //!
-//! Beside requests there is background work (read-ahead, write-behind), which nobody waits for here. Workers do a step of it when no request needs
-//! them, so a request waits for background work no longer than a step takes. Whoever ordered the work does it himself where it is wanted and no
+//! Beside requests there is background work (read-ahead, write-behind), which nobody waits for
+//! here. Workers do a step of it when no request needs them, so a request waits for background work
+//! no longer than a step takes. Whoever ordered the work does it himself where it is wanted and no
 //! worker has come.
 //!
-//! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there is no deeper nesting, and no deadlock.
+//! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there
+//! is no deeper nesting, and no deadlock.
 
 use crate::settings;
 use hyperslab_store::Ask;
@@ -53,11 +60,13 @@ struct Shared {
 /// How often a caller who waits for workers asks whether to stop.
 const ASK: Duration = Duration::from_millis(20);
 
-/// How long a thread looks out for what it waits for before it sleeps. Waking a sleeping thread takes longer than reading a chunk, above all on
-/// virtual machines; and one request is often followed by the next.
+/// How long a thread looks out for what it waits for before it sleeps. Waking a sleeping thread
+/// takes longer than reading a chunk, above all on virtual machines; and one request is often
+/// followed by the next.
 const LOOK_OUT: Duration = Duration::from_micros(50);
 
-/// Looks for a while whether something has happened. Gives way to every other thread that could run meanwhile.
+/// Looks for a while whether something has happened. Gives way to every other thread that could run
+/// meanwhile.
 fn look_out(happened: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     loop {
@@ -83,7 +92,8 @@ struct Queue {
     idle: usize,
 }
 
-/// One request. `work` borrows from the caller's stack; the protocol above keeps it alive while anyone can call it.
+/// One request. `work` borrows from the caller's stack; the protocol above keeps it alive while
+/// anyone can call it.
 struct Job {
     work: *const (dyn Fn() + Sync),
     /// Seats and people. Per process, as the pool is.
@@ -99,7 +109,8 @@ struct Seats {
     closed: bool,
 }
 
-// SAFETY: `work` points to a `Sync` closure, so calling it from several threads is right; it lives until the job is closed and empty (see `help`).
+// SAFETY: `work` points to a `Sync` closure, so calling it from several threads is right; it lives
+// until the job is closed and empty (see `help`).
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
@@ -129,11 +140,13 @@ impl Pool {
         self.0.awake.load(Ordering::Relaxed) > 0
     }
 
-    /// Runs tasks `0..count` on up to `threads` threads, the caller's included, and returns when all that were started are done. `more` is asked after the
-    /// caller's first task how many further threads shall come.
+    /// Runs tasks `0..count` on up to `threads` threads, the caller's included, and returns when
+    /// all that were started are done. `more` is asked after the caller's first task how many
+    /// further threads shall come.
     ///
-    /// After an error no further tasks are started; the error of the lowest-numbered task that failed is returned. `interrupted` is asked
-    /// by the calling thread: between its tasks, when its task asks, and while it waits for others. It stops the request by returning an error.
+    /// After an error no further tasks are started; the error of the lowest-numbered task that
+    /// failed is returned. `interrupted` is asked by the calling thread: between its tasks, when
+    /// its task asks, and while it waits for others. It stops the request by returning an error.
     pub(crate) fn run<E: Send>(
         &self,
         count: usize,
@@ -216,8 +229,9 @@ impl Pool {
         }
     }
 
-    /// Runs `own` here while up to `helpers` workers, and `more` when `own` calls them, run `work`. Returns when all have left; calls `waiting`
-    /// now and then until then. A panic anywhere is passed on here.
+    /// Runs `own` here while up to `helpers` workers, and `more` when `own` calls them, run `work`.
+    /// Returns when all have left; calls `waiting` now and then until then. A panic anywhere is
+    /// passed on here.
     fn help(
         &self,
         helpers: usize,
@@ -227,7 +241,8 @@ impl Pool {
         own: impl FnOnce(&dyn Fn()),
         waiting: &dyn Fn(),
     ) {
-        // SAFETY: only the lifetime is changed. The job is closed, and everyone has left it, before this function returns or unwinds.
+        // SAFETY: only the lifetime is changed. The job is closed, and everyone has left it, before
+        // this function returns or unwinds.
         let work: *const (dyn Fn() + Sync + 'static) =
             unsafe { std::mem::transmute(std::ptr::from_ref(work)) };
         let job = Arc::new(Job {
@@ -256,7 +271,8 @@ impl Pool {
         while seats.taken > 0 {
             seats = job.left.wait_timeout(seats, ASK).unwrap_or_else(PoisonError::into_inner).0;
             if seats.taken > 0 && asked.is_ok() {
-                // Asking runs foreign code: not under the lock. If that panics, the others are waited for all the same.
+                // Asking runs foreign code: not under the lock. If that panics, the others are
+                // waited for all the same.
                 drop(seats);
                 asked = catch_unwind(AssertUnwindSafe(waiting));
                 if asked.is_err() {
@@ -273,7 +289,8 @@ impl Pool {
         }
     }
 
-    /// Queues a job, if it is not queued yet, for `helpers` workers of at least `workers` that there shall be.
+    /// Queues a job, if it is not queued yet, for `helpers` workers of at least `workers` that
+    /// there shall be.
     fn offer(&self, job: &Arc<Job>, helpers: usize, workers: usize) {
         let mut queue = lock(&self.0.queue);
         if !queue.jobs.iter().any(|other| Arc::ptr_eq(other, job)) {
@@ -284,8 +301,10 @@ impl Pool {
         self.wake(queue, helpers);
     }
 
-    /// Wakes workers for what was just queued, at most `most`. Those that are awake look at the queue before they sleep, and take as much of what waits there as they are: to wake others
-    /// for the same would cost a call of the system, and these would take the cores from the ones that work only to find nothing.
+    /// Wakes workers for what was just queued, at most `most`. Those that are awake look at the
+    /// queue before they sleep, and take as much of what waits there as they are: to wake others
+    /// for the same would cost a call of the system, and these would take the cores from the ones
+    /// that work only to find nothing.
     fn wake(&self, queue: MutexGuard<'_, Queue>, most: usize) {
         let seats = queue.jobs.iter().map(|job| lock(&job.state).free).sum::<usize>();
         let waiting = seats + queue.background.len();
@@ -296,7 +315,8 @@ impl Pool {
         }
     }
 
-    /// Sends one worker, of at least `workers` that there shall be, to `work`: now or later, or never if the system gives no threads.
+    /// Sends one worker, of at least `workers` that there shall be, to `work`: now or later, or
+    /// never if the system gives no threads.
     pub(crate) fn background(&self, work: Arc<dyn Background>, workers: usize) {
         let mut queue = lock(&self.0.queue);
         queue.background.push_back(work);
@@ -350,7 +370,8 @@ fn worker(shared: &Shared) {
     }
 }
 
-/// Waits for work, at first awake. No more workers stay awake than there are cores beside the one that gives work.
+/// Waits for work, at first awake. No more workers stay awake than there are cores beside the one
+/// that gives work.
 fn sleep<'q>(shared: &'q Shared, mut queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
     // Under the lock: what is queued from here on changes the number.
     let seen = shared.posted.load(Ordering::Relaxed);
@@ -375,7 +396,8 @@ fn in_background<'q>(
     work: Arc<dyn Background>,
 ) -> MutexGuard<'q, Queue> {
     drop(queue);
-    // Whoever ordered the work catches and passes on panics of what it calls; this one is for the worker to survive.
+    // Whoever ordered the work catches and passes on panics of what it calls; this one is for the
+    // worker to survive.
     let again = catch_unwind(AssertUnwindSafe(|| work.clone().step())).unwrap_or(false);
     let mut queue = lock(&shared.queue);
     if again {

@@ -1,12 +1,15 @@
-//! What the engine shares within one process: threads, recycled memory, indexes of shards, the writers that are alive.
+//! What the engine shares within one process: threads, recycled memory, indexes of shards, the
+//! writers that are alive.
 //!
-//! A forked child inherits memory but no threads, and mutexes in whatever state other threads held them. Using the parent's pool or locks
-//! there would hang for ever. So a child must find out that it is one, before it touches any of this. The parent's state is left alone
-//! (leaked in the child: freeing it could need a lock that nobody will release).
+//! A forked child inherits memory but no threads, and mutexes in whatever state other threads held
+//! them. Using the parent's pool or locks there would hang for ever. So a child must find out that
+//! it is one, before it touches any of this. The parent's state is left alone (leaked in the child:
+//! freeing it could need a lock that nobody will release).
 //!
-//! Every request asks, so the answer must be cheap. Where the system can do it (Linux 4.14), the pointer to the state lies in a page
-//! that the kernel wipes in every child: a child finds no state and makes its own. Elsewhere the process id is compared, a
-//! system call. (A handler of `pthread_atfork` would miss children made by other means.)
+//! Every request asks, so the answer must be cheap. Where the system can do it (Linux 4.14), the
+//! pointer to the state lies in a page that the kernel wipes in every child: a child finds no state
+//! and makes its own. Elsewhere the process id is compared, a system call. (A handler of
+//! `pthread_atfork` would miss children made by other means.)
 
 use crate::barrier::Writers;
 use crate::pool::Pool;
@@ -24,7 +27,8 @@ pub(crate) struct Process {
     pub(crate) indexes: IndexCache,
 }
 
-/// Where the state's address is, null before the first use. Is itself in the page that is wiped, if there is such a page.
+/// Where the state's address is, null before the first use. Is itself in the page that is wiped, if
+/// there is such a page.
 type Place = AtomicPtr<Process>;
 
 /// The place, null before the first use. Never changes after that: children inherit it.
@@ -64,8 +68,8 @@ fn make(place: &'static Place, old: *mut Process) -> &'static Process {
     match place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: `new` was leaked above.
         Ok(_) => unsafe { &*new },
-        // SAFETY: another thread of this process was first; what it stored was leaked too. Ours holds no threads yet: leaking it
-        // once is the price of never freeing anything shared.
+        // SAFETY: another thread of this process was first; what it stored was leaked too. Ours
+        // holds no threads yet: leaking it once is the price of never freeing anything shared.
         Err(other) => unsafe { &*other },
     }
 }
@@ -81,7 +85,8 @@ fn first_place() -> &'static Place {
     }
 }
 
-/// A null pointer in a page that reads as zeros in every child process. `None` where the system has no such pages.
+/// A null pointer in a page that reads as zeros in every child process. `None` where the system has
+/// no such pages.
 #[cfg(target_os = "linux")]
 fn wiped_place() -> Option<&'static Place> {
     use std::ffi::{c_int, c_void};
@@ -92,15 +97,16 @@ fn wiped_place() -> Option<&'static Place> {
     const MADV_WIPEONFORK: c_int = 18;
     let mut page = memmap2::MmapMut::map_anon(size_of::<Place>()).ok()?;
     let address = page.as_mut_ptr();
-    // SAFETY: the range is a private anonymous mapping that nobody else knows; the advice changes nothing of it in this process. The system
-    // rounds the length up to whole pages, as the mapping was.
+    // SAFETY: the range is a private anonymous mapping that nobody else knows; the advice changes
+    // nothing of it in this process. The system rounds the length up to whole pages, as the mapping
+    // was.
     if unsafe { madvise(address.cast(), page.len(), MADV_WIPEONFORK) } != 0 {
         return None;
     }
     // Never unmapped.
     std::mem::forget(page);
-    // SAFETY: the page is zeroed, which is a null pointer, aligned for anything, and lives for ever. It is only ever accessed through
-    // this atomic.
+    // SAFETY: the page is zeroed, which is a null pointer, aligned for anything, and lives for
+    // ever. It is only ever accessed through this atomic.
     Some(unsafe { &*address.cast::<Place>() })
 }
 

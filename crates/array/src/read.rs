@@ -26,7 +26,8 @@ pub struct ReadOptions<'a> {
     pub threads: Option<usize>,
     /// Whether checksums are verified; `None`: [`settings::verify_checksums`].
     pub verify: Option<bool>,
-    /// Whether [`read()`] makes the first axis of its result the fastest (Fortran's order) instead of the last.
+    /// Whether [`read()`] makes the first axis of its result the fastest (Fortran's order) instead
+    /// of the last.
     pub fortran: bool,
     /// Asked by the calling thread between chunks; `true` stops the read.
     pub interrupt: Option<Interrupt<'a>>,
@@ -37,10 +38,11 @@ pub struct ReadOptions<'a> {
 /// Outputs of this size and more are looked at for absent chunks first, see [`mostly_absent`].
 const SPARSE_FROM: u64 = 4 << 20;
 
-/// Reads a selection into new memory: dense, of the selection's shape, in C order unless `options` say otherwise.
+/// Reads a selection into new memory: dense, of the selection's shape, in C order unless `options`
+/// say otherwise.
 ///
-/// Errors: [`ArrayError::Memory`] for results that memory cannot hold, [`ArrayError::Store`] and [`ArrayError::Codec`] naming the chunk
-/// at fault. Nothing is returned then.
+/// Errors: [`ArrayError::Memory`] for results that memory cannot hold, [`ArrayError::Store`] and
+/// [`ArrayError::Codec`] naming the chunk at fault. Nothing is returned then.
 pub fn read(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -71,8 +73,8 @@ pub fn read(
     Ok(memory)
 }
 
-/// Reads a selection into the caller's memory, which must have the selection's shape. After an error its contents are
-/// unspecified: some chunks may have been written.
+/// Reads a selection into the caller's memory, which must have the selection's shape. After an
+/// error its contents are unspecified: some chunks may have been written.
 pub fn read_into(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -111,8 +113,10 @@ pub(crate) struct Absent<'a> {
     pub(crate) present: Option<&'a HashSet<String>>,
 }
 
-/// Whether most of a sample of the objects do not exist, so that memory which the system zeroes on demand is cheaper than pages that are already
-/// there but dirty; then, too, the keys of all objects that exist, if that can be told for less than asking for each. A guess that decides about speed only.
+/// Whether most of a sample of the objects do not exist, so that memory which the system zeroes on
+/// demand is cheaper than pages that are already there but dirty; then, too, the keys of all
+/// objects that exist, if that can be told for less than asking for each. A guess that decides
+/// about speed only.
 fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Option<HashSet<String>>) {
     const SAMPLE: usize = 8;
     if let Some(mosaic) = layout.mosaic() {
@@ -227,7 +231,8 @@ pub(crate) fn reach(layout: &ArrayLayout, task: &Task) -> Range<usize> {
 /// Bytes between selected elements in a decoded chunk, per axis, and those before the first.
 pub(crate) fn within_chunk(layout: &ArrayLayout, task: &Task) -> (Strides, usize) {
     let given = layout.encoding().strides();
-    // A step is at most the chunk's length where more than one element is selected, so products stay inside the chunk.
+    // A step is at most the chunk's length where more than one element is selected, so products
+    // stay inside the chunk.
     let strides = given
         .iter()
         .zip(task.step.iter().zip(&task.count))
@@ -268,7 +273,8 @@ impl Reader<'_> {
         match self.layout.without(location) {
             None => self.read_at(scratch, location),
             Some(layout) => {
-                // Decoded chunks of some of the codecs are kept as others are; what has none is never kept.
+                // Decoded chunks of some of the codecs are kept as others are; what has none is
+                // never kept.
                 let kept = |_: &&ChunkCache| !layout.encoding().chain().is_identity();
                 let (cache, keep) = (self.cache.filter(kept), self.keep.filter(kept));
                 Reader { layout: &layout, cache, keep, ..*self }.read_at(scratch, location)
@@ -302,7 +308,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Decodes a chunk's stored bytes and puts the task's elements where they belong. `stamp`: under which the decoded chunk may be kept.
+    /// Decodes a chunk's stored bytes and puts the task's elements where they belong. `stamp`:
+    /// under which the decoded chunk may be kept.
     pub(crate) fn place(
         &self,
         scratch: &mut Scratch,
@@ -334,7 +341,8 @@ impl Reader<'_> {
         Ok(Wanted::new(self.layout, key, location, self.verify))
     }
 
-    /// The output as one run of `len` bytes: to be dereferenced only for a region of which [`Region::contiguous`] is `len`.
+    /// The output as one run of `len` bytes: to be dereferenced only for a region of which
+    /// [`Region::contiguous`] is `len`.
     fn run(&self, len: usize) -> *mut [u8] {
         std::ptr::slice_from_raw_parts_mut(self.dst, len)
     }
@@ -348,7 +356,8 @@ impl Reader<'_> {
     ) -> Result<bool, ArrayError> {
         let layout = self.layout;
         let len = region.contiguous().unwrap_or(0);
-        // SAFETY: the target covers the task's elements, which are one run of `len` initialised bytes; other tasks have other elements.
+        // SAFETY: the target covers the task's elements, which are one run of `len` initialised
+        // bytes; other tasks have other elements.
         let out = unsafe { &mut *self.run(len) };
         let found =
             self.read_ranges(scratch, location, &mut [RangeRead { offset: offset as u64, buf: out }])?;
@@ -407,7 +416,8 @@ impl Reader<'_> {
             let encoding = layout.encoding();
             let region =
                 Region::new(&task.count, self.strides, &packed, encoding.element_size(), encoding.swap());
-            // SAFETY: the target covers the task's elements; the buffer holds all ranges, in the places that `packed` says.
+            // SAFETY: the target covers the task's elements; the buffer holds all ranges, in the
+            // places that `packed` says.
             unsafe { strided::copy(&region, self.dst, buffer.as_ptr()) };
         }
         Ok(found)
@@ -415,7 +425,8 @@ impl Reader<'_> {
 
     fn decode_into(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
         let encoding = self.layout.encoding();
-        // SAFETY: decode-into is chosen only where the region is one run of a whole chunk; see above.
+        // SAFETY: decode-into is chosen only where the region is one run of a whole chunk; see
+        // above.
         let out = unsafe { &mut *self.run(encoding.decoded_size()) };
         encoding
             .chain()
@@ -425,7 +436,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Decodes only as much of the chunk as the task needs, each byte to its place in a buffer of a whole chunk.
+    /// Decodes only as much of the chunk as the task needs, each byte to its place in a buffer of a
+    /// whole chunk.
     fn decode_part(
         &self,
         scratch: &mut Scratch,
@@ -474,7 +486,8 @@ impl Reader<'_> {
     /// Copies the task's part of a whole decoded chunk to the output.
     pub(crate) fn scatter(&self, chunk: &[u8], region: &Region, offset: usize) {
         debug_assert_eq!(chunk.len(), self.layout.encoding().decoded_size());
-        // SAFETY: the target covers the task's elements; `chunk` is a whole decoded chunk, and the region lies within it.
+        // SAFETY: the target covers the task's elements; `chunk` is a whole decoded chunk, and the
+        // region lies within it.
         unsafe {
             gather::copy(self.places, Direction::Read, region, self.dst, chunk.as_ptr().wrapping_add(offset))
         };

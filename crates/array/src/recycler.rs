@@ -1,8 +1,9 @@
 //! Pages that were in use before.
 //!
-//! Faulting in fresh pages costs several times more than reading a file into pages already there. So pages of dropped results and
-//! scratch are kept, up to a bound ([`crate::settings::recycler_bound`]), and given out again. A block is either here or owned by exactly one [`crate::Memory`]:
-//! nothing that a user holds is ever reused.
+//! Faulting in fresh pages costs several times more than reading a file into pages already there.
+//! So pages of dropped results and scratch are kept, up to a bound
+//! ([`crate::settings::recycler_bound`]), and given out again. A block is either here or owned by
+//! exactly one [`crate::Memory`]: nothing that a user holds is ever reused.
 
 use crate::{process, settings};
 use memmap2::MmapMut;
@@ -33,7 +34,8 @@ pub fn recycled_bytes() -> usize {
     process::current().recycler.lock().bytes
 }
 
-/// The block size that serves `len` bytes: at most an eighth more. The surplus is address space only, never touched.
+/// The block size that serves `len` bytes: at most an eighth more. The surplus is address space
+/// only, never touched.
 pub(crate) fn class_of(len: usize) -> Option<usize> {
     let granule = (len.checked_next_power_of_two()? / 16).max(4096);
     len.checked_next_multiple_of(granule)
@@ -64,7 +66,8 @@ impl Recycler {
         self.take(found?)
     }
 
-    /// Keeps a block, in favour of classes longer unused; beyond the bound, blocks go back to the system.
+    /// Keeps a block, in favour of classes longer unused; beyond the bound, blocks go back to the
+    /// system.
     pub(crate) fn give(&self, block: MmapMut) {
         let (bound, class) = (settings::recycler_bound(), block.len());
         if class > bound {

@@ -1,4 +1,5 @@
-//! Runs: chunks that are ranges of an object, of which neighbours are read at once. Shards ([`crate::shard`]) and files of small chunks ([`crate::small`]) are read so.
+//! Runs: chunks that are ranges of an object, of which neighbours are read at once. Shards
+//! ([`crate::shard`]) and files of small chunks ([`crate::small`]) are read so.
 
 use crate::cache::Wanted;
 use crate::execute::{self, memory_error, store_error};
@@ -34,7 +35,8 @@ pub(crate) struct Run {
     pub(crate) len: u64,
 }
 
-/// Sorts chunks by where they are and joins those with at most `gap` bytes between them, up to `most` bytes in all.
+/// Sorts chunks by where they are and joins those with at most `gap` bytes between them, up to
+/// `most` bytes in all.
 pub(crate) fn runs(chunks: &mut [Chunk], gap: u64, most: u64) -> Vec<Run> {
     chunks.sort_unstable();
     let mut runs: Vec<Run> = Vec::new();
@@ -100,7 +102,8 @@ impl RangeRequest<'_> {
         }
     }
 
-    /// Copies chunks that are in the cache, and takes them off the list. `stamp`: which contents the object `key` has.
+    /// Copies chunks that are in the cache, and takes them off the list. `stamp`: which contents
+    /// the object `key` has.
     pub(crate) fn copy_cached(
         &self,
         key: &str,
@@ -132,7 +135,8 @@ impl RangeRequest<'_> {
         Ok(())
     }
 
-    /// Reads a run at once, and decodes its chunks to where they belong. `stamp`: which contents the object had when it was opened; `scratch` holds its key.
+    /// Reads a run at once, and decodes its chunks to where they belong. `stamp`: which contents
+    /// the object had when it was opened; `scratch` holds its key.
     pub(crate) fn read_run(
         &self,
         opened: &dyn Opened,

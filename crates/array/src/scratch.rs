@@ -23,7 +23,8 @@ pub(crate) struct Scratch {
     pub(crate) codec: hyperslab_codec::Scratch,
 }
 
-/// A thread keeps no more than this between requests, in each buffer; what is larger goes back (decoded chunks to the recycler).
+/// A thread keeps no more than this between requests, in each buffer; what is larger goes back
+/// (decoded chunks to the recycler).
 const KEEP: usize = 16 << 20;
 
 thread_local! {
@@ -54,7 +55,8 @@ impl Scratch {
     }
 }
 
-/// Makes `slot` hold at least `len` bytes and gives the first `len` of them, with stale contents. `None` if there is no memory.
+/// Makes `slot` hold at least `len` bytes and gives the first `len` of them, with stale contents.
+/// `None` if there is no memory.
 pub(crate) fn sized(slot: &mut Option<Memory>, len: usize) -> Option<&mut [u8]> {
     if slot.as_ref().is_none_or(|memory| memory.len() < len) {
         *slot = None;
@@ -63,7 +65,8 @@ pub(crate) fn sized(slot: &mut Option<Memory>, len: usize) -> Option<&mut [u8]> 
     slot.as_mut().map(|memory| &mut memory.as_mut_slice()[..len])
 }
 
-/// Lends the list of ranges, empty, for borrows of any lifetime, and takes it back, so that its allocation is reused.
+/// Lends the list of ranges, empty, for borrows of any lifetime, and takes it back, so that its
+/// allocation is reused.
 pub(crate) fn with_ranges<'a, R>(
     slot: &mut Vec<RangeRead<'static>>,
     work: impl FnOnce(&mut Vec<RangeRead<'a>>) -> R,
@@ -72,7 +75,8 @@ pub(crate) fn with_ranges<'a, R>(
     let mut list: Vec<RangeRead<'a>> = std::mem::take(slot);
     let result = work(&mut list);
     list.clear();
-    // Collecting an empty list in place keeps its allocation; no element changes its lifetime, as there is none.
+    // Collecting an empty list in place keeps its allocation; no element changes its lifetime, as
+    // there is none.
     *slot = list.into_iter().map(|_| -> RangeRead<'static> { unreachable!("the list is empty") }).collect();
     result
 }

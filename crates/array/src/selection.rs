@@ -20,7 +20,8 @@ pub enum Index<'a> {
     },
     /// `...`: all axes not named by other items.
     Ellipsis,
-    /// These elements, in this order; negative ones count from the end, and an element may come more than once.
+    /// These elements, in this order; negative ones count from the end, and an element may come
+    /// more than once.
     List(&'a [i64]),
     /// The elements where this is true. As long as the axis.
     Mask(&'a [bool]),
@@ -49,7 +50,8 @@ pub struct AxisSelection {
     pub dropped: bool,
 }
 
-/// What is selected of an array: along each axis a strided range, or points along one or more axes. Every element named lies inside the array.
+/// What is selected of an array: along each axis a strided range, or points along one or more axes.
+/// Every element named lies inside the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     axes: SmallVec<[AxisSelection; 8]>,
@@ -68,10 +70,12 @@ impl Selection {
         Selection { axes, points: Vec::new() }
     }
 
-    /// NumPy's basic indexing on an array of `shape`; missing items at the end mean `:`. Lists and masks pick along their own axis each (orthogonal indexing, NumPy's `a[np.ix_(…)]`).
+    /// NumPy's basic indexing on an array of `shape`; missing items at the end mean `:`. Lists and
+    /// masks pick along their own axis each (orthogonal indexing, NumPy's `a[np.ix_(…)]`).
     ///
-    /// Errors with [`ArrayError::Index`] for an index out of bounds, a zero step, more items than axes, two ellipses, or a mask of another length than its axis. `array` is
-    /// the name for these messages.
+    /// Errors with [`ArrayError::Index`] for an index out of bounds, a zero step, more items than
+    /// axes, two ellipses, or a mask of another length than its axis. `array` is the name for these
+    /// messages.
     pub fn new(array: &str, shape: &[u64], indices: &[Index<'_>]) -> Result<Self, ArrayError> {
         let refuse = |why: String| ArrayError::Index { array: array.to_owned(), why };
         let left = unnamed(&refuse, shape.len(), indices)?;
@@ -113,8 +117,10 @@ impl Selection {
         Selection { axes, points }
     }
 
-    /// NumPy's advanced indexing: all lists together are the coordinates of points, which have `dims` in the result, in C order. Each list is as long as `dims` has elements (broadcast them
-    /// first). These axes of the result stand where the lists do; where a slice or an ellipsis stands between lists (or between a list and an integer), they come first.
+    /// NumPy's advanced indexing: all lists together are the coordinates of points, which have
+    /// `dims` in the result, in C order. Each list is as long as `dims` has elements (broadcast
+    /// them first). These axes of the result stand where the lists do; where a slice or an ellipsis
+    /// stands between lists (or between a list and an integer), they come first.
     ///
     /// Errors as [`Selection::new`], and for masks.
     pub fn pointwise(
@@ -127,7 +133,8 @@ impl Selection {
         let left = unnamed(&refuse, shape.len(), indices)?;
         let mut axes: SmallVec<[AxisSelection; 8]> = SmallVec::new();
         let (mut on, mut extent, mut lists) = (Axes::new(), Dims::new(), Vec::new());
-        // Where the points' axes are to go: at the first list or integer, unless something else stands before the last.
+        // Where the points' axes are to go: at the first list or integer, unless something else
+        // stands before the last.
         let (mut before, mut ended) = (None, false);
         for index in indices {
             let axis = axes.len();
@@ -161,7 +168,8 @@ impl Selection {
         Ok(Selection { axes, points: vec![points] })
     }
 
-    /// The elements of an array of `shape` where `mask`, which has this shape, in C order, is true: a result of one axis, in C order.
+    /// The elements of an array of `shape` where `mask`, which has this shape, in C order, is true:
+    /// a result of one axis, in C order.
     ///
     /// Errors with [`ArrayError::Index`] where it has another number of elements.
     pub fn mask(array: &str, shape: &[u64], mask: &[bool]) -> Result<Self, ArrayError> {
@@ -176,7 +184,8 @@ impl Selection {
         Ok(Selection { axes: SmallVec::from_elem(PICKED, shape.len()), points: vec![points] })
     }
 
-    /// The strided ranges, one per axis of the array. Axes that points are on have one that says nothing.
+    /// The strided ranges, one per axis of the array. Axes that points are on have one that says
+    /// nothing.
     pub(crate) fn axes(&self) -> &[AxisSelection] {
         &self.axes
     }
@@ -219,8 +228,9 @@ impl Selection {
         self.axes.iter().all(|axis| axis.dropped) && self.points.iter().all(|points| points.shape.is_empty())
     }
 
-    /// Where the selected elements of an array of `shape` follow each other in C order: the number of the first, and how many they are. `None`: they do not, or nothing is selected,
-    /// or the selection was made for another shape.
+    /// Where the selected elements of an array of `shape` follow each other in C order: the number
+    /// of the first, and how many they are. `None`: they do not, or nothing is selected, or the
+    /// selection was made for another shape.
     pub fn as_run(&self, shape: &[u64]) -> Option<(u64, u64)> {
         if !self.points.is_empty() || self.axes.len() != shape.len() {
             return None;
@@ -239,8 +249,8 @@ impl Selection {
         Some((first, count))
     }
 
-    /// Refuses an array of another shape than the selection was made for, where that would reach outside it: an array may
-    /// have shrunk since. Errors with [`ArrayError::Index`].
+    /// Refuses an array of another shape than the selection was made for, where that would reach
+    /// outside it: an array may have shrunk since. Errors with [`ArrayError::Index`].
     pub(crate) fn check(&self, array: &str, shape: &[u64]) -> Result<(), ArrayError> {
         let last = |axis: &AxisSelection| {
             let reach = axis.step.unsigned_abs().checked_mul(axis.len.saturating_sub(1))?;

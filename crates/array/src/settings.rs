@@ -20,8 +20,9 @@ pub fn threads() -> usize {
     }
 }
 
-/// How many threads work with a store that makes them wait ([`hyperslab_store::Store::waits`]): more than cores, so that
-/// these have something to do meanwhile; but not where [`set_threads`] has set a number.
+/// How many threads work with a store that makes them wait ([`hyperslab_store::Store::waits`]):
+/// more than cores, so that these have something to do meanwhile; but not where [`set_threads`] has
+/// set a number.
 pub(crate) fn waiting_threads() -> usize {
     match THREADS.load(Relaxed) {
         0 => cores() * WAITING_PER_CORE,
@@ -64,7 +65,8 @@ pub fn set_verify_checksums(on: bool) {
     VERIFY.store(on, Relaxed);
 }
 
-/// Whether chunks that hold nothing but the fill value are stored. Default no: they are left out, and deleted where there are any.
+/// Whether chunks that hold nothing but the fill value are stored. Default no: they are left out,
+/// and deleted where there are any.
 pub fn write_empty_chunks() -> bool {
     EMPTY.load(Relaxed)
 }
@@ -74,7 +76,8 @@ pub fn set_write_empty_chunks(on: bool) {
     EMPTY.store(on, Relaxed);
 }
 
-/// The most inner chunks of shards that are decoded or encoded at a time, each with buffers of its own: a bound on memory, apart from the number of threads. Default 8, at least 1.
+/// The most inner chunks of shards that are decoded or encoded at a time, each with buffers of its
+/// own: a bound on memory, apart from the number of threads. Default 8, at least 1.
 pub fn decodes_in_flight() -> usize {
     IN_FLIGHT.load(Relaxed)
 }
@@ -84,7 +87,8 @@ pub fn set_decodes_in_flight(n: usize) {
     IN_FLIGHT.store(n.max(1), Relaxed);
 }
 
-/// Whether of a shard only the inner chunks are read that are wanted, instead of all of it. Default yes.
+/// Whether of a shard only the inner chunks are read that are wanted, instead of all of it. Default
+/// yes.
 pub fn partial_reads() -> bool {
     PARTIAL_READ.load(Relaxed)
 }
@@ -94,7 +98,8 @@ pub fn set_partial_reads(on: bool) {
     PARTIAL_READ.store(on, Relaxed);
 }
 
-/// Whether of a compressed chunk only the part is decoded that is wanted, where its codec can do so. Checksums of the codec's own (not those that are codecs) are not verified for such a part.
+/// Whether of a compressed chunk only the part is decoded that is wanted, where its codec can do
+/// so. Checksums of the codec's own (not those that are codecs) are not verified for such a part.
 /// Default yes.
 pub fn partial_decode() -> bool {
     PARTIAL_DECODE.load(Relaxed)
@@ -110,12 +115,14 @@ pub fn shard_index_bound() -> usize {
     INDEXES.load(Relaxed)
 }
 
-/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is: see [`set_vlen_chunk_bound`].
+/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is:
+/// see [`set_vlen_chunk_bound`].
 pub fn vlen_chunk_bound() -> usize {
     hyperslab_codec::vlen_chunk_bound()
 }
 
-/// Sets [`vlen_chunk_bound`]. What decodes to at most 1032 times its stored bytes is read in any case.
+/// Sets [`vlen_chunk_bound`]. What decodes to at most 1032 times its stored bytes is read in any
+/// case.
 pub fn set_vlen_chunk_bound(bytes: usize) {
     hyperslab_codec::set_vlen_chunk_bound(bytes);
 }
@@ -125,7 +132,9 @@ pub fn set_shard_index_bound(bytes: usize) {
     INDEXES.store(bytes, Relaxed);
 }
 
-/// Whether local stores lock files against other processes ([`hyperslab_store::LocalOptions::file_locks`]). For front ends: it holds for stores that they open from now on. Default yes.
+/// Whether local stores lock files against other processes
+/// ([`hyperslab_store::LocalOptions::file_locks`]). For front ends: it holds for stores that they
+/// open from now on. Default yes.
 pub fn file_locks() -> bool {
     FILE_LOCKS.load(Relaxed)
 }

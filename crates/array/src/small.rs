@@ -1,8 +1,12 @@
-//! Small chunks of one object (a file of HDF5), of which each would take longer to ask for than to read: neighbours are read at once.
+//! Small chunks of one object (a file of HDF5), of which each would take longer to ask for than to
+//! read: neighbours are read at once.
 //!
-//! 1. The chunks of a request are taken some hundreds at a time, in the order of the plan; each such lot is a task of the pool.
-//! 2. Those that exist are located, sorted by where they are, and joined to runs. Each run is read, and its chunks decoded to where they belong.
-//! 3. A chunk whose range cannot be right, or that went through other codecs than the others, is read by itself: an error names the chunk that is at fault.
+//! 1. The chunks of a request are taken some hundreds at a time, in the order of the plan; each
+//!    such lot is a task of the pool.
+//! 2. Those that exist are located, sorted by where they are, and joined to runs. Each run is read,
+//!    and its chunks decoded to where they belong.
+//! 3. A chunk whose range cannot be right, or that went through other codecs than the others, is
+//!    read by itself: an error names the chunk that is at fault.
 
 use crate::execute::{self, Interrupt, store_error};
 use crate::read::Reader;
@@ -12,13 +16,15 @@ use crate::{ArrayError, ArrayLayout, Location, Plan};
 use hyperslab_store::Opened;
 use std::ops::Range;
 
-/// Chunks of so many bytes, decoded, are small; and neighbours are those with no more bytes between them.
+/// Chunks of so many bytes, decoded, are small; and neighbours are those with no more bytes between
+/// them.
 const SMALL: usize = 4 << 10;
 
 /// Decoded bytes of a lot.
 const LOT: usize = 256 << 10;
 
-/// The fewest and the most chunks of a lot: a lot asks the system for more than its bytes, and has a table of its chunks.
+/// The fewest and the most chunks of a lot: a lot asks the system for more than its bytes, and has
+/// a table of its chunks.
 const CHUNKS: Range<usize> = 32..1024;
 
 /// Whether chunks are read so: they are small, several, and ranges of an object.
@@ -32,7 +38,8 @@ pub(crate) fn applies(layout: &ArrayLayout, plan: &Plan) -> Result<bool, ArrayEr
     })
 }
 
-/// Reads all chunks. `bytes`: an estimate of what is moved; `limit`: the threads that may work on it, and those if it waits.
+/// Reads all chunks. `bytes`: an estimate of what is moved; `limit`: the threads that may work on
+/// it, and those if it waits.
 pub(crate) fn read(
     request: &RangeRequest<'_>,
     bytes: u64,

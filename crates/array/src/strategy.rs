@@ -15,8 +15,9 @@
 //! | elide | a whole chunk of nothing but fill value | delete what is stored, if anything |
 //! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
 //!
-//! Tasks with several runs of points have no single run of bytes on either side: of a chunk without codecs they read the ranges around the points ([`crate::pieces`]), and the pass in the end
-//! goes from place to place ([`crate::gather`]).
+//! Tasks with several runs of points have no single run of bytes on either side: of a chunk without
+//! codecs they read the ranges around the points ([`crate::pieces`]), and the pass in the end goes
+//! from place to place ([`crate::gather`]).
 
 use crate::strided::Region;
 use crate::{ChunkEncoding, Strides, Task, settings};
@@ -76,8 +77,9 @@ impl fmt::Display for Strategy {
 /// What one more byte range costs, in bytes that could be read instead.
 pub(crate) const RANGE_COST: u64 = 4096;
 
-/// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the output (if there are points, at each of them), `wanted` the bytes of the decoded chunk that
-/// are touched.
+/// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the
+/// output (if there are points, at each of them), `wanted` the bytes of the decoded chunk that are
+/// touched.
 pub(crate) fn choose_read(
     encoding: &ChunkEncoding,
     task: &Task,
@@ -99,10 +101,12 @@ pub(crate) fn choose_read(
     }
 }
 
-/// Where fewer bytes than this need not be decoded, all are: codecs go by blocks, zstd by such of 128 KiB. Unit tests have a small bound, so that they meet it.
+/// Where fewer bytes than this need not be decoded, all are: codecs go by blocks, zstd by such of
+/// 128 KiB. Unit tests have a small bound, so that they meet it.
 const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 
-/// Whether decoding a part of a chunk is worth it: step by step costs a little more than all at once, and checks less.
+/// Whether decoding a part of a chunk is worth it: step by step costs a little more than all at
+/// once, and checks less.
 fn is_worth_a_part(encoding: &ChunkEncoding, wanted: Range<usize>) -> bool {
     let decoded = match encoding.chain().reach() {
         Reach::Prefix => wanted.end,
@@ -112,7 +116,8 @@ fn is_worth_a_part(encoding: &ChunkEncoding, wanted: Range<usize>) -> bool {
     encoding.decoded_size() - decoded >= WORTH_A_PART && settings::partial_decode()
 }
 
-/// Chooses for writing a chunk. `region` is the copy from the caller's memory to the decoded chunk. (Elide is found by looking at the elements.)
+/// Chooses for writing a chunk. `region` is the copy from the caller's memory to the decoded chunk.
+/// (Elide is found by looking at the elements.)
 pub(crate) fn choose_write(encoding: &ChunkEncoding, task: &Task, region: &Region) -> Strategy {
     if !task.whole {
         Strategy::Modify
@@ -129,11 +134,13 @@ pub(crate) fn choose_write(encoding: &ChunkEncoding, task: &Task, region: &Regio
     }
 }
 
-/// The byte ranges of an unencoded chunk that hold a part of it: `Π outer counts` ranges of `span` bytes each.
+/// The byte ranges of an unencoded chunk that hold a part of it: `Π outer counts` ranges of `span`
+/// bytes each.
 ///
-/// Reading every wanted run by itself moves the fewest bytes but may take very many ranges; one range from the first to the last wanted byte
-/// takes one, but may read a lot that nobody wants. In between, the slower axes are walked and the faster ones covered: the split with the lowest cost is
-/// taken.
+/// Reading every wanted run by itself moves the fewest bytes but may take very many ranges; one
+/// range from the first to the last wanted byte takes one, but may read a lot that nobody wants. In
+/// between, the slower axes are walked and the faster ones covered: the split with the lowest cost
+/// is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
     /// Axes that are walked: how many steps, bytes of each. Slowest first.
@@ -189,12 +196,13 @@ impl Rows {
         })
     }
 
-    /// Where selected elements lie when the ranges stand one behind the other in a buffer: bytes from one to the next, per axis of the array.
-    /// `within` is the same within the chunk. The first selected element is the first byte.
+    /// Where selected elements lie when the ranges stand one behind the other in a buffer: bytes
+    /// from one to the next, per axis of the array. `within` is the same within the chunk. The
+    /// first selected element is the first byte.
     pub(crate) fn packed(&self, encoding: &ChunkEncoding, task: &Task, within: &[isize]) -> Strides {
         let mut strides: Strides = within.into();
-        // The axes that are walked are the slowest with more than one element, in stored order; their steps in the buffer are
-        // whole ranges.
+        // The axes that are walked are the slowest with more than one element, in stored order;
+        // their steps in the buffer are whole ranges.
         let walked = encoding.order().iter().map(|axis| *axis as usize).filter(|k| task.count[*k] > 1);
         let mut step = self.count * self.span;
         for (k, (n, _)) in walked.zip(&self.outer) {

@@ -1,13 +1,19 @@
-//! Read-ahead: the rows of an array along one axis, one after the other, while threads of the pool read those to come.
+//! Read-ahead: the rows of an array along one axis, one after the other, while threads of the pool
+//! read those to come.
 //!
-//! 1. The axis is cut into blocks: the rows of one chunk along the axis, or of several where chunks are small, so that a hand-off between threads
-//!    is paid for many kilobytes. A chunk is decoded once.
-//! 2. Workers begin blocks in order, as long as what is begun and not yet delivered fits [`StreamOptions::ahead`].
-//! 3. The consumer takes the next block. If nobody has begun it, it reads it itself; if a worker is at it, it reads a later one, and waits only
-//!    when there is none that may be begun. So two threads decode all the time, also where the consumer has nothing else to do.
-//! 4. An error is delivered in the place of its block, after all rows before it, and ends the stream.
+//! 1. The axis is cut into blocks: the rows of one chunk along the axis, or of several where chunks
+//!    are small, so that a hand-off between threads is paid for many kilobytes. A chunk is decoded
+//!    once.
+//! 2. Workers begin blocks in order, as long as what is begun and not yet delivered fits
+//!    [`StreamOptions::ahead`].
+//! 3. The consumer takes the next block. If nobody has begun it, it reads it itself; if a worker is
+//!    at it, it reads a later one, and waits only when there is none that may be begun. So two
+//!    threads decode all the time, also where the consumer has nothing else to do.
+//! 4. An error is delivered in the place of its block, after all rows before it, and ends the
+//!    stream.
 //!
-//! A dropped stream cancels what has not begun. A worker inside a block finishes its chunk and throws the block away.
+//! A dropped stream cancels what has not begun. A worker inside a block finishes its chunk and
+//! throws the block away.
 
 use crate::execute::Interrupt;
 use crate::pool::Background;
@@ -25,10 +31,12 @@ use std::time::Duration;
 /// Options of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamOptions {
-    /// The most bytes that are read ahead. A block that is larger is read all the same, alone. `None`: four blocks per thread, but at least 64 and
-    /// at most 512 MiB, and never less than two blocks.
+    /// The most bytes that are read ahead. A block that is larger is read all the same, alone.
+    /// `None`: four blocks per thread, but at least 64 and at most 512 MiB, and never less than two
+    /// blocks.
     pub ahead: Option<u64>,
-    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With 1 nothing is read ahead.
+    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With
+    /// 1 nothing is read ahead.
     pub threads: Option<usize>,
     /// Whether checksums are verified; `None`: [`settings::verify_checksums`].
     pub verify: Option<bool>,
@@ -39,13 +47,15 @@ pub struct StreamOptions {
 pub struct Row {
     /// Index along the axis.
     pub index: u64,
-    /// The elements, dense, in C order, of shape [`Stream::row_shape`]. Nothing else lies in this memory.
+    /// The elements, dense, in C order, of shape [`Stream::row_shape`]. Nothing else lies in this
+    /// memory.
     pub memory: Memory,
 }
 
 /// The rows of an array along one axis, in order, read ahead by other threads. See [`Stream::new`].
 ///
-/// The stream is of the array as it was when it began: of that shape. What is written meanwhile may or may not be seen.
+/// The stream is of the array as it was when it began: of that shape. What is written meanwhile may
+/// or may not be seen.
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,
@@ -61,7 +71,8 @@ pub struct Stream {
 /// Blocks of at least this many bytes are worth a hand-off each.
 const WORTHWHILE: u64 = 512 << 10;
 
-/// Where the rows of one chunk have more bytes than this, blocks are smaller, and chunks decoded more than once: memory stays bounded.
+/// Where the rows of one chunk have more bytes than this, blocks are smaller, and chunks decoded
+/// more than once: memory stays bounded.
 const LARGEST: u64 = 256 << 20;
 
 /// How often a waiting consumer asks whether to stop.
@@ -138,7 +149,8 @@ enum Elements {
 }
 
 impl Stream {
-    /// Streams `rows` of `axis`: what [`read()`](crate::read()) gives for each index, the axis dropped.
+    /// Streams `rows` of `axis`: what [`read()`](crate::read()) gives for each index, the axis
+    /// dropped.
     ///
     /// Errors with [`ArrayError::Index`] where there is no such axis, or it has no such rows.
     pub fn new(
@@ -225,8 +237,8 @@ impl Stream {
         })
     }
 
-    /// The next row, as the iterator gives it. `interrupt` is asked now and then while this reads or waits; `true` ends the stream with
-    /// [`ArrayError::Interrupted`].
+    /// The next row, as the iterator gives it. `interrupt` is asked now and then while this reads
+    /// or waits; `true` ends the stream with [`ArrayError::Interrupted`].
     pub fn next_row(&mut self, interrupt: Option<Interrupt<'_>>) -> Option<Result<Row, ArrayError>> {
         if self.ended {
             return None;
@@ -257,7 +269,8 @@ impl Stream {
         lock(&self.shared.state).most_bytes
     }
 
-    /// As if this process were a child of the one that made the stream, forked while a thread held the lock.
+    /// As if this process were a child of the one that made the stream, forked while a thread held
+    /// the lock.
     #[cfg(test)]
     pub(crate) fn as_in_a_child(&mut self) {
         std::mem::forget(lock(&self.shared.state));
@@ -296,7 +309,8 @@ impl Stream {
                 return match outcome {
                     Some(Ok(block)) => block.map(Some),
                     Some(Err(panic)) => {
-                        // The rows of this block never come: whoever catches the panic must not get those behind it.
+                        // The rows of this block never come: whoever catches the panic must not get
+                        // those behind it.
                         self.close();
                         resume_unwind(panic)
                     }
@@ -330,7 +344,8 @@ impl Stream {
         }
     }
 
-    /// In a forked child: begins anew where the parent was. Its threads are not here, and its lock may be held for ever.
+    /// In a forked child: begins anew where the parent was. Its threads are not here, and its lock
+    /// may be held for ever.
     fn follow_fork(&mut self) {
         if self.process == std::process::id() {
             return;
@@ -435,7 +450,8 @@ impl Shared {
     fn call(self: &Arc<Self>, state: &mut State) {
         while state.called < self.helpers && self.may_begin(state) {
             state.called += 1;
-            // One more than helpers: where a block is read by several threads, one of them may be the consumer's, and asleep.
+            // One more than helpers: where a block is read by several threads, one of them may be
+            // the consumer's, and asleep.
             process::current().pool.background(self.clone(), self.helpers + 1);
         }
     }
@@ -478,7 +494,8 @@ impl Shared {
         let mut strides = c_strides(&whole, element);
         let offset = strides.remove(self.axis) as usize * row as usize;
         let region = Region::new(&shape, &c_strides(&shape, element), &strides, element, 1);
-        // SAFETY: `memory` is a dense row; `block` is a dense array of rows of which this is one, so all of it lies within.
+        // SAFETY: `memory` is a dense row; `block` is a dense array of rows of which this is one,
+        // so all of it lies within.
         unsafe {
             strided::copy(&region, memory.as_mut_slice().as_mut_ptr(), block.as_slice()[offset..].as_ptr())
         };

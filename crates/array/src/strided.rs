@@ -1,8 +1,10 @@
 //! Copies between strided arrays: the engine's innermost loops.
 //!
-//! One pass moves elements from a chunk to its place in the output (or back), whatever the order of axes, the steps of the selection and the byte order
-//! on either side. First the axes are brought into a normal form ([`Region`]): axes of length 1 go, axes that continue one another become one, the axis
-//! with the smallest destination stride comes last. Then one of three loops runs, compiled once per element size:
+//! One pass moves elements from a chunk to its place in the output (or back), whatever the order of
+//! axes, the steps of the selection and the byte order on either side. First the axes are brought
+//! into a normal form ([`Region`]): axes of length 1 go, axes that continue one another become one,
+//! the axis with the smallest destination stride comes last. Then one of three loops runs, compiled
+//! once per element size:
 //!
 //! * rows contiguous on both sides: `memcpy` (or a byte-swapping loop) per row;
 //! * the source's fastest axis is another than the destination's: [`crate::transpose`];
@@ -33,7 +35,8 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// A copy of `counts` elements of `element` bytes; `swap` bytes are reversed as a unit (1: none; it divides `element`).
+    /// A copy of `counts` elements of `element` bytes; `swap` bytes are reversed as a unit (1:
+    /// none; it divides `element`).
     pub(crate) fn new(counts: &[u64], dst: &[isize], src: &[isize], element: usize, swap: usize) -> Self {
         let mut axes: SmallVec<[Axis; 8]> = SmallVec::new();
         let mut empty = element == 0;
@@ -78,7 +81,8 @@ impl Region {
         }
     }
 
-    /// Rows that are worth a byte range of their own: contiguous on both sides, unchanged, and long. Gives their length.
+    /// Rows that are worth a byte range of their own: contiguous on both sides, unchanged, and
+    /// long. Gives their length.
     pub(crate) fn direct_row(&self) -> Option<usize> {
         self.row().filter(|row| *row >= DIRECT_ROW && !self.swap)
     }
@@ -91,8 +95,8 @@ impl Region {
     }
 }
 
-/// Rows at least this long are read straight into the output, one range each: below, a system call costs more than copying the
-/// bytes once more.
+/// Rows at least this long are read straight into the output, one range each: below, a system call
+/// costs more than copying the bytes once more.
 const DIRECT_ROW: usize = 4096;
 
 /// Joins axes where the outer one continues the inner on both sides.
@@ -114,7 +118,8 @@ fn merge(axes: &mut SmallVec<[Axis; 8]>) {
 
 /// Calls `row` for each combination of indices of `axes`, with the two pointers moved along.
 ///
-/// Pointers are moved with `wrapping_offset`: the last step of an axis may leave the memory, but is taken back before use.
+/// Pointers are moved with `wrapping_offset`: the last step of an axis may leave the memory, but is
+/// taken back before use.
 pub(crate) fn for_each(
     axes: &[Axis],
     dst: *mut u8,
@@ -161,7 +166,8 @@ pub(crate) trait Unit: Copy + PartialEq {
     fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]);
 }
 
-/// `$low`, `$high`: the instructions of x86-64, which every such processor has. Elsewhere the compiler finds its own.
+/// `$low`, `$high`: the instructions of x86-64, which every such processor has. Elsewhere the
+/// compiler finds its own.
 macro_rules! unit {
     ($($t:ty, $low:ident, $high:ident;)*) => { $(impl Unit for $t {
         #[inline(always)]
@@ -223,8 +229,8 @@ pub(crate) use by_unit;
 /// Copies `region`.
 ///
 /// # Safety
-/// For every index of the region, `dst + Σ index · dst stride` must be valid for writes of one unit and `src + …` for reads; the two sides
-/// must not overlap.
+/// For every index of the region, `dst + Σ index · dst stride` must be valid for writes of one unit
+/// and `src + …` for reads; the two sides must not overlap.
 pub(crate) unsafe fn copy(region: &Region, dst: *mut u8, src: *const u8) {
     if region.empty {
         return;
@@ -314,7 +320,8 @@ pub(crate) unsafe fn copy_row<T: Unit, const SWAP: bool>(axis: Axis, dst: *mut u
 /// Writes `value` to all elements of a strided array.
 ///
 /// # Safety
-/// For every index within `counts`, `dst + Σ index · stride` must be valid for writes of `value.len()` bytes.
+/// For every index within `counts`, `dst + Σ index · stride` must be valid for writes of
+/// `value.len()` bytes.
 pub(crate) unsafe fn fill(counts: &[u64], strides: &[isize], value: &[u8], dst: *mut u8) {
     let uniform = value.first().is_some_and(|first| value.iter().all(|b| b == first));
     let still = SmallVec::<[isize; 8]>::from_elem(0, strides.len());
@@ -323,8 +330,8 @@ pub(crate) unsafe fn fill(counts: &[u64], strides: &[isize], value: &[u8], dst: 
         return;
     }
     if uniform {
-        // All bytes are equal, so runs of elements are runs of that byte. (Axes of an element's own bytes carry a source
-        // stride, which merging respects; the destination alone decides here.)
+        // All bytes are equal, so runs of elements are runs of that byte. (Axes of an element's own
+        // bytes carry a source stride, which merging respects; the destination alone decides here.)
         let bytes = SmallVec::<[isize; 8]>::from_slice(strides);
         let region = Region::new(counts, &bytes, &bytes, value.len(), 1);
         let (byte, unit) = (value[0], region.unit);
@@ -342,17 +349,20 @@ pub(crate) unsafe fn fill(counts: &[u64], strides: &[isize], value: &[u8], dst: 
     unsafe { copy(&region, dst, value.as_ptr()) }
 }
 
-/// Whether all elements of a strided array are `value`, bit for bit. Stops at the first that is not.
+/// Whether all elements of a strided array are `value`, bit for bit. Stops at the first that is
+/// not.
 ///
 /// # Safety
-/// For every index within `counts`, `src + Σ index · stride` must be valid for reads of `value.len()` bytes.
+/// For every index within `counts`, `src + Σ index · stride` must be valid for reads of
+/// `value.len()` bytes.
 pub(crate) unsafe fn all_equal(counts: &[u64], strides: &[isize], value: &[u8], src: *const u8) -> bool {
     let region = Region::new(counts, strides, strides, value.len(), 1);
     if region.empty {
         return true;
     }
     let element = value.len();
-    // The element's own axis, if it was split into bytes, must not be walked separately: compare whole elements.
+    // The element's own axis, if it was split into bytes, must not be walked separately: compare
+    // whole elements.
     let walk = if region.unit == element { region } else { whole_elements(counts, strides) };
     if walk.unit == element {
         // SAFETY: as promised by the caller; the element's size picks the type of that size.
@@ -399,7 +409,8 @@ unsafe fn equal_units<T: Unit>(axes: &[Axis], src: *const u8, value: &[u8]) -> b
         [outer @ .., last] => (outer, *last),
         [] => (axes, Axis { len: 1, dst: 0, src: 0 }),
     };
-    // Rows are compared in blocks without branches, which vectorises; the answer is looked at after each.
+    // Rows are compared in blocks without branches, which vectorises; the answer is looked at after
+    // each.
     const BLOCK: usize = 64;
     for_each_while(outer, src, &mut |row| {
         let block = |from: usize, len: usize, step: isize| {
@@ -430,7 +441,8 @@ mod tests {
     use crate::c_strides;
     use proptest::prelude::*;
 
-    /// A random layout of an array in memory: a permutation of its axes, gaps between elements, mirrored axes.
+    /// A random layout of an array in memory: a permutation of its axes, gaps between elements,
+    /// mirrored axes.
     #[derive(Clone, Debug)]
     struct Placed {
         strides: Vec<isize>,

@@ -1,11 +1,13 @@
 //! Byte order: reversing the bytes of each unit.
 //!
-//! The loops are plain; compiled a second time for processors with AVX2 (found out at run time) they reverse 32 bytes with one instruction, which the
-//! oldest x86-64 processors, that binaries are made for, do not have.
+//! The loops are plain; compiled a second time for processors with AVX2 (found out at run time)
+//! they reverse 32 bytes with one instruction, which the oldest x86-64 processors, that binaries
+//! are made for, do not have.
 
 use crate::strided::Unit;
 
-/// Reverses the bytes of each unit of `unit` bytes: 2, 4, 8 or 16; any other is left as it is. `bytes` holds whole units.
+/// Reverses the bytes of each unit of `unit` bytes: 2, 4, 8 or 16; any other is left as it is.
+/// `bytes` holds whole units.
 pub(crate) fn in_place(bytes: &mut [u8], unit: usize) {
     let (at, len) = (bytes.as_mut_ptr(), bytes.len());
     // SAFETY: the slice is that many units; both sides are the same place.
@@ -23,7 +25,8 @@ pub(crate) fn in_place(bytes: &mut [u8], unit: usize) {
 /// Writes `len` units with their bytes reversed.
 ///
 /// # Safety
-/// `src` must be valid for reads of `len` units, `dst` for writes; they are the same place or do not overlap.
+/// `src` must be valid for reads of `len` units, `dst` for writes; they are the same place or do
+/// not overlap.
 pub(crate) unsafe fn row<T: Unit>(dst: *mut u8, src: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {

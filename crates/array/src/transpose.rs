@@ -1,13 +1,16 @@
 //! Copies of planes whose fastest axis is another on either side: transposition.
 //!
-//! Read along one side, the other side is met with a large stride: every element lies on another cache line, often on another page, and with the
-//! strides that arrays like to have (powers of two) all of these lines fall into the same few sets of the cache, so that they are evicted
-//! before their neighbours are used. So a plane is cut into tiles of whole cache lines on both sides, and each tile goes through a buffer:
+//! Read along one side, the other side is met with a large stride: every element lies on another
+//! cache line, often on another page, and with the strides that arrays like to have (powers of two)
+//! all of these lines fall into the same few sets of the cache, so that they are evicted before
+//! their neighbours are used. So a plane is cut into tiles of whole cache lines on both sides, and
+//! each tile goes through a buffer:
 //!
 //! 1. its source lines are loaded, each once and whole, into consecutive memory;
 //! 2. there it is transposed, in blocks that fit into registers;
-//! 3. its destination lines are stored, each once and whole. Where the destination is larger than caches are, past these: otherwise each line would
-//!    first be loaded, to be overwritten completely.
+//! 3. its destination lines are stored, each once and whole. Where the destination is larger than
+//!    caches are, past these: otherwise each line would first be loaded, to be overwritten
+//!    completely.
 
 use crate::strided::{Axis, Unit, copy_row};
 use crate::swap;
@@ -21,12 +24,12 @@ const TILE: usize = LINE * LINE;
 /// Bytes of a register.
 const REGISTER: usize = 16;
 
-/// Copies a plane of which the source is fastest along `across`, the destination along `last`. `large`: all planes together are
-/// larger than caches.
+/// Copies a plane of which the source is fastest along `across`, the destination along `last`.
+/// `large`: all planes together are larger than caches.
 ///
 /// # Safety
-/// For every index of the two axes, `dst + Σ index · dst stride` must be valid for writes of a `T` and `src + …` for reads; the two
-/// sides must not overlap.
+/// For every index of the two axes, `dst + Σ index · dst stride` must be valid for writes of a `T`
+/// and `src + …` for reads; the two sides must not overlap.
 pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(
     across: Axis,
     last: Axis,
@@ -38,7 +41,8 @@ pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(
     let side = LINE / size_of::<T>();
     let dense = across.src == size && last.dst == size;
     let (mut loaded, mut turned) = (Tile([0; TILE]), Tile([0; TILE]));
-    // Lines that lie across two of the cache's would be stored in two halves, which is slower than anything else.
+    // Lines that lie across two of the cache's would be stored in two halves, which is slower than
+    // anything else.
     let past = large && dst.addr().is_multiple_of(LINE) && across.dst.unsigned_abs().is_multiple_of(LINE);
     for a in (0..across.len).step_by(side) {
         let rows = side.min(across.len - a);
@@ -46,7 +50,8 @@ pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(
             let columns = side.min(last.len - b);
             let dst = dst.wrapping_offset(a as isize * across.dst + b as isize * last.dst);
             let src = src.wrapping_offset(a as isize * across.src + b as isize * last.src);
-            // SAFETY: a tile of the plane; a whole one in the first case, whose lines are contiguous.
+            // SAFETY: a tile of the plane; a whole one in the first case, whose lines are
+            // contiguous.
             unsafe {
                 if dense && rows == side && columns == side {
                     for (row, line) in lines(&mut loaded, side).enumerate() {
@@ -105,7 +110,8 @@ unsafe fn store_past(dst: *mut u8, line: &[u8; LINE]) {
     }
 }
 
-/// Makes what was stored past the cache visible to other threads, in order with what is stored later.
+/// Makes what was stored past the cache visible to other threads, in order with what is stored
+/// later.
 fn settle() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64.
@@ -159,7 +165,8 @@ mod tests {
 
     fn check_store<T: Unit, const SWAP: bool>(rows: usize, columns: usize, gap: usize, large: bool) {
         let size = size_of::<T>();
-        // Source: `columns` lines of `rows` elements. Destination: `rows` lines of `columns` elements.
+        // Source: `columns` lines of `rows` elements. Destination: `rows` lines of `columns`
+        // elements.
         let (src_step, dst_step) = (rows * size + gap, columns * size + gap);
         let src: Vec<u8> = (0..columns * src_step).map(|i| (i * 31 + i / 251) as u8).collect();
         let mut memory = vec![0xEE; rows * dst_step + LINE];

@@ -27,7 +27,8 @@ pub struct Source<'a> {
     memory: PhantomData<&'a [u8]>,
 }
 
-// SAFETY: a Target stands for an exclusive borrow of bytes, which may be sent to other threads; the plan gives each of them other elements.
+// SAFETY: a Target stands for an exclusive borrow of bytes, which may be sent to other threads; the
+// plan gives each of them other elements.
 unsafe impl Send for Target<'_> {}
 // SAFETY: as above; the pointer is only written through by tasks over disjoint elements.
 unsafe impl Sync for Target<'_> {}
@@ -42,7 +43,8 @@ fn dense(len: usize, shape: &[u64], element: usize) -> Option<Strides> {
 }
 
 impl<'a> Target<'a> {
-    /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of `element` bytes.
+    /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of
+    /// `element` bytes.
     pub fn dense(memory: &'a mut [u8], shape: &[u64], element: usize) -> Option<Self> {
         let strides = dense(memory.len(), shape, element)?;
         let element = Some(element);
@@ -56,7 +58,8 @@ impl<'a> Target<'a> {
         self.strides = c_strides(&reversed, element).into_iter().rev().collect();
     }
 
-    /// Copies all elements from dense memory in C order. The view was checked, and `memory` has as many elements.
+    /// Copies all elements from dense memory in C order. The view was checked, and `memory` has as
+    /// many elements.
     pub(crate) fn copy_dense(&mut self, memory: &[u8], element: usize) {
         let region = Region::new(&self.shape, &self.strides, &c_strides(&self.shape, element), element, 1);
         // SAFETY: the view covers its shape; `memory` holds as many elements.
@@ -66,17 +69,20 @@ impl<'a> Target<'a> {
     /// Any strided memory.
     ///
     /// # Safety
-    /// For all indices within `shape`, `base + Σ index · stride` must be valid for writes of one element of the array that is read, for `'a`; no two indices may share
-    /// bytes; nobody else may read or write these bytes during `'a`.
-    /// Where that cannot be known (memory of NumPy's), a change has one consequence: the elements read are unspecified, or the read fails where a compressor sums what it
-    /// decoded. Decoders copy from what they decoded before, to places that the stored bytes name, and look at no value of it.
+    /// For all indices within `shape`, `base + Σ index · stride` must be valid for writes of one
+    /// element of the array that is read, for `'a`; no two indices may share bytes; nobody else may
+    /// read or write these bytes during `'a`. Where that cannot be known (memory of NumPy's), a
+    /// change has one consequence: the elements read are unspecified, or the read fails where a
+    /// compressor sums what it decoded. Decoders copy from what they decoded before, to places that
+    /// the stored bytes name, and look at no value of it.
     pub unsafe fn from_raw(base: *mut u8, shape: &[u64], strides: &[isize]) -> Self {
         Target { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
 }
 
 impl<'a> Source<'a> {
-    /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of `element` bytes.
+    /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of
+    /// `element` bytes.
     pub fn dense(memory: &'a [u8], shape: &[u64], element: usize) -> Option<Self> {
         let strides = dense(memory.len(), shape, element)?;
         let element = Some(element);
@@ -86,9 +92,11 @@ impl<'a> Source<'a> {
     /// Any strided memory.
     ///
     /// # Safety
-    /// For all indices within `shape`, `base + Σ index · stride` must be valid for reads of one element of the array that is written, for `'a`, and not change during it.
-    /// Where that cannot be known (memory of NumPy's), a change has one consequence: the chunks that are written then hold unspecified values. They are lent to encoders as
-    /// memory that changes ([`hyperslab_codec::Racing`]), and nothing else here relies on reading a byte twice.
+    /// For all indices within `shape`, `base + Σ index · stride` must be valid for reads of one
+    /// element of the array that is written, for `'a`, and not change during it. Where that cannot
+    /// be known (memory of NumPy's), a change has one consequence: the chunks that are written then
+    /// hold unspecified values. They are lent to encoders as memory that changes
+    /// ([`hyperslab_codec::Racing`]), and nothing else here relies on reading a byte twice.
     pub unsafe fn from_raw(base: *const u8, shape: &[u64], strides: &[isize]) -> Self {
         Source { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
@@ -115,15 +123,16 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A view bound to a selection: base and strides per axis of the array, walked upwards. Where it is [uneven](Bound::is_uneven), elements go by way of dense memory.
+/// A view bound to a selection: base and strides per axis of the array, walked upwards. Where it is
+/// [uneven](Bound::is_uneven), elements go by way of dense memory.
 pub(crate) struct Bound<P> {
     base: P,
     strides: Strides,
     uneven: bool,
 }
 
-/// Refuses a selection that was made for another shape (it would name chunks outside the array), memory of another shape, and
-/// memory of smaller or larger elements (the copy would leave it).
+/// Refuses a selection that was made for another shape (it would name chunks outside the array),
+/// memory of another shape, and memory of smaller or larger elements (the copy would leave it).
 fn bind(
     layout: &ArrayLayout,
     shape: &[u64],
@@ -148,7 +157,8 @@ fn bind(
     Ok(along(selection, shape, strides))
 }
 
-/// The bytes from each element of a part of the result to the next in C order, where they are always the same.
+/// The bytes from each element of a part of the result to the next in C order, where they are
+/// always the same.
 fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
     let mut found: Option<(isize, isize)> = None;
     for (len, stride) in shape.iter().zip(strides).rev().filter(|(len, _)| **len != 1) {
@@ -161,13 +171,15 @@ fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
     Some(found.map_or(0, |(step, _)| step))
 }
 
-/// Per axis of the array: the stride along the ascending selection, and the bytes from the given base to its first element. Axes that points are on all have the stride from one
-/// point to the next.
+/// Per axis of the array: the stride along the ascending selection, and the bytes from the given
+/// base to its first element. Axes that points are on all have the stride from one point to the
+/// next.
 #[derive(Default)]
 pub(crate) struct Along {
     pub(crate) strides: Strides,
     offset: isize,
-    /// Points have several axes in the result, and there is no such stride: nothing can be bound to this.
+    /// Points have several axes in the result, and there is no such stride: nothing can be bound to
+    /// this.
     uneven: bool,
 }
 
@@ -259,7 +271,8 @@ impl<P> Bound<P> {
             .fold(0isize, |sum, (stride, n)| sum.wrapping_add(stride.wrapping_mul(*n as isize)))
     }
 
-    /// Whether points have several axes in the result, and in this memory not always the same number of bytes from one to the next. It can then not be used as it is.
+    /// Whether points have several axes in the result, and in this memory not always the same
+    /// number of bytes from one to the next. It can then not be used as it is.
     pub(crate) fn is_uneven(&self) -> bool {
         self.uneven
     }

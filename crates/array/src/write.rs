@@ -15,7 +15,8 @@ use hyperslab_codec::{self as codec, CodecChain, CodecError};
 use hyperslab_store::{Ask, Expected, Opened, RangeRead, StoreError};
 use smallvec::SmallVec;
 
-/// How often a change of a part of a chunk is made in vain before it excludes other processes from the beginning.
+/// How often a change of a part of a chunk is made in vain before it excludes other processes from
+/// the beginning.
 const PATIENCE: usize = 3;
 
 /// Options of one write.
@@ -23,19 +24,25 @@ const PATIENCE: usize = 3;
 pub struct WriteOptions<'a> {
     /// How many threads may work on it, the caller's included; `None`: [`settings::threads`].
     pub threads: Option<usize>,
-    /// Whether chunks of nothing but fill value are stored; `None`: [`settings::write_empty_chunks`].
+    /// Whether chunks of nothing but fill value are stored; `None`:
+    /// [`settings::write_empty_chunks`].
     pub write_empty_chunks: Option<bool>,
-    /// Asked by the calling thread between chunks; `true` stops the write. Chunks already written stay.
+    /// Asked by the calling thread between chunks; `true` stops the write. Chunks already written
+    /// stay.
     pub interrupt: Option<Interrupt<'a>>,
 }
 
-/// Writes a selection from the caller's memory, which must have the selection's shape (strides of 0 broadcast).
+/// Writes a selection from the caller's memory, which must have the selection's shape (strides of 0
+/// broadcast).
 ///
-/// Each chunk is replaced atomically; the request as a whole is not atomic: after an error some chunks are new, the others as they were.
-/// Chunks that become nothing but fill value are deleted unless `write_empty_chunks`. Concurrent writes to different elements of one chunk lose nothing: by threads of this
-/// process, and by others where the store is shared with them ([`hyperslab_store::Store::is_shared`]).
+/// Each chunk is replaced atomically; the request as a whole is not atomic: after an error some
+/// chunks are new, the others as they were. Chunks that become nothing but fill value are deleted
+/// unless `write_empty_chunks`. Concurrent writes to different elements of one chunk lose nothing:
+/// by threads of this process, and by others where the store is shared with them
+/// ([`hyperslab_store::Store::is_shared`]).
 ///
-/// Errors: [`ArrayError::Shape`], [`ArrayError::Store`], [`ArrayError::Codec`], [`ArrayError::ReadOnly`], naming the chunk.
+/// Errors: [`ArrayError::Shape`], [`ArrayError::Store`], [`ArrayError::Codec`],
+/// [`ArrayError::ReadOnly`], naming the chunk.
 pub fn write(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -153,8 +160,9 @@ impl Writer<'_> {
         .map_err(|source| store_error(layout, &scratch.task, source))
     }
 
-    /// Changes a part of a chunk that other processes may change at the same time: the new one is put in the place of the very one that was read. If another writer was
-    /// faster, starts again with what is there then; after some times it excludes the others first.
+    /// Changes a part of a chunk that other processes may change at the same time: the new one is
+    /// put in the place of the very one that was read. If another writer was faster, starts again
+    /// with what is there then; after some times it excludes the others first.
     fn modify_shared(
         &self,
         scratch: &mut Scratch,
@@ -177,7 +185,8 @@ impl Writer<'_> {
         done
     }
 
-    /// Changes a part of the chunk `key`. `false`: another writer was faster, and nothing has changed. With `exclude`, others wait meanwhile.
+    /// Changes a part of the chunk `key`. `false`: another writer was faster, and nothing has
+    /// changed. With `exclude`, others wait meanwhile.
     fn modify_once(
         &self,
         key: &str,
@@ -276,7 +285,8 @@ impl Writer<'_> {
         unsafe { std::slice::from_raw_parts(self.src, self.layout.encoding().decoded_size()) }
     }
 
-    /// `encode`: [`CodecChain::encode_lent`] for the caller's memory, which other threads may change; [`CodecChain::encode`] for ours.
+    /// `encode`: [`CodecChain::encode_lent`] for the caller's memory, which other threads may
+    /// change; [`CodecChain::encode`] for ours.
     fn encode(&self, scratch: &mut Scratch, chunk: &[u8], encode: Encode) -> Result<(), ArrayError> {
         let Scratch { encoded, codec, task, key, .. } = scratch;
         encode(self.layout.encoding().chain(), chunk, encoded, codec)
@@ -293,7 +303,8 @@ impl Writer<'_> {
         }
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
         unsafe { self.overlay(region, chunk, offset) };
-        // What one row of the caller's memory tells by itself is told before: only points are looked at here.
+        // What one row of the caller's memory tells by itself is told before: only points are
+        // looked at here.
         if !self.places.is_empty()
             && !self.keep_empty
             && self.is_blank(&scratch.task, scratch.decoded.as_ref())
@@ -306,7 +317,8 @@ impl Writer<'_> {
     /// Copies the task's elements into a chunk.
     ///
     /// # Safety
-    /// The source must cover the task's elements, and `region` at `offset` lie within the chunk, at each of the places.
+    /// The source must cover the task's elements, and `region` at `offset` lie within the chunk, at
+    /// each of the places.
     unsafe fn overlay(&self, region: &Region, chunk: &mut [u8], offset: usize) {
         // SAFETY: as promised by the caller.
         unsafe {
@@ -320,7 +332,8 @@ impl Writer<'_> {
         };
     }
 
-    /// Whether a chunk holds nothing but fill value. What lies beyond the array's end does not count: it is never read.
+    /// Whether a chunk holds nothing but fill value. What lies beyond the array's end does not
+    /// count: it is never read.
     fn is_blank(&self, task: &Task, chunk: Option<&Memory>) -> bool {
         let (layout, Some(chunk)) = (self.layout, chunk) else { return false };
         let grid = layout.grid();
@@ -411,7 +424,8 @@ impl Writer<'_> {
         decoded
     }
 
-    /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be written back with a good one: always verified.
+    /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be
+    /// written back with a good one: always verified.
     fn decode(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
         let layout = self.layout;
         let Scratch { decoded, codec, task, key, .. } = scratch;

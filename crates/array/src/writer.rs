@@ -1,14 +1,17 @@
 //! Write-behind: writes that return at once, while threads of the pool encode and store.
 //!
-//! 1. A write copies the caller's elements, queues them and returns. What is queued and not stored yet is bounded
-//!    ([`WriterOptions::buffer`]).
-//! 2. Workers take the first job that may start: one whose chunks no earlier unfinished job touches. So writes to one chunk take effect in order, and
-//!    all others at the same time. Jobs behind it that only go on along an axis, in the same chunks, are joined with it.
-//! 3. When the queue is full, the caller executes jobs itself until there is room. It waits only where every job left is under way, or behind one
-//!    that is.
-//! 4. A job that fails stops no other. The error of the earliest is kept, and returned once, by the next call.
+//! 1. A write copies the caller's elements, queues them and returns. What is queued and not stored
+//!    yet is bounded ([`WriterOptions::buffer`]).
+//! 2. Workers take the first job that may start: one whose chunks no earlier unfinished job
+//!    touches. So writes to one chunk take effect in order, and all others at the same time. Jobs
+//!    behind it that only go on along an axis, in the same chunks, are joined with it.
+//! 3. When the queue is full, the caller executes jobs itself until there is room. It waits only
+//!    where every job left is under way, or behind one that is.
+//! 4. A job that fails stops no other. The error of the earliest is kept, and returned once, by the
+//!    next call.
 //!
-//! Points that are picked one by one, and requests that many threads can share (several chunks, together larger than a thread's share of the buffer) wait for the queue to empty and are then
+//! Points that are picked one by one, and requests that many threads can share (several chunks,
+//! together larger than a thread's share of the buffer) wait for the queue to empty and are then
 //! executed as ever, without the copy.
 
 use crate::barrier;
@@ -30,10 +33,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Options of a writer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriterOptions {
-    /// The most bytes that wait to be stored. A write that is larger is executed before it returns. `None`: four chunks per thread, but at
-    /// least 64 and at most 512 MiB, and never less than two chunks.
+    /// The most bytes that wait to be stored. A write that is larger is executed before it returns.
+    /// `None`: four chunks per thread, but at least 64 and at most 512 MiB, and never less than two
+    /// chunks.
     pub buffer: Option<u64>,
-    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With 1 nothing is written behind.
+    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With
+    /// 1 nothing is written behind.
     pub threads: Option<usize>,
     /// As in [`WriteOptions`].
     pub write_empty_chunks: Option<bool>,
@@ -41,12 +46,15 @@ pub struct WriterOptions {
 
 /// Writes to an array that return before they are done. May be shared by threads.
 ///
-/// What was written is stored when [`Writer::flush`] returns without an error; before that, reading the array may or may not show it. An error
-/// is returned by the call after it happened; it names the chunk. Writes after the failed one are done all the same. Dropping a writer finishes
-/// what is queued, and loses errors: flush first.
+/// What was written is stored when [`Writer::flush`] returns without an error; before that, reading
+/// the array may or may not show it. An error is returned by the call after it happened; it names
+/// the chunk. Writes after the failed one are done all the same. Dropping a writer finishes what is
+/// queued, and loses errors: flush first.
 ///
-/// A signal handler or a finalizer that flushes or drops a writer may run in the middle of a write by the same thread to the same chunk: the queue cannot be
-/// emptied then. Calls return [`StoreError::Busy`], and nothing is lost: workers store what is queued as soon as they can. [`crate::settle_all`] waits for them.
+/// A signal handler or a finalizer that flushes or drops a writer may run in the middle of a write
+/// by the same thread to the same chunk: the queue cannot be emptied then. Calls return
+/// [`StoreError::Busy`], and nothing is lost: workers store what is queued as soon as they can.
+/// [`crate::settle_all`] waits for them.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -111,7 +119,8 @@ struct Chunks {
     last: Dims,
 }
 
-/// Only so many waiting jobs are looked at for one that may start: the search stays short where thousands wait for one chunk.
+/// Only so many waiting jobs are looked at for one that may start: the search stays short where
+/// thousands wait for one chunk.
 const LOOK_AT: usize = 32;
 
 impl Writer {
@@ -134,10 +143,12 @@ impl Writer {
         Writer { shared, process: std::process::id() }
     }
 
-    /// Writes a selection, as [`write()`](crate::write()) does, soon. The memory may be changed when this returns.
+    /// Writes a selection, as [`write()`](crate::write()) does, soon. The memory may be changed
+    /// when this returns.
     ///
-    /// Errors with what is wrong with the request, or with what went wrong with an earlier one; the request is then not done. `interrupt` is asked
-    /// while this waits; `true` gives the request up with [`ArrayError::Interrupted`].
+    /// Errors with what is wrong with the request, or with what went wrong with an earlier one; the
+    /// request is then not done. `interrupt` is asked while this waits; `true` gives the request up
+    /// with [`ArrayError::Interrupted`].
     pub fn write(
         &self,
         selection: &Selection,
@@ -147,8 +158,8 @@ impl Writer {
         self.write_resized(&self.shared.layout, selection, source, interrupt)
     }
 
-    /// [`Writer::write`] for an array that has grown since the writer was made: `layout` is the same array's with its present shape. (Before it shrinks,
-    /// flush.)
+    /// [`Writer::write`] for an array that has grown since the writer was made: `layout` is the
+    /// same array's with its present shape. (Before it shrinks, flush.)
     pub fn write_resized(
         &self,
         layout: &Arc<ArrayLayout>,
@@ -157,7 +168,8 @@ impl Writer {
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
         layout.check_writable()?;
-        // Cells are of the heap of one request, and those of nothing but fill value would be written without being encoded.
+        // Cells are of the heap of one request, and those of nothing but fill value would be
+        // written without being encoded.
         if layout.vlen().is_some() {
             let why = "elements of variable length are written with write_ragged".into();
             return Err(ArrayError::Values { array: layout.name().to_owned(), why });
@@ -206,8 +218,8 @@ impl Writer {
 
     /// Returns when everything written before is stored. This thread works on it, too.
     ///
-    /// Errors with the first thing that went wrong since the last call; then, too, nothing is under way any more. `interrupt` as in [`Writer::write`]:
-    /// what is queued stays queued.
+    /// Errors with the first thing that went wrong since the last call; then, too, nothing is under
+    /// way any more. `interrupt` as in [`Writer::write`]: what is queued stays queued.
     pub fn flush(&self, interrupt: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
         if self.process != std::process::id() {
             return Ok(());
@@ -223,7 +235,8 @@ impl Writer {
         lock(&self.shared.state).most_bytes
     }
 
-    /// As if this process were a child of the one that made the writer, forked while a thread held the lock.
+    /// As if this process were a child of the one that made the writer, forked while a thread held
+    /// the lock.
     pub(crate) fn as_in_a_child(&mut self) {
         std::mem::forget(lock(&self.shared.state));
         self.process = 0;
@@ -333,7 +346,8 @@ impl Shared {
         interrupt: Option<Interrupt<'_>>,
         layout: &ArrayLayout,
     ) -> Result<MutexGuard<'s, State>, ArrayError> {
-        // In the middle of a chunk, in a signal handler: what waits for this chunk is left to the workers, and not waited for.
+        // In the middle of a chunk, in a signal handler: what waits for this chunk is left to the
+        // workers, and not waited for.
         let inside = execute::is_inside();
         while pending(&state) {
             match if inside { None } else { state.take() } {
@@ -386,7 +400,8 @@ impl Shared {
         }
     }
 
-    /// Executes a job, or several that are joined. Tells also whether that was stopped: then they are queued as before.
+    /// Executes a job, or several that are joined. Tells also whether that was stopped: then they
+    /// are queued as before.
     fn execute<'s>(
         self: &'s Arc<Self>,
         state: MutexGuard<'s, State>,
@@ -434,7 +449,8 @@ impl Shared {
 }
 
 impl State {
-    /// The first job that may start, and those that it is joined with; they are the `number`th and following ones.
+    /// The first job that may start, and those that it is joined with; they are the `number`th and
+    /// following ones.
     fn take(&mut self) -> Option<(u64, Batch)> {
         let free = |at: &usize| {
             let job = &self.jobs[*at];
@@ -443,7 +459,8 @@ impl State {
         let at = (0..self.jobs.len().min(LOOK_AT)).find(free)?;
         let number = self.jobs[at].number;
         let mut batch: Batch = self.jobs[at].work.take().into_iter().collect();
-        // One behind the other, so nothing between them is overtaken; in the same chunks, so they may all start.
+        // One behind the other, so nothing between them is overtaken; in the same chunks, so they
+        // may all start.
         let mut along = None;
         for next in at + 1..self.jobs.len() {
             let (last, job) = (batch.last()?, &self.jobs[next]);
@@ -481,7 +498,8 @@ impl Chunks {
         Chunks { first, last: task.chunk }
     }
 
-    /// Whether two boxes of one array have a chunk in common. (Without axes, there is but one chunk.)
+    /// Whether two boxes of one array have a chunk in common. (Without axes, there is but one
+    /// chunk.)
     fn meet(&self, other: &Self) -> bool {
         (0..self.first.len()).all(|k| self.first[k] <= other.last[k] && other.first[k] <= self.last[k])
     }
@@ -501,7 +519,8 @@ impl Copied {
         Copied { counts, bytes }
     }
 
-    /// The elements, one behind the other in the order of the selection; and their strides, per axis of its shape.
+    /// The elements, one behind the other in the order of the selection; and their strides, per
+    /// axis of its shape.
     fn copy(
         &self,
         layout: &ArrayLayout,
@@ -520,7 +539,8 @@ impl Copied {
             self.counts.iter().zip(backwards()).map(|(n, back)| if back { n - 1 } else { 0 }).collect();
         let region = Region::new(&self.counts, &dense, &strides, element, 1);
         let start = bound.at(&corner);
-        // SAFETY: the source covers the selection (bound to it, so checked), `memory` is dense and has room for `counts` elements.
+        // SAFETY: the source covers the selection (bound to it, so checked), `memory` is dense and
+        // has room for `counts` elements.
         unsafe { strided::copy(&region, memory.as_mut_slice().as_mut_ptr(), start) };
         let axes = selection.axes().iter().zip(self.counts.iter().zip(&dense));
         let strides = axes

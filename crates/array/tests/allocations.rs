@@ -1,4 +1,5 @@
-//! In the steady state a chunk costs no heap allocation: requests over many chunks make as many as requests over few. Where chunks are kept for a while they are few at a time.
+//! In the steady state a chunk costs no heap allocation: requests over many chunks make as many as
+//! requests over few. Where chunks are kept for a while they are few at a time.
 
 use hyperslab_array::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Vlen, VlenKind, Zstd};
@@ -139,7 +140,8 @@ fn texts(root: &std::path::Path, len: u64, chunk: u64) -> ArrayLayout {
     ArrayLayout::new("t", shape, cell, grid, encoding, fill, Arc::new(Keys), store).unwrap()
 }
 
-/// Of elements of variable length a chunk's bytes are kept until they are copied: so many allocations for each chunk, however many elements it has.
+/// Of elements of variable length a chunk's bytes are kept until they are copied: so many
+/// allocations for each chunk, however many elements it has.
 #[test]
 fn chunks_of_variable_length_allocate_what_they_hold() {
     let folder = tempfile::tempdir().unwrap();
@@ -161,7 +163,8 @@ fn chunks_of_variable_length_allocate_what_they_hold() {
     assert!(one <= 40, "{one} allocations for one element");
 }
 
-/// Points come in batches: what is kept of chunks is that of some chunks, however few of their elements are wanted.
+/// Points come in batches: what is kept of chunks is that of some chunks, however few of their
+/// elements are wanted.
 #[test]
 fn points_keep_few_chunks_at_a_time() {
     const CHUNK: i64 = 8192;

@@ -7,13 +7,14 @@ use hyperslab::{Format, copy};
 
 /// Chunked N-dimensional arrays: look at them, see how they are read, convert them.
 ///
-/// Zarr v2, Zarr v3 and HDF5 (NetCDF-4) on local disk. PATH is a directory, a file or a file:// URL; it may also lead to an array or
-/// group inside a hierarchy (ocean.zarr/forcing/wind, ocean.h5/forcing/wind).
+/// Zarr v2, Zarr v3 and HDF5 (NetCDF-4) on local disk. PATH is a directory, a file or a file://
+/// URL; it may also lead to an array or group inside a hierarchy (ocean.zarr/forcing/wind,
+/// ocean.h5/forcing/wind).
 #[derive(Debug, Parser)]
 #[command(name = "hyperslab", bin_name = "hyperslab", version, arg_required_else_help = true, after_help = EXIT_CODES, after_long_help = AFTER)]
 pub(crate) struct Args {
-    /// Which other files an HDF5 file may lead to (external links, external data, sources of virtual datasets): those in its
-    /// directory or below, anywhere, or none (refuse).
+    /// Which other files an HDF5 file may lead to (external links, external data, sources of
+    /// virtual datasets): those in its directory or below, anywhere, or none (refuse).
     #[arg(long, global = true, value_name = "POLICY", value_parser = str::parse::<ExternalFiles>)]
     pub(crate) external_files: Option<ExternalFiles>,
     #[command(subcommand)]
@@ -49,7 +50,8 @@ pub(crate) enum Command {
 
 /// Show all facts about an array or group.
 ///
-/// Shape, element type, chunks, codecs, fill value, attributes; how many chunks are stored and how large they are.
+/// Shape, element type, chunks, codecs, fill value, attributes; how many chunks are stored and how
+/// large they are.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -65,7 +67,8 @@ pub(crate) struct InfoArgs {
 
 /// List the arrays and groups of a hierarchy.
 ///
-/// For each array: shape, element type, shape of chunks (and of the shards that they lie in), codecs, and the bytes that its chunks take on disk.
+/// For each array: shape, element type, shape of chunks (and of the shards that they lie in),
+/// codecs, and the bytes that its chunks take on disk.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -80,9 +83,10 @@ pub(crate) struct TreeArgs {
 
 /// Show how a part of an array would be read or written.
 ///
-/// Which chunks it touches, which bytes are read of which objects, and by which strategy: straight into the result (read-into), only
-/// the wanted rows (read-rows), decoded straight into the result (decode-into), decoded and scattered (decode-scatter), or filled
-/// (fill) because the chunk does not exist. Chunks are looked up, not read.
+/// Which chunks it touches, which bytes are read of which objects, and by which strategy: straight
+/// into the result (read-into), only the wanted rows (read-rows), decoded straight into the result
+/// (decode-into), decoded and scattered (decode-scatter), or filled (fill) because the chunk does
+/// not exist. Chunks are looked up, not read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 SELECTION is what stands between the brackets in NumPy: integers, slices with any step, an ellipsis. Quote it.
@@ -111,11 +115,13 @@ pub(crate) struct ExplainArgs {
 
 /// Copy an array or group, and all below it: to another format, other chunks, other codecs.
 ///
-/// What is not chosen stays as in the source, in the words of the other format. A codec that the other format does not have is refused
-/// by name; choose another. Chunks that the source does not store are not stored in the copy.
+/// What is not chosen stays as in the source, in the words of the other format. A codec that the
+/// other format does not have is refused by name; choose another. Chunks that the source does not
+/// store are not stored in the copy.
 ///
-/// The copy is made beside DST and takes its place in one step when it is complete: after an error, Ctrl-C or a kill DST is as it was
-/// before, and there is no instant without it. What a killed copy leaves beside DST is removed by the next copy to DST, and by compact.
+/// The copy is made beside DST and takes its place in one step when it is complete: after an error,
+/// Ctrl-C or a kill DST is as it was before, and there is no instant without it. What a killed copy
+/// leaves beside DST is removed by the next copy to DST, and by compact.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 CODEC is one of
@@ -152,8 +158,8 @@ pub(crate) struct CopyArgs {
     /// Chunk shape, for arrays with as many axes; -1 is all of an axis.
     #[arg(long, value_name = "N,N,…", value_parser = chunks, allow_hyphen_values = true)]
     pub(crate) chunks: Option<Chunks>,
-    /// Shard shape, for arrays with as many axes: multiples of the chunks, -1 is all of an axis; auto: chosen by size; none: each chunk
-    /// is an object of its own. By default as in the source.
+    /// Shard shape, for arrays with as many axes: multiples of the chunks, -1 is all of an axis;
+    /// auto: chosen by size; none: each chunk is an object of its own. By default as in the source.
     #[arg(long, value_name = "N,N,…", value_parser = shards, allow_hyphen_values = true)]
     pub(crate) shards: Option<Shards>,
     /// Compressor (see below).
@@ -174,15 +180,15 @@ pub(crate) struct CopyArgs {
     /// Read the copy back and compare every bit with the source.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Leave out arrays that the format of the copy cannot hold, or that cannot be read, and tell which; otherwise the first is an
-    /// error, before anything is written.
+    /// Leave out arrays that the format of the copy cannot hold, or that cannot be read, and tell
+    /// which; otherwise the first is an error, before anything is written.
     #[arg(long)]
     pub(crate) skip_unsupported: bool,
     /// Replace the array or group at DST, when the copy is complete.
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Flush everything to the disk before the copy takes its place, so that it survives a power failure. HYPERSLAB_FSYNC=1 does the
-    /// same.
+    /// Flush everything to the disk before the copy takes its place, so that it survives a power
+    /// failure. HYPERSLAB_FSYNC=1 does the same.
     #[arg(long)]
     pub(crate) fsync: bool,
     /// No progress bar and no summary.
@@ -192,8 +198,9 @@ pub(crate) struct CopyArgs {
 
 /// Write where the chunks of an HDF5 file are, so that others read them without HDF5.
 ///
-/// As Zarr references (kerchunk's JSON, version 1), which fsspec and zarr-python read; or with --json as a plain list of chunks for each dataset.
-/// A dataset that Zarr v2 with numcodecs' filters cannot say is refused by name.
+/// As Zarr references (kerchunk's JSON, version 1), which fsspec and zarr-python read; or with
+/// --json as a plain list of chunks for each dataset. A dataset that Zarr v2 with numcodecs'
+/// filters cannot say is refused by name.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -222,8 +229,9 @@ pub(crate) struct IndexArgs {
 
 /// Give back the bytes of shards that rewriting chunks has left behind.
 ///
-/// Where some chunks of a shard are written anew, the old ones may stay in its file until they are more than what is in use. This rewrites
-/// such shards, one after the other; each is complete at every instant. Arrays without shards have nothing to give back.
+/// Where some chunks of a shard are written anew, the old ones may stay in its file until they are
+/// more than what is in use. This rewrites such shards, one after the other; each is complete at
+/// every instant. Arrays without shards have nothing to give back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -23,7 +23,8 @@ pub(crate) fn run(args: &CompactArgs, out: &mut dyn Write, watch: &Watch) -> Res
                 match group.child(&path) {
                     Ok(Node::Array(array)) => arrays.push((path, array)),
                     Ok(Node::Group(_)) => {}
-                    // The others can be compacted all the same. If nobody reads this, nothing is lost.
+                    // The others can be compacted all the same. If nobody reads this, nothing is
+                    // lost.
                     Err(error) => {
                         let _ = writeln!(
                             io::stderr(),

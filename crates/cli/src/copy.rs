@@ -33,7 +33,8 @@ pub(crate) fn run(args: &CopyArgs, out: &mut dyn Write, watch: &Watch) -> Result
     Ok(())
 }
 
-/// `copied 2 arrays in 1 group: 95.4 MiB, 95.4 MiB → 41.2 MiB stored (÷ 2.32), 0.42 s, 227.0 MiB/s; verified in 0.21 s`
+/// `copied 2 arrays in 1 group: 95.4 MiB, 95.4 MiB → 41.2 MiB stored (÷ 2.32), 0.42 s, 227.0 MiB/s;
+/// verified in 0.21 s`
 fn summary(report: &CopyReport) -> String {
     let groups = match report.groups {
         0 => String::new(),

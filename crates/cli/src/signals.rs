@@ -1,7 +1,9 @@
-//! Ctrl-C: every command looks now and then whether it came, cleans up, and ends with a line instead of a traceback.
+//! Ctrl-C: every command looks now and then whether it came, cleans up, and ends with a line
+//! instead of a traceback.
 //!
-//! While a [`Watch`] exists, the first SIGINT or SIGTERM only sets a flag, and a second one ends the process as if nobody watched. When it is
-//! dropped, the handlers are those of before: inside a Python process they are Python's.
+//! While a [`Watch`] exists, the first SIGINT or SIGTERM only sets a flag, and a second one ends
+//! the process as if nobody watched. When it is dropped, the handlers are those of before: inside a
+//! Python process they are Python's.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -58,7 +60,8 @@ impl Drop for Watch {
 
 extern "C" fn on_signal(signal: libc::c_int) {
     if SIGNAL.swap(signal, Relaxed) != 0 {
-        // SAFETY: both functions may be called in a signal handler (POSIX, async-signal-safe functions).
+        // SAFETY: both functions may be called in a signal handler (POSIX, async-signal-safe
+        // functions).
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -80,7 +83,8 @@ fn catching() -> libc::sigaction {
 fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     let new = new.map_or(ptr::null(), ptr::from_ref);
     let mut old = MaybeUninit::zeroed();
-    // SAFETY: both pointers are null or lead to structures of this type; the handlers that are set are the one above or what was set before.
+    // SAFETY: both pointers are null or lead to structures of this type; the handlers that are set
+    // are the one above or what was set before.
     let done = unsafe { libc::sigaction(signal, new, old.as_mut_ptr()) };
     // SAFETY: zeros are valid for this plain data, and the call has written it.
     (done == 0).then(|| unsafe { old.assume_init() })

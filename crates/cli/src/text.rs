@@ -44,7 +44,8 @@ pub(crate) fn shape(shape: &[u64]) -> String {
     if shape.len() == 1 { format!("({},)", numbers.join("")) } else { format!("({})", numbers.join(", ")) }
 }
 
-/// An element type as NumPy names it: `float32`, `datetime64[ns]`, `S5`; with the byte order where that is not the machine's: `>f4`.
+/// An element type as NumPy names it: `float32`, `datetime64[ns]`, `S5`; with the byte order where
+/// that is not the machine's: `>f4`.
 pub(crate) fn dtype(dtype: DataType) -> String {
     if dtype.order() != ByteOrder::NATIVE {
         return dtype.to_string();
@@ -126,7 +127,8 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// A JSON value on one line, of at most `longest` characters. Other than in JSON, text is shown as it is.
+/// A JSON value on one line, of at most `longest` characters. Other than in JSON, text is shown as
+/// it is.
 pub(crate) fn value(json: &Json, longest: usize) -> String {
     let text = match json {
         Json::String(text) => format!("\"{}\"", plain(text)),

@@ -431,7 +431,8 @@ fn started(directory: &TempDir, args: &[&str]) -> Child {
         "1MiB",
     ]);
     command.args(args).current_dir(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: signal() may be called between fork and exec. A test run in the background would have it ignored.
+    // SAFETY: signal() may be called between fork and exec. A test run in the background would have
+    // it ignored.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -496,7 +497,8 @@ fn a_second_ctrl_c_ends_at_once() {
     signal(&child, libc::SIGINT);
     signal(&child, libc::SIGTERM);
     let status = child.wait().unwrap();
-    // Two that wait together come in any order; the second may also come when all is cleaned up already.
+    // Two that wait together come in any order; the second may also come when all is cleaned up
+    // already.
     let ended = status.signal().is_some_and(|number| [libc::SIGINT, libc::SIGTERM].contains(&number));
     assert!(ended || status.code() == Some(130), "{status:?}");
     assert!(!directory.path().join("b.zarr").exists());

@@ -1,7 +1,9 @@
-//! Codecs in a row over bytes whose decoded size no metadata tells exactly: shards that went through codecs as a whole, and chunks of elements of variable length.
+//! Codecs in a row over bytes whose decoded size no metadata tells exactly: shards that went
+//! through codecs as a whole, and chunks of elements of variable length.
 //!
-//! Memory grows with what the bytes really decode to: each step starts with room for a few times its input (or as much as there is from before), and doubles that as long as the
-//! codec says that there is more.
+//! Memory grows with what the bytes really decode to: each step starts with room for a few times
+//! its input (or as much as there is from before), and doubles that as long as the codec says that
+//! there is more.
 
 use crate::chain::{peel, stage, stage_room};
 use crate::{Codec, CodecError, Racing, Scratch};
@@ -11,8 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Room that a decoding step starts with, at least.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// Decodes `src` with codecs given in the order of encoding into `out`, which is cleared first; more than `limit` bytes are
-/// [`CodecError::Size`]. `verify: false` skips checksums that are codecs of their own. What `out` holds after an error is unspecified.
+/// Decodes `src` with codecs given in the order of encoding into `out`, which is cleared first;
+/// more than `limit` bytes are [`CodecError::Size`]. `verify: false` skips checksums that are
+/// codecs of their own. What `out` holds after an error is unspecified.
 pub fn decode_bounded(
     codecs: &[Arc<dyn Codec>],
     src: &[u8],
@@ -67,7 +70,8 @@ fn decode_through(
     }
 }
 
-/// Decodes into the front of a buffer, which grows as needed, to room for `bound` bytes at most; returns how many bytes that were.
+/// Decodes into the front of a buffer, which grows as needed, to room for `bound` bytes at most;
+/// returns how many bytes that were.
 pub(crate) fn decode_growing(
     codec: &dyn Codec,
     src: &[u8],
@@ -89,10 +93,12 @@ pub(crate) fn decode_growing(
     }
 }
 
-/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is. See [`set_vlen_chunk_bound`].
+/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
+/// See [`set_vlen_chunk_bound`].
 static VLEN_CHUNK_BOUND: AtomicUsize = AtomicUsize::new(256 << 20);
 
-/// How many times its stored bytes such a chunk may decode to in any case. DEFLATE reaches 1032; text that other compressors shrink further is rare.
+/// How many times its stored bytes such a chunk may decode to in any case. DEFLATE reaches 1032;
+/// text that other compressors shrink further is rare.
 const EXPANSION: usize = 1032;
 
 /// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
@@ -100,13 +106,15 @@ pub fn vlen_chunk_bound() -> usize {
     VLEN_CHUNK_BOUND.load(Relaxed)
 }
 
-/// Sets [`vlen_chunk_bound`]. No metadata tells how large the bytes of such a chunk are, and 128 KiB may decode to 4 GiB: without a bound, reading one element of a
-/// made-up chunk would take all memory. What decodes to at most 1032 times its stored bytes is always read.
+/// Sets [`vlen_chunk_bound`]. No metadata tells how large the bytes of such a chunk are, and 128
+/// KiB may decode to 4 GiB: without a bound, reading one element of a made-up chunk would take all
+/// memory. What decodes to at most 1032 times its stored bytes is always read.
 pub fn set_vlen_chunk_bound(bytes: usize) {
     VLEN_CHUNK_BOUND.store(bytes, Relaxed);
 }
 
-/// The most bytes to which a step of decoding a chunk of elements of variable length may lead, if it starts with `stored` bytes.
+/// The most bytes to which a step of decoding a chunk of elements of variable length may lead, if
+/// it starts with `stored` bytes.
 pub fn vlen_limit(stored: usize) -> usize {
     vlen_chunk_bound().max(stored.saturating_mul(EXPANSION))
 }
@@ -128,7 +136,8 @@ pub(crate) fn decode_limited(
     }
 }
 
-/// Refuses to store a chunk of elements of variable length that would not be read again, because encoding shrank it too much.
+/// Refuses to store a chunk of elements of variable length that would not be read again, because
+/// encoding shrank it too much.
 pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<(), CodecError> {
     let limit = vlen_limit(stored);
     if decoded <= limit {
@@ -141,7 +150,9 @@ pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> R
     Err(CodecError::Encode { codec, why })
 }
 
-/// The first `len` bytes of a buffer; nothing of what it held is kept. Memory that is new comes from the system as zeros, page by page when it is first touched: what is only room costs nothing.
+/// The first `len` bytes of a buffer; nothing of what it held is kept. Memory that is new comes
+/// from the system as zeros, page by page when it is first touched: what is only room costs
+/// nothing.
 fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
     if buf.len() < len {
         *buf = Vec::new();
@@ -153,8 +164,8 @@ fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'
     Ok(&mut buf[..len])
 }
 
-/// [`encode_any`] for bytes that other threads may change meanwhile: an encoder that cannot bear that is given a copy. Only the first
-/// codec reads them; what it makes belongs to us.
+/// [`encode_any`] for bytes that other threads may change meanwhile: an encoder that cannot bear
+/// that is given a copy. Only the first codec reads them; what it makes belongs to us.
 pub(crate) fn encode_lent(
     codecs: &[Arc<dyn Codec>],
     src: &[u8],
@@ -175,7 +186,8 @@ pub(crate) fn encode_lent(
     result
 }
 
-/// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is cleared first; its capacity is reused.
+/// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is
+/// cleared first; its capacity is reused.
 pub fn encode_any(
     codecs: &[Arc<dyn Codec>],
     src: &[u8],

@@ -12,7 +12,8 @@
 //! # assert_eq!(bytes.to_v3(), metadata);
 //! ```
 //!
-//! There is nothing to run: the engine moves elements and reverses their bytes where the orders differ.
+//! There is nothing to run: the engine moves elements and reverses their bytes where the orders
+//! differ.
 
 use crate::registry::configuration;
 use crate::{ByteOrder, CodecError};
@@ -22,8 +23,9 @@ use serde_json::{Value, json};
 /// The `bytes` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BytesCodec {
-    /// The order of the stored bytes. Absent where it has no meaning (one-byte and uninterpreted elements); whether it may be absent
-    /// depends on the element type, which this codec does not know.
+    /// The order of the stored bytes. Absent where it has no meaning (one-byte and uninterpreted
+    /// elements); whether it may be absent depends on the element type, which this codec does not
+    /// know.
     pub endian: Option<ByteOrder>,
 }
 

@@ -1,24 +1,29 @@
 //! Several codecs in a row, bound to the size of the chunk that they decode to.
 //!
-//! The metadata of an array lists codecs in the order of encoding; decoding runs the list backwards. Only the decoded size of the whole chain
-//! is known exactly. What lies between two codecs is as large as the earlier one made it, at most its [`Codec::max_encoded`]; so it
-//! goes through a buffer of that size, while what the first codec of the list decodes goes straight into the caller's memory.
+//! The metadata of an array lists codecs in the order of encoding; decoding runs the list
+//! backwards. Only the decoded size of the whole chain is known exactly. What lies between two
+//! codecs is as large as the earlier one made it, at most its [`Codec::max_encoded`]; so it goes
+//! through a buffer of that size, while what the first codec of the list decodes goes straight into
+//! the caller's memory.
 //!
-//! Where elements are of variable length nothing tells how large the bytes behind the first codec are: buffers grow with what there is ([`bounded`]).
+//! Where elements are of variable length nothing tells how large the bytes behind the first codec
+//! are: buffers grow with what there is ([`bounded`]).
 
 use crate::scratch::sized;
 use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen, bounded};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The largest result between two codecs for which room is made because metadata say so. Beyond that, room grows with what there really is: the metadata may be made up.
+/// The largest result between two codecs for which room is made because metadata say so. Beyond
+/// that, room grows with what there really is: the metadata may be made up.
 const TRUSTED: usize = 64 << 20;
 
 /// The bytes-to-bytes codecs of an array in the order of encoding, and the size of a decoded chunk.
 #[derive(Clone, Debug)]
 pub struct CodecChain {
     codecs: Vec<Arc<dyn Codec>>,
-    /// `sizes[i]`: the most bytes that the first `i` codecs make of a chunk; so `sizes[0]` is the decoded size.
+    /// `sizes[i]`: the most bytes that the first `i` codecs make of a chunk; so `sizes[0]` is the
+    /// decoded size.
     sizes: Vec<usize>,
     only_frames: bool,
 }
@@ -36,9 +41,10 @@ impl CodecChain {
         CodecChain { codecs, sizes, only_frames }
     }
 
-    /// The chain of chunks for which some codecs were left out: bit `i` of `skipped` is codec `i` (HDF5's filter mask, once bits beyond the
-    /// chain are refused or known to mean nothing). The decoded size stays, so a codec whose decoded size is not that of what it is
-    /// given to encode, such as a conversion of elements, must not be among them.
+    /// The chain of chunks for which some codecs were left out: bit `i` of `skipped` is codec `i`
+    /// (HDF5's filter mask, once bits beyond the chain are refused or known to mean nothing). The
+    /// decoded size stays, so a codec whose decoded size is not that of what it is given to encode,
+    /// such as a conversion of elements, must not be among them.
     pub fn without(&self, skipped: u32) -> CodecChain {
         let left_out =
             |i: usize| u32::try_from(i).ok().and_then(|i| skipped.checked_shr(i)).unwrap_or(0) & 1 == 1;
@@ -51,7 +57,8 @@ impl CodecChain {
         self.codecs.first().and_then(|codec| codec.as_vlen())
     }
 
-    /// The same chain for elements of variable length whose bytes are in `heap`. `None`: its elements have one size.
+    /// The same chain for elements of variable length whose bytes are in `heap`. `None`: its
+    /// elements have one size.
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<CodecChain> {
         let vlen = self.vlen()?.bound(heap);
         let mut chain = self.clone();
@@ -69,7 +76,8 @@ impl CodecChain {
         self.codecs.is_empty()
     }
 
-    /// Whether all codecs only frame the bytes (checksums), or there are none: the decoded bytes lie within the stored ones.
+    /// Whether all codecs only frame the bytes (checksums), or there are none: the decoded bytes
+    /// lie within the stored ones.
     pub fn only_frames(&self) -> bool {
         self.only_frames
     }
@@ -84,8 +92,9 @@ impl CodecChain {
         self.sizes.last().copied().unwrap_or_default()
     }
 
-    /// Decodes a stored chunk into `dst`, which has exactly [`CodecChain::decoded_size`] bytes; a chunk that decodes to more or to less
-    /// is an error. `verify: false` skips checksums that are codecs of their own. What `dst` holds after an error is unspecified.
+    /// Decodes a stored chunk into `dst`, which has exactly [`CodecChain::decoded_size`] bytes; a
+    /// chunk that decodes to more or to less is an error. `verify: false` skips checksums that are
+    /// codecs of their own. What `dst` holds after an error is unspecified.
     pub fn decode(
         &self,
         src: &[u8],
@@ -96,7 +105,8 @@ impl CodecChain {
         self.decode_part(src, 0..dst.len(), dst, scratch, verify)
     }
 
-    /// How little of a stored chunk [`CodecChain::decode_part`] has to decode to get at a part of it.
+    /// How little of a stored chunk [`CodecChain::decode_part`] has to decode to get at a part of
+    /// it.
     pub fn reach(&self) -> Reach {
         match self.codecs.first() {
             Some(codec) if !self.only_frames => codec.reach(),
@@ -104,9 +114,10 @@ impl CodecChain {
         }
     }
 
-    /// Decodes at least the bytes `wanted` of a chunk into their places in `dst`, which has exactly [`CodecChain::decoded_size`] bytes; what
-    /// the rest of it holds afterwards is unspecified. Checksums that are codecs of their own are verified, over all of `src`, unless
-    /// `verify` is `false`; what else is not checked, [`Codec::decode_part`] says.
+    /// Decodes at least the bytes `wanted` of a chunk into their places in `dst`, which has exactly
+    /// [`CodecChain::decoded_size`] bytes; what the rest of it holds afterwards is unspecified.
+    /// Checksums that are codecs of their own are verified, over all of `src`, unless `verify` is
+    /// `false`; what else is not checked, [`Codec::decode_part`] says.
     pub fn decode_part(
         &self,
         src: &[u8],
@@ -173,8 +184,8 @@ impl CodecChain {
         }
     }
 
-    /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored ones, of exactly the decoded size.
-    /// `None` for other chains. `verify: false` skips the sums.
+    /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored
+    /// ones, of exactly the decoded size. `None` for other chains. `verify: false` skips the sums.
     pub fn payload<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
         if !self.only_frames {
             return None;
@@ -189,15 +200,17 @@ impl CodecChain {
         Some(Ok(input))
     }
 
-    /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity is reused. Nobody may change `src`
-    /// meanwhile; for memory of which that is not certain there is [`CodecChain::encode_lent`].
+    /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity
+    /// is reused. Nobody may change `src` meanwhile; for memory of which that is not certain there
+    /// is [`CodecChain::encode_lent`].
     pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
         self.check_size(src)?;
         bounded::encode_any(&self.codecs, src, dst, scratch)
     }
 
-    /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk then decodes to values of several
-    /// moments. Where the first encoder cannot bear that ([`Codec::racing`]), it gets a private copy.
+    /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk
+    /// then decodes to values of several moments. Where the first encoder cannot bear that
+    /// ([`Codec::racing`]), it gets a private copy.
     pub fn encode_lent(
         &self,
         src: &[u8],
@@ -225,7 +238,8 @@ impl CodecChain {
 /// Codecs in the order of encoding, and bytes that they are to decode.
 type Peeled<'c, 'b> = (&'c [Arc<dyn Codec>], &'b [u8]);
 
-/// Peels off the frames that codecs at the end of a list have put around `input`, where the bytes lie: what is left of both.
+/// Peels off the frames that codecs at the end of a list have put around `input`, where the bytes
+/// lie: what is left of both.
 pub(crate) fn peel<'c, 'b>(
     mut codecs: &'c [Arc<dyn Codec>],
     mut input: &'b [u8],
@@ -239,7 +253,8 @@ pub(crate) fn peel<'c, 'b>(
     Ok((codecs, input))
 }
 
-/// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that is an error, not an abort.
+/// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that
+/// is an error, not an abort.
 pub(crate) fn stage<'a>(
     buf: &'a mut Vec<u8>,
     len: usize,
@@ -261,8 +276,9 @@ pub(crate) fn too_large(codec: &'static str, room: usize) -> CodecError {
     CodecError::Size { codec, expected: room as u64, found: room as u64 + 1 }
 }
 
-/// [`Codec::max_encoded`] of compressors. A good encoder adds well below one percent to bytes that it cannot compress; this leaves room for
-/// small blocks, many frames and long headers. It has to stop absurd objects from being read, no more.
+/// [`Codec::max_encoded`] of compressors. A good encoder adds well below one percent to bytes that
+/// it cannot compress; this leaves room for small blocks, many frames and long headers. It has to
+/// stop absurd objects from being read, no more.
 pub(crate) fn generous_bound(decoded: usize) -> usize {
     const HEADERS: usize = 128 << 10;
     decoded.saturating_add(decoded / 4).saturating_add(HEADERS)

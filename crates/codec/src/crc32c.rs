@@ -1,6 +1,7 @@
 //! `crc32c`: a CRC-32C (Castagnoli, iSCSI) checksum of the bytes.
 //!
-//! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/crc32c/index.html>, RFC 3720 appendix B.4
+//! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/crc32c/index.html>, RFC
+//!   3720 appendix B.4
 //! * v3 name: `crc32c` (also read: `numcodecs.crc32c`); v2 id: `crc32c`
 //!
 //! ```
@@ -12,7 +13,8 @@
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&crc32c), Some(metadata));
 //! ```
 //!
-//! The sum, four bytes, little-endian, follows the bytes; numcodecs can also put it before them (`"location": "start"`).
+//! The sum, four bytes, little-endian, follows the bytes; numcodecs can also put it before them
+//! (`"location": "start"`).
 
 use crate::registry::{configuration, configuration_v2};
 use crate::{Codec, CodecError, Racing, Scratch};

@@ -1,7 +1,9 @@
-//! DEFLATE through libdeflate: what `gzip` and `zlib` share. The two differ in the bytes around the compressed data.
+//! DEFLATE through libdeflate: what `gzip` and `zlib` share. The two differ in the bytes around the
+//! compressed data.
 //!
-//! libdeflate works on whole buffers, so it decodes straight into the caller's memory, and it never writes past the room that it is given. It
-//! cannot stream, but it can be given less room than there is data: that is how the front part of a chunk is decoded.
+//! libdeflate works on whole buffers, so it decodes straight into the caller's memory, and it never
+//! writes past the room that it is given. It cannot stream, but it can be given less room than
+//! there is data: that is how the front part of a chunk is decoded.
 
 use crate::CodecError;
 use libdeflate_sys as sys;
@@ -39,20 +41,23 @@ pub(crate) enum Inflated {
     },
     /// Truncated, corrupt, wrong checksum, or not such a stream.
     Bad,
-    /// It holds more than there is room for. The room is filled but for its last [`UNFILLED`] bytes, with what the stream starts with.
+    /// It holds more than there is room for. The room is filled but for its last [`UNFILLED`]
+    /// bytes, with what the stream starts with.
     Full,
 }
 
-/// How many bytes at the end of its room libdeflate may leave as they were, or fill with bytes that the stream does not have, when it says
-/// that the room is too small. It writes in order and stops at the first item that does not fit; the longest is a stored
-/// block, 65 535 bytes. Behind the end of a truncated stream it takes up to 64 zero bits for a part of it, less than 17 KiB of
-/// matches, but never for a stored block.
+/// How many bytes at the end of its room libdeflate may leave as they were, or fill with bytes that
+/// the stream does not have, when it says that the room is too small. It writes in order and stops
+/// at the first item that does not fit; the longest is a stored block, 65 535 bytes. Behind the end
+/// of a truncated stream it takes up to 64 zero bits for a part of it, less than 17 KiB of matches,
+/// but never for a stored block.
 ///
-/// So much is what decoding the front part of a chunk costs at least; in turn it is as fast, byte for byte, as decoding all of it.
+/// So much is what decoding the front part of a chunk costs at least; in turn it is as fast, byte
+/// for byte, as decoding all of it.
 const UNFILLED: usize = 65_535;
 
-/// The front part of `dst` into which to inflate to have its first `wanted` bytes once the result is [`Inflated::Full`]. `None`: that
-/// would be all of it.
+/// The front part of `dst` into which to inflate to have its first `wanted` bytes once the result
+/// is [`Inflated::Full`]. `None`: that would be all of it.
 pub(crate) fn front(dst: &mut [u8], wanted: usize) -> Option<&mut [u8]> {
     let len = wanted.checked_add(UNFILLED).filter(|len| *len < dst.len())?;
     dst.get_mut(..len)
@@ -67,12 +72,14 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// Decodes the one stream (member) that `src` starts with into the front of `dst`; its checksum is always verified.
+    /// Decodes the one stream (member) that `src` starts with into the front of `dst`; its checksum
+    /// is always verified.
     pub(crate) fn inflate(&mut self, wrapper: Wrapper, src: &[u8], dst: &mut [u8]) -> Inflated {
         self.decompressor.get_or_insert_with(Decompressor::new).run(wrapper, src, dst)
     }
 
-    /// Encodes `src` as one stream. Levels are zlib's: 0 stores, 1 to 9 compress, -1 is 6; others are brought into that range.
+    /// Encodes `src` as one stream. Levels are zlib's: 0 stores, 1 to 9 compress, -1 is 6; others
+    /// are brought into that range.
     pub(crate) fn deflate(
         &mut self,
         wrapper: Wrapper,
@@ -104,11 +111,13 @@ impl Contexts {
     }
 }
 
-/// libdeflate's decompressor. The crate `libdeflater` has one, which does not tell how much of the source it consumed; without that,
-/// neither several gzip members nor bytes after the end can be told from a valid stream.
+/// libdeflate's decompressor. The crate `libdeflater` has one, which does not tell how much of the
+/// source it consumed; without that, neither several gzip members nor bytes after the end can be
+/// told from a valid stream.
 struct Decompressor(NonNull<sys::libdeflate_decompressor>);
 
-// SAFETY: the pointer is owned, and libdeflate keeps no thread-local state: a decompressor may be used from any one thread at a time.
+// SAFETY: the pointer is owned, and libdeflate keeps no thread-local state: a decompressor may be
+// used from any one thread at a time.
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
@@ -127,8 +136,9 @@ impl Decompressor {
             Wrapper::Gzip => sys::libdeflate_gzip_decompress_ex,
             Wrapper::Zlib => sys::libdeflate_zlib_decompress_ex,
         };
-        // SAFETY: source and destination are slices given with their own lengths, so libdeflate reads and writes within them only; the
-        // two results are live local variables; `&mut self` makes this the only use of the decompressor.
+        // SAFETY: source and destination are slices given with their own lengths, so libdeflate
+        // reads and writes within them only; the two results are live local variables; `&mut self`
+        // makes this the only use of the decompressor.
         let result = unsafe {
             run(
                 self.0.as_ptr(),

@@ -17,7 +17,8 @@ impl ByteOrder {
         if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 }
 
-/// The unit of a date or a time difference, as in NumPy's `datetime64[10us]`: a count of base units.
+/// The unit of a date or a time difference, as in NumPy's `datetime64[10us]`: a count of base
+/// units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeUnit {
     /// NumPy's name: `Y M W D h m s ms us ns ps fs as`, or `generic`.
@@ -63,9 +64,11 @@ pub enum Kind {
     TimeDelta(TimeUnit),
 }
 
-/// The type of one element as the user sees it in memory: its kind, its size in bytes, its byte order.
+/// The type of one element as the user sees it in memory: its kind, its size in bytes, its byte
+/// order.
 ///
-/// How it is stored (the byte order of the stored bytes) is a matter of the codecs; where both agree, reading moves bytes only.
+/// How it is stored (the byte order of the stored bytes) is a matter of the codecs; where both
+/// agree, reading moves bytes only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DataType {
     kind: Kind,
@@ -81,9 +84,11 @@ impl DataType {
     pub const CELL: DataType =
         DataType { kind: Kind::Raw, size: crate::Cell::SIZE as u32, order: ByteOrder::NATIVE };
 
-    /// A type of `size` bytes; `None` where there is no such type: floats of 2, 4, 8 bytes, complex of 8, 16, integers of 1, 2, 4, 8,
-    /// text of a multiple of 4, dates of 8, bool of 1, and nothing above [`DataType::MAX_SIZE`]. Size zero is valid for `Bytes`, `Text`
-    /// and `Raw` only (NumPy's `S0`). The order is set to native where it has no meaning (one-byte and uninterpreted types).
+    /// A type of `size` bytes; `None` where there is no such type: floats of 2, 4, 8 bytes, complex
+    /// of 8, 16, integers of 1, 2, 4, 8, text of a multiple of 4, dates of 8, bool of 1, and
+    /// nothing above [`DataType::MAX_SIZE`]. Size zero is valid for `Bytes`, `Text` and `Raw` only
+    /// (NumPy's `S0`). The order is set to native where it has no meaning (one-byte and
+    /// uninterpreted types).
     pub fn new(kind: Kind, size: usize, order: ByteOrder) -> Option<Self> {
         let valid = match kind {
             Kind::Bool => size == 1,
@@ -124,7 +129,8 @@ impl DataType {
         if self.number_size() == 1 { *self } else { DataType { order, ..*self } }
     }
 
-    /// Bytes of the numbers that an element is made of: what a change of byte order reverses. 1 where order has no meaning.
+    /// Bytes of the numbers that an element is made of: what a change of byte order reverses. 1
+    /// where order has no meaning.
     pub fn number_size(&self) -> usize {
         match self.kind {
             Kind::Bool | Kind::Bytes | Kind::Raw => 1,
@@ -176,7 +182,8 @@ impl fmt::Display for DataType {
 impl std::str::FromStr for DataType {
     type Err = String;
 
-    /// Parses NumPy's type string: `[<>|=]` and one of `b1 i u f c S U V M8 m8` (without an order: native).
+    /// Parses NumPy's type string: `[<>|=]` and one of `b1 i u f c S U V M8 m8` (without an order:
+    /// native).
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || {
             format!(

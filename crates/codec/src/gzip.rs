@@ -1,6 +1,7 @@
 //! `gzip`: DEFLATE with a header, a CRC-32 and a length.
 //!
-//! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/gzip/index.html>, RFC 1952
+//! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/gzip/index.html>, RFC
+//!   1952
 //! * v3 name: `gzip` (also read: `numcodecs.gzip`); v2 id: `gzip`
 //!
 //! ```
@@ -12,9 +13,10 @@
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&gzip), Some(metadata));
 //! ```
 //!
-//! A chunk may consist of several members (`cat a.gz b.gz`, `bgzip`): RFC 1952 section 2.2 makes them one stream. Zero bytes between and
-//! after members are padding, as they are for `gzip` and Python; anything else there is an error. What is written has no file name and no time,
-//! so equal chunks have equal bytes.
+//! A chunk may consist of several members (`cat a.gz b.gz`, `bgzip`): RFC 1952 section 2.2 makes
+//! them one stream. Zero bytes between and after members are padding, as they are for `gzip` and
+//! Python; anything else there is an error. What is written has no file name and no time, so equal
+//! chunks have equal bytes.
 
 use crate::deflate::{Inflated, Wrapper, front};
 use crate::registry::{configuration, configuration_v2};
@@ -114,7 +116,8 @@ impl Codec for Gzip {
     }
 }
 
-/// Decodes all members into the front of `dst`: how many bytes that were, or `None` if they hold more than there is room for.
+/// Decodes all members into the front of `dst`: how many bytes that were, or `None` if they hold
+/// more than there is room for.
 fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<Option<usize>, CodecError> {
     let room = dst.len();
     let (mut rest, mut free) = (src, dst);
@@ -164,7 +167,8 @@ mod tests {
 
     #[test]
     fn header_fields_are_skipped() {
-        // FEXTRA, FNAME, FCOMMENT set; the header checksum (FHCRC) is not, since its value would depend on the rest.
+        // FEXTRA, FNAME, FCOMMENT set; the header checksum (FHCRC) is not, since its value would
+        // depend on the rest.
         let mut stream = b"\x1f\x8b\x08\x1c\x66\x9e\0\x6b\x04\xff\x05\0extraname.bin\0a comment\0".to_vec();
         stream.extend_from_slice(&KNOWN[10..]);
         assert_eq!(decode(&GZIP, &stream, 200).unwrap(), b"hyperslab ".repeat(20));

@@ -3,8 +3,9 @@
 //! * Specification: HDF5 file format, IV.A.2.l "The Data Storage - Filter Pipeline Message";
 //!   <https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md>
 //!
-//! A filter comes with client data: some numbers of 32 bits, which the library that wrote the file has put there. Most chunks
-//! say themselves how they were made; then the numbers are not looked at.
+//! A filter comes with client data: some numbers of 32 bits, which the library that wrote the file
+//! has put there. Most chunks say themselves how they were made; then the numbers are not looked
+//! at.
 //!
 //! A file of HDF5 is read, not written: filters decode; only those that are a few lines encode.
 
@@ -79,9 +80,11 @@ pub fn name(id: u16) -> Option<&'static str> {
     SUPPORTED.iter().chain(OTHERS).find(|(number, _)| *number == id).map(|(_, name)| *name)
 }
 
-/// The codec of a filter in the pipeline of chunks that have `chunk_bytes` bytes, and elements of `element_size`, before the first filter.
+/// The codec of a filter in the pipeline of chunks that have `chunk_bytes` bytes, and elements of
+/// `element_size`, before the first filter.
 ///
-/// [`CodecError::Unknown`] names a filter that is not supported, [`CodecError::Config`] client data that are not valid.
+/// [`CodecError::Unknown`] names a filter that is not supported, [`CodecError::Config`] client data
+/// that are not valid.
 pub fn filter(
     id: u16,
     client_data: &[u32],
@@ -148,7 +151,8 @@ impl Codec for AsStored {
     }
 }
 
-/// A level that matters to encoders only: where it is absent or out of range, the one that they take then.
+/// A level that matters to encoders only: where it is absent or out of range, the one that they
+/// take then.
 fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
     client_data.first().map(|level| *level as i32).filter(|level| range.contains(level)).unwrap_or(default)
 }
@@ -168,8 +172,9 @@ fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32, CodecErr
     })
 }
 
-/// Reads the header of chunks that consist of blocks, the decoded size (8 bytes) and the size of a block (4 bytes), both big-endian. Gives the
-/// part of `dst` that the chunk decodes to, the size of a block, and what follows.
+/// Reads the header of chunks that consist of blocks, the decoded size (8 bytes) and the size of a
+/// block (4 bytes), both big-endian. Gives the part of `dst` that the chunk decodes to, the size of
+/// a block, and what follows.
 fn sized_header<'d, 's>(
     codec: &'static str,
     src: &'s [u8],
@@ -187,7 +192,8 @@ fn sized_header<'d, 's>(
     }
 }
 
-/// Takes a block from the front of `rest`, where it stands behind the number of its bytes (4 bytes, big-endian).
+/// Takes a block from the front of `rest`, where it stands behind the number of its bytes (4 bytes,
+/// big-endian).
 fn framed_block<'a>(codec: &'static str, rest: &mut &'a [u8]) -> Result<&'a [u8], CodecError> {
     let taken = rest
         .split_first_chunk()

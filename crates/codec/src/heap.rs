@@ -1,7 +1,8 @@
 //! Where the bytes of elements of variable length are while the engine moves elements.
 //!
-//! The engine moves elements of one size. One of variable length is a [`Cell`] to it: 16 bytes that say where its bytes are in the [`Heap`] of the
-//! request. [`crate::Vlen`] makes cells of the bytes of a chunk, and bytes of cells; so whatever the engine does with chunks (selections, points,
+//! The engine moves elements of one size. One of variable length is a [`Cell`] to it: 16 bytes that
+//! say where its bytes are in the [`Heap`] of the request. [`crate::Vlen`] makes cells of the bytes
+//! of a chunk, and bytes of cells; so whatever the engine does with chunks (selections, points,
 //! orders of axes, shards, threads) it does with these, too.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,8 +1,9 @@
 //! Chunk codecs: stored bytes ⇄ elements.
 //!
-//! A codec decodes into memory that the caller owns, of the size that the array's metadata implies, and writes not one byte
-//! more, whatever the stored bytes claim. One file holds one codec: its configuration in Zarr v2 and v3 JSON, decoding,
-//! encoding, its unit tests. [`registry`] finds them by name, [`hdf5`] the filters of HDF5 by number; [`CodecChain`] runs several in a row.
+//! A codec decodes into memory that the caller owns, of the size that the array's metadata implies,
+//! and writes not one byte more, whatever the stored bytes claim. One file holds one codec: its
+//! configuration in Zarr v2 and v3 JSON, decoding, encoding, its unit tests. [`registry`] finds
+//! them by name, [`hdf5`] the filters of HDF5 by number; [`CodecChain`] runs several in a row.
 //!
 //! A codec knows no store and no array.
 
@@ -66,24 +67,28 @@ pub enum Reach {
 
 /// A bytes-to-bytes codec (compressor, checksum, shuffle).
 ///
-/// Implementations keep no state between calls; contexts and buffers that are worth reusing live in [`Scratch`]. `Debug` prints all that
-/// decoding depends on: codecs that print alike make the same of the same bytes.
+/// Implementations keep no state between calls; contexts and buffers that are worth reusing live in
+/// [`Scratch`]. `Debug` prints all that decoding depends on: codecs that print alike make the same
+/// of the same bytes.
 pub trait Codec: Debug + Send + Sync {
     /// The name in messages and in `explain`: `"zstd"`.
     fn name(&self) -> &'static str;
 
     /// Decodes all of `src` into the front of `dst`; returns how many bytes that were.
     ///
-    /// `dst` is as large as the result may be: a stream that decodes to more is an error ([`CodecError::Size`]), and so is one that
-    /// is truncated, corrupt, or followed by bytes that do not belong to it. What `dst` holds after an error is unspecified.
+    /// `dst` is as large as the result may be: a stream that decodes to more is an error
+    /// ([`CodecError::Size`]), and so is one that is truncated, corrupt, or followed by bytes that
+    /// do not belong to it. What `dst` holds after an error is unspecified.
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError>;
 
-    /// Decodes at least the bytes `wanted` of the decoded chunk into their places in `dst`, which is as long as the decoded chunk. What the rest
-    /// of `dst` holds afterwards is unspecified. [`Codec::reach`] says what this saves; the default decodes everything.
+    /// Decodes at least the bytes `wanted` of the decoded chunk into their places in `dst`, which
+    /// is as long as the decoded chunk. What the rest of `dst` holds afterwards is unspecified.
+    /// [`Codec::reach`] says what this saves; the default decodes everything.
     ///
-    /// What is not decoded is not checked: checksums of the content, which compressors put behind it, and damage behind `wanted`, may
-    /// go unnoticed. Damage before the end of `wanted` that the format shows by itself is an error, and so is a stream that is known to
-    /// decode to another size than that of `dst`. `wanted` beyond `dst` is [`CodecError::Size`].
+    /// What is not decoded is not checked: checksums of the content, which compressors put behind
+    /// it, and damage behind `wanted`, may go unnoticed. Damage before the end of `wanted` that the
+    /// format shows by itself is an error, and so is a stream that is known to decode to another
+    /// size than that of `dst`. `wanted` beyond `dst` is [`CodecError::Size`].
     fn decode_part(
         &self,
         src: &[u8],
@@ -99,15 +104,18 @@ pub trait Codec: Debug + Send + Sync {
     /// `src` may change meanwhile where [`Codec::racing`] says that the encoder can bear it.
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError>;
 
-    /// What [`Codec::encode`] makes of input that another thread changes meanwhile. There is no default: a new codec must show which it is.
+    /// What [`Codec::encode`] makes of input that another thread changes meanwhile. There is no
+    /// default: a new codec must show which it is.
     fn racing(&self) -> Racing;
 
-    /// The most bytes that [`Codec::encode`] and other valid encoders make of `decoded` bytes. A stored object may be no larger:
-    /// this bounds what is read into memory. Generous (other encoders frame differently), saturating, never less than right.
+    /// The most bytes that [`Codec::encode`] and other valid encoders make of `decoded` bytes. A
+    /// stored object may be no larger: this bounds what is read into memory. Generous (other
+    /// encoders frame differently), saturating, never less than right.
     fn max_encoded(&self, decoded: usize) -> usize;
 
-    /// For codecs that only frame the bytes (checksums): checks the frame (`verify: false` skips the sum) and gives the payload, which saves the
-    /// copy of [`Codec::decode`]. `None`: this codec transforms the bytes.
+    /// For codecs that only frame the bytes (checksums): checks the frame (`verify: false` skips
+    /// the sum) and gives the payload, which saves the copy of [`Codec::decode`]. `None`: this
+    /// codec transforms the bytes.
     fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
         let _ = (src, verify);
         None
@@ -123,7 +131,8 @@ pub trait Codec: Debug + Send + Sync {
         None
     }
 
-    /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no such codec.
+    /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no
+    /// such codec.
     fn to_v3(&self) -> Option<Value> {
         None
     }
@@ -144,7 +153,8 @@ fn decode_all(
     decode_wanted(codec.name(), 0..dst.len(), dst, |_, dst| codec.decode(src, dst, scratch))
 }
 
-/// [`Codec::decode_part`] by `run`, which decodes at least the bytes that it is given the range of, and returns the size of the whole.
+/// [`Codec::decode_part`] by `run`, which decodes at least the bytes that it is given the range of,
+/// and returns the size of the whole.
 fn decode_wanted(
     codec: &'static str,
     wanted: Range<usize>,

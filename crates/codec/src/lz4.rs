@@ -13,7 +13,8 @@
 //! # assert_eq!(hyperslab_codec::Codec::to_v2(&lz4), Some(metadata));
 //! ```
 //!
-//! A chunk is the decoded size (four bytes, little-endian), then one block, which must decode to exactly that many bytes.
+//! A chunk is the decoded size (four bytes, little-endian), then one block, which must decode to
+//! exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
 use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
@@ -150,10 +151,12 @@ fn split(src: &[u8]) -> Result<(u32, &[u8]), CodecError> {
     Ok((u32::from_le_bytes(*header), block))
 }
 
-/// Decodes one block into the front of `dst`: how many bytes that were, or `None` if the block is not valid or does not fit.
+/// Decodes one block into the front of `dst`: how many bytes that were, or `None` if the block is
+/// not valid or does not fit.
 fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
-    // SAFETY: both slices are given with their own lengths; the "safe" decoder reads and writes within them, whatever the block holds.
+    // SAFETY: both slices are given with their own lengths; the "safe" decoder reads and writes
+    // within them, whatever the block holds.
     let written = unsafe {
         lz4_sys::LZ4_decompress_safe(block.as_ptr().cast(), dst.as_mut_ptr().cast(), block_len, room)
     };
@@ -171,17 +174,20 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Decodes a block until `dst` is full: how many bytes that were (fewer if the block has no more), or `None` if it is not valid so far.
+/// Decodes a block until `dst` is full: how many bytes that were (fewer if the block has no more),
+/// or `None` if it is not valid so far.
 fn decompress_front(block: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
-    // SAFETY: as in `decompress`; the declaration is that of lz4.h, and the target size is the capacity, as it asks for.
+    // SAFETY: as in `decompress`; the declaration is that of lz4.h, and the target size is the
+    // capacity, as it asks for.
     let written = unsafe {
         LZ4_decompress_safe_partial(block.as_ptr().cast(), dst.as_mut_ptr().cast(), block_len, room, room)
     };
     usize::try_from(written).ok()
 }
 
-/// Appends the block of `src` to `dst`; `false` if that failed. The library keeps its 16 KiB of state on the stack.
+/// Appends the block of `src` to `dst`; `false` if that failed. The library keeps its 16 KiB of
+/// state on the stack.
 fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
     let Ok(len) = c_int::try_from(src.len()) else { return false };
     // SAFETY: takes a number.
@@ -189,14 +195,15 @@ fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
     let Ok(room) = usize::try_from(bound) else { return false };
     dst.reserve(room);
     let spare = dst.spare_capacity_mut();
-    // SAFETY: `src` is given with its own length; the destination is spare capacity of at least `room` bytes, of which the library
-    // writes at most `bound`, which is the same number.
+    // SAFETY: `src` is given with its own length; the destination is spare capacity of at least
+    // `room` bytes, of which the library writes at most `bound`, which is the same number.
     let written = unsafe {
         lz4_sys::LZ4_compress_fast(src.as_ptr().cast(), spare.as_mut_ptr().cast(), len, bound, acceleration)
     };
     match usize::try_from(written) {
         Ok(written) if (1..=room).contains(&written) => {
-            // SAFETY: `written` bytes behind the old length lie within the capacity and have just been written.
+            // SAFETY: `written` bytes behind the old length lie within the capacity and have just
+            // been written.
             unsafe { dst.set_len(dst.len() + written) };
             true
         }

@@ -1,8 +1,10 @@
 //! Encoding memory that other threads change meanwhile.
 //!
-//! A chunk is encoded from the memory of the program that writes it, and that program may have other threads. Whatever they do, an
-//! encoder must stay within its memory, and the chunk must decode to the right number of bytes. What it then holds is unspecified: values
-//! of several moments, and with a compressor also the bytes of another place, which it found to be equal at one moment.
+//! A chunk is encoded from the memory of the program that writes it, and that program may have
+//! other threads. Whatever they do, an encoder must stay within its memory, and the chunk must
+//! decode to the right number of bytes. What it then holds is unspecified: values of several
+//! moments, and with a compressor also the bytes of another place, which it found to be equal at
+//! one moment.
 //!
 //! | codec | encoder | | why |
 //! |---|---|---|---|
@@ -18,16 +20,19 @@
 //! | `vlen-utf8`, `vlen-bytes`, `vlen-array` | ours | mixes | the input is cells, and what they lead to is the engine's own copy |
 //! | all others | none | needs a copy | they are only read |
 //!
-//! To add a codec or to update a C library: read its encoder for decisions that it takes on one read and relies on after another, add it
-//! to the test below, and run `make sanitize`.
+//! To add a codec or to update a C library: read its encoder for decisions that it takes on one
+//! read and relies on after another, add it to the test below, and run `make sanitize`.
 
-/// What [`Codec::encode`](crate::Codec::encode) makes of bytes that another thread changes while it reads them.
+/// What [`Codec::encode`](crate::Codec::encode) makes of bytes that another thread changes while it
+/// reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Racing {
-    /// A chunk that decodes, to unspecified values. The encoder relies on nothing that it saw in an earlier read of the same byte.
+    /// A chunk that decodes, to unspecified values. The encoder relies on nothing that it saw in an
+    /// earlier read of the same byte.
     Mixes,
-    /// Possibly anything: it overruns its output, or stores a checksum of other bytes than it stores. So
-    /// [`CodecChain::encode_lent`](crate::CodecChain::encode_lent) gives it a private copy of its input.
+    /// Possibly anything: it overruns its output, or stores a checksum of other bytes than it
+    /// stores. So [`CodecChain::encode_lent`](crate::CodecChain::encode_lent) gives it a private
+    /// copy of its input.
     NeedsCopy,
 }
 
@@ -40,7 +45,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
     use std::time::{Duration, Instant};
 
-    /// Two contents that libdeflate codes very differently: what is rare in one is all there is in the other. In between, text that matches itself.
+    /// Two contents that libdeflate codes very differently: what is rare in one is all there is in
+    /// the other. In between, text that matches itself.
     fn contents() -> [Vec<u8>; 3] {
         const LEN: usize = 60_000;
         let mut rare: Vec<u8> = crate::testing::noise(LEN, 1).iter().map(|byte| byte % 113).collect();
@@ -111,7 +117,8 @@ mod tests {
     }
 
     fn encode_all(shared: &[AtomicU8]) {
-        // SAFETY: the memory is there and stays there. That it changes is what is tested: callers of the engine can do this to it.
+        // SAFETY: the memory is there and stays there. That it changes is what is tested: callers
+        // of the engine can do this to it.
         let lent: &[u8] = unsafe { std::slice::from_raw_parts(shared.as_ptr().cast(), shared.len()) };
         let (mut scratch, mut stored, mut out) = (Scratch::default(), Vec::new(), vec![0; lent.len()]);
         for codec in codecs() {

@@ -1,6 +1,7 @@
 //! Codecs by the names that metadata gives them.
 //!
-//! To add a codec: a file with its type, a line in each of the functions here, its names in the two lists.
+//! To add a codec: a file with its type, a line in each of the functions here, its names in the two
+//! lists.
 
 use crate::{Blosc, BytesCodec, Codec, CodecError, Crc32c, Gzip, Lz4, Transpose, Zlib, Zstd};
 use serde::de::DeserializeOwned;
@@ -18,10 +19,12 @@ pub enum Parsed {
     Compressor(Arc<dyn Codec>),
 }
 
-/// The most codecs that one list may have. Arrays have up to five; each is a pass over every chunk, so thousands of them only cost time.
+/// The most codecs that one list may have. Arrays have up to five; each is a pass over every chunk,
+/// so thousands of them only cost time.
 pub const MOST_CODECS: usize = 64;
 
-/// The names of Zarr v3 that [`from_v3`] takes. `numcodecs.*` are zarr-python's names for numcodecs' codecs, configured as in v2.
+/// The names of Zarr v3 that [`from_v3`] takes. `numcodecs.*` are zarr-python's names for
+/// numcodecs' codecs, configured as in v2.
 pub const V3_NAMES: &[&str] = &[
     "bytes",
     "transpose",
@@ -80,7 +83,8 @@ fn unknown(name: &str, supported: &[&str]) -> CodecError {
     CodecError::Unknown { name: name.into(), supported: supported.join(", ") }
 }
 
-/// The v2 object of a `numcodecs.*` codec: its configuration, and the id if that is not there (zarr-python takes both).
+/// The v2 object of a `numcodecs.*` codec: its configuration, and the id if that is not there
+/// (zarr-python takes both).
 fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value, CodecError> {
     let mut object = match configuration {
         None => Map::new(),
@@ -100,7 +104,8 @@ fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value,
     }
 }
 
-/// Parses the `configuration` of v3 metadata; an absent one is an empty one, so that each codec says what it misses.
+/// Parses the `configuration` of v3 metadata; an absent one is an empty one, so that each codec
+/// says what it misses.
 pub(crate) fn configuration<T: DeserializeOwned>(
     name: &str,
     metadata: Option<&Value>,
@@ -132,7 +137,8 @@ fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T, CodecErro
     if !object.is_object() {
         return Err(not_an_object(name, &object));
     }
-    // serde's message names unknown and missing fields, but not the field of a wrong type: the text does.
+    // serde's message names unknown and missing fields, but not the field of a wrong type: the text
+    // does.
     let text = shown(&object);
     T::deserialize(object)
         .map_err(|error| CodecError::Config { name: name.into(), why: format!("{error} in {text}") })

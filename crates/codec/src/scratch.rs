@@ -3,8 +3,8 @@
 use crate::hdf5::blosc2;
 use crate::{blosc, deflate, zstd};
 
-/// Contexts and buffers of one thread, made on first use and reused for every chunk after: in the steady state
-/// decoding or encoding a chunk allocates nothing.
+/// Contexts and buffers of one thread, made on first use and reused for every chunk after: in the
+/// steady state decoding or encoding a chunk allocates nothing.
 #[derive(Default)]
 pub struct Scratch {
     pub(crate) zstd: zstd::Contexts,
@@ -34,7 +34,8 @@ impl std::fmt::Debug for Scratch {
     }
 }
 
-/// The first `len` bytes of a buffer that only grows: bytes are zeroed once, when it first reaches that size, never again.
+/// The first `len` bytes of a buffer that only grows: bytes are zeroed once, when it first reaches
+/// that size, never again.
 pub(crate) fn sized(buf: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buf.len() < len {
         buf.resize(len, 0);

@@ -68,7 +68,8 @@ pub(crate) fn samples() -> Vec<Vec<u8>> {
     kinds.flat_map(|kind| sizes.map(|len| data(kind, len, 3))).collect()
 }
 
-/// Round trips of fixed and of generated data, exact sizes, and survival of damaged and of foreign bytes.
+/// Round trips of fixed and of generated data, exact sizes, and survival of damaged and of foreign
+/// bytes.
 pub(crate) fn check(codec: &dyn Codec) {
     let mut scratch = Scratch::default();
     for data in samples() {
@@ -103,7 +104,8 @@ pub(crate) fn decode_part(
     result.map(|()| memory[wanted].to_vec())
 }
 
-/// Parts are the same bytes as those of the whole, however the stream is cut off or damaged before; and never a byte outside.
+/// Parts are the same bytes as those of the whole, however the stream is cut off or damaged before;
+/// and never a byte outside.
 pub(crate) fn check_parts(codec: &dyn Codec) {
     let scratch = std::cell::RefCell::new(Scratch::default());
     let sizes = prop_oneof![0usize..300, 0usize..20_000, 60_000usize..700_000];
@@ -144,7 +146,8 @@ pub(crate) fn check_parts(codec: &dyn Codec) {
         .unwrap();
 }
 
-/// Bytes of which the first quarter is decoded where everything behind the first `kept` stored bytes is garbage.
+/// Bytes of which the first quarter is decoded where everything behind the first `kept` stored
+/// bytes is garbage.
 pub(crate) fn stops_early(codec: &dyn Codec, kept: f64) {
     // Compressible, and everywhere alike.
     let mut data = noise(1 << 20, 1);
@@ -180,7 +183,8 @@ fn check_one(codec: &dyn Codec, data: &[u8], scratch: &mut Scratch) {
     assert!(decode_with(codec, &stored, data.len() + 100, scratch).is_err(), "a byte after the end");
 }
 
-/// Every byte changed in several ways: an error, or some bytes that fit; never a panic, never a byte outside.
+/// Every byte changed in several ways: an error, or some bytes that fit; never a panic, never a
+/// byte outside.
 fn withstands_damage(codec: &dyn Codec, data: &[u8], scratch: &mut Scratch) {
     let mut stored = encode(codec, data);
     for at in 0..stored.len() {
@@ -207,7 +211,8 @@ fn withstands_garbage(codec: &dyn Codec, scratch: &mut Scratch) {
     }
 }
 
-/// No proper prefix of a stream is valid. (A codec may be lenient about its own end; then this is not for it.)
+/// No proper prefix of a stream is valid. (A codec may be lenient about its own end; then this is
+/// not for it.)
 pub(crate) fn refuses_truncation(codec: &dyn Codec) {
     let mut scratch = Scratch::default();
     for kind in 0..4 {

@@ -13,8 +13,9 @@
 //! # assert_eq!(transpose.to_v3(), metadata);
 //! ```
 //!
-//! There is nothing to run: the engine copies elements between strides, and this changes the strides. The strings `"C"` and `"F"` of drafts of
-//! the specification are refused, as zarr-python refuses them.
+//! There is nothing to run: the engine copies elements between strides, and this changes the
+//! strides. The strings `"C"` and `"F"` of drafts of the specification are refused, as zarr-python
+//! refuses them.
 
 use crate::CodecError;
 use crate::registry::configuration;
@@ -24,7 +25,8 @@ use serde_json::{Value, json};
 /// The `transpose` codec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transpose {
-    /// Axis `i` of the stored chunk is axis `order[i]` of the array: a permutation of `0, 1, …, rank - 1`.
+    /// Axis `i` of the stored chunk is axis `order[i]` of the array: a permutation of `0, 1, …,
+    /// rank - 1`.
     pub order: Vec<usize>,
 }
 
@@ -35,7 +37,8 @@ struct Fields {
 }
 
 impl Transpose {
-    /// Checks that `order` is a permutation. That it has one entry for each axis of the array is for the caller to check.
+    /// Checks that `order` is a permutation. That it has one entry for each axis of the array is
+    /// for the caller to check.
     pub fn new(order: Vec<usize>) -> Result<Self, CodecError> {
         let mut seen = vec![false; order.len()];
         for &axis in &order {

@@ -13,10 +13,14 @@
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&vlen), Some(metadata));
 //! ```
 //!
-//! A chunk is the number of its elements, then for each the number of its bytes and these bytes; numbers are 32 bits, little-endian. To the engine an element is a [`Cell`]: decoding
-//! puts the bytes of all elements, one behind the other, into a buffer of the request's [`Heap`], and makes cells; encoding takes the bytes that cells refer to.
+//! A chunk is the number of its elements, then for each the number of its bytes and these bytes;
+//! numbers are 32 bits, little-endian. To the engine an element is a [`Cell`]: decoding puts the
+//! bytes of all elements, one behind the other, into a buffer of the request's [`Heap`], and makes
+//! cells; encoding takes the bytes that cells refer to.
 //!
-//! A value that equals the fill value has the fill value's cell, and an empty one the cell that is all zero, whatever chunk they are from: cells of nothing but fill value are found by comparing them.
+//! A value that equals the fill value has the fill value's cell, and an empty one the cell that is
+//! all zero, whatever chunk they are from: cells of nothing but fill value are found by comparing
+//! them.
 
 use crate::{Cell, Codec, CodecError, DataType, Heap, HeapBuffer, Racing, Scratch};
 use serde_json::{Value, json};
@@ -68,7 +72,8 @@ impl std::fmt::Display for VlenKind {
     }
 }
 
-/// The codec: the first of its chain. It decodes and encodes only when it is bound to the heap of a request.
+/// The codec: the first of its chain. It decodes and encodes only when it is bound to the heap of a
+/// request.
 #[derive(Clone, Debug)]
 pub struct Vlen {
     kind: VlenKind,
@@ -157,7 +162,8 @@ impl Codec for Vlen {
         let mut end = 0;
         let buffer = heap.reserve().ok_or_else(|| self.corrupt("there are too many chunks".into()))?;
         let fill = &*self.fill;
-        // Texts are checked all at once: they are, if all together are, and none begins within a character.
+        // Texts are checked all at once: they are, if all together are, and none begins within a
+        // character.
         let mut begins_within = None;
         for (at, cell) in cells.iter_mut().enumerate() {
             let Some((len, rest)) = number(left) else {
@@ -305,8 +311,9 @@ fn has(cell: &[u8; Cell::SIZE], buffer: u32, at: u64) -> bool {
     cell.buffer == buffer && at.checked_sub(cell.offset).is_some_and(|within| within < u64::from(cell.len))
 }
 
-/// Checks texts one behind the other. `begins_within`: which of them begins within a character; if none does, none ends within one, as long as all together are text. `element_at`: which
-/// of them has a byte.
+/// Checks texts one behind the other. `begins_within`: which of them begins within a character; if
+/// none does, none ends within one, as long as all together are text. `element_at`: which of them
+/// has a byte.
 fn check_text(
     texts: &[u8],
     begins_within: Option<usize>,

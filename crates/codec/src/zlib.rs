@@ -1,7 +1,8 @@
 //! `zlib`: DEFLATE with a two-byte header and an Adler-32 checksum.
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/compression/zlib.html>, RFC 1950
-//! * v2 id: `zlib`; v3 name: `numcodecs.zlib`, zarr-python's (the v3 specification has no such codec)
+//! * v2 id: `zlib`; v3 name: `numcodecs.zlib`, zarr-python's (the v3 specification has no such
+//!   codec)
 //!
 //! ```
 //! # let json = r#"

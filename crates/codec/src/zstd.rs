@@ -1,6 +1,7 @@
 //! `zstd`: Zstandard.
 //!
-//! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/zstd>, RFC 8878
+//! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/zstd>, RFC
+//!   8878
 //! * v3 name: `zstd` (also read: `numcodecs.zstd`); v2 id: `zstd`
 //!
 //! ```
@@ -12,10 +13,12 @@
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&zstd), Some(metadata));
 //! ```
 //!
-//! Decoding runs over the whole buffer at once, straight into the caller's memory. So the size in a frame's header is never used to allocate,
-//! it may be absent, and no window is allocated whatever the header claims. Several frames, and skippable ones, make one stream.
+//! Decoding runs over the whole buffer at once, straight into the caller's memory. So the size in a
+//! frame's header is never used to allocate, it may be absent, and no window is allocated whatever
+//! the header claims. Several frames, and skippable ones, make one stream.
 //!
-//! The front part of a chunk is decoded block by block (at most 128 KiB each), also straight into the caller's memory, which serves as window.
+//! The front part of a chunk is decoded block by block (at most 128 KiB each), also straight into
+//! the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
 use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
@@ -28,19 +31,23 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 /// The `zstd` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zstd {
-    /// -131072 (fastest) to 22 (smallest); 0 is the library's default, 3. numcodecs stores levels above 22 and means 22.
+    /// -131072 (fastest) to 22 (smallest); 0 is the library's default, 3. numcodecs stores levels
+    /// above 22 and means 22.
     pub level: i32,
-    /// Whether frames are written with a checksum of the content. If there is one it is always verified.
+    /// Whether frames are written with a checksum of the content. If there is one it is always
+    /// verified.
     pub checksum: bool,
 }
 
 /// What `level` may be in v3.
 const LEVELS: std::ops::RangeInclusive<i32> = -131_072..=22;
 
-/// The largest window that the library takes from a stream. It costs nothing: the caller's memory is the window.
+/// The largest window that the library takes from a stream. It costs nothing: the caller's memory
+/// is the window.
 const WINDOW_LOG: u32 = if cfg!(target_pointer_width = "32") { 30 } else { 31 };
 
-/// What the library asks for at the start of a frame. Given more, it would copy the front part of a block that it then has.
+/// What the library asks for at the start of a frame. Given more, it would copy the front part of a
+/// block that it then has.
 const FRAME_START: usize = 5;
 
 /// Either may be absent: zarr-python and numcodecs then take 0 and `false`.
@@ -73,7 +80,8 @@ impl Zstd {
         })
     }
 
-    /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the nearest that there is.
+    /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the
+    /// nearest that there is.
     pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
         let Fields { level, checksum } = configuration_v2("zstd", metadata)?;
         Ok(Zstd { level, checksum })
@@ -109,7 +117,8 @@ impl Codec for Zstd {
         if wanted.end > room {
             return Err(CodecError::size("zstd", room, wanted.end));
         }
-        // Frames of one segment have a window as large as their content, whatever the largest window is.
+        // Frames of one segment have a window as large as their content, whatever the largest
+        // window is.
         if wanted.end == room || room > 1 << WINDOW_LOG {
             return decode_all(self, src, dst, scratch);
         }
@@ -124,7 +133,8 @@ impl Codec for Zstd {
             if rest.is_empty() {
                 return Err(CodecError::corrupt("zstd", format!("truncated after {} bytes", src.len())));
             }
-            // Exactly what the library asks for, that is one block: with all of a frame before it, it would decode all.
+            // Exactly what the library asks for, that is one block: with all of a frame before it,
+            // it would decode all.
             let mut input = InBuffer::around(rest.get(..asked).unwrap_or(rest));
             asked = decompressor.decompress_stream(&mut output, &mut input).map_err(failed)?;
             rest = rest.get(input.pos()..).unwrap_or_default();
@@ -174,7 +184,8 @@ impl Codec for Zstd {
     }
 
     fn to_v2(&self) -> Option<Value> {
-        // Without a checksum the field is left out: readers from before it existed refuse what they do not know.
+        // Without a checksum the field is left out: readers from before it existed refuse what they
+        // do not know.
         if self.checksum {
             return Some(json!({"id": "zstd", "level": self.level, "checksum": true}));
         }
@@ -220,7 +231,8 @@ mod tests {
 
     #[test]
     fn frame_without_content_size() {
-        // Magic number, descriptor 0 (no size), window of 1 KiB; one raw block, last, of three bytes.
+        // Magic number, descriptor 0 (no size), window of 1 KiB; one raw block, last, of three
+        // bytes.
         let stream = b"\x28\xb5\x2f\xfd\0\0\x19\0\0abc";
         assert_eq!(decode(&ZSTD, stream, 3).unwrap(), b"abc");
         assert_eq!(decode(&ZSTD, stream, 9).unwrap(), b"abc");
@@ -272,7 +284,8 @@ mod tests {
         for wanted in [0..1, 0..300_000, 299_999..300_001, 600_000..700_000, 5..699_999] {
             assert!(part(&stored, wanted.clone(), 700_000).unwrap() == whole[wanted.clone()], "{wanted:?}");
         }
-        // A first frame that does not fit; a second one that is behind the part; a stream that ends before the part does.
+        // A first frame that does not fit; a second one that is behind the part; a stream that ends
+        // before the part does.
         assert!(matches!(part(&stored, 0..9, 299_999), Err(CodecError::Size { .. })));
         assert!(matches!(part(&stored, 0..299_999, 300_000), Ok(part) if part == whole[..299_999]));
         assert!(matches!(part(&stored, 0..700_001, 700_002), Err(CodecError::Size { found: 700_000, .. })));

@@ -12,7 +12,8 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: hands everything on to the system's allocator unchanged. The counter has no destructor and allocates nothing itself.
+// SAFETY: hands everything on to the system's allocator unchanged. The counter has no destructor
+// and allocates nothing itself.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

@@ -1,7 +1,8 @@
 //! Chunks that numcodecs encoded, of all its versions: <https://github.com/zarr-developers/numcodecs/tree/main/fixture>.
 //!
-//! The corpus is not part of the repository: `HYPERSLAB_CORPORA` names the folder that holds `zarr/numcodecs-fixture`, else `shared/corpora`
-//! beside the checkout is looked at. Without it there is nothing to test.
+//! The corpus is not part of the repository: `HYPERSLAB_CORPORA` names the folder that holds
+//! `zarr/numcodecs-fixture`, else `shared/corpora` beside the checkout is looked at. Without it
+//! there is nothing to test.
 
 use hyperslab_codec::{CodecChain, Scratch, registry};
 use serde_json::Value;
@@ -29,8 +30,8 @@ fn entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// An array of NumPy's `.npy` format: its type string, and its bytes as they lie in memory, which is what numcodecs encodes (Fortran order
-/// included).
+/// An array of NumPy's `.npy` format: its type string, and its bytes as they lie in memory, which
+/// is what numcodecs encodes (Fortran order included).
 fn read_npy(path: &Path) -> (String, Vec<u8>) {
     let file = fs::read(path).unwrap();
     assert_eq!(&file[..6], b"\x93NUMPY");

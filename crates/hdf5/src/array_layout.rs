@@ -1,7 +1,8 @@
 //! A dataset as the engine sees it: its [`ArrayLayout`].
 //!
-//! The codecs of a chunk are the conversion of elements, where those in memory are others than those stored, and then the filters: filter `i` of
-//! the file is codec `i`, or `i + 1` behind a conversion.
+//! The codecs of a chunk are the conversion of elements, where those in memory are others than
+//! those stored, and then the filters: filter `i` of the file is codec `i`, or `i + 1` behind a
+//! conversion.
 
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
@@ -29,7 +30,8 @@ impl ChunkLocator for SingleChunk {
     }
 }
 
-/// A run of bytes whose elements are to be converted is cut into chunks of so many: a part of it does not take all of it, and threads share the work.
+/// A run of bytes whose elements are to be converted is cut into chunks of so many: a part of it
+/// does not take all of it, and threads share the work.
 const ROWS: u64 = 1 << 20;
 
 /// Finds the chunks that a run of bytes is cut into.
@@ -186,7 +188,8 @@ fn single(
     }
 }
 
-/// Cuts a run of bytes into chunks of about [`ROWS`] bytes: whole rows of as many axes as fit, and a part of the axis before.
+/// Cuts a run of bytes into chunks of about [`ROWS`] bytes: whole rows of as many axes as fit, and
+/// a part of the axis before.
 fn rows(shape: &[u64], size: u64) -> (Dims, Rows) {
     let mut chunk = Dims::from_elem(1, shape.len());
     let mut strides = Dims::from_elem(0, shape.len());
@@ -245,7 +248,8 @@ mod tests {
     use crate::{Hdf5Error, Node, messages};
     use hyperslab_array::{ReadOptions, Selection, read};
 
-    /// Opens and reads a dataset of these messages; `put` is called with the file before them, and may change them.
+    /// Opens and reads a dataset of these messages; `put` is called with the file before them, and
+    /// may change them.
     fn values(
         shape: &[u64],
         layout: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Attributes: small values attached to objects. They are messages of the object's header, or, if they are many or large, in a fractal
-//! heap, with a version 2 B-tree of their names.
+//! Attributes: small values attached to objects. They are messages of the object's header, or, if
+//! they are many or large, in a fractal heap, with a version 2 B-tree of their names.
 
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
@@ -100,7 +100,8 @@ impl Attribute {
     }
 }
 
-/// The attributes of an object, sorted by name; by creation order where the object keeps that (as h5py).
+/// The attributes of an object, sorted by name; by creation order where the object keeps that (as
+/// h5py).
 pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, Hdf5Error> {
     let mut found: Vec<(u32, Attribute)> = Vec::new();
     for message in header.messages(messages::ATTRIBUTE) {

@@ -1,7 +1,9 @@
-//! Metadata cache images: metadata that the HDF5 library left in one block when it closed a file, instead of writing it to its places.
+//! Metadata cache images: metadata that the HDF5 library left in one block when it closed a file,
+//! instead of writing it to its places.
 //!
-//! A message of the superblock extension says where the block is. It holds entries, each with its address in the file and its bytes. Until somebody opens the
-//! file for writing, the bytes at those addresses mean nothing: what the entries hold is read in their place.
+//! A message of the superblock extension says where the block is. It holds entries, each with its
+//! address in the file and its bytes. Until somebody opens the file for writing, the bytes at those
+//! addresses mean nothing: what the entries hold is read in their place.
 
 use crate::messages::{self, Message};
 use crate::object_header::ObjectHeader;
@@ -11,7 +13,8 @@ use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes};
 /// What it is called in messages.
 const IMAGE: &str = "metadata cache image";
 
-/// An entry has at least so many bytes: kind, flags, ring, age, three counts of relatives, and its rank.
+/// An entry has at least so many bytes: kind, flags, ring, age, three counts of relatives, and its
+/// rank.
 const LEAST: u64 = 4 + 3 * 2 + 4;
 
 /// Reads the image that a superblock extension tells of, if it does: addresses and bytes.

@@ -1,4 +1,5 @@
-//! The checksum of metadata: Bob Jenkins' lookup3 (`hashlittle`), which is also the hash of names in B-trees of links and attributes.
+//! The checksum of metadata: Bob Jenkins' lookup3 (`hashlittle`), which is also the hash of names
+//! in B-trees of links and attributes.
 
 /// lookup3 of `bytes`, started with 0.
 pub fn lookup3(bytes: &[u8]) -> u32 {

@@ -1,9 +1,13 @@
-//! The codec between elements as stored and elements in memory, where their bytes differ: the first of a chain, before the filters.
+//! The codec between elements as stored and elements in memory, where their bytes differ: the first
+//! of a chain, before the filters.
 //!
-//! A type becomes a tree of steps, made once: runs of bytes that stay as they are, integers and floats whose bits move, strings whose padding is cut, members
-//! that go elsewhere. Each step runs in a loop of its own over all elements of a chunk, so that nothing is decided per element but where types nest.
+//! A type becomes a tree of steps, made once: runs of bytes that stay as they are, integers and
+//! floats whose bits move, strings whose padding is cut, members that go elsewhere. Each step runs
+//! in a loop of its own over all elements of a chunk, so that nothing is decided per element but
+//! where types nest.
 //!
-//! Bytes in memory that no step writes (gaps between members) are zeros. Elements cannot be written: nothing in memory says what was in the padding.
+//! Bytes in memory that no step writes (gaps between members) are zeros. Elements cannot be
+//! written: nothing in memory says what was in the padding.
 
 use crate::datatype::{Class, Datatype, Padding};
 use crate::element::{Element, ElementKind, in_order};
@@ -267,7 +271,8 @@ impl Step {
         }
     }
 
-    /// Converts elements that begin `stored` bytes apart in `src` to elements that begin `memory` bytes apart in `dst`.
+    /// Converts elements that begin `stored` bytes apart in `src` to elements that begin `memory`
+    /// bytes apart in `dst`.
     fn run(&self, src: &[u8], stored: usize, dst: &mut [u8], memory: usize) {
         let pairs = src.chunks(stored).zip(dst.chunks_mut(memory));
         match self {
@@ -398,7 +403,8 @@ mod tests {
         assert_eq!(decode(halves, &[0, 0x3c, 0, 0xc0]), numbers(&[1.0, -2.0]));
     }
 
-    /// `{"s": 3 bytes up to NUL, "n": i3, "a": i2 × 2, "b": i1}`: only two members change, one of them grows.
+    /// `{"s": 3 bytes up to NUL, "n": i3, "a": i2 × 2, "b": i1}`: only two members change, one of
+    /// them grows.
     const MIXED: &str = concat!(
         "360400000c000000",
         "73000013000000",

@@ -3,7 +3,8 @@
 use crate::ParseError;
 use crate::checksum::lookup3;
 
-/// How many bytes addresses and lengths have in a file (superblock: "Size of Offsets", "Size of Lengths"): 2, 4, 8, or more in theory.
+/// How many bytes addresses and lengths have in a file (superblock: "Size of Offsets", "Size of
+/// Lengths"): 2, 4, 8, or more in theory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sizes {
     /// Of an address.
@@ -12,7 +13,8 @@ pub struct Sizes {
     pub length: u8,
 }
 
-/// A little-endian number; `None`: it does not fit into 64 bits. For entries of which there are very many: [`Cursor::uint`] checks more.
+/// A little-endian number; `None`: it does not fit into 64 bits. For entries of which there are
+/// very many: [`Cursor::uint`] checks more.
 #[inline]
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     if let Ok(bytes) = bytes.try_into() {
@@ -31,8 +33,9 @@ pub(crate) fn address(bytes: &[u8]) -> Option<Option<u64>> {
 
 /// A place in some of a file's bytes. All numbers are little-endian.
 ///
-/// Where the bytes end too early, a structure that is being fetched asks for more ([`ParseError::Need`]); one of which all bytes are there
-/// ([`Cursor::whole`], [`Cursor::part`]) cannot be right.
+/// Where the bytes end too early, a structure that is being fetched asks for more
+/// ([`ParseError::Need`]); one of which all bytes are there ([`Cursor::whole`], [`Cursor::part`])
+/// cannot be right.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -118,7 +121,8 @@ impl<'a> Cursor<'a> {
         self.take(len).map(|_| ())
     }
 
-    /// A cursor over the next `len` bytes, which are all that it may read; this one passes over them.
+    /// A cursor over the next `len` bytes, which are all that it may read; this one passes over
+    /// them.
     pub fn part(&mut self, len: usize) -> Result<Cursor<'a>, ParseError> {
         let address = self.address();
         Ok(Cursor { bytes: self.take(len)?, at: 0, address, whole: true, sizes: self.sizes })
@@ -210,8 +214,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The checksum (Jenkins' lookup3, section "Disk Format: Appendix A") of all bytes from `start` up to here, which is stored next. With `verify` false it is only
-    /// passed over.
+    /// The checksum (Jenkins' lookup3, section "Disk Format: Appendix A") of all bytes from `start`
+    /// up to here, which is stored next. With `verify` false it is only passed over.
     pub fn checksum(&mut self, start: usize, verify: bool) -> Result<(), ParseError> {
         let at = self.address();
         let bytes = self.since(start);

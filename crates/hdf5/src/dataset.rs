@@ -115,12 +115,14 @@ impl Dataset {
         &self.facts.filters
     }
 
-    /// The fill value in memory, one element; `None`: the file defines none, absent elements read as zeros.
+    /// The fill value in memory, one element; `None`: the file defines none, absent elements read
+    /// as zeros.
     pub fn fill_value(&self) -> Option<&[u8]> {
         self.facts.fill.as_deref()
     }
 
-    /// What absent elements are, in memory: the fill value, unless it is never to be written; zeros then (as h5py). `None`: zeros.
+    /// What absent elements are, in memory: the fill value, unless it is never to be written; zeros
+    /// then (as h5py). `None`: zeros.
     pub fn absent_value(&self) -> Option<&[u8]> {
         self.fill_value().filter(|_| !self.facts.unfilled)
     }
@@ -147,8 +149,8 @@ impl Dataset {
         self.file.again(attributes).map_err(|error| self.within(error))
     }
 
-    /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is looked for. A null dataspace is an error, and so is
-    /// what is not supported.
+    /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is
+    /// looked for. A null dataspace is an error, and so is what is not supported.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         let make = || array_layout::of(self).map_err(|error| self.within(error));
         self.made.layout.get_or_try_make(make).cloned()

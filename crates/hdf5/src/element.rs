@@ -1,10 +1,12 @@
 //! What an element is in memory: NumPy's meaning of a datatype, the same as h5py's.
 //!
-//! Where h5py has none (integers of 3 bytes, VAX floats, …) it is the next larger NumPy number that holds every value exactly; where there is none the type is
-//! refused by name. What is stored otherwise than in memory goes through a conversion ([`Element::conversion`]).
+//! Where h5py has none (integers of 3 bytes, VAX floats, …) it is the next larger NumPy number that
+//! holds every value exactly; where there is none the type is refused by name. What is stored
+//! otherwise than in memory goes through a conversion ([`Element::conversion`]).
 //!
-//! Members of structures keep the offsets that they have in the file, and structures their size, unless a member is larger in memory than in the file and there is no room for
-//! that; then members follow each other without gaps.
+//! Members of structures keep the offsets that they have in the file, and structures their size,
+//! unless a member is larger in memory than in the file and there is no room for that; then members
+//! follow each other without gaps.
 
 use crate::convert::Conversion;
 use crate::datatype::{Class, Datatype, Member, ReferenceKind};
@@ -37,9 +39,11 @@ pub struct Field {
 /// What the bytes of an element in memory are.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElementKind {
-    /// Of a type that the engine knows, in the byte order of the file (as in h5py). Bitfields are unsigned integers, opaque bytes `V`, those tagged `NUMPY:` dates.
+    /// Of a type that the engine knows, in the byte order of the file (as in h5py). Bitfields are
+    /// unsigned integers, opaque bytes `V`, those tagged `NUMPY:` dates.
     Plain(DataType),
-    /// A float of 80 bits in 16 bytes (x87), or two of them: NumPy's `longdouble` and `clongdouble` on x86-64.
+    /// A float of 80 bits in 16 bytes (x87), or two of them: NumPy's `longdouble` and `clongdouble`
+    /// on x86-64.
     Extended {
         /// In memory.
         order: ByteOrder,
@@ -83,14 +87,17 @@ pub enum ElementKind {
     ObjectReference,
     /// A reference to a region of a dataset; in memory the stored heap id.
     RegionReference,
-    /// A reference of HDF5 1.12, of which each says whether it is to an object, a region or an attribute; in memory as stored.
+    /// A reference of HDF5 1.12, of which each says whether it is to an object, a region or an
+    /// attribute; in memory as stored.
     AnyReference,
-    /// What has no meaning in NumPy, by name: the type of a dataset that can be looked at but not read.
+    /// What has no meaning in NumPy, by name: the type of a dataset that can be looked at but not
+    /// read.
     Unsupported(String),
 }
 
 impl Element {
-    /// The meaning of a datatype. Errors with [`ParseError::Unsupported`] where it has none in NumPy.
+    /// The meaning of a datatype. Errors with [`ParseError::Unsupported`] where it has none in
+    /// NumPy.
     pub fn of(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
         let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
         let (offset, id) = (usize::from(sizes.offset), usize::from(sizes.offset) + 4);
@@ -153,7 +160,8 @@ impl Element {
         Ok(Element { size: checked(size)?, kind })
     }
 
-    /// The meaning of a dataset's datatype: one that is not supported is no reason not to tell the shape and the attributes.
+    /// The meaning of a dataset's datatype: one that is not supported is no reason not to tell the
+    /// shape and the attributes.
     pub(crate) fn of_dataset(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
         match Element::of(datatype, sizes) {
             Err(ParseError::Unsupported(what)) => {
@@ -164,7 +172,8 @@ impl Element {
         }
     }
 
-    /// The type that the engine moves: itself if it is one of the engine's, else raw bytes of the same size. `None`: larger than any element may be.
+    /// The type that the engine moves: itself if it is one of the engine's, else raw bytes of the
+    /// same size. `None`: larger than any element may be.
     pub fn engine_type(&self) -> Option<DataType> {
         match &self.kind {
             ElementKind::Plain(plain) | ElementKind::Enum { base: plain, .. } => Some(*plain),
@@ -196,9 +205,10 @@ impl Element {
         }
     }
 
-    /// The type as JSON, for other languages: a string of NumPy's (`"<f4"`), or an object with one of the members
-    /// `{"string": n, "utf8": b}`, `{"enum": "<i4", "members": {…}}`, `{"fields": [[name, type, offset], …], "itemsize": n}`,
-    /// `{"array": type, "shape": […]}`, `{"vlen_string": utf8}`, `{"vlen": type}`, `{"reference": "object" | "region" | "any"}`,
+    /// The type as JSON, for other languages: a string of NumPy's (`"<f4"`), or an object with one
+    /// of the members `{"string": n, "utf8": b}`, `{"enum": "<i4", "members": {…}}`, `{"fields":
+    /// [[name, type, offset], …], "itemsize": n}`, `{"array": type, "shape": […]}`,
+    /// `{"vlen_string": utf8}`, `{"vlen": type}`, `{"reference": "object" | "region" | "any"}`,
     /// `{"unsupported": what}`.
     pub fn to_json(&self) -> String {
         self.json().to_string()
@@ -295,7 +305,8 @@ fn complex(part: &Element) -> Option<Element> {
     }
 }
 
-/// The integer of an enumeration with its names, or a Boolean: that has the members `FALSE` and `TRUE`, 0 and 1, whatever its size.
+/// The integer of an enumeration with its names, or a Boolean: that has the members `FALSE` and
+/// `TRUE`, 0 and 1, whatever its size.
 fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Result<Element, ParseError> {
     let integer = integer(base)?;
     let memory = integer.in_memory()?;
@@ -308,7 +319,8 @@ fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Result<Element
     Ok(Element { size: memory.size(), kind: ElementKind::Enum { base: memory, members } })
 }
 
-/// Members in the order that h5py has them in: the file's; by offset where something in them is elsewhere (HDF5 sorts those when it opens them).
+/// Members in the order that h5py has them in: the file's; by offset where something in them is
+/// elsewhere (HDF5 sorts those when it opens them).
 pub(crate) fn in_order(members: &[Member]) -> Vec<&Member> {
     let mut ordered: Vec<&Member> = members.iter().collect();
     if members.iter().any(|member| member.datatype.refers()) {

@@ -4,11 +4,13 @@ use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// What a parser says where it cannot return a value. It knows neither file nor object: [`Source::parse`](crate::Source::parse) adds the file
-/// and the structure, and [`Hdf5Error::within`] the object.
+/// What a parser says where it cannot return a value. It knows neither file nor object:
+/// [`Source::parse`](crate::Source::parse) adds the file and the structure, and
+/// [`Hdf5Error::within`] the object.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// So many bytes are needed, counted from the start of the structure. Not an error as long as the file has them.
+    /// So many bytes are needed, counted from the start of the structure. Not an error as long as
+    /// the file has them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),
     /// The bytes cannot be right. `at`: where in the file (an address).
@@ -149,7 +151,8 @@ pub struct HeapError {
     pub file: String,
     /// Path of the object.
     pub object: Option<String>,
-    /// What has such elements, where that is not the object: an attribute. Empty, or it ends in a colon and a space.
+    /// What has such elements, where that is not the object: an attribute. Empty, or it ends in a
+    /// colon and a space.
     pub of: String,
     /// Number of the element, in C order of those that were asked for.
     pub element: usize,
@@ -180,7 +183,8 @@ impl Hdf5Error {
         self
     }
 
-    /// An error about one of the items of elements that begin at `offsets` (the last is where they end), as one about that element.
+    /// An error about one of the items of elements that begin at `offsets` (the last is where they
+    /// end), as one about that element.
     pub fn item_of(mut self, offsets: &[i64]) -> Self {
         if let Hdf5Error::Heap(error) = &mut self {
             let item = i64::try_from(error.element).unwrap_or(i64::MAX);

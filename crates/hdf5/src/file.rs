@@ -2,11 +2,15 @@
 //!
 //! Opening:
 //! 1. the superblock is looked for at 0, 512, 1024, …; addresses count from there;
-//! 2. where its driver says that the file is several files, they are joined; where metadata lies in a [cache image](cache_image), it is taken from there;
-//! 3. a file that is shorter than its superblock says is refused: the rest would be missing in the middle of a read;
-//! 4. one that is marked as open for writing is refused, unless its writer lets others read (SWMR): it may be half a change.
+//! 2. where its driver says that the file is several files, they are joined; where metadata lies in
+//!    a [cache image](cache_image), it is taken from there;
+//! 3. a file that is shorter than its superblock says is refused: the rest would be missing in the
+//!    middle of a read;
+//! 4. one that is marked as open for writing is refused, unless its writer lets others read (SWMR):
+//!    it may be half a change.
 //!
-//! In a file that is being written a structure may be read while it changes. Its checksum tells: the pages are dropped, and it is read again, a few times.
+//! In a file that is being written a structure may be read while it changes. Its checksum tells:
+//! the pages are dropped, and it is read again, a few times.
 
 use crate::cache_image;
 use crate::dataset::Dataset;
@@ -56,9 +60,11 @@ pub enum Purpose {
     Member,
 }
 
-/// Opens the files that a file refers to: external links, external raw data, virtual datasets' sources, members of a family.
+/// Opens the files that a file refers to: external links, external raw data, virtual datasets'
+/// sources, members of a family.
 pub trait OtherFiles: Debug + Send + Sync {
-    /// The store and key of the file that is called `name` in this one. `None`: there is no such file. Errors with [`Hdf5Error::Refused`] where policy forbids to look.
+    /// The store and key of the file that is called `name` in this one. `None`: there is no such
+    /// file. Errors with [`Hdf5Error::Refused`] where policy forbids to look.
     fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error>;
 
     /// As [`OtherFiles::find`], by what the file is for.
@@ -77,7 +83,8 @@ pub trait OtherFiles: Debug + Send + Sync {
 /// How a file is opened.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// Whether checksums of metadata are verified, and files refused that their writer did not close.
+    /// Whether checksums of metadata are verified, and files refused that their writer did not
+    /// close.
     pub verify: bool,
     /// Finds other files; `None`: they are refused.
     pub others: Option<Arc<dyn OtherFiles>>,
@@ -128,7 +135,8 @@ impl Debug for File {
 }
 
 impl File {
-    /// Opens the object `key` of a store. Errors with [`Hdf5Error::NotHdf5`] where there is no superblock.
+    /// Opens the object `key` of a store. Errors with [`Hdf5Error::NotHdf5`] where there is no
+    /// superblock.
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<File, Hdf5Error> {
         let source = Source::new(store, key, 0)?;
         let found = superblock::find(source.store().as_ref(), key, source.size())?;
@@ -179,7 +187,8 @@ impl File {
         Ok(file)
     }
 
-    /// Whether the first bytes of a file, or those at 512, 1024, 2048, …, are those of a superblock.
+    /// Whether the first bytes of a file, or those at 512, 1024, 2048, …, are those of a
+    /// superblock.
     pub fn is_hdf5(store: &dyn Store, key: &str) -> Result<bool, Hdf5Error> {
         let Some(size) = store.size(hyperslab_store::Key::new(key)?)? else { return Ok(false) };
         Ok(superblock::find(store, key, size)?.is_some())
@@ -190,8 +199,9 @@ impl File {
         &self.inner.source
     }
 
-    /// Drops what was kept, so that all that is opened from now on is as it is in the file now. Datasets that are open stay as they are. `false`: the file
-    /// was begun anew, and has to be opened again.
+    /// Drops what was kept, so that all that is opened from now on is as it is in the file now.
+    /// Datasets that are open stay as they are. `false`: the file was begun anew, and has to be
+    /// opened again.
     pub fn refresh(&self) -> Result<bool, Hdf5Error> {
         let inner = &*self.inner;
         inner.source.forget()?;
@@ -219,7 +229,8 @@ impl File {
         Ok(true)
     }
 
-    /// Gives back what it holds open: the file, and those that links led to, as far as nobody else has them. What is read afterwards is an error
+    /// Gives back what it holds open: the file, and those that links led to, as far as nobody else
+    /// has them. What is read afterwards is an error
     /// ([`StoreError::Closed`](hyperslab_store::StoreError::Closed)), as far as it was not kept.
     pub fn close(&self) {
         self.source().store().close();
@@ -286,12 +297,13 @@ impl File {
         Ok(Node::Datatype(NamedDatatype { datatype, address, path: path.into(), attributes }))
     }
 
-    /// A path to the object whose header is at an address: the first found from the root, groups before what follows them, in the order of links. `None`: no link leads
-    /// there.
+    /// A path to the object whose header is at an address: the first found from the root, groups
+    /// before what follows them, in the order of links. `None`: no link leads there.
     pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
         let root = self.inner.superblock.root;
         loop {
-            // The state is whole after each step, so that a child which is forked in between goes on from there.
+            // The state is whole after each step, so that a child which is forked in between goes
+            // on from there.
             let next = {
                 let mut paths = self.inner.paths.lock();
                 let Paths { found, waiting } = &mut *paths;
@@ -320,7 +332,8 @@ impl File {
         }
     }
 
-    /// Addresses and paths of what the hard links of a group lead to, the last first. None, where it is no group.
+    /// Addresses and paths of what the hard links of a group lead to, the last first. None, where
+    /// it is no group.
     fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>, Hdf5Error> {
         let header = self.header(object)?;
         if header.message(messages::SYMBOL_TABLE).or(header.message(messages::LINK_INFO)).is_none() {
@@ -343,7 +356,8 @@ impl File {
         found.into_iter().next().ok_or_else(|| self.source().invalid("no heap collection"))
     }
 
-    /// The global heap collections at these addresses, which ascend: what is not there of them is fetched at once, neighbours together. `keep`: they may be wanted again.
+    /// The global heap collections at these addresses, which ascend: what is not there of them is
+    /// fetched at once, neighbours together. `keep`: they may be wanted again.
     pub(crate) fn collections(
         &self,
         addresses: &[u64],
@@ -519,7 +533,8 @@ pub enum Node {
 }
 
 impl Node {
-    /// The same object under another path, if it is in `file`: paths are those of the file that it is in.
+    /// The same object under another path, if it is in `file`: paths are those of the file that it
+    /// is in.
     pub(crate) fn renamed(self, file: &File, path: String) -> Node {
         match self {
             Node::Group(group) if group.file().is(file) => Node::Group(group.renamed(path)),

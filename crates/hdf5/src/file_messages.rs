@@ -1,5 +1,6 @@
-//! Messages of object headers, wherever in the file they are: in the header itself, in that of another object (a committed datatype), or in a heap that
-//! objects share ("Shared Message", IV.A.2 and III.G of the HDF5 file format).
+//! Messages of object headers, wherever in the file they are: in the header itself, in that of
+//! another object (a committed datatype), or in a heap that objects share ("Shared Message", IV.A.2
+//! and III.G of the HDF5 file format).
 
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
@@ -9,7 +10,8 @@ use crate::{Bytes, Cursor, File, Hdf5Error, ParseError};
 const SHARED_DEPTH: usize = 4;
 
 impl File {
-    /// The message of a kind; `None`: the header has none. `parse` gets its bytes, as a cursor and as they are.
+    /// The message of a kind; `None`: the header has none. `parse` gets its bytes, as a cursor and
+    /// as they are.
     pub(crate) fn message<T>(
         &self,
         header: &ObjectHeader,

@@ -1,7 +1,8 @@
 //! Groups: links by name.
 //!
-//! A group of the old kind keeps them in a symbol table (a version 1 B-tree, and a local heap of names); a later one as messages of its
-//! header, or, if they are many, in a fractal heap, with version 2 B-trees to find them by.
+//! A group of the old kind keeps them in a symbol table (a version 1 B-tree, and a local heap of
+//! names); a later one as messages of its header, or, if they are many, in a fractal heap, with
+//! version 2 B-trees to find them by.
 
 use crate::checksum::lookup3;
 use crate::messages::{self, link};
@@ -198,8 +199,9 @@ impl Group {
         ids.iter().map(link).collect()
     }
 
-    /// The object at a path relative to this group (from the root if it begins with `/`); links are followed. Errors with [`Hdf5Error::NotFound`] where
-    /// nothing is there or a link leads nowhere, and where links lead in a circle.
+    /// The object at a path relative to this group (from the root if it begins with `/`); links are
+    /// followed. Errors with [`Hdf5Error::NotFound`] where nothing is there or a link leads
+    /// nowhere, and where links lead in a circle.
     pub fn child(&self, path: &str) -> Result<Node, Hdf5Error> {
         self.resolve(path, &mut { MOST_LINKS })
     }

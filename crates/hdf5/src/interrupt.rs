@@ -1,13 +1,15 @@
 //! Stopping long work: whether somebody wants that is asked between structures of metadata.
 //!
-//! Indexes, groups and attributes are read far below the calls that need them, by an engine that knows no files. So the question is one of the whole process.
+//! Indexes, groups and attributes are read far below the calls that need them, by an engine that
+//! knows no files. So the question is one of the whole process.
 
 use hyperslab_store::fork::Lazy;
 
 static ASK: Lazy<fn() -> bool> = Lazy::new();
 
-/// Sets what is asked, on the thread that reads; `true` ends the work with [`Hdf5Error::Interrupted`](crate::Hdf5Error::Interrupted). It may run foreign code:
-/// no lock is held then but a turn. It is asked very often: it has to be quick. Only the first call counts.
+/// Sets what is asked, on the thread that reads; `true` ends the work with
+/// [`Hdf5Error::Interrupted`](crate::Hdf5Error::Interrupted). It may run foreign code: no lock is
+/// held then but a turn. It is asked very often: it has to be quick. Only the first call counts.
 pub fn ask_with(ask: fn() -> bool) {
     ASK.put(ask);
 }

@@ -4,7 +4,8 @@ use hyperslab_store::fork::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values by address, up to a weight in all. Where another would be too much, all are dropped: what is in use comes back.
+/// Values by address, up to a weight in all. Where another would be too much, all are dropped: what
+/// is in use comes back.
 #[derive(Debug)]
 pub struct Kept<T> {
     most: u64,
@@ -24,7 +25,8 @@ impl<T> Kept<T> {
         Kept { most, inner: Mutex::new(Found { values: HashMap::new(), weight: 0 }) }
     }
 
-    /// The value of an address. Made where it is not there, which several threads may do at once; `weigh` says how heavy it is.
+    /// The value of an address. Made where it is not there, which several threads may do at once;
+    /// `weigh` says how heavy it is.
     pub fn get<E>(
         &self,
         address: u64,

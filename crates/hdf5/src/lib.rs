@@ -1,14 +1,17 @@
 //! The HDF5 file format: a parser without I/O, and what files mean to arrays.
 //!
-//! [`File::open`] reads the superblock; [`Group`], [`Dataset`] and [`Attribute`] are what is in a file. A dataset becomes the engine's
-//! [`ArrayLayout`](hyperslab_array::ArrayLayout): the engine reads it as it reads any other format.
+//! [`File::open`] reads the superblock; [`Group`], [`Dataset`] and [`Attribute`] are what is in a
+//! file. A dataset becomes the engine's [`ArrayLayout`](hyperslab_array::ArrayLayout): the engine
+//! reads it as it reads any other format.
 //!
-//! Each structure of the [specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t4.html) has a module, named as there. Its
-//! parser is a pure function of bytes: it takes a [`Cursor`] and either returns a value or says how many bytes it needs
-//! ([`ParseError::Need`]). [`Source`] is the one place that fetches: pages of 64 KiB, kept per file.
+//! Each structure of the
+//! [specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t4.html) has a
+//! module, named as there. Its parser is a pure function of bytes: it takes a [`Cursor`] and either
+//! returns a value or says how many bytes it needs ([`ParseError::Need`]). [`Source`] is the one
+//! place that fetches: pages of 64 KiB, kept per file.
 //!
-//! All bytes are taken for hostile: lengths are checked before they allocate or loop, recursion is bounded, shared and circular nodes are found by a
-//! visited set, checksums are verified.
+//! All bytes are taken for hostile: lengths are checked before they allocate or loop, recursion is
+//! bounded, shared and circular nodes are found by a visited set, checksums are verified.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -1,12 +1,15 @@
-//! Files that are several files: families (driver `NCSAfami`) and split or multi files (`NCSAmult`).
+//! Files that are several files: families (driver `NCSAfami`) and split or multi files
+//! (`NCSAmult`).
 //!
-//! The first member, which has the superblock, is opened; driver information (specification II.B, IV.A.2.u) says what the others are. All become one object of
-//! a [`SegmentStore`].
+//! The first member, which has the superblock, is opened; driver information (specification II.B,
+//! IV.A.2.u) says what the others are. All become one object of a [`SegmentStore`].
 //!
-//! * Members of a family follow each other, all of the same size but the last. They are numbered: where the first has zeros in its name, the others have their
-//!   numbers.
-//! * Members of a multi file each have a part of all addresses, from a first one on (a split file: metadata from 0, raw data from 2⁶³ - 1). Their names are those
-//!   stored, `%s` in them the name that all share. What is between the end of a member and the next address reads as zeros; nothing is there.
+//! * Members of a family follow each other, all of the same size but the last. They are numbered:
+//!   where the first has zeros in its name, the others have their numbers.
+//! * Members of a multi file each have a part of all addresses, from a first one on (a split file:
+//!   metadata from 0, raw data from 2⁶³ - 1). Their names are those stored, `%s` in them the name
+//!   that all share. What is between the end of a member and the next address reads as zeros;
+//!   nothing is there.
 
 use crate::superblock::DriverInfo;
 use crate::text::lossless;
@@ -61,7 +64,8 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
     Ok(members)
 }
 
-/// The name of a member of a family: `number` instead of the last run of zeros that is a number of its own.
+/// The name of a member of a family: `number` instead of the last run of zeros that is a number of
+/// its own.
 fn numbered(first: &str, number: u64) -> Option<String> {
     let bytes = first.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);

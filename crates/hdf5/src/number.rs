@@ -1,7 +1,10 @@
-//! Numbers as HDF5 describes them, by their bits: which NumPy number holds every value of a stored one, and how its bits become that number's.
+//! Numbers as HDF5 describes them, by their bits: which NumPy number holds every value of a stored
+//! one, and how its bits become that number's.
 //!
-//! Integers have padding on both sides of the bits that count. Floats have a sign, an exponent and a mantissa anywhere; where the exponent is all zeros the
-//! number is denormalised, where it is all ones it is no number or infinite, as HDF5 itself takes it also for layouts that know no such values (VAX).
+//! Integers have padding on both sides of the bits that count. Floats have a sign, an exponent and
+//! a mantissa anywhere; where the exponent is all zeros the number is denormalised, where it is all
+//! ones it is no number or infinite, as HDF5 itself takes it also for layouts that know no such
+//! values (VAX).
 
 use crate::ParseError;
 use crate::datatype::{Class, Datatype, FloatLayout, Order};
@@ -21,7 +24,8 @@ pub(crate) struct Integer {
 }
 
 impl Integer {
-    /// That of an integer type, or of a bitfield, whose bits are those of a number without a sign. `None`: of another class.
+    /// That of an integer type, or of a bitfield, whose bits are those of a number without a sign.
+    /// `None`: of another class.
     pub fn of(datatype: &Datatype) -> Option<Integer> {
         let size = usize::try_from(datatype.size).ok()?;
         match datatype.class {
@@ -35,7 +39,8 @@ impl Integer {
         }
     }
 
-    /// The NumPy integer that it becomes: of the same size where there is one, else the smallest that holds every value.
+    /// The NumPy integer that it becomes: of the same size where there is one, else the smallest
+    /// that holds every value.
     pub fn in_memory(&self) -> Result<DataType, ParseError> {
         let size = match self.size {
             1 | 2 | 4 | 8 => Some(self.size),
@@ -164,7 +169,8 @@ pub(crate) struct Float {
 }
 
 impl Float {
-    /// The float in memory: the smallest that holds every value exactly and is no smaller than the stored one (that of 8 bytes also for larger ones), as in h5py.
+    /// The float in memory: the smallest that holds every value exactly and is no smaller than the
+    /// stored one (that of 8 bytes also for larger ones), as in h5py.
     pub fn in_memory(&self) -> Result<FloatType, ParseError> {
         let layout = &self.layout;
         let end = |at: u8, len: u8| at.saturating_add(len);
@@ -209,7 +215,8 @@ impl Float {
             let payload = if implied { mantissa.into() } else { u128::from(mantissa) & mask(width - 1) };
             return sign | to.special(shift(payload, more));
         }
-        // Below the point are as many bits as the mantissa has, one less where the leading bit is one of them.
+        // Below the point are as many bits as the mantissa has, one less where the leading bit is
+        // one of them.
         let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);
         sign | match (implied, exponent) {
             (true, 1..) => to.bits(u128::from(mantissa) | 1 << width, scale),
@@ -318,7 +325,8 @@ fn shift(bits: u128, by: i64) -> u128 {
     shifted.unwrap_or_default()
 }
 
-/// The value of a float in memory, of 2, 4, 8 bytes or of 80 bits in 16; those are rounded to 64 bits.
+/// The value of a float in memory, of 2, 4, 8 bytes or of 80 bits in 16; those are rounded to 64
+/// bits.
 pub(crate) fn float_value(memory: &[u8], order: ByteOrder) -> f64 {
     let order = if order == ByteOrder::Little { Order::Little } else { Order::Big };
     let bits = |bits: u128| f64::from_bits(u64::try_from(bits & mask(64)).unwrap_or_default());

@@ -1,10 +1,11 @@
-//! Object headers (specification IV.A.1, versions 1 and 2): the list of messages that an object is made of.
+//! Object headers (specification IV.A.1, versions 1 and 2): the list of messages that an object is
+//! made of.
 //!
 //! 1. The prefix says how long the first block of messages is; that block is fetched whole.
-//! 2. A continuation message names another block. Each is fetched once: a block that comes again, or blocks of more bytes than the
-//!    file has (they overlap), are an error, so headers end.
-//! 3. Messages are kept as bytes; modules of [`messages`](crate::messages) parse those that are wanted. Unknown ones are passed
-//!    over, unless their writer said that they must be understood.
+//! 2. A continuation message names another block. Each is fetched once: a block that comes again,
+//!    or blocks of more bytes than the file has (they overlap), are an error, so headers end.
+//! 3. Messages are kept as bytes; modules of [`messages`](crate::messages) parse those that are
+//!    wanted. Unknown ones are passed over, unless their writer said that they must be understood.
 
 use crate::messages::{self, Message};
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};

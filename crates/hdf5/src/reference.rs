@@ -1,4 +1,5 @@
-//! References: to objects, to regions of datasets, to attributes (specification IV.A.2.d, class 7, and its appendix on references).
+//! References: to objects, to regions of datasets, to attributes (specification IV.A.2.d, class 7,
+//! and its appendix on references).
 //!
 //! What an element holds, by kind:
 //!
@@ -8,7 +9,8 @@
 //! | region | global heap id (address, index) of: address of the dataset's header, [selection](crate::selection) |
 //! | of HDF5 1.12 | what it refers to (1), flags (1), then of an object of this file: its token; else number of bytes (4) and global heap id of: token, name of the file (flag bit 0), then of a region: bytes (4), axes (4), selection; of an attribute: its name |
 //!
-//! A token is its length (1) and the address of an object header; names have their length (2) in front.
+//! A token is its length (1) and the address of an object header; names have their length (2) in
+//! front.
 
 use crate::cursor::{address, number};
 use crate::element::{Element, ElementKind};
@@ -44,7 +46,8 @@ pub enum Part {
 }
 
 impl Reference {
-    /// The path of the object from the root, with a leading `/`. `None`: it is in another file, or no link leads to it.
+    /// The path of the object from the root, with a leading `/`. `None`: it is in another file, or
+    /// no link leads to it.
     pub fn path(&self, file: &File) -> Result<Option<String>, Hdf5Error> {
         if self.file.is_some() {
             return Ok(None);
@@ -53,8 +56,9 @@ impl Reference {
     }
 }
 
-/// Resolves references (`element` is one of those of [`ElementKind`]). They are in `memory`, the first at `offset`, the next `stride` bytes further, `count` in all.
-/// `None`: one that leads nowhere, as it was never written.
+/// Resolves references (`element` is one of those of [`ElementKind`]). They are in `memory`, the
+/// first at `offset`, the next `stride` bytes further, `count` in all. `None`: one that leads
+/// nowhere, as it was never written.
 pub fn resolve(
     file: &File,
     element: &Element,

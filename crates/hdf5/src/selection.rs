@@ -1,7 +1,9 @@
-//! Serialised dataspace selections (part of specification III.F, "Global Heap Block for Virtual Datasets", and of its appendix on references): which elements of
-//! a dataspace a mapping of a virtual dataset or a region reference means.
+//! Serialised dataspace selections (part of specification III.F, "Global Heap Block for Virtual
+//! Datasets", and of its appendix on references): which elements of a dataspace a mapping of a
+//! virtual dataset or a region reference means.
 //!
-//! A selection orders its elements: points as they are listed, all others in C order of the dataspace, however many blocks they are made of.
+//! A selection orders its elements: points as they are listed, all others in C order of the
+//! dataspace, however many blocks they are made of.
 
 use crate::{Cursor, ParseError};
 
@@ -33,7 +35,8 @@ pub enum Selection {
     },
 }
 
-/// One axis of a regular hyperslab: `count` blocks of `block` elements, the first at `start`, each `stride` behind the one before. At least 1 of all but `start`.
+/// One axis of a regular hyperslab: `count` blocks of `block` elements, the first at `start`, each
+/// `stride` behind the one before. At least 1 of all but `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slab {
     /// The first element.
@@ -84,7 +87,8 @@ impl Selection {
         coordinates.chunks_exact(rank.max(1))
     }
 
-    /// The blocks of [`Selection::Blocks`], each with its first and its last element; empty for other selections.
+    /// The blocks of [`Selection::Blocks`], each with its first and its last element; empty for
+    /// other selections.
     pub fn blocks(&self) -> impl Iterator<Item = (&[u64], &[u64])> {
         let (rank, corners) = match self {
             Selection::Blocks { rank, corners } => (*rank, corners.as_slice()),
@@ -94,7 +98,8 @@ impl Selection {
         corners.chunks_exact(rank.saturating_mul(2)).filter_map(move |block| block.split_at_checked(rank))
     }
 
-    /// The same selection as a regular hyperslab where blocks that are listed make one: early versions of the format list the blocks of all hyperslabs.
+    /// The same selection as a regular hyperslab where blocks that are listed make one: early
+    /// versions of the format list the blocks of all hyperslabs.
     pub fn regularised(self) -> Selection {
         match self.grid() {
             Some(slabs) => Selection::Regular(slabs),
@@ -125,7 +130,8 @@ impl Selection {
             }
             slabs.push(Slab { start, stride, count: Some(ranges.len() as u64), block: Some(block) });
         }
-        // Each block is a cell of that grid; if they are as many and all different, they are the grid.
+        // Each block is a cell of that grid; if they are as many and all different, they are the
+        // grid.
         let mut blocks: Vec<&[u64]> = corners.chunks_exact((2 * rank).max(1)).collect();
         if blocks.len() != cells {
             return None;
@@ -168,7 +174,8 @@ fn encoded_size(cursor: &mut Cursor<'_>) -> Result<usize, ParseError> {
     }
 }
 
-/// `count` times `each` numbers of `size` bytes. They are taken from the file before there is memory for them.
+/// `count` times `each` numbers of `size` bytes. They are taken from the file before there is
+/// memory for them.
 fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, size: usize) -> Result<Vec<u64>, ParseError> {
     let bytes = count.saturating_mul(each as u64).saturating_mul(size as u64);
     let mut part = Cursor::whole(cursor.take_u64(bytes)?, 0, cursor.sizes());

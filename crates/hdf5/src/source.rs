@@ -1,9 +1,11 @@
 //! Where a file's bytes come from: the one place of this crate that reads.
 //!
-//! Metadata is fetched in pages of 64 KiB and kept, so that structures which lie close together (they do) cost one read. A parser is called with the bytes that
-//! are there; where it asks for more ([`ParseError::Need`]) they are fetched, and it is called again.
+//! Metadata is fetched in pages of 64 KiB and kept, so that structures which lie close together
+//! (they do) cost one read. A parser is called with the bytes that are there; where it asks for
+//! more ([`ParseError::Need`]) they are fetched, and it is called again.
 //!
-//! Pages are of the file as it was when they were read. Of a file that is being written they can be dropped ([`Source::forget`]).
+//! Pages are of the file as it was when they were read. Of a file that is being written they can be
+//! dropped ([`Source::forget`]).
 
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, interrupt};
 use hyperslab_store::fork::{Mutex, MutexGuard};
@@ -21,10 +23,12 @@ const KEPT: u64 = 32 << 20;
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
 const LARGEST: u64 = 1 << 30;
 
-/// Structures that are read once each, and may lie far apart, are fetched in batches of about so many bytes.
+/// Structures that are read once each, and may lie far apart, are fetched in batches of about so
+/// many bytes.
 const BATCH: u64 = 16 << 20;
 
-/// Of those, two with no more bytes between them are one read: to pass over the bytes costs less than to read twice.
+/// Of those, two with no more bytes between them are one read: to pass over the bytes costs less
+/// than to read twice.
 const GAP: u64 = 8 << 10;
 
 /// A file in a store, and the pages of it that have been read.
@@ -36,7 +40,8 @@ pub struct Source {
     size: AtomicU64,
     /// Where address 0 is (the size of the user block).
     base: u64,
-    /// What is read in the place of bytes of the file: where it begins in that, and what it is. Sorted.
+    /// What is read in the place of bytes of the file: where it begins in that, and what it is.
+    /// Sorted.
     instead: Vec<(u64, Bytes)>,
     /// Gated: never held while bytes are fetched.
     pages: Mutex<Pages>,
@@ -83,7 +88,8 @@ impl From<Vec<u8>> for Bytes {
 }
 
 impl Source {
-    /// The object `key` of a store, of which address 0 is at byte `base`. Errors with [`Hdf5Error::NotHdf5`] where there is no such object.
+    /// The object `key` of a store, of which address 0 is at byte `base`. Errors with
+    /// [`Hdf5Error::NotHdf5`] where there is no such object.
     pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self, Hdf5Error> {
         let size = store.size(Key::new(key)?)?.ok_or_else(|| Hdf5Error::NotHdf5 {
             file: format!("'{key}' in {}", store.url()),
@@ -179,7 +185,8 @@ impl Source {
         Hdf5Error::Invalid { file: self.name(), object: None, why: why.into() }
     }
 
-    /// Parses the structure at `address`. `guess`: how many bytes it probably has. `parse` may be called several times, with more bytes each time.
+    /// Parses the structure at `address`. `guess`: how many bytes it probably has. `parse` may be
+    /// called several times, with more bytes each time.
     pub fn parse<T>(
         &self,
         structure: &'static str,
@@ -218,10 +225,12 @@ impl Source {
         if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
     }
 
-    /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets the place in that list too. Those whose pages are not there are
-    /// fetched together, and not kept: they are read once, and a page for each may be many times more than they are.
+    /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets
+    /// the place in that list too. Those whose pages are not there are fetched together, and not
+    /// kept: they are read once, and a page for each may be many times more than they are.
     ///
-    /// `parse` may be called again for the same structure with more bytes: it must have no effect before it has all that it needs.
+    /// `parse` may be called again for the same structure with more bytes: it must have no effect
+    /// before it has all that it needs.
     pub fn parse_many(
         &self,
         structure: &'static str,
@@ -258,8 +267,9 @@ impl Source {
         Ok(())
     }
 
-    /// Fetches many structures, an address and a length each, in one request; says where in `buffer` each of them is. Nowhere, where all of its pages are there, and where
-    /// it is out of bounds.
+    /// Fetches many structures, an address and a length each, in one request; says where in
+    /// `buffer` each of them is. Nowhere, where all of its pages are there, and where it is out of
+    /// bounds.
     fn fetch_many(
         &self,
         places: &[(u64, u64)],
@@ -356,7 +366,8 @@ impl Source {
         Ok(bytes.into())
     }
 
-    /// Fills memory of the caller, each with the bytes at an address, in one request. No page is kept for them; what is in pages that are there is taken from those.
+    /// Fills memory of the caller, each with the bytes at an address, in one request. No page is
+    /// kept for them; what is in pages that are there is taken from those.
     pub fn read_into<'m>(
         &self,
         structure: &'static str,
@@ -394,7 +405,8 @@ impl Source {
         true
     }
 
-    /// Fetches the pages of many structures, `(address, length)`, at once; what follows finds them. Ranges out of bounds are left to that.
+    /// Fetches the pages of many structures, `(address, length)`, at once; what follows finds them.
+    /// Ranges out of bounds are left to that.
     pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<(), Hdf5Error> {
         let mut wanted: Vec<u64> = Vec::new();
         for (address, len) in structures {

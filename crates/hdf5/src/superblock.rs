@@ -1,8 +1,9 @@
-//! The superblock (specification II.A), what lies behind it (II.B, "Driver Info"), and where in a file it is.
+//! The superblock (specification II.A), what lies behind it (II.B, "Driver Info"), and where in a
+//! file it is.
 //!
-//! A file may begin with a user block of 512, 1024, 2048, … bytes: the superblock is looked for at 0 and at those places, and addresses
-//! count from where it is found, whatever base address it names (so does the HDF5 library: such files may have been put behind other bytes
-//! later on).
+//! A file may begin with a user block of 512, 1024, 2048, … bytes: the superblock is looked for at
+//! 0 and at those places, and addresses count from where it is found, whatever base address it
+//! names (so does the HDF5 library: such files may have been put behind other bytes later on).
 
 use crate::{Cursor, Hdf5Error, ParseError, Sizes};
 use hyperslab_store::{Key, RangeRead, Store};
@@ -45,19 +46,22 @@ impl Superblock {
     }
 
     fn parse_old(cursor: &mut Cursor<'_>, version: u8) -> Result<Superblock, ParseError> {
-        // Versions of the free space, of the root group's entry, and (after a reserved byte) of shared headers.
+        // Versions of the free space, of the root group's entry, and (after a reserved byte) of
+        // shared headers.
         cursor.version("free space information", &[0])?;
         cursor.version("root group's symbol table entry", &[0])?;
         cursor.skip(1)?;
         cursor.version("shared object headers", &[0])?;
         let sizes = size_bytes(cursor)?;
-        // Reserved; the number of entries in symbol tables, twice; flags; version 1: that of B-trees of chunks, reserved.
+        // Reserved; the number of entries in symbol tables, twice; flags; version 1: that of
+        // B-trees of chunks, reserved.
         cursor.skip(1 + 2 + 2 + 4 + if version == 1 { 4 } else { 0 })?;
         let base = cursor.defined("the base")?;
         cursor.offset()?;
         let end = cursor.offset()?;
         let driver = cursor.offset()?;
-        // The root group's symbol table entry: its name is empty. (Where that is in a heap is a length, not an address.)
+        // The root group's symbol table entry: its name is empty. (Where that is in a heap is a
+        // length, not an address.)
         cursor.length()?;
         let root = cursor.defined("the root group")?;
         Ok(Superblock { sizes, base, end, root, extension: None, driver, writing: false, swmr: false })
@@ -80,7 +84,8 @@ impl Superblock {
         Ok(Superblock { sizes, base, end, root, extension, driver: None, writing, swmr })
     }
 
-    /// Where the file has to end, if its superblock is at `found`. The stored end counts from byte 0, as it was when the file was written.
+    /// Where the file has to end, if its superblock is at `found`. The stored end counts from byte
+    /// 0, as it was when the file was written.
     pub fn end_from(&self, found: u64) -> Option<u64> {
         Some(self.end?.saturating_sub(self.base).saturating_add(found))
     }
@@ -97,8 +102,8 @@ fn size_bytes(cursor: &mut Cursor<'_>) -> Result<Sizes, ParseError> {
     Err(at.corrupt(format!("addresses of {offset} bytes and lengths of {length}; 2, 4 and 8 are known")))
 }
 
-/// The driver information of a file that is several files: in a block behind superblocks of versions 0 and 1 (II.B), in a message of the
-/// superblock extension of later ones (IV.A.2.u).
+/// The driver information of a file that is several files: in a block behind superblocks of
+/// versions 0 and 1 (II.B), in a message of the superblock extension of later ones (IV.A.2.u).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverInfo {
     /// Which driver: `NCSAfami`, `NCSAmult`.

@@ -17,7 +17,8 @@ pub(crate) fn source(bytes: &[u8]) -> Source {
     Source::new(store, "f", 0).unwrap()
 }
 
-/// Calls `read` with every change of one byte (to several values) and with every truncation. It must return: that it does not panic is the test.
+/// Calls `read` with every change of one byte (to several values) and with every truncation. It
+/// must return: that it does not panic is the test.
 pub(crate) fn mutations(bytes: &[u8], read: impl Fn(&Source)) {
     let mut changed = bytes.to_vec();
     for at in 0..bytes.len() {
@@ -38,7 +39,8 @@ pub(crate) fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A file under construction: a version 2 superblock, object headers of version 2, and whatever else is put behind them.
+/// A file under construction: a version 2 superblock, object headers of version 2, and whatever
+/// else is put behind them.
 #[derive(Clone)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
@@ -75,7 +77,8 @@ impl Builder {
         self.put(&summed(header))
     }
 
-    /// The bytes of the file, of which the root group's header is at `root`. `version` 3 may have `flags`.
+    /// The bytes of the file, of which the root group's header is at `root`. `version` 3 may have
+    /// `flags`.
     pub(crate) fn finish(mut self, root: u64, version: u8, flags: u8) -> Vec<u8> {
         let mut superblock = b"\x89HDF\r\n\x1a\n".to_vec();
         superblock.extend([version, 8, 8, flags]);
@@ -144,7 +147,8 @@ pub(crate) fn file(rest: &[u8]) -> File {
     open(&builder.finish(ROOT, 2, 0)).unwrap()
 }
 
-/// A file of a superblock and, at [`bare_start`], of `rest`, with addresses and lengths of these sizes.
+/// A file of a superblock and, at [`bare_start`], of `rest`, with addresses and lengths of these
+/// sizes.
 pub(crate) fn bare(sizes: Sizes, rest: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x89HDF\r\n\x1a\n\x02".to_vec();
     bytes.extend([sizes.offset, sizes.length, 0]);

@@ -1,7 +1,7 @@
 //! Attributes as plain values, for JSON and for people.
 //!
-//! A type is walked once, not once per element: each step takes all elements at once, wherever they lie in memory, so that heap ids are resolved in one pass for each
-//! member that has them.
+//! A type is walked once, not once per element: each step takes all elements at once, wherever they
+//! lie in memory, so that heap ids are resolved in one pass for each member that has them.
 
 use crate::dataspace::Dataspace;
 use crate::element::{Element, ElementKind};
@@ -11,7 +11,8 @@ use crate::vlen::{self, strided};
 use crate::{Attribute, File, Hdf5Error};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// There are no more values in an attribute than these: elements of variable length may share objects of the heap, many levels deep.
+/// There are no more values in an attribute than these: elements of variable length may share
+/// objects of the heap, many levels deep.
 const MOST_VALUES: usize = 1 << 24;
 
 /// A value that knows no types but these.
@@ -46,7 +47,8 @@ impl Value {
 }
 
 impl Attribute {
-    /// Its value: a scalar as such, an array as nested lists (an empty list where it has no elements), a null dataspace as [`Value::Null`].
+    /// Its value: a scalar as such, an array as nested lists (an empty list where it has no
+    /// elements), a null dataspace as [`Value::Null`].
     pub fn value(&self) -> Result<Value, Hdf5Error> {
         let shape = match &self.dataspace {
             Dataspace::Null => return Ok(Value::Null),
@@ -216,7 +218,8 @@ fn text_value(bytes: &[u8]) -> Value {
     }
 }
 
-/// The path of the object; for attributes their name behind an `@`, for other files their name and a `:` in front.
+/// The path of the object; for attributes their name behind an `@`, for other files their name and
+/// a `:` in front.
 fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value, Hdf5Error> {
     let Some(found) = found else { return Ok(Value::Null) };
     let object = match (&found.file, found.path(file)?) {

@@ -1,11 +1,13 @@
 //! Virtual datasets: parts of other datasets, described to the engine as a mosaic.
 //!
 //! 1. The mappings are read from the global heap.
-//! 2. Along axes without limit the sources decide how long the dataset is: as long as its longest mapping (the library's view "last available"). What the file has as its
-//!    extent is that of the moment when somebody last wrote it.
-//! 3. A mapping with block numbers in its names is one piece for each source that is there, up to the first that is missing.
-//! 4. Sources are opened when they are read. One whose file or path is missing reads as fill value; one that is there but no dataset, or of elements that cannot be
-//!    converted, is an error.
+//! 2. Along axes without limit the sources decide how long the dataset is: as long as its longest
+//!    mapping (the library's view "last available"). What the file has as its extent is that of the
+//!    moment when somebody last wrote it.
+//! 3. A mapping with block numbers in its names is one piece for each source that is there, up to
+//!    the first that is missing.
+//! 4. Sources are opened when they are read. One whose file or path is missing reads as fill value;
+//!    one that is there but no dataset, or of elements that cannot be converted, is an error.
 
 use crate::selection::{Selection, Slab};
 use crate::virtual_extent::{Along, END, Extent, cut, ends, pattern, slices};
@@ -19,7 +21,8 @@ use hyperslab_array::{
 use hyperslab_codec::DataType;
 use std::sync::Arc;
 
-/// The description of a virtual dataset, of which `collection` and `index` say where its mappings are.
+/// The description of a virtual dataset, of which `collection` and `index` say where its mappings
+/// are.
 pub(crate) fn layout(
     dataset: &Dataset,
     dtype: DataType,
@@ -111,7 +114,8 @@ pub(crate) fn layout_within(
 /// What a virtual dataset says that some of its elements are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualSource {
-    /// The file of the source; `.` is the one that has the virtual dataset. `%b` in it, or in the path, stands for the number of a block.
+    /// The file of the source; `.` is the one that has the virtual dataset. `%b` in it, or in the
+    /// path, stands for the number of a block.
     pub file: String,
     /// The path of the source.
     pub dataset: String,
@@ -145,7 +149,8 @@ fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<
         .map_err(|why| file.source().wrong("global heap block for virtual datasets", address, why))
 }
 
-/// The shape of the parts that a dataset is made of: the shortest along each axis, and a few MiB at most. It is what is read at a time where there is a choice.
+/// The shape of the parts that a dataset is made of: the shortest along each axis, and a few MiB at
+/// most. It is what is read at a time where there is a choice.
 fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
     const MOST: u64 = 4 << 20;
     let mut part: Dims = shape.iter().map(|len| (*len).max(1)).collect();

@@ -1,4 +1,5 @@
-//! Axes of virtual datasets: how long those without limit are, and selections as patterns of the engine.
+//! Axes of virtual datasets: how long those without limit are, and selections as patterns of the
+//! engine.
 
 use crate::selection::{Selection, Slab};
 use hyperslab_array::{Blocks, Pattern};
@@ -36,7 +37,8 @@ impl Extent {
     }
 }
 
-/// Where a selection ends along each axis; 0 where it has no limit. `None`: it is the whole dataset, or nothing.
+/// Where a selection ends along each axis; 0 where it has no limit. `None`: it is the whole
+/// dataset, or nothing.
 pub(crate) fn ends(selection: &Selection) -> Option<Vec<u64>> {
     match selection {
         Selection::None | Selection::All => None,

@@ -1,13 +1,16 @@
-//! What a virtual dataset is made of (specification III.F, "Global Heap Block for Virtual Datasets", versions 0 and 1).
+//! What a virtual dataset is made of (specification III.F, "Global Heap Block for Virtual
+//! Datasets", versions 0 and 1).
 //!
-//! In version 1 an entry has flags; by them it may have the names of an earlier entry, or be of the file itself, without saying so in words.
+//! In version 1 an entry has flags; by them it may have the names of an earlier entry, or be of the
+//! file itself, without saying so in words.
 
 use crate::selection::Selection;
 use crate::text::lossless;
 use crate::{Cursor, ParseError};
 use std::sync::Arc;
 
-/// One mapping: the elements of a selection of the virtual dataset are, in their order, those of a selection of another one.
+/// One mapping: the elements of a selection of the virtual dataset are, in their order, those of a
+/// selection of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     /// The file of the source; `.` is the one that has the virtual dataset.
@@ -18,7 +21,8 @@ pub(crate) struct Mapping {
     pub(crate) target: Selection,
 }
 
-/// A name in which the number of a block may stand (`%b`); `%%` stands for `%`. Shared: a list may name a thousand times the same.
+/// A name in which the number of a block may stand (`%b`); `%%` stands for `%`. Shared: a list may
+/// name a thousand times the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(Arc<[String]>);
 

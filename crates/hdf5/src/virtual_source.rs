@@ -1,7 +1,8 @@
 //! The datasets that virtual datasets take elements from.
 //!
-//! A source is found when it is read, by the file and the path that a mapping names, and kept open as long as not too many others are. One of which there is no file or no path
-//! may come into being later: it is looked for each time.
+//! A source is found when it is read, by the file and the path that a mapping names, and kept open
+//! as long as not too many others are. One of which there is no file or no path may come into being
+//! later: it is looked for each time.
 
 use crate::element::{Element, ElementKind};
 use crate::kept::Kept;
@@ -19,7 +20,8 @@ const OPEN: u64 = 128;
 /// Virtual datasets may be sources of each other, but not deeper than this.
 const DEEPEST: usize = 16;
 
-/// So many virtual sources are described for one dataset: to know how long a dataset is, those that decide it are described, and those that decide about them.
+/// So many virtual sources are described for one dataset: to know how long a dataset is, those that
+/// decide it are described, and those that decide about them.
 const MOST: u32 = 4096;
 
 /// How many virtual sources have been described for a dataset.
@@ -157,7 +159,8 @@ impl OneSource {
         layout.map(|layout| Some(Arc::new(layout))).map_err(|error| error.within(&self.path))
     }
 
-    /// Refuses elements that cannot become those of the virtual dataset. Numbers can: the engine converts them.
+    /// Refuses elements that cannot become those of the virtual dataset. Numbers can: the engine
+    /// converts them.
     fn check(&self, dataset: &Dataset) -> Result<(), Hdf5Error> {
         let common = &self.common;
         let refuse = |what: String| Hdf5Error::Unsupported {

@@ -1,13 +1,15 @@
 //! Elements of variable length: many heap ids to offsets + values + validity in one pass.
 //!
-//! 1. Ids are read in batches, so that those of millions of elements need no memory. Of each: length, address of a global heap collection, index in it.
-//! 2. Lengths give the offsets (see `look`). Objects are copied, or converted, to where the values of each go, by all threads (see `fill`), in the order of the file (see `any_order`).
+//! 1. Ids are read in batches, so that those of millions of elements need no memory. Of each:
+//!    length, address of a global heap collection, index in it.
+//! 2. Lengths give the offsets (see `look`). Objects are copied, or converted, to where the values
+//!    of each go, by all threads (see `fill`), in the order of the file (see `any_order`).
 //! 3. Where a string has a NUL it ends there: the rest of its batch moves together.
 //!
 //! A few elements whose collections are in memory are copied at once.
 //!
-//! Objects are not compressed and seldom shared. Where there are more values than the file has bytes, all lengths are checked against the heap
-//! before there is memory for them.
+//! Objects are not compressed and seldom shared. Where there are more values than the file has
+//! bytes, all lengths are checked against the heap before there is memory for them.
 
 mod any_order;
 mod fill;
@@ -31,7 +33,8 @@ const FEW: usize = 64;
 /// Elements of which the ids are in memory at a time.
 const BATCH: usize = 512 << 10;
 
-/// Reads elements of variable length of a dataset. `layout` is [`Dataset::layout`]. Items are as [`resolve`] has them.
+/// Reads elements of variable length of a dataset. `layout` is [`Dataset::layout`]. Items are as
+/// [`resolve`] has them.
 pub fn read(
     dataset: &Dataset,
     layout: &ArrayLayout,
@@ -60,10 +63,12 @@ pub fn read(
     Ok(found.finish(shape))
 }
 
-/// Resolves the heap ids of variable-length elements (`element` is [`ElementKind::VlenString`] or [`ElementKind::Vlen`]). The ids are in `memory`, the first at
-/// `offset`, the next `stride` bytes further, `count` in all.
+/// Resolves the heap ids of variable-length elements (`element` is [`ElementKind::VlenString`] or
+/// [`ElementKind::Vlen`]). The ids are in `memory`, the first at `offset`, the next `stride` bytes
+/// further, `count` in all.
 ///
-/// Items of a string are its bytes up to the first NUL, as in h5py. Those of a sequence are of the type that `element` says; they may hold heap ids themselves.
+/// Items of a string are its bytes up to the first NUL, as in h5py. Those of a sequence are of the
+/// type that `element` says; they may hold heap ids themselves.
 pub fn resolve(
     file: &File,
     element: &Element,
@@ -78,7 +83,8 @@ pub fn resolve(
     Ok(found.finish(Dims::from_elem(count as u64, 1)))
 }
 
-/// The elements of `memory` of `size` bytes, the first at `offset`, the next `stride` bytes further. `None`: they are not all there.
+/// The elements of `memory` of `size` bytes, the first at `offset`, the next `stride` bytes
+/// further. `None`: they are not all there.
 pub(crate) fn strided(
     memory: &[u8],
     offset: usize,
@@ -147,8 +153,8 @@ fn has_nul(text: &[u8]) -> bool {
     text.chunks(4096).any(|block| block.iter().fold(false, |found, byte| found | (*byte == 0)))
 }
 
-/// Ends each string at its first NUL, and moves them together; `ends` says where each ends, if the first begins at `start`. Gives the number of bytes left. Mostly there is no
-/// NUL.
+/// Ends each string at its first NUL, and moves them together; `ends` says where each ends, if the
+/// first begins at `start`. Gives the number of bytes left. Mostly there is no NUL.
 fn cut(values: &mut [u8], start: i64, ends: &mut [i64]) -> usize {
     if !has_nul(values) {
         return values.len();

@@ -1,4 +1,5 @@
-//! Elements of variable length make allocations for collections of the heap and for chunks, none for each element.
+//! Elements of variable length make allocations for collections of the heap and for chunks, none
+//! for each element.
 
 use hyperslab_array::{Index, ReadOptions, Selection};
 use hyperslab_codec::{Codec, Scratch, Zlib};
@@ -67,7 +68,8 @@ struct Made {
 }
 
 impl Made {
-    /// Writes `elements`, of so many bytes an item, which lie in the heap in `order`. Chunks are compressed; without them the dataset is contiguous.
+    /// Writes `elements`, of so many bytes an item, which lie in the heap in `order`. Chunks are
+    /// compressed; without them the dataset is contiguous.
     fn new(
         datatype: &[u8],
         size: usize,
@@ -199,7 +201,8 @@ fn texts(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| format!("text{n}").into_bytes()).collect()
 }
 
-/// Allocations of reading all of a file that has just been opened, and again; `elements` are what it holds.
+/// Allocations of reading all of a file that has just been opened, and again; `elements` are what
+/// it holds.
 fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
     // What a thread makes once.
     drop(read(&made.open(), &[]));

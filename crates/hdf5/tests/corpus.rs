@@ -1,7 +1,8 @@
-//! Files that other projects wrote: all of them open, list and read, or are refused for a reason that is known; and what is made of them by changing bytes is
-//! never a panic.
+//! Files that other projects wrote: all of them open, list and read, or are refused for a reason
+//! that is known; and what is made of them by changing bytes is never a panic.
 //!
-//! The files lie beside the project's folder; where they are not there, these tests say so and pass. Values are compared with h5py's by the Python tests.
+//! The files lie beside the project's folder; where they are not there, these tests say so and
+//! pass. Values are compared with h5py's by the Python tests.
 
 use hyperslab_array::{ReadOptions, Selection, read};
 use hyperslab_hdf5::dataspace::Dataspace;
@@ -198,7 +199,8 @@ fn small() -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Reads all of a file in memory, with checksums and without: what is wrong behind a checksum is found then.
+/// Reads all of a file in memory, with checksums and without: what is wrong behind a checksum is
+/// found then.
 fn walk_bytes(bytes: &[u8]) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     store.write(Key::new("f").unwrap(), &[bytes]).unwrap();

@@ -46,8 +46,8 @@ impl TryFrom<netcdf::Variable> for Array {
 impl TryFrom<hdf5::Dataset> for Array {
     type Error = Error;
 
-    /// Errors where the dataset contradicts itself. One that asks for what is not supported (a filter) becomes an array of which
-    /// nothing can be read.
+    /// Errors where the dataset contradicts itself. One that asks for what is not supported (a
+    /// filter) becomes an array of which nothing can be read.
     fn try_from(dataset: hdf5::Dataset) -> Result<Self, Error> {
         Hdf5Array::new(dataset).map(Array::of_hdf5)
     }
@@ -166,8 +166,8 @@ impl Array {
         }
     }
 
-    /// Whether it is cut into chunks. Otherwise (contiguous and compact HDF5 datasets, virtual ones) the engine sees one chunk, which is never read
-    /// as a whole unless it is wanted.
+    /// Whether it is cut into chunks. Otherwise (contiguous and compact HDF5 datasets, virtual
+    /// ones) the engine sees one chunk, which is never read as a whole unless it is wanted.
     pub fn has_chunks(&self) -> bool {
         match &self.0 {
             Inner::Zarr(_) => true,
@@ -176,7 +176,8 @@ impl Array {
         }
     }
 
-    /// The names of the compressors, checksums and filters that chunks go through when they are written.
+    /// The names of the compressors, checksums and filters that chunks go through when they are
+    /// written.
     pub fn codec_names(&self) -> Vec<String> {
         match &self.0 {
             Inner::Zarr(array) => {
@@ -188,12 +189,14 @@ impl Array {
         }
     }
 
-    /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5 without chunks counts as one.
+    /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5
+    /// without chunks counts as one.
     pub fn chunks_stored(&self) -> Result<(u64, u64), Error> {
         self.chunks_stored_asking(None)
     }
 
-    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with [`Error::Interrupted`].
+    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with
+    /// [`Error::Interrupted`].
     pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
         match &self.0 {
             Inner::Zarr(array) => Ok(array.chunks_stored_asking(ask)?),
@@ -202,7 +205,8 @@ impl Array {
         }
     }
 
-    /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may be.
+    /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may
+    /// be.
     pub(crate) fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
         match &self.0 {
             Inner::Hdf5(array) => array.stored_chunks(),
@@ -262,17 +266,20 @@ impl Array {
         Info::new(self, None)
     }
 
-    /// As [`Array::info`]; `ask` is asked now and then, `true` gives up with [`Error::Interrupted`].
+    /// As [`Array::info`]; `ask` is asked now and then, `true` gives up with
+    /// [`Error::Interrupted`].
     pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<Info, Error> {
         Info::new(self, ask)
     }
 
-    /// What indices select. Missing ones at the end mean everything along their axes; lists and masks pick along their own axis each.
+    /// What indices select. Missing ones at the end mean everything along their axes; lists and
+    /// masks pick along their own axis each.
     pub fn select(&self, indices: &[Index<'_>]) -> Result<Selection, Error> {
         Ok(Selection::new(self.layout().name(), self.shape(), indices)?)
     }
 
-    /// Single elements, by lists of their coordinates: one of equal length for each axis. A result of one axis, in their order.
+    /// Single elements, by lists of their coordinates: one of equal length for each axis. A result
+    /// of one axis, in their order.
     ///
     /// ```
     /// use hyperslab::prelude::*;
@@ -302,7 +309,8 @@ impl Array {
         Ok(Selection::pointwise(self.layout().name(), self.shape(), &lists, &[count])?)
     }
 
-    /// The elements where `mask`, which has the array's shape, in C order, is true: a result of one axis, in C order.
+    /// The elements where `mask`, which has the array's shape, in C order, is true: a result of one
+    /// axis, in C order.
     pub fn select_mask(&self, mask: &[bool]) -> Result<Selection, Error> {
         Ok(Selection::mask(self.layout().name(), self.shape(), mask)?)
     }
@@ -313,7 +321,8 @@ impl Array {
         Ok(engine::read(self.layout(), selection, options)?)
     }
 
-    /// Reads a selection into memory of the caller. After an error some of it may have been written.
+    /// Reads a selection into memory of the caller. After an error some of it may have been
+    /// written.
     pub fn read_into(
         &self,
         selection: &Selection,
@@ -324,8 +333,8 @@ impl Array {
         Ok(engine::read_into(self.layout(), selection, target, options)?)
     }
 
-    /// Writes a selection. Each chunk is replaced atomically, the request as a whole is not: after an error some chunks are new, the others as
-    /// they were.
+    /// Writes a selection. Each chunk is replaced atomically, the request as a whole is not: after
+    /// an error some chunks are new, the others as they were.
     pub fn write(
         &self,
         selection: &Selection,
@@ -337,7 +346,8 @@ impl Array {
         Ok(engine::write(self.layout(), selection, source, options)?)
     }
 
-    /// The rows of one axis, in order, read ahead by other threads: what [`Array::read`] gives for each index of it.
+    /// The rows of one axis, in order, read ahead by other threads: what [`Array::read`] gives for
+    /// each index of it.
     ///
     /// ```
     /// use hyperslab::prelude::*;
@@ -370,8 +380,8 @@ impl Array {
         Ok(Stream::new(self.layout().clone(), axis, 0..len, options)?)
     }
 
-    /// Writes that return before they are done: other threads encode and store. [`Writer::flush`] waits for them, and tells of errors (also
-    /// where the array can only be read).
+    /// Writes that return before they are done: other threads encode and store. [`Writer::flush`]
+    /// waits for them, and tells of errors (also where the array can only be read).
     pub fn writer(&self, options: WriterOptions) -> Writer {
         Writer::new(self.layout().clone(), options)
     }
@@ -410,7 +420,8 @@ impl Array {
         };
         let len =
             engine::element_count(&shape).and_then(|n| usize::try_from(n).ok()).ok_or_else(no_memory)?;
-        // Asked first, because `vec!` aborts where there is not enough; and `vec!`, because it gets zeros without writing them.
+        // Asked first, because `vec!` aborts where there is not enough; and `vec!`, because it gets
+        // zeros without writing them.
         Vec::<T>::new().try_reserve_exact(len).map_err(|_| no_memory())?;
         let mut elements = vec![T::zeroed(); len];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
@@ -424,8 +435,8 @@ impl Array {
 
     /// Writes numbers, given in C order and in the machine's byte order.
     ///
-    /// Errors with [`Error::ElementType`] if the array's elements are of another type, and with [`ArrayError::Shape`] if there are more or fewer numbers
-    /// than selected.
+    /// Errors with [`Error::ElementType`] if the array's elements are of another type, and with
+    /// [`ArrayError::Shape`] if there are more or fewer numbers than selected.
     pub fn write_slice<T: Element>(&self, indices: &[Index<'_>], elements: &[T]) -> Result<(), Error> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
@@ -439,8 +450,9 @@ impl Array {
         self.write(&selection, &source, WriteOptions::default())
     }
 
-    /// Gives back the bytes of shards that nothing refers to any more; returns how many. `dry`: only counts them. `interrupt` is asked before each
-    /// shard whether to stop ([`Error::Interrupted`]); those done stay done.
+    /// Gives back the bytes of shards that nothing refers to any more; returns how many. `dry`:
+    /// only counts them. `interrupt` is asked before each shard whether to stop
+    /// ([`Error::Interrupted`]); those done stay done.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, Error> {
         match &self.0 {
             Inner::Zarr(array) => Ok(array.compact(dry, interrupt)?),
@@ -448,7 +460,8 @@ impl Array {
         }
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true` gives up.
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked
+    /// while this waits for others; `true` gives up.
     pub fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
@@ -457,19 +470,21 @@ impl Array {
         Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
     }
 
-    /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts off never comes back: elements that come into view later are
-    /// fill value.
+    /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts
+    /// off never comes back: elements that come into view later are fill value.
     pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
         self.resize_with(shape, None)
     }
 
-    /// [`Array::resize`]; `ask` is asked while this waits for others and before each object, `true` stops it.
+    /// [`Array::resize`]; `ask` is asked while this waits for others and before each object, `true`
+    /// stops it.
     pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), Error> {
         Ok(self.as_zarr_mut()?.resize_with(shape, ask)?)
     }
 
-    /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them there. Of several who append at once (handles, threads,
-    /// processes), each gets steps of its own. If writing fails, or is killed, the axis is as long as before.
+    /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them
+    /// there. Of several who append at once (handles, threads, processes), each gets steps of its
+    /// own. If writing fails, or is killed, the axis is as long as before.
     pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<(), Error> {
         self.check_element::<T>()?;
         let refuse = |why: String| Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why });
@@ -486,9 +501,10 @@ impl Array {
         self.append_with(axis, more, &like, None, |array, rows| array.write_slice(rows, elements))
     }
 
-    /// Makes an axis longer by `more` steps; `write` is given the longer array and the indices of what is new, and writes there. Nobody sees it before all is written.
-    /// `like` is the shape that the caller believes the array to have; axes other than `axis` must still be so. `ask` is asked while this waits for others; `true`
-    /// gives up.
+    /// Makes an axis longer by `more` steps; `write` is given the longer array and the indices of
+    /// what is new, and writes there. Nobody sees it before all is written. `like` is the shape
+    /// that the caller believes the array to have; axes other than `axis` must still be so. `ask`
+    /// is asked while this waits for others; `true` gives up.
     pub fn append_with<E: From<Error>>(
         &mut self,
         axis: usize,
@@ -521,7 +537,8 @@ impl Array {
         })
     }
 
-    /// What is read and written as [`Ragged`] is nothing else: the engine's cells mean nothing without the heap of their request.
+    /// What is read and written as [`Ragged`] is nothing else: the engine's cells mean nothing
+    /// without the heap of their request.
     fn check_fixed(&self) -> Result<(), Error> {
         match self.as_zarr().and_then(zarr::Array::vlen) {
             None => Ok(()),

@@ -7,8 +7,9 @@ use hyperslab_zarr as zarr;
 use std::sync::Arc;
 
 impl Array {
-    /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text is what the file calls so; sequences of what is no plain number are
-    /// arrays of raw bytes, of which [`Array::as_hdf5`] says what they are.)
+    /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text
+    /// is what the file calls so; sequences of what is no plain number are arrays of raw bytes, of
+    /// which [`Array::as_hdf5`] says what they are.)
     pub fn vlen(&self) -> Option<VlenKind> {
         match self.hdf5() {
             Some(array) => array.vlen(),
@@ -16,7 +17,8 @@ impl Array {
         }
     }
 
-    /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have one size.
+    /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have
+    /// one size.
     ///
     /// ```
     /// use hyperslab::prelude::*;
@@ -44,7 +46,8 @@ impl Array {
         }
     }
 
-    /// Writes elements of variable length; the shape of `values` is broadcast to that of the selection. What is null is written as empty.
+    /// Writes elements of variable length; the shape of `values` is broadcast to that of the
+    /// selection. What is null is written as empty.
     pub fn write_ragged(
         &self,
         selection: &Selection,
@@ -56,8 +59,8 @@ impl Array {
         Ok(engine::write_ragged(self.layout(), selection, values, options)?)
     }
 
-    /// Makes an axis longer by as much as `values` are along it, and writes them there; their other axes are those of the array. If writing fails, the axis is as
-    /// long as before.
+    /// Makes an axis longer by as much as `values` are along it, and writes them there; their other
+    /// axes are those of the array. If writing fails, the axis is as long as before.
     pub fn append_ragged(&mut self, axis: usize, values: &Arc<Ragged>) -> Result<(), Error> {
         self.check_vlen()?;
         let mut expected = self.shape().to_vec();

@@ -3,8 +3,8 @@
 use crate::{DataType, Kind};
 use bytemuck::Pod;
 
-/// A number type that [`crate::Array::read_vec`] and [`crate::Array::write_slice`] take. For other element types there are
-/// [`crate::Array::read`] and [`crate::Array::write`], which move bytes.
+/// A number type that [`crate::Array::read_vec`] and [`crate::Array::write_slice`] take. For other
+/// element types there are [`crate::Array::read`] and [`crate::Array::write`], which move bytes.
 pub trait Element: Pod + private::Sealed {
     /// What kind of value it is.
     const KIND: Kind;

@@ -11,7 +11,8 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// An error of any layer. Messages name the array, chunk and object concerned, what was expected and what was found, in one line.
+/// An error of any layer. Messages name the array, chunk and object concerned, what was expected
+/// and what was found, in one line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -19,7 +19,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The version of Zarr, for what is to be written. Errors with [`Error::OnlyRead`] for other formats.
+    /// The version of Zarr, for what is to be written. Errors with [`Error::OnlyRead`] for other
+    /// formats.
     pub fn zarr(self) -> Result<zarr::Format, Error> {
         match self {
             Format::ZarrV2 => Ok(zarr::Format::V2),

@@ -114,7 +114,8 @@ impl Group {
         Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true` gives up.
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked
+    /// while this waits for others; `true` gives up.
     pub fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
@@ -128,14 +129,16 @@ impl Group {
         self.walk(Some(1))
     }
 
-    /// The paths (relative to this group) of all that is below, down to `max_depth` levels, and what it is. A group is followed by what is in it.
+    /// The paths (relative to this group) of all that is below, down to `max_depth` levels, and
+    /// what it is. A group is followed by what is in it.
     ///
     /// Links by path are not followed, and neither is a second hard link to a group.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
         self.walk_asking(max_depth, None)
     }
 
-    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with
+    /// [`Error::Interrupted`].
     pub fn walk_asking(
         &self,
         max_depth: Option<usize>,
@@ -176,7 +179,8 @@ impl Group {
         self.child(name)?.into_group()
     }
 
-    /// Creates a group below this one, of the same format. An array or group of that name is an error.
+    /// Creates a group below this one, of the same format. An array or group of that name is an
+    /// error.
     pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group, Error> {
         let (path, format) = (self.below(name)?, self.format().zarr()?);
         let made = zarr::Group::create(self.store().clone(), &path, format, attributes, false)?;
@@ -200,12 +204,14 @@ impl Group {
         Ok(made.into())
     }
 
-    /// All facts about the group. Visits all nodes below it and counts their chunks, which lists the store.
+    /// All facts about the group. Visits all nodes below it and counts their chunks, which lists
+    /// the store.
     pub fn info(&self) -> Result<GroupInfo, Error> {
         GroupInfo::new(self, None)
     }
 
-    /// As [`Group::info`]; `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    /// As [`Group::info`]; `ask` is asked between nodes, `true` gives up with
+    /// [`Error::Interrupted`].
     pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo, Error> {
         GroupInfo::new(self, ask)
     }

@@ -90,7 +90,8 @@ impl Hdf5Array {
         Ok(hdf5_json::attributes(&self.dataset.attributes()?)?)
     }
 
-    /// What its elements of variable length are. Items of which NumPy has no plain type are raw bytes.
+    /// What its elements of variable length are. Items of which NumPy has no plain type are raw
+    /// bytes.
     pub(crate) fn vlen(&self) -> Option<VlenKind> {
         match &self.dataset.element().kind {
             ElementKind::VlenString { .. } => Some(VlenKind::Text),
@@ -108,7 +109,8 @@ impl Hdf5Array {
         Ok(vlen::read(&self.dataset, &self.layout, selection, options)?)
     }
 
-    /// Number of chunks that are stored (one, where there are no chunks), and their bytes. What lies in other files is not counted.
+    /// Number of chunks that are stored (one, where there are no chunks), and their bytes. What
+    /// lies in other files is not counted.
     pub(crate) fn chunks_stored(&self) -> Result<(u64, u64), Error> {
         if let Some(index) = self.dataset.chunk_index()? {
             let bytes = index.records.iter().fold(0, |sum: u64, record| sum.saturating_add(record.size));
@@ -189,7 +191,8 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
     registered.or(filter.name.clone()).unwrap_or_else(|| format!("filter {}", filter.id))
 }
 
-/// The layout of an array of which nothing can be read: it has a shape, an element type and a grid of chunks, and every chunk is an error.
+/// The layout of an array of which nothing can be read: it has a shape, an element type and a grid
+/// of chunks, and every chunk is an error.
 fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>, Error> {
     let file = dataset.file().source();
     let invalid = |why: &str| Error::Hdf5(file.invalid(why).within(dataset.path()));

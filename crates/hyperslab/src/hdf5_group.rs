@@ -5,8 +5,9 @@ use hyperslab_hdf5::{self as hdf5, Link, LinkTarget};
 use hyperslab_store::Ask;
 use std::collections::HashMap;
 
-/// The kinds of what is below a group, as [`crate::Group::walk`]: paths are relative to it. Links by path are not followed; nor is a second hard link to a group, which is
-/// shown as a link to the first: so there are no circles.
+/// The kinds of what is below a group, as [`crate::Group::walk`]: paths are relative to it. Links
+/// by path are not followed; nor is a second hard link to a group, which is shown as a link to the
+/// first: so there are no circles.
 pub(crate) fn walk(
     group: &hdf5::Group,
     max_depth: Option<usize>,
@@ -67,7 +68,8 @@ pub(crate) fn walk_addresses(
     Ok(found)
 }
 
-/// What a link of `group` (or of one below, then with a longer path) leads to; the group, if it is one.
+/// What a link of `group` (or of one below, then with a longer path) leads to; the group, if it is
+/// one.
 fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Option<hdf5::Group>), Error> {
     let address = match &link.target {
         LinkTarget::Hard(address) => *address,

@@ -14,7 +14,8 @@ pub(crate) fn attributes(attributes: &[Attribute]) -> Result<Json, Hdf5Error> {
     Ok(Json::Object(members.collect::<Result<_, Hdf5Error>>()?))
 }
 
-/// A value, or `{"unsupported": what}`, without `within` at the end: one that cannot be read must not hide the others.
+/// A value, or `{"unsupported": what}`, without `within` at the end: one that cannot be read must
+/// not hide the others.
 pub(crate) fn shown(found: Result<Value, Hdf5Error>, within: &str) -> Result<Json, Hdf5Error> {
     match found {
         Ok(value) => Ok(self::value(value)),
@@ -26,7 +27,8 @@ pub(crate) fn shown(found: Result<Value, Hdf5Error>, within: &str) -> Result<Jso
     }
 }
 
-/// A value. Bytes that are text become text, others a list of numbers; complex numbers become pairs.
+/// A value. Bytes that are text become text, others a list of numbers; complex numbers become
+/// pairs.
 pub(crate) fn value(value: Value) -> Json {
     match value {
         Value::Null => Json::Null,

@@ -30,7 +30,8 @@ pub struct Info {
     pub order: Vec<u64>,
     /// Where the elements are, in a few words; `None`: each chunk (or shard) is an object.
     pub storage: Option<&'static str>,
-    /// The codecs of a chunk as metadata has them, in the order of encoding (v2: filters, compressor; HDF5: filters).
+    /// The codecs of a chunk as metadata has them, in the order of encoding (v2: filters,
+    /// compressor; HDF5: filters).
     pub codecs: Vec<Json>,
     /// How chunks lie in shards, if they do.
     pub shards: Option<ShardInfo>,
@@ -40,7 +41,8 @@ pub struct Info {
     pub dimension_names: Option<Vec<Option<String>>>,
     /// The user's attributes.
     pub attributes: Json,
-    /// Bytes of all elements in memory; of variable length without what is in them (as `chunk_bytes`).
+    /// Bytes of all elements in memory; of variable length without what is in them (as
+    /// `chunk_bytes`).
     pub bytes: u64,
     /// Bytes of one chunk in memory.
     pub chunk_bytes: u64,
@@ -168,7 +170,8 @@ impl Info {
         self.vlen.map_or_else(|| self.dtype.to_string(), |kind| kind.to_string())
     }
 
-    /// How many times smaller the stored chunks are than their elements; `None` if nothing is stored, or elements are of variable length. Chunks that are not stored do not count; but
+    /// How many times smaller the stored chunks are than their elements; `None` if nothing is
+    /// stored, or elements are of variable length. Chunks that are not stored do not count; but
     /// those of a shard that is stored do, which makes this an estimate where there are shards.
     pub fn ratio(&self) -> Option<f64> {
         let elements = match &self.shards {
@@ -179,7 +182,8 @@ impl Info {
         (self.bytes_stored > 0 && self.vlen.is_none()).then(|| elements / self.bytes_stored as f64)
     }
 
-    /// As JSON: an object with the names of the fields. (The order of axes is `"C"`, `"F"` or a list.)
+    /// As JSON: an object with the names of the fields. (The order of axes is `"C"`, `"F"` or a
+    /// list.)
     pub fn to_json(&self) -> Json {
         let name = |name: &Option<String>| name.as_deref().map_or(Json::Null, Json::from);
         Json::from([

@@ -1,7 +1,9 @@
-//! Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3, HDF5, NetCDF.
+//! Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3, HDF5,
+//! NetCDF.
 //!
-//! [`open`] finds what is stored at a path or `file://` URL, an [`Array`] or a [`Group`]. Formats are recognised from what is stored. A *hyperslab* is
-//! an N-dimensional block of an array; [`Index`] says which one, with NumPy's meaning.
+//! [`open`] finds what is stored at a path or `file://` URL, an [`Array`] or a [`Group`]. Formats
+//! are recognised from what is stored. A *hyperslab* is an N-dimensional block of an array;
+//! [`Index`] says which one, with NumPy's meaning.
 //!
 //! ```
 //! use hyperslab::prelude::*;
@@ -27,9 +29,9 @@
 //! # }
 //! ```
 //!
-//! [`copy`] converts whole hierarchies: other chunks, other codecs, the other format. The layers below are re-exported for what is
-//! not wrapped here: [`mod@array`] (the engine), [`codec`], [`store`], [`zarr`], [`hdf5`],
-//! [`netcdf`].
+//! [`copy`] converts whole hierarchies: other chunks, other codecs, the other format. The layers
+//! below are re-exported for what is not wrapped here: [`mod@array`] (the engine), [`codec`],
+//! [`store`], [`zarr`], [`hdf5`], [`netcdf`].
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,18 @@
 //! Files on local disk: finding the one that a location means, and those that it refers to.
 //!
-//! An HDF5 file that refers to others (external links, external raw data, sources of virtual datasets) names them by paths, which come from outside. They
-//! are found in these steps, the first two as by the HDF5 library:
+//! An HDF5 file that refers to others (external links, external raw data, sources of virtual
+//! datasets) names them by paths, which come from outside. They are found in these steps, the first
+//! two as by the HDF5 library:
 //!
-//! 1. An absolute path that leads to nothing is looked for by its last part: the files were moved together.
-//! 2. A relative path of a link or of a virtual dataset's source is looked for in the directories that the environment names, in that of the file that has it,
-//!    and in the working directory. One of raw data: in the directory that the environment names, by default the working directory, and then, as the library
-//!    does not, in that of the file.
-//! 3. Links are resolved, and what is found must be where [`settings::external_files`] allows: usually in the directory of the file that was
-//!    opened, or below. A file cannot lead out of there, nor to what is no regular file.
+//! 1. An absolute path that leads to nothing is looked for by its last part: the files were moved
+//!    together.
+//! 2. A relative path of a link or of a virtual dataset's source is looked for in the directories
+//!    that the environment names, in that of the file that has it, and in the working directory.
+//!    One of raw data: in the directory that the environment names, by default the working
+//!    directory, and then, as the library does not, in that of the file.
+//! 3. Links are resolved, and what is found must be where [`settings::external_files`] allows:
+//!    usually in the directory of the file that was opened, or below. A file cannot lead out of
+//!    there, nor to what is no regular file.
 
 use crate::settings::{self, ExternalFiles, Prefixes};
 use crate::{DataFile, Error, FileStore, local_path};
@@ -19,7 +23,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file that a path leads to or into, and the path in it. `None`: something else is there. Errors with [`Error::NotData`] where a file of another format is.
+/// The file that a path leads to or into, and the path in it. `None`: something else is there.
+/// Errors with [`Error::NotData`] where a file of another format is.
 pub(crate) fn find(path: &Path) -> Result<Option<(DataFile, String)>, Error> {
     for above in path.ancestors() {
         match fs::metadata(above) {
@@ -64,7 +69,8 @@ fn beginning(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// The file as it is now: the same open file, with nothing kept of what was read, where nothing was put in its place, else [`reopened`].
+/// The file as it is now: the same open file, with nothing kept of what was read, where nothing was
+/// put in its place, else [`reopened`].
 pub fn refreshed(file: &DataFile) -> Result<DataFile, Error> {
     if let DataFile::Hdf5(hdf5) = file
         && file.store().is_current()

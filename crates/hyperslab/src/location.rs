@@ -8,9 +8,11 @@ use std::sync::Arc;
 /// Endings of names that people give to files of HDF5 and NetCDF, never to Zarr stores.
 const FILE_ENDINGS: [&str; 6] = ["h5", "hdf5", "nc", "nc4", "cdf", "he5"];
 
-/// The store at a path or `file://` URL. The directory need not exist yet: the first write makes it.
+/// The store at a path or `file://` URL. The directory need not exist yet: the first write makes
+/// it.
 ///
-/// Errors with [`Error::Location`] for other schemes, and with [`Error::Store`] where something else than a directory is there.
+/// Errors with [`Error::Location`] for other schemes, and with [`Error::Store`] where something
+/// else than a directory is there.
 pub fn store_at(location: &str) -> Result<Arc<dyn Store>, Error> {
     Ok(Arc::new(LocalStore::open(local_path(location)?, LocalOptions::default())?))
 }
@@ -21,8 +23,8 @@ pub(crate) fn new_store_at(location: &str) -> Result<Arc<dyn Store>, Error> {
     store_at(location)
 }
 
-/// Refuses to make a directory whose name ends as those of files do: `typo.h5` is hardly meant to be a Zarr store.
-/// A directory that exists may have any name.
+/// Refuses to make a directory whose name ends as those of files do: `typo.h5` is hardly meant to
+/// be a Zarr store. A directory that exists may have any name.
 ///
 /// Errors with [`Error::Location`].
 pub fn refuse_file_name(path: &Path) -> Result<(), Error> {
@@ -43,10 +45,11 @@ pub fn refuse_file_name(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The path that a location means: itself, or that of a `file://` URL with its percent-escapes decoded.
+/// The path that a location means: itself, or that of a `file://` URL with its percent-escapes
+/// decoded.
 ///
-/// Text that looks like another URL, or like fsspec's chains of them (`zip::file://a.zip`), is refused: nobody means a
-/// directory `zip::file:`. With `./` in front every text is a path.
+/// Text that looks like another URL, or like fsspec's chains of them (`zip::file://a.zip`), is
+/// refused: nobody means a directory `zip::file:`. With `./` in front every text is a path.
 ///
 /// Errors with [`Error::Location`] for other schemes, other hosts and broken escapes.
 pub fn local_path(location: &str) -> Result<PathBuf, Error> {

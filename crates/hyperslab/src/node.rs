@@ -51,9 +51,11 @@ pub enum Node {
     Group(Group),
 }
 
-/// Opens what is stored at a path or `file://` URL, which may also lead to a node inside a hierarchy: `ocean.zarr/sst`, `ocean.h5/forcing/wind`.
+/// Opens what is stored at a path or `file://` URL, which may also lead to a node inside a
+/// hierarchy: `ocean.zarr/sst`, `ocean.h5/forcing/wind`.
 ///
-/// A regular file is looked at: it may be HDF5 or NetCDF. It stays open as long as any node of it lives.
+/// A regular file is looked at: it may be HDF5 or NetCDF. It stays open as long as any node of it
+/// lives.
 pub fn open(location: &str) -> Result<Node, Error> {
     match file_at(location)? {
         Some((file, path)) => file.open(&path),
@@ -61,7 +63,8 @@ pub fn open(location: &str) -> Result<Node, Error> {
     }
 }
 
-/// The HDF5 or NetCDF file that a path or `file://` URL leads to or into, and the path in it. `None`: something else is there, or nothing.
+/// The HDF5 or NetCDF file that a path or `file://` URL leads to or into, and the path in it.
+/// `None`: something else is there, or nothing.
 pub fn file_at(location: &str) -> Result<Option<(DataFile, String)>, Error> {
     file_at_path(&local_path(location)?)
 }
@@ -71,7 +74,8 @@ pub fn file_at_path(path: &Path) -> Result<Option<(DataFile, String)>, Error> {
     local_files::find(path)
 }
 
-/// Opens the Zarr node that is stored at `path` (`""`: the root) in a store. Without a `format`, it is recognised from what is stored.
+/// Opens the Zarr node that is stored at `path` (`""`: the root) in a store. Without a `format`, it
+/// is recognised from what is stored.
 pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node, Error> {
     let format = format.map(Format::zarr).transpose()?;
     Ok(zarr::open(store, path, format)?.into())

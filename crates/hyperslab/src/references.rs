@@ -1,8 +1,9 @@
 //! Where the chunks of HDF5 files are, in words that others understand.
 //!
-//! [`references`] makes [kerchunk's references](https://fsspec.github.io/kerchunk/spec.html), version 1: the hierarchy as Zarr v2 would have it, where instead of a chunk stands
-//! `[url, offset, length]`, or for a small one its bytes. HDF5's filters become codecs of numcodecs; what has no equal there is refused by
-//! name. [`chunks`] lists all that is known, of any dataset.
+//! [`references`] makes [kerchunk's references](https://fsspec.github.io/kerchunk/spec.html),
+//! version 1: the hierarchy as Zarr v2 would have it, where instead of a chunk stands `[url,
+//! offset, length]`, or for a small one its bytes. HDF5's filters become codecs of numcodecs; what
+//! has no equal there is refused by name. [`chunks`] lists all that is known, of any dataset.
 
 use crate::copy::{CopyOptions, hdf5 as source};
 use crate::error::check;
@@ -37,7 +38,8 @@ pub struct References {
     pub skipped: Vec<(String, String)>,
 }
 
-/// A chunk that is stored: its place in the grid, offset in the file, bytes, and the filters that were left out as bits.
+/// A chunk that is stored: its place in the grid, offset in the file, bytes, and the filters that
+/// were left out as bits.
 type Chunk = (Dims, u64, u64, u32);
 
 /// The references of a dataset or group of HDF5, which becomes the root.
@@ -45,7 +47,8 @@ pub fn references(node: &Node, options: &ReferenceOptions) -> Result<References,
     references_asking(node, options, None)
 }
 
-/// As [`references`]; `ask` is asked between datasets and between chunks, `true` gives up with [`Error::Interrupted`].
+/// As [`references`]; `ask` is asked between datasets and between chunks, `true` gives up with
+/// [`Error::Interrupted`].
 pub fn references_asking(
     node: &Node,
     options: &ReferenceOptions,
@@ -248,7 +251,8 @@ fn blosc(filter: &Filter) -> Json {
     ])
 }
 
-/// For each dataset where its chunks are: their place in the grid, offset in the file, bytes, and a mask of the filters that were left out.
+/// For each dataset where its chunks are: their place in the grid, offset in the file, bytes, and a
+/// mask of the filters that were left out.
 pub fn chunks(node: &Node) -> Result<Json, Error> {
     chunks_asking(node, None)
 }

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Which other files a file may lead to: by external links, external raw data, sources of virtual datasets, members of a family.
+/// Which other files a file may lead to: by external links, external raw data, sources of virtual
+/// datasets, members of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ExternalFiles {
-    /// Those in its own directory and below, symbolic links resolved: a file from elsewhere cannot make a program read others.
+    /// Those in its own directory and below, symbolic links resolved: a file from elsewhere cannot
+    /// make a program read others.
     #[default]
     SameDirectory,
     /// Any that the process may read.
@@ -55,7 +57,8 @@ pub struct Prefixes {
 
 static PREFIXES: Lazy<Prefixes> = Lazy::new();
 
-/// Where other files are looked for besides. The environment is read once, on the first call: later it may be changed while it is read.
+/// Where other files are looked for besides. The environment is read once, on the first call: later
+/// it may be changed while it is read.
 pub fn external_prefixes() -> &'static Prefixes {
     PREFIXES.get_or_make(|| {
         let list = |name| {

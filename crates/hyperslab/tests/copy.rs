@@ -1,4 +1,5 @@
-//! Copies: every value arrives, in every combination of format, chunks, order and codec; and nothing is left where one fails.
+//! Copies: every value arrives, in every combination of format, chunks, order and codec; and
+//! nothing is left where one fails.
 
 use hyperslab::array::ArrayError;
 use hyperslab::copy::{CopyOptions, Order, Phase, Progress, copy, copy_to_store};

@@ -1,4 +1,5 @@
-//! Copies of elements of variable length: between formats of Zarr, and of HDF5 files of other projects (without which some tests have nothing to look at).
+//! Copies of elements of variable length: between formats of Zarr, and of HDF5 files of other
+//! projects (without which some tests have nothing to look at).
 
 use hyperslab::copy::{CopyOptions, Shards, copy_to_store};
 use hyperslab::prelude::*;

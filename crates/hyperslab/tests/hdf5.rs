@@ -1,4 +1,5 @@
-//! HDF5 and NetCDF files behind the same types. Files are those of other projects; without them the tests have nothing to look at.
+//! HDF5 and NetCDF files behind the same types. Files are those of other projects; without them the
+//! tests have nothing to look at.
 
 use hyperslab::copy::{CopyOptions, copy_to_store};
 use hyperslab::references::{ReferenceOptions, chunks, references};

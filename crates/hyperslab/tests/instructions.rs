@@ -1,8 +1,10 @@
-//! Instructions per request, counted by running this test again under valgrind. Unlike time they are the same on every run, so a bound
-//! close to what was counted finds what made a request slower. Compilers differ by some percent, a lost fast path by several times that.
+//! Instructions per request, counted by running this test again under valgrind. Unlike time they
+//! are the same on every run, so a bound close to what was counted finds what made a request
+//! slower. Compilers differ by some percent, a lost fast path by several times that.
 //!
-//! The counts are those of test builds; optimised ones take fewer. Whoever changes the engine for good reason sets them anew:
-//! `cargo test -p hyperslab --test instructions -- --nocapture` shows the counts.
+//! The counts are those of test builds; optimised ones take fewer. Whoever changes the engine for
+//! good reason sets them anew: `cargo test -p hyperslab --test instructions -- --nocapture` shows
+//! the counts.
 #![cfg(target_os = "linux")]
 
 use hyperslab::array::{WriteOptions, read_into, write};
@@ -151,7 +153,8 @@ fn per_request() {
     let mut wrong = Vec::new();
     for (number, (request, counted)) in COUNTED.iter().enumerate() {
         let bound = counted * (100 + SLACK) / 100;
-        // The first part is what came before the first mark; then requests and preparations alternate.
+        // The first part is what came before the first mark; then requests and preparations
+        // alternate.
         let part = directory.path().join(format!("counts.{}", 2 * number + 2));
         let text = std::fs::read_to_string(part).unwrap();
         let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).expect("a total");

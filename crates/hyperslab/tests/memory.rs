@@ -1,4 +1,5 @@
-//! A copy takes the memory that it is allowed, not that of the array. In a process of its own: it measures the process.
+//! A copy takes the memory that it is allowed, not that of the array. In a process of its own: it
+//! measures the process.
 #![cfg(target_os = "linux")]
 
 use hyperslab::copy::{CopyOptions, copy};

@@ -286,7 +286,8 @@ struct Case {
     writes: Vec<Written>,
 }
 
-/// A box, by its first index and its length along each axis, and what is written there, again and again.
+/// A box, by its first index and its length along each axis, and what is written there, again and
+/// again.
 type Written = (Vec<(u64, u64)>, Vec<String>);
 
 fn cases() -> impl Strategy<Value = Case> {

@@ -35,7 +35,8 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// The next `len` bytes, and those that fill the last four. What those hold does not matter: not every writer clears them.
+    /// The next `len` bytes, and those that fill the last four. What those hold does not matter:
+    /// not every writer clears them.
     pub(crate) fn padded(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
         let bytes = self.take(len)?;
         self.take(len.next_multiple_of(4) - len)?;

@@ -4,10 +4,12 @@ use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// What the parser of a header says where it cannot return one. It does not know the file: [`File::open`](crate::File::open) adds that.
+/// What the parser of a header says where it cannot return one. It does not know the file:
+/// [`File::open`](crate::File::open) adds that.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// So many bytes are needed, counted from the start of the file. Not an error as long as the file has them.
+    /// So many bytes are needed, counted from the start of the file. Not an error as long as the
+    /// file has them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),
     /// The bytes cannot be right.
@@ -43,7 +45,8 @@ pub enum NetcdfError {
         /// Where and why.
         why: HeaderError,
     },
-    /// A variable is impossible, or not where it should be: the header's parts are right one by one.
+    /// A variable is impossible, or not where it should be: the header's parts are right one by
+    /// one.
     #[error("{file}, variable '{variable}': {why}")]
     Variable {
         /// The file.

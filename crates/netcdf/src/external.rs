@@ -1,4 +1,5 @@
-//! The external types: what the elements of attributes and variables are (`nc_type` of the specification).
+//! The external types: what the elements of attributes and variables are (`nc_type` of the
+//! specification).
 
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
@@ -69,7 +70,8 @@ impl External {
         DataType::new(kind, size, ByteOrder::Big).unwrap()
     }
 
-    /// The fill value of variables without an attribute `_FillValue` (`NC_FILL_INT` and so on of netcdf.h), stored.
+    /// The fill value of variables without an attribute `_FillValue` (`NC_FILL_INT` and so on of
+    /// netcdf.h), stored.
     pub fn default_fill(self) -> Vec<u8> {
         use External::*;
         match self {

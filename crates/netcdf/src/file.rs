@@ -1,8 +1,10 @@
 //! Classic files: opening one, and where its variables are.
 //!
-//! Variables without the unlimited dimension lie one behind the other; those with it (record variables) lie after them, the first record of each, then the second of
-//! each. So record `i` of a variable is at `begin + i × recsize`, where `recsize` is the sum of what every record variable takes per record, each rounded up to four bytes. Only a single
-//! record variable is not rounded up.
+//! Variables without the unlimited dimension lie one behind the other; those with it (record
+//! variables) lie after them, the first record of each, then the second of each. So record `i` of a
+//! variable is at `begin + i × recsize`, where `recsize` is the sum of what every record variable
+//! takes per record, each rounded up to four bytes. Only a single record variable is not rounded
+//! up.
 
 use crate::header::{Declared, Header, Version};
 use crate::variable::{Facts, Variable};
@@ -36,7 +38,8 @@ pub(crate) struct Inner {
 }
 
 impl File {
-    /// Opens the object `key` of a store. Errors with [`NetcdfError::NotNetcdf`] where there is none, or it begins otherwise.
+    /// Opens the object `key` of a store. Errors with [`NetcdfError::NotNetcdf`] where there is
+    /// none, or it begins otherwise.
     pub fn open(store: Arc<dyn Store>, key: &str) -> Result<File, NetcdfError> {
         let name = format!("'{key}' in {}", store.url());
         let not = |why: &str| NetcdfError::NotNetcdf { file: name.clone(), why: why.into() };
@@ -123,7 +126,8 @@ impl File {
     }
 }
 
-/// Where all variables are; the unlimited dimension gets the number of records for its length. Errors name the variable at fault.
+/// Where all variables are; the unlimited dimension gets the number of records for its length.
+/// Errors name the variable at fault.
 fn placed(
     declared: Vec<Declared>,
     dimensions: &mut [Dimension],

@@ -1,4 +1,5 @@
-//! The header of a classic file: a pure function of its first bytes ("The NetCDF Classic Format Specification", and PnetCDF's of `CDF\x05`).
+//! The header of a classic file: a pure function of its first bytes ("The NetCDF Classic Format
+//! Specification", and PnetCDF's of `CDF\x05`).
 //!
 //! ```text
 //! header   = 'CDF' version  numrecs  dim_list  att_list  var_list
@@ -8,8 +9,9 @@
 //! var      = name  nelems [dimid …]  att_list  nc_type  vsize  begin
 //! ```
 //!
-//! Counts have 4 bytes (8 in `CDF\x05`), places of variables 4 (8 in `CDF\x02` and `CDF\x05`). `vsize` says nothing that the dimensions do not, is wrong by design for large variables,
-//! and is not looked at.
+//! Counts have 4 bytes (8 in `CDF\x05`), places of variables 4 (8 in `CDF\x02` and `CDF\x05`).
+//! `vsize` says nothing that the dimensions do not, is wrong by design for large variables, and is
+//! not looked at.
 
 use crate::cursor::Cursor;
 use crate::{External, HeaderError};
@@ -96,7 +98,8 @@ impl Version {
 }
 
 impl Header {
-    /// Parses a header from the first bytes of a file. Errors with [`HeaderError::Need`] where it is longer than they are.
+    /// Parses a header from the first bytes of a file. Errors with [`HeaderError::Need`] where it
+    /// is longer than they are.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Header, HeaderError> {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.clone();
@@ -198,7 +201,8 @@ fn name(cursor: &mut Cursor<'_>) -> Result<String, HeaderError> {
     Ok(text(cursor.padded(len)?))
 }
 
-/// Bytes as text; each that is not UTF-8 is written `\xNN`, so that different bytes stay different text.
+/// Bytes as text; each that is not UTF-8 is written `\xNN`, so that different bytes stay different
+/// text.
 fn text(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {

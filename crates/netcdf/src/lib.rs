@@ -1,11 +1,16 @@
-//! NetCDF: classic files as one more layout of the engine, and what NetCDF-4 files mean beyond HDF5.
+//! NetCDF: classic files as one more layout of the engine, and what NetCDF-4 files mean beyond
+//! HDF5.
 //!
-//! Classic files (NetCDF-3: `CDF\x01`, `CDF\x02`, and `CDF\x05` of PnetCDF) are a header and numbers: [`File::open`] reads the header, a [`Variable`] becomes the engine's
-//! [`ArrayLayout`](hyperslab_array::ArrayLayout). The header's parser is a pure function of bytes; [`File::open`] is the one place that reads.
+//! Classic files (NetCDF-3: `CDF\x01`, `CDF\x02`, and `CDF\x05` of PnetCDF) are a header and
+//! numbers: [`File::open`] reads the header, a [`Variable`] becomes the engine's
+//! [`ArrayLayout`](hyperslab_array::ArrayLayout). The header's parser is a pure function of bytes;
+//! [`File::open`] is the one place that reads.
 //!
-//! NetCDF-4 files are HDF5 files with conventions, which [`netcdf4`] knows: dimensions, and the names of a dataset's axes.
+//! NetCDF-4 files are HDF5 files with conventions, which [`netcdf4`] knows: dimensions, and the
+//! names of a dataset's axes.
 //!
-//! All bytes are taken for hostile: counts are checked against the bytes that are there, sizes against overflow, places against the end of the file.
+//! All bytes are taken for hostile: counts are checked against the bytes that are there, sizes
+//! against overflow, places against the end of the file.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -1,17 +1,23 @@
-//! What NetCDF-4 files mean beyond HDF5: dimensions ("NetCDF-4 Format" of the NetCDF User's Guide, and "HDF5 Dimension Scale Specification").
+//! What NetCDF-4 files mean beyond HDF5: dimensions ("NetCDF-4 Format" of the NetCDF User's Guide,
+//! and "HDF5 Dimension Scale Specification").
 //!
-//! A dimension is a dataset that says `CLASS = DIMENSION_SCALE`: a dimension scale. Its name is the dataset's, its length that of the dataset's first axis. Where there is a coordinate variable of
-//! that name, the dataset is both; else its attribute `NAME` begins with [`WITHOUT_VARIABLE`]. `_Netcdf4Dimid` numbers the dimensions of a file.
+//! A dimension is a dataset that says `CLASS = DIMENSION_SCALE`: a dimension scale. Its name is the
+//! dataset's, its length that of the dataset's first axis. Where there is a coordinate variable of
+//! that name, the dataset is both; else its attribute `NAME` begins with [`WITHOUT_VARIABLE`].
+//! `_Netcdf4Dimid` numbers the dimensions of a file.
 //!
 //! Which dimensions the axes of a dataset have, is found in this order:
 //!
 //! 1. of a scale with one axis: itself;
-//! 2. `DIMENSION_LIST`: for each axis references to scales, of which the last counts, as in netCDF-C;
-//! 3. where not every axis has one, `_Netcdf4Coordinates`: the numbers of the dimensions. A coordinate variable of several axes has only these, for a scale has no scales.
-//!    (Others have them too, but whoever has the numbers must look for the scales.)
+//! 2. `DIMENSION_LIST`: for each axis references to scales, of which the last counts, as in
+//!    netCDF-C;
+//! 3. where not every axis has one, `_Netcdf4Coordinates`: the numbers of the dimensions. A
+//!    coordinate variable of several axes has only these, for a scale has no scales. (Others have
+//!    them too, but whoever has the numbers must look for the scales.)
 //! 4. `DIMENSION_LABELS`: for each axis a text. That is HDF5, not NetCDF.
 //!
-//! A variable that has the name of a dimension but is not its coordinate variable is stored as [`NON_COORDINATE`] and its name.
+//! A variable that has the name of a dimension but is not its coordinate variable is stored as
+//! [`NON_COORDINATE`] and its name.
 
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
@@ -19,10 +25,12 @@ use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Attribute, Dataset, File, Group, Hdf5Error, LinkTarget, Node, vlen};
 use std::collections::{HashMap, HashSet};
 
-/// How `NAME` of a dimension begins that has no coordinate variable. The dimension's length follows.
+/// How `NAME` of a dimension begins that has no coordinate variable. The dimension's length
+/// follows.
 pub const WITHOUT_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
 
-/// How the name of a variable's dataset begins where the dimension of that name has another dataset.
+/// How the name of a variable's dataset begins where the dimension of that name has another
+/// dataset.
 pub const NON_COORDINATE: &str = "_nc4_non_coord_";
 
 /// A dimension of a group.
@@ -55,7 +63,8 @@ pub fn is_reserved(attribute: &str) -> bool {
     )
 }
 
-/// Whether the netCDF library wrote a file: its root group says so, or (older versions) a dimension in it is numbered.
+/// Whether the netCDF library wrote a file: its root group says so, or (older versions) a dimension
+/// in it is numbered.
 pub fn is_netcdf4(file: &File) -> Result<bool, Hdf5Error> {
     let root = file.root()?;
     let says = |attribute: &Attribute| matches!(&*attribute.name, "_NCProperties" | "_nc3_strict");
@@ -70,7 +79,8 @@ pub fn is_netcdf4(file: &File) -> Result<bool, Hdf5Error> {
     Ok(false)
 }
 
-/// The dimensions that a group defines, in the order of their numbers; those without follow in the order of links. Groups below it inherit them.
+/// The dimensions that a group defines, in the order of their numbers; those without follow in the
+/// order of links. Groups below it inherit them.
 pub fn dimensions(group: &Group) -> Result<Vec<Dimension>, Hdf5Error> {
     let mut found = Vec::new();
     for dataset in datasets(group)? {
@@ -216,7 +226,8 @@ impl Axes {
     }
 }
 
-/// For each element of an attribute, a list of object references: the last of it. Empty where the attribute is something else.
+/// For each element of an attribute, a list of object references: the last of it. Empty where the
+/// attribute is something else.
 fn references(attribute: &Attribute) -> Result<Vec<Option<u64>>, Hdf5Error> {
     let element = attribute.element()?;
     let size = match &element.kind {
@@ -272,7 +283,8 @@ fn numbers(attribute: &Attribute) -> Result<Option<Vec<i128>>, Hdf5Error> {
     })
 }
 
-/// The datasets that a group links to, as hard links: each once for every name. What is not supported is no dimension, and has none.
+/// The datasets that a group links to, as hard links: each once for every name. What is not
+/// supported is no dimension, and has none.
 pub(crate) fn datasets(group: &Group) -> Result<Vec<Dataset>, Hdf5Error> {
     let mut datasets = Vec::new();
     for link in group.links()? {

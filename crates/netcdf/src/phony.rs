@@ -1,8 +1,12 @@
-//! Phony dimensions: the names that netCDF-C gives to axes without a dimension, so that any HDF5 file can be read as NetCDF.
+//! Phony dimensions: the names that netCDF-C gives to axes without a dimension, so that any HDF5
+//! file can be read as NetCDF.
 //!
-//! 1. Each group, then the groups in it: a scale is a dimension with the number that it says, else the next one of the file.
-//! 2. The groups in a group, then itself: each dataset of which the first axis has no scale takes for each axis a dimension of its group with the same
-//!    length, limited or not alike, that this dataset has not taken yet; where there is none, the group gets a new one: `phony_dim_` and the next number of the file.
+//! 1. Each group, then the groups in it: a scale is a dimension with the number that it says, else
+//!    the next one of the file.
+//! 2. The groups in a group, then itself: each dataset of which the first axis has no scale takes
+//!    for each axis a dimension of its group with the same length, limited or not alike, that this
+//!    dataset has not taken yet; where there is none, the group gets a new one: `phony_dim_` and
+//!    the next number of the file.
 //!
 //! Datasets of types that NetCDF does not have (references, bitfields, times, arrays) take none.
 
@@ -30,7 +34,8 @@ struct Visited {
     inner: Vec<usize>,
 }
 
-/// The names that netCDF-C gives to the axes of the datasets without dimensions, by the dataset's path without the leading `/`. All of the file is looked at.
+/// The names that netCDF-C gives to the axes of the datasets without dimensions, by the dataset's
+/// path without the leading `/`. All of the file is looked at.
 pub fn phony_dimension_names(file: &File) -> Result<BTreeMap<String, Vec<String>>, Hdf5Error> {
     let root = file.root()?;
     let mut seen = HashSet::from([root.address()]);
@@ -124,7 +129,8 @@ fn take(dimensions: &mut Vec<Known>, next_id: &mut i128, axes: &[Axis]) -> Vec<S
     names
 }
 
-/// Whether NetCDF has such a type for variables. Numbers that it does not have (of 16 bits with a point) are taken all the same, but not inside of other types.
+/// Whether NetCDF has such a type for variables. Numbers that it does not have (of 16 bits with a
+/// point) are taken all the same, but not inside of other types.
 fn is_netcdf(datatype: &Datatype) -> bool {
     match &datatype.class {
         Class::Reference(_) | Class::Bitfield { .. } | Class::Time { .. } | Class::Array { .. } => false,

@@ -1,6 +1,7 @@
 //! Variables of classic files, and the engine's description of them.
 //!
-//! All elements of a variable are one chunk. Only where records of several variables alternate, each record is a chunk.
+//! All elements of a variable are one chunk. Only where records of several variables alternate,
+//! each record is a chunk.
 
 use crate::header::Declared;
 use crate::{Attribute, Dimension, External, File, NetcdfError};
@@ -65,7 +66,8 @@ impl Variable {
         Some([&[1], rest].concat())
     }
 
-    /// The bytes of one element of its attribute `_FillValue`; `None`: it has none, or of another type.
+    /// The bytes of one element of its attribute `_FillValue`; `None`: it has none, or of another
+    /// type.
     pub fn fill_value(&self) -> Option<&[u8]> {
         let attribute = self.attributes().iter().find(|attribute| attribute.name == "_FillValue")?;
         let fits =
@@ -73,7 +75,8 @@ impl Variable {
         fits.then_some(&attribute.bytes)
     }
 
-    /// What the engine needs to read it. The fill value is that of the attribute, else the type's; no element is absent.
+    /// What the engine needs to read it. The fill value is that of the attribute, else the type's;
+    /// no element is absent.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, NetcdfError> {
         let dtype = self.external().dtype();
         let chunk = self.chunk_shape().unwrap_or_else(|| self.shape().to_vec());
@@ -200,7 +203,8 @@ mod tests {
 
     #[test]
     fn streaming_counts_records_that_are_whole() {
-        // 526 + 4 bytes precede the records, of which 238 bytes are there: 29 records of 8 and one of which `ints` lacks two bytes.
+        // 526 + 4 bytes precede the records, of which 238 bytes are there: 29 records of 8 and one
+        // of which `ints` lacks two bytes.
         let file = open(&records(1, u32::MAX.into()));
         assert_eq!(file.dimensions()[0].len, 29);
         assert_eq!(all(&file.variable("ints").unwrap())[112..], [246, 247, 248, 249]);

@@ -45,7 +45,8 @@ pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
     write_empty_chunks: Option<bool>,
-    /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings say.
+    /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings
+    /// say.
     fortran: Option<bool>,
     /// Whether missing chunks are read as fill values; `None`: as the settings say.
     read_missing: Option<bool>,
@@ -73,8 +74,9 @@ impl ArrayBase {
         })
     }
 
-    /// How a selection is read. Unless the array has an order of its own, results have that in which Zarr v2 metadata says that elements
-    /// are stored, as with zarr-python. Errors where a chunk is missing, and that matters.
+    /// How a selection is read. Unless the array has an order of its own, results have that in
+    /// which Zarr v2 metadata says that elements are stored, as with zarr-python. Errors where a
+    /// chunk is missing, and that matters.
     pub(crate) fn reading(
         &self,
         py: Python<'_>,
@@ -108,7 +110,8 @@ impl ArrayBase {
         }
     }
 
-    /// What an index selects; `meaning`: that of the index, where it is another than that of ``array[selection]``.
+    /// What an index selects; `meaning`: that of the index, where it is another than that of
+    /// ``array[selection]``.
     fn select_as(
         &self,
         array: &Array,
@@ -185,14 +188,16 @@ impl ArrayBase {
         Ok(self.types(py, &*self.array(py)?)?.values.bind(py).clone())
     }
 
-    /// Elements of a chunk per axis. Where shards lie within shards, of the chunks of the outermost.
+    /// Elements of a chunk per axis. Where shards lie within shards, of the chunks of the
+    /// outermost.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let array = self.array(py)?;
         PyTuple::new(py, array.as_zarr().map_or(array.chunk_shape(), zarr::Array::chunks))
     }
 
-    /// Elements of a shard per axis; ``None``: the array has no shards, each chunk is an object of its own.
+    /// Elements of a shard per axis; ``None``: the array has no shards, each chunk is an object of
+    /// its own.
     #[getter]
     fn shards<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         self.array(py)?.shard_shape().map(|shards| PyTuple::new(py, shards)).transpose()
@@ -335,7 +340,8 @@ impl ArrayBase {
         Ok(matches!(self.types(py, &*self.array(py)?)?.elements, Elements::Vlen(_)))
     }
 
-    /// The elements of an HDF5 dataset whose values are Python objects; `None`: what is read are the values.
+    /// The elements of an HDF5 dataset whose values are Python objects; `None`: what is read are
+    /// the values.
     #[getter]
     fn _objects(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
         Ok(self.array(py)?.as_hdf5().and_then(ElementHandle::of_objects))
@@ -352,7 +358,8 @@ impl ArrayBase {
         self.slot.change(py, |array, ask| array.resize_with(&shape, Some(ask)))
     }
 
-    /// Makes an axis longer by that of `values`, which has its type, and writes them there; the new shape.
+    /// Makes an axis longer by that of `values`, which has its type, and writes them there; the new
+    /// shape.
     fn _append<'py>(
         &self,
         py: Python<'py>,
@@ -639,7 +646,8 @@ impl ArrayBase {
         self.write(py, Some(selection), value, None, None)
     }
 
-    /// What an index of another meaning than that of ``array[selection]`` selects: in a new array, or in ``out``.
+    /// What an index of another meaning than that of ``array[selection]`` selects: in a new array,
+    /// or in ``out``.
     #[pyo3(signature = (meaning, selection, out=None))]
     fn _get<'py>(
         &self,

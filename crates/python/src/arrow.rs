@@ -3,11 +3,14 @@
 //! * structs and formats: <https://arrow.apache.org/docs/format/CDataInterface.html>
 //! * capsules: <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
 //!
-//! 1. A `hyperslab.Ragged` becomes a tree of [`Node`]s: offsets and values are buffers of NumPy arrays, which the node holds; validity becomes a bitmap.
-//! 2. Each node becomes an [`ArrowArray`] that owns it. Whoever takes it over calls its `release`, on any thread and at any time, and only that lets the NumPy arrays go.
+//! 1. A `hyperslab.Ragged` becomes a tree of [`Node`]s: offsets and values are buffers of NumPy
+//!    arrays, which the node holds; validity becomes a bitmap.
+//! 2. Each node becomes an [`ArrowArray`] that owns it. Whoever takes it over calls its `release`,
+//!    on any thread and at any time, and only that lets the NumPy arrays go.
 //!
-//! Arrow trusts what it is given. So offsets and text are checked before, and are frozen memory ([`crate::frozen`]): what was checked stays as it was. Numbers
-//! may change, they mean something whatever they are.
+//! Arrow trusts what it is given. So offsets and text are checked before, and are frozen memory
+//! ([`crate::frozen`]): what was checked stays as it was. Numbers may change, they mean something
+//! whatever they are.
 
 use crate::cells::Cells;
 use crate::frozen::Validity;
@@ -125,7 +128,8 @@ enum Buffer {
 }
 
 impl Buffer {
-    /// The memory of a NumPy array that is in C order. Where the consumer relies on what is in it (offsets, text), it is frozen.
+    /// The memory of a NumPy array that is in C order. Where the consumer relies on what is in it
+    /// (offsets, text), it is frozen.
     fn numpy(array: &Bound<'_, PyUntypedArray>) -> Self {
         Buffer::Numpy { address: data_of(array).cast_const().cast(), _array: array.clone().unbind() }
     }
@@ -170,7 +174,8 @@ impl Wish {
         };
         let capsule = requested.cast::<PyCapsule>()?;
         let mut schema: *const ArrowSchema = capsule.pointer_checked(Some(c"arrow_schema"))?.as_ptr().cast();
-        // SAFETY: a capsule of this name holds a schema, whose formats are C strings and whose children there are as many of as it says.
+        // SAFETY: a capsule of this name holds a schema, whose formats are C strings and whose
+        // children there are as many of as it says.
         unsafe {
             while let Some(found) =
                 schema.as_ref().filter(|found| !found.format.is_null() && formats.len() < 64)
@@ -363,7 +368,9 @@ struct ArrayPrivate {
 }
 
 unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
-    // SAFETY: called once, for a schema of ours: `private` came from a box, and so did the children. Those that were moved away say that they are released, and dropping them does nothing.
+    // SAFETY: called once, for a schema of ours: `private` came from a box, and so did the
+    // children. Those that were moved away say that they are released, and dropping them does
+    // nothing.
     unsafe {
         let private = Box::from_raw((*schema).private.cast::<SchemaPrivate>());
         private.children.iter().for_each(|child| drop(Box::from_raw(*child)));
@@ -406,8 +413,8 @@ pub(crate) fn arrow_schema<'py>(ragged: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     PyCapsule::new_with_value(ragged.py(), node.schema(c""), c"arrow_schema")
 }
 
-/// A ragged array as capsules of its schema and its memory. `requested`: small types instead of large ones are given where that asks for them; everything else is
-/// for the consumer to convert.
+/// A ragged array as capsules of its schema and its memory. `requested`: small types instead of
+/// large ones are given where that asks for them; everything else is for the consumer to convert.
 #[pyfunction]
 #[pyo3(signature = (ragged, requested=None))]
 pub(crate) fn arrow_array<'py>(

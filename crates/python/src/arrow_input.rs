@@ -1,6 +1,7 @@
 //! Arrow arrays as ragged ones: what `__arrow_c_array__` and `__arrow_c_stream__` give, copied.
 //!
-//! Text, bytes and lists of numbers, small and large, and views of text and bytes. What they are made of: <https://arrow.apache.org/docs/format/Columnar.html>.
+//! Text, bytes and lists of numbers, small and large, and views of text and bytes. What they are
+//! made of: <https://arrow.apache.org/docs/format/Columnar.html>.
 
 use crate::arrow::{ArrowArray, ArrowSchema};
 use crate::errors;
@@ -57,7 +58,8 @@ pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> Py
         );
         let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
         let array = array.pointer_checked(Some(c"arrow_array"))?;
-        // SAFETY: capsules of these names hold these structs, and are held meanwhile. The GIL is held and nothing of Python's runs that could release them.
+        // SAFETY: capsules of these names hold these structs, and are held meanwhile. The GIL is
+        // held and nothing of Python's runs that could release them.
         let (schema, array) =
             unsafe { (schema.cast::<ArrowSchema>().as_ref(), array.cast::<ArrowArray>().as_ref()) };
         let (kind, form) = kind_of(py, schema)?;
@@ -224,7 +226,8 @@ impl<'a> View<'a> {
         match (start < end, first.is_null()) {
             (false, _) => Ok(&[]),
             (true, true) => Err(wrong(py)),
-            // SAFETY: the interface vouches for as many bytes as the array itself says; `start` and `end` came from its offsets.
+            // SAFETY: the interface vouches for as many bytes as the array itself says; `start` and
+            // `end` came from its offsets.
             (true, false) => Ok(unsafe { std::slice::from_raw_parts(first.add(start), end - start) }),
         }
     }
@@ -309,7 +312,8 @@ fn push_items(
     Ok(())
 }
 
-/// An element of 16 bytes: its length, and its bytes, or their first four, the number of a buffer and a place in it.
+/// An element of 16 bytes: its length, and its bytes, or their first four, the number of a buffer
+/// and a place in it.
 fn copy_view(py: Python<'_>, view: &View<'_>, index: usize, builder: &mut Builder) -> PyResult<()> {
     if !view.is_valid(index) {
         builder.push_null();

@@ -20,7 +20,8 @@ impl<T: Stored> Slot<T> {
         self.change(py, |node, ask| node.change_attributes(Some(ask), |all| *all = attributes))
     }
 
-    /// Adds or replaces those of a text; `keep`: adds only. The others keep the form in which somebody wrote them.
+    /// Adds or replaces those of a text; `keep`: adds only. The others keep the form in which
+    /// somebody wrote them.
     pub(crate) fn update_attributes(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
         let Json::Object(new) = create::json(py, "attributes", text)? else { return Ok(()) };
         self.change(py, |node, ask| {

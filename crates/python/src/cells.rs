@@ -1,4 +1,5 @@
-//! Elements of variable length as arrays of NumPy's: of strings, of bytes of fixed length, of Python's objects.
+//! Elements of variable length as arrays of NumPy's: of strings, of bytes of fixed length, of
+//! Python's objects.
 //!
 //! All are made of the same form in memory ([`Cells`]), in one pass, without a list in between.
 
@@ -17,7 +18,8 @@ use std::borrow::Cow;
 use std::ffi::CString;
 use std::ptr::null_mut;
 
-/// Elements of variable length, wherever they are in memory: the `i`-th is `values[offsets[i] * size..offsets[i + 1] * size]`.
+/// Elements of variable length, wherever they are in memory: the `i`-th is `values[offsets[i] *
+/// size..offsets[i + 1] * size]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Cells<'a> {
     offsets: &'a [i64],
@@ -29,7 +31,8 @@ pub(crate) struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// Checks that offsets ascend and lead to values that are there. All must be memory that nobody changes.
+    /// Checks that offsets ascend and lead to values that are there. All must be memory that nobody
+    /// changes.
     pub(crate) fn new(
         offsets: &'a [i64],
         values: &'a [u8],
@@ -83,9 +86,11 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The index of the first that is not text in UTF-8, and what is wrong with it; `None`: all are.
+    /// The index of the first that is not text in UTF-8, and what is wrong with it; `None`: all
+    /// are.
     fn not_text(&self) -> Option<(usize, std::str::Utf8Error)> {
-        // All at once is several times faster than one by one. What is not text then is one that has other bytes, or is cut within a character.
+        // All at once is several times faster than one by one. What is not text then is one that
+        // has other bytes, or is cut within a character.
         let first = self.offsets.first().copied().unwrap_or(0);
         let whole = match std::str::from_utf8(self.all()) {
             Ok(all) => self.offsets.iter().all(|at| all.is_char_boundary((at - first) as usize)),
@@ -121,7 +126,8 @@ pub(crate) struct Texts<'a>(Cells<'a>);
 impl<'a> Texts<'a> {
     /// `None`: it is null.
     fn get(&self, index: usize) -> Option<&'a str> {
-        // SAFETY: all were checked when this was made, and they are borrowed from memory that nobody changes: the engine's own, or frozen.
+        // SAFETY: all were checked when this was made, and they are borrowed from memory that
+        // nobody changes: the engine's own, or frozen.
         self.0.get(index).map(|bytes| unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 }
@@ -191,8 +197,9 @@ fn new_objects<'py>(
     let first = data_of(&array).cast::<*mut ffi::PyObject>();
     for index in 0..array.len() {
         let object = make(index)?;
-        // SAFETY: the array is new, in C order, and has as many elements, each a pointer that NumPy has set to null: none holds a reference to be dropped. An element
-        // takes the reference over.
+        // SAFETY: the array is new, in C order, and has as many elements, each a pointer that NumPy
+        // has set to null: none holds a reference to be dropped. An element takes the reference
+        // over.
         unsafe { first.add(index).write(object.into_ptr()) };
     }
     Ok(array)
@@ -209,12 +216,14 @@ pub(crate) fn copied<'py>(
     }
     // SAFETY: null: NumPy allocates.
     let array = unsafe { new_array(item, &[count as u64], null_mut(), false) }?;
-    // SAFETY: the array is new, and has `count` items, which are no objects and are not longer than `bytes`.
+    // SAFETY: the array is new, and has `count` items, which are no objects and are not longer than
+    // `bytes`.
     unsafe { data_of(&array).copy_from_nonoverlapping(bytes.as_ptr(), count * item.itemsize()) };
     Ok(array)
 }
 
-/// Arrays that are views of one block of memory, which each of them keeps: one allocation of NumPy's for each, and no copy.
+/// Arrays that are views of one block of memory, which each of them keeps: one allocation of
+/// NumPy's for each, and no copy.
 pub(crate) struct Views<'py> {
     /// What keeps the block.
     owner: Bound<'py, PyAny>,
@@ -264,8 +273,9 @@ impl<'py> Views<'py> {
             )));
         };
         let count = if from < to { (end - start) as u64 } else { 0 };
-        // SAFETY: `count` items from `from` on are within the block, as checked; the array holds the owner, so the block outlives it. SetBaseObject takes the
-        // reference to the owner, also when it fails.
+        // SAFETY: `count` items from `from` on are within the block, as checked; the array holds
+        // the owner, so the block outlives it. SetBaseObject takes the reference to the owner, also
+        // when it fails.
         unsafe {
             let array = new_array(&self.item, &[count], self.first.add(from), false)?;
             if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), self.owner.clone().into_ptr())
@@ -296,7 +306,8 @@ impl<'py> Views<'py> {
     }
 }
 
-/// An array of bytes of fixed length (`S`), or with `wide` of characters (`U`). `len`: of each; `None`: of the longest. What is longer is an error: nothing is cut.
+/// An array of bytes of fixed length (`S`), or with `wide` of characters (`U`). `len`: of each;
+/// `None`: of the longest. What is longer is an error: nothing is cut.
 pub(crate) fn fixed<'py>(
     py: Python<'py>,
     cells: Cells<'_>,

@@ -32,7 +32,8 @@ pub(crate) fn json(py: Python<'_>, what: &str, text: &str) -> PyResult<Json> {
         .map_err(|error| errors::exception(py, "InvalidArgumentError", format!("{what}: {error}")))
 }
 
-/// Opens what is stored at a path. `consolidated`: only with consolidated metadata (true), never (false), if there is any.
+/// Opens what is stored at a path. `consolidated`: only with consolidated metadata (true), never
+/// (false), if there is any.
 #[pyfunction]
 #[pyo3(signature = (store, path, zarr_format=None, consolidated=None))]
 pub(crate) fn open_node(
@@ -69,8 +70,9 @@ pub(crate) fn open_node(
     }
 }
 
-/// Opens what is stored at a path or `file://` URL, and the store there, with the fewest system calls. `None` where anything is in the way:
-/// then the store and the node are opened one after the other, which says what.
+/// Opens what is stored at a path or `file://` URL, and the store there, with the fewest system
+/// calls. `None` where anything is in the way: then the store and the node are opened one after the
+/// other, which says what.
 #[pyfunction]
 #[pyo3(signature = (location, fsync, zarr_format=None))]
 pub(crate) fn open_root(
@@ -109,7 +111,8 @@ pub(crate) fn create_group(
     Ok(GroupHandle::new(group.into()))
 }
 
-/// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's type string.
+/// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's type
+/// string.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Spec {

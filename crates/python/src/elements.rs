@@ -1,4 +1,5 @@
-//! What the elements of an array are to NumPy, and who makes values of what the engine reads: reading and writing by that.
+//! What the elements of an array are to NumPy, and who makes values of what the engine reads:
+//! reading and writing by that.
 
 use crate::array::ArrayBase;
 use crate::hdf5 as file;
@@ -18,7 +19,8 @@ use pyo3::prelude::*;
 pub(crate) struct Types {
     /// Of the values.
     pub(crate) values: Py<PyArrayDescr>,
-    /// Of what the engine reads: other than values where those are Python objects, to be made of it.
+    /// Of what the engine reads: other than values where those are Python objects, to be made of
+    /// it.
     pub(crate) memory: Py<PyArrayDescr>,
     pub(crate) elements: Elements,
 }

@@ -11,7 +11,8 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// Asks Python now and then whether a signal came in (Ctrl-C). Lives on the calling thread.
 pub(crate) struct Signals {
-    /// When Python was last asked, or time was first taken: after the second task, so that a request of one chunk takes none.
+    /// When Python was last asked, or time was first taken: after the second task, so that a
+    /// request of one chunk takes none.
     asked: Cell<Option<Instant>>,
     begun: Cell<bool>,
     raised: RefCell<Option<PyErr>>,
@@ -35,7 +36,8 @@ impl Signals {
                 return false;
             }
         }
-        // What is dropped while the interpreter ends finishes its work: nobody can stop it any more.
+        // What is dropped while the interpreter ends finishes its work: nobody can stop it any
+        // more.
         let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
         self.asked.set(Some(Instant::now()));
         let stop = raised.is_some();
@@ -52,11 +54,13 @@ impl Signals {
 }
 
 thread_local! {
-    /// When the readers of files last looked at signals on this thread, and what a handler raised then.
+    /// When the readers of files last looked at signals on this thread, and what a handler raised
+    /// then.
     static FILES: (Cell<Option<Instant>>, RefCell<Option<PyErr>>) = const { (Cell::new(None), RefCell::new(None)) };
 }
 
-/// Whether work on the metadata of a file is to stop: a signal handler raised something, which [`raised_in_file`] tells.
+/// Whether work on the metadata of a file is to stop: a signal handler raised something, which
+/// [`raised_in_file`] tells.
 pub(crate) fn ask_in_file() -> bool {
     FILES.with(|(asked, raised)| {
         if raised.borrow().is_some() {
@@ -83,8 +87,8 @@ pub(crate) fn raised_in_file() -> Option<PyErr> {
     FILES.with(|(_, raised)| raised.borrow_mut().take())
 }
 
-/// Runs `work`, which is given the question whether to stop, without the GIL. What a signal handler raised wins over the error of
-/// the work that was stopped.
+/// Runs `work`, which is given the question whether to stop, without the GIL. What a signal handler
+/// raised wins over the error of the work that was stopped.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, ArrayError> + Send,

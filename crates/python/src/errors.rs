@@ -96,7 +96,8 @@ pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
         ZarrError::NotFound { .. } => "NodeNotFoundError",
         ZarrError::Exists { what: "group", .. } => "ContainsGroupError",
         ZarrError::Exists { .. } => "ContainsArrayError",
-        // As in zarr-python: a group wanted and an array found says what the array is in the way of.
+        // As in zarr-python: a group wanted and an array found says what the array is in the way
+        // of.
         ZarrError::WrongNode { found: "an array", .. } => "ContainsArrayError",
         ZarrError::WrongNode { .. } => "NodeTypeValidationError",
         ZarrError::Metadata { .. } => "MetadataValidationError",

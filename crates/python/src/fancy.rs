@@ -1,7 +1,9 @@
 //! Lists, integer arrays and masks as the engine's indices.
 //!
-//! What `array[key]` means with one of them is what NumPy, h5py and zarr-python agree on: it picks along its axis. Several lists are coordinates that belong together, as in NumPy (and for as many
-//! lists as axes, zarr-python). Where these disagree (a mask beside another list), the index is refused, and the message names `oindex` and `vindex`, which say what is meant.
+//! What `array[key]` means with one of them is what NumPy, h5py and zarr-python agree on: it picks
+//! along its axis. Several lists are coordinates that belong together, as in NumPy (and for as many
+//! lists as axes, zarr-python). Where these disagree (a mask beside another list), the index is
+//! refused, and the message names `oindex` and `vindex`, which say what is meant.
 //!
 //! Index arrays are copied before they are looked at: other threads may change the caller's.
 

@@ -1,8 +1,10 @@
 //! Memory that nobody changes any more: what a `hyperslab.Ragged` is made of.
 //!
-//! Offsets are checked once and then lent, to Arrow even beyond the life of the `Ragged`. So nobody may be able to change them, and a NumPy array that is
-//! merely read-only is not enough: its base, or another view, may be writeable. [`Frozen`] keeps a block of which no writeable array was ever made. NumPy does
-//! not let an array over it become writeable: it asks the base for a writeable buffer, and this one has none. Views of such an array have the same base.
+//! Offsets are checked once and then lent, to Arrow even beyond the life of the `Ragged`. So nobody
+//! may be able to change them, and a NumPy array that is merely read-only is not enough: its base,
+//! or another view, may be writeable. [`Frozen`] keeps a block of which no writeable array was ever
+//! made. NumPy does not let an array over it become writeable: it asks the base for a writeable
+//! buffer, and this one has none. Views of such an array have the same base.
 //!
 //! What is not frozen is copied, and checked in the copy.
 
@@ -38,8 +40,8 @@ impl<'py, T: Element> FrozenArray<'py, T> {
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
-        // SAFETY: of one axis, without gaps, aligned and never changed, as `frozen` makes sure; the array keeps the memory. Of Booleans only bytes are
-        // looked at (see `bytes`).
+        // SAFETY: of one axis, without gaps, aligned and never changed, as `frozen` makes sure; the
+        // array keeps the memory. Of Booleans only bytes are looked at (see `bytes`).
         unsafe { self.0.as_slice() }.unwrap_or_default()
     }
 
@@ -52,7 +54,8 @@ impl<'py, T: Element> FrozenArray<'py, T> {
     }
 }
 
-/// Which elements are there. A byte of a NumPy Boolean may be any number, that of Rust's only 0 and 1: so they are bytes, and all but 0 are true.
+/// Which elements are there. A byte of a NumPy Boolean may be any number, that of Rust's only 0 and
+/// 1: so they are bytes, and all but 0 are true.
 pub(crate) struct Validity<'py>(FrozenArray<'py, u8>);
 
 impl<'py> Validity<'py> {
@@ -90,9 +93,10 @@ impl Frozen {
             )));
         }
         let owner = Bound::new(py, Frozen(block))?;
-        // SAFETY: `data` has room for the items, as checked, and moving the block into its Python object does not move what it owns. The array is made
-        // read-only before anybody else knows it. It holds `owner` as its base, so the block outlives it and all views; SetBaseObject takes the reference to the
-        // owner, also when it fails.
+        // SAFETY: `data` has room for the items, as checked, and moving the block into its Python
+        // object does not move what it owns. The array is made read-only before anybody else knows
+        // it. It holds `owner` as its base, so the block outlives it and all views; SetBaseObject
+        // takes the reference to the owner, also when it fails.
         unsafe {
             let array = new_array(dtype, &[count as u64], data, false)?;
             (*array.as_array_ptr()).fields.flags &= !NPY_ARRAY_WRITEABLE;
@@ -132,7 +136,8 @@ pub(crate) fn booleans(py: Python<'_>, booleans: Vec<bool>) -> PyResult<Bound<'_
     Frozen::array(py, Block::Bytes(bytes), &dtype::<bool>(py), count)
 }
 
-/// The array if its memory is frozen and it has one axis without gaps; else a frozen copy of it. Booleans of a copy are 0 or 1.
+/// The array if its memory is frozen and it has one axis without gaps; else a frozen copy of it.
+/// Booleans of a copy are 0 or 1.
 #[pyfunction]
 pub(crate) fn frozen<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = array.py();
@@ -152,8 +157,9 @@ pub(crate) fn frozen<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUn
     let no_memory = || PyMemoryError::new_err(format!("no memory for {len} bytes of a ragged array"));
     let mut copy = Memory::dirty(len).ok_or_else(no_memory)?;
     let (from, to) = (data_of(array).cast_const(), copy.as_mut_slice());
-    // SAFETY: NumPy vouches that every element lies in the array's memory, which is held. Another thread may change it meanwhile: then the copy is a mixture,
-    // of which nothing has been believed yet. `to` has room for all.
+    // SAFETY: NumPy vouches that every element lies in the array's memory, which is held. Another
+    // thread may change it meanwhile: then the copy is a mixture, of which nothing has been
+    // believed yet. `to` has room for all.
     unsafe {
         if step == item as isize || count <= 1 {
             from.copy_to_nonoverlapping(to.as_mut_ptr(), len);

@@ -258,7 +258,8 @@ impl GroupBase {
         self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.consolidate_with(Some(ask))?))
     }
 
-    /// Where the group came from consolidated metadata: sees a new node below, and the later changes of an array.
+    /// Where the group came from consolidated metadata: sees a new node below, and the later
+    /// changes of an array.
     #[pyo3(signature = (path, array=None))]
     fn _notice(&self, py: Python<'_>, path: &str, array: Option<&ArrayHandle>) -> PyResult<()> {
         let group = self.slot.get(py)?;
@@ -324,7 +325,8 @@ impl GroupBase {
         }
     }
 
-    /// The names that netCDF-C gives to the axes of datasets without dimensions, by path; of the whole file.
+    /// The names that netCDF-C gives to the axes of datasets without dimensions, by path; of the
+    /// whole file.
     fn _phony_dimensions(&self, py: Python<'_>) -> PyResult<BTreeMap<String, Vec<String>>> {
         self.ask(py, |group| match group.as_hdf5() {
             Some(group) => Ok(netcdf::phony_dimension_names(group.file())?),

@@ -1,7 +1,9 @@
-//! What Python asks of HDF5 beyond arrays and groups: element types, attributes, links, references, committed datatypes.
+//! What Python asks of HDF5 beyond arrays and groups: element types, attributes, links, references,
+//! committed datatypes.
 //!
-//! Elements whose values are Python objects (text and sequences of variable length, references) are read as raw bytes by the engine. [`ElementHandle`]
-//! says what the bytes are, and resolves heap ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
+//! Elements whose values are Python objects (text and sequences of variable length, references) are
+//! read as raw bytes by the engine. [`ElementHandle`] says what the bytes are, and resolves heap
+//! ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
 
 use crate::cells::{self, Cells, Wanted};
 use crate::errors;
@@ -62,8 +64,9 @@ impl ElementHandle {
         errors::hdf5(py, &error)
     }
 
-    /// Resolves heap ids in `memory`: `count` of them, the first at `offset`, the next `stride` bytes further. `outer`: of what they are items, level by
-    /// level, where that begins, for errors.
+    /// Resolves heap ids in `memory`: `count` of them, the first at `offset`, the next `stride`
+    /// bytes further. `outer`: of what they are items, level by level, where that begins, for
+    /// errors.
     fn resolve(
         &self,
         memory: &PyReadonlyArray1<'_, u8>,
@@ -191,7 +194,8 @@ impl ElementHandle {
         PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Text or sequences of variable length: where each begins, all elements as bytes, and which are not null (`None`: all).
+    /// Text or sequences of variable length: where each begins, all elements as bytes, and which
+    /// are not null (`None`: all).
     #[allow(clippy::type_complexity)]
     fn sequences<'py>(
         &self,
@@ -216,7 +220,8 @@ impl ElementHandle {
     }
 }
 
-/// Converts numbers, Booleans and texts of fixed length as HDF5 does. ``False``: HDF5 has no such conversion; nothing is written then.
+/// Converts numbers, Booleans and texts of fixed length as HDF5 does. ``False``: HDF5 has no such
+/// conversion; nothing is written then.
 #[pyfunction]
 pub(crate) fn convert_elements(
     src: PyReadonlyArray1<'_, u8>,
@@ -387,7 +392,8 @@ impl DatatypeHandle {
     }
 }
 
-/// A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is the object.
+/// A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is
+/// the object.
 #[pyclass(frozen, subclass, module = "hyperslab")]
 pub(crate) struct Reference {
     file: hdf5::File,
@@ -400,7 +406,8 @@ impl Reference {
         self.target.is_some()
     }
 
-    /// The path of the object from the root; ``None``: it leads nowhere, into another file, or no link leads to it.
+    /// The path of the object from the root; ``None``: it leads nowhere, into another file, or no
+    /// link leads to it.
     #[getter]
     fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let Some(target) = &self.target else { return Ok(None) };
@@ -463,14 +470,15 @@ impl Reference {
     }
 }
 
-/// A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset, ``dataset[reference]`` the elements.
+/// A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset,
+/// ``dataset[reference]`` the elements.
 #[pyclass(frozen, extends = Reference, module = "hyperslab")]
 pub(crate) struct RegionReference;
 
 #[pymethods]
 impl RegionReference {
-    /// The elements: ``("none",)``, ``("all",)``, ``("slabs", [(start, stride, count, block), …])`` with one for each axis, ``("points", [[…], …])``, or ``("blocks", [(first,
-    /// last), …])``.
+    /// The elements: ``("none",)``, ``("all",)``, ``("slabs", [(start, stride, count, block), …])``
+    /// with one for each axis, ``("points", [[…], …])``, or ``("blocks", [(first, last), …])``.
     fn _selection<'py>(this: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         match this.as_super().target.as_ref().map(|target| &target.part) {
             None | Some(Part::Attribute(_)) => selection(py, &Selection::None),

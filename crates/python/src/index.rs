@@ -1,4 +1,5 @@
-//! Python's indices as the engine's. Those of integers, slices and `...` are taken apart here; lists and masks in [`crate::fancy`].
+//! Python's indices as the engine's. Those of integers, slices and `...` are taken apart here;
+//! lists and masks in [`crate::fancy`].
 
 use crate::errors;
 use crate::fancy::{self, Meaning};
@@ -51,7 +52,8 @@ pub(crate) fn selection(key: &Bound<'_, PyAny>, layout: &ArrayLayout) -> PyResul
     Selection::new(layout.name(), layout.shape(), indices).map_err(|error| errors::array(key.py(), &error))
 }
 
-/// An item of an index that names one element, a range, or `...`. `None`: it may be a list or a mask.
+/// An item of an index that names one element, a range, or `...`. `None`: it may be a list or a
+/// mask.
 pub(crate) fn basic(item: &Bound<'_, PyAny>) -> PyResult<Option<Index<'static>>> {
     if let Ok(slice) = item.cast::<PySlice>() {
         return unpack(slice).map(Some);
@@ -98,7 +100,8 @@ fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index<'static>> {
     }
 }
 
-/// `start:stop:step`, with Python's own clamping of huge bounds. Absent bounds become the largest and smallest numbers, which mean the same.
+/// `start:stop:step`, with Python's own clamping of huge bounds. Absent bounds become the largest
+/// and smallest numbers, which mean the same.
 fn unpack(slice: &Bound<'_, PySlice>) -> PyResult<Index<'static>> {
     let (mut start, mut stop, mut step) = (0, 0, 0);
     // SAFETY: `slice` is a live slice object, the pointers are to locals, and the GIL is held.

@@ -1,11 +1,15 @@
-//! The Python extension module `hyperslab._native`: the engine behind the Python package, which gives it its shape and documentation.
+//! The Python extension module `hyperslab._native`: the engine behind the Python package, which
+//! gives it its shape and documentation.
 //!
-//! What is here is what has to be fast or unsafe: indexing, results that own Rust memory, values from NumPy's memory. Everything else is
-//! Python. The GIL is released around every call that works or waits.
+//! What is here is what has to be fast or unsafe: indexing, results that own Rust memory, values
+//! from NumPy's memory. Everything else is Python. The GIL is released around every call that works
+//! or waits.
 //!
-//! The module says that it needs the GIL (`gil_used`). What is `unsafe` here relies on it in two places: references are read out of arrays of objects, and
-//! Arrow's capsules are read while nobody may release them. Neither is locked by anything else. (A wheel of the stable ABI is not loaded by a free-threaded
-//! Python anyway.) Nothing relies on the GIL to keep the contents of NumPy's memory as they are: NumPy itself changes arrays without it.
+//! The module says that it needs the GIL (`gil_used`). What is `unsafe` here relies on it in two
+//! places: references are read out of arrays of objects, and Arrow's capsules are read while nobody
+//! may release them. Neither is locked by anything else. (A wheel of the stable ABI is not loaded
+//! by a free-threaded Python anyway.) Nothing relies on the GIL to keep the contents of NumPy's
+//! memory as they are: NumPy itself changes arrays without it.
 
 mod array;
 mod array_handle;

@@ -1,8 +1,8 @@
 //! NumPy's strings of any length (`StringDType`), made and read through its C API.
 //!
-//! An element is 16 opaque bytes, which only the allocator of the array's own data type can read or write
-//! (<https://numpy.org/doc/stable/reference/c-api/strings.html>). The allocator is locked while we have it, so nothing of Python's may run meanwhile: it might
-//! ask for the same lock.
+//! An element is 16 opaque bytes, which only the allocator of the array's own data type can read or
+//! write (<https://numpy.org/doc/stable/reference/c-api/strings.html>). The allocator is locked
+//! while we have it, so nothing of Python's may run meanwhile: it might ask for the same lock.
 
 use crate::errors;
 use crate::once;
@@ -57,9 +57,11 @@ fn api(py: Python<'_>) -> PyResult<&'static Api> {
         }
         let capsule = py.import("numpy._core.multiarray")?.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
         let table: NonNull<*const c_void> = capsule.pointer_checked(None)?.cast();
-        // NumPy's modules are never unloaded; but the capsule must not be the last reference to the table.
+        // NumPy's modules are never unloaded; but the capsule must not be the last reference to the
+        // table.
         std::mem::forget(capsule);
-        // SAFETY: NumPy 2 has functions of these signatures at these numbers of its table (numpy/__multiarray_api.h), and keeps them there.
+        // SAFETY: NumPy 2 has functions of these signatures at these numbers of its table
+        // (numpy/__multiarray_api.h), and keeps them there.
         unsafe {
             let entry = |number: usize| *table.as_ptr().add(number);
             Ok(Api {
@@ -91,7 +93,8 @@ impl<'a> Allocator<'a> {
                 format!("{dtype} is no type of strings"),
             ));
         }
-        // SAFETY: the data type is NumPy's own `StringDType`, as checked, and lives as long as the array.
+        // SAFETY: the data type is NumPy's own `StringDType`, as checked, and lives as long as the
+        // array.
         let allocator = unsafe { (api.acquire)(dtype.as_dtype_ptr().cast()) };
         Ok(Allocator { api, allocator, _array: array })
     }
@@ -109,8 +112,9 @@ pub(crate) fn is_strings(dtype: &Bound<'_, PyArrayDescr>) -> bool {
     dtype.kind() == b'T' && dtype.itemsize() == SIZE
 }
 
-/// A new array of strings of this type (`StringDType`), in C order. `text` gives the UTF-8 of each element, which the caller has checked to be that (NumPy's functions
-/// rely on it); `None`: null. Where the type knows no null, that is the empty string.
+/// A new array of strings of this type (`StringDType`), in C order. `text` gives the UTF-8 of each
+/// element, which the caller has checked to be that (NumPy's functions rely on it); `None`: null.
+/// Where the type knows no null, that is the empty string.
 pub(crate) fn new_strings<'py, 'a>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
@@ -125,8 +129,9 @@ pub(crate) fn new_strings<'py, 'a>(
     let mut failed = false;
     for index in 0..count {
         let found = text(index);
-        // SAFETY: the array is new, in C order, and has `count` elements of SIZE bytes. Its own allocator packs them; that the array is filled with zeros makes them
-        // valid (empty) strings until then. The text is read before this returns.
+        // SAFETY: the array is new, in C order, and has `count` elements of SIZE bytes. Its own
+        // allocator packs them; that the array is filled with zeros makes them valid (empty)
+        // strings until then. The text is read before this returns.
         let status = unsafe {
             let place = first.add(index * SIZE).cast();
             match found {
@@ -146,10 +151,12 @@ pub(crate) fn new_strings<'py, 'a>(
     Ok(array)
 }
 
-/// Gives `each` the bytes of every string of an array, in the order of `places` (addresses of its elements); `None`: null.
+/// Gives `each` the bytes of every string of an array, in the order of `places` (addresses of its
+/// elements); `None`: null.
 ///
 /// # Safety
-/// `places` are elements of `array`, and `each` calls nothing of Python's. (NumPy changes strings only under the lock of their allocator, which is held.)
+/// `places` are elements of `array`, and `each` calls nothing of Python's. (NumPy changes strings
+/// only under the lock of their allocator, which is held.)
 pub(crate) unsafe fn for_each_string(
     array: &Bound<'_, PyUntypedArray>,
     places: impl Iterator<Item = *const u8>,
@@ -159,7 +166,8 @@ pub(crate) unsafe fn for_each_string(
     let mut failed = false;
     for place in places {
         let mut text = npy_static_string { size: 0, buf: null() };
-        // SAFETY: `place` is an element of the array, whose allocator this is; the text stays where it is while the allocator is locked.
+        // SAFETY: `place` is an element of the array, whose allocator this is; the text stays where
+        // it is while the allocator is locked.
         unsafe {
             match (allocator.api.load)(allocator.allocator, place.cast(), &mut text) {
                 0 if text.size == 0 => each(Some(&[])),

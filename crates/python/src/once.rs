@@ -3,10 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// The value, made now if there is none. Threads that race make one each, and the first one's stays.
+/// The value, made now if there is none. Threads that race make one each, and the first one's
+/// stays.
 ///
-/// `PyOnceLock::get_or_try_init` holds a lock while Python code makes the value: a child that another thread forks meanwhile would wait for
-/// it for ever. Setting a value takes no time and is done with the GIL, which the forking thread has.
+/// `PyOnceLock::get_or_try_init` holds a lock while Python code makes the value: a child that
+/// another thread forks meanwhile would wait for it for ever. Setting a value takes no time and is
+/// done with the GIL, which the forking thread has.
 pub(crate) fn get_or_try_make<'c, T>(
     cell: &'c PyOnceLock<T>,
     py: Python<'_>,

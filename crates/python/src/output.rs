@@ -18,8 +18,8 @@ use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-/// Keeps the memory of a result alive: the base of its NumPy array, and so of every view of it. When the last of them goes, the pages go
-/// back to the engine's recycler, and not before.
+/// Keeps the memory of a result alive: the base of its NumPy array, and so of every view of it.
+/// When the last of them goes, the pages go back to the engine's recycler, and not before.
 #[pyclass(frozen, name = "Memory", module = "hyperslab._native")]
 pub(crate) struct Owner(#[allow(dead_code, reason = "held for its destructor")] pub(crate) Memory);
 
@@ -48,8 +48,8 @@ impl<'c> Reading<'c> {
     }
 }
 
-/// Results below this size are in memory that NumPy allocates: neither zeroed nor owned by an object of its own. Larger ones are in pages that the
-/// engine recycles.
+/// Results below this size are in memory that NumPy allocates: neither zeroed nor owned by an
+/// object of its own. Larger ones are in pages that the engine recycles.
 const NUMPYS_BELOW: u64 = 64 << 10;
 
 /// Reads a selection into a new array.
@@ -69,8 +69,9 @@ pub(crate) fn read_new<'py>(
     // SAFETY: null: NumPy allocates.
     let array = unsafe { new_array(dtype, &shape, null_mut(), reading.fortran) }?;
     let strides = dense(&shape, layout.dtype().size(), reading.fortran);
-    // SAFETY: the memory is that of a new array of this shape and order, as large as the elements that the engine writes to it, and nobody
-    // else knows it. It is read only when all of it has been written.
+    // SAFETY: the memory is that of a new array of this shape and order, as large as the elements
+    // that the engine writes to it, and nobody else knows it. It is read only when all of it has
+    // been written.
     let mut target = unsafe { Target::from_raw(data_of(&array), &shape, &strides) };
     engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))?;
     Ok(array)
@@ -88,7 +89,8 @@ fn dense(shape: &[u64], element: usize, fortran: bool) -> Strides {
 /// A new array of this shape, in C order or Fortran's, writeable.
 ///
 /// # Safety
-/// `data` is null, then NumPy allocates; or it has room for the elements, aligned for any type, and the caller makes the array own it.
+/// `data` is null, then NumPy allocates; or it has room for the elements, aligned for any type, and
+/// the caller makes the array own it.
 pub(crate) unsafe fn new_array<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
@@ -98,8 +100,8 @@ pub(crate) unsafe fn new_array<'py>(
     let py = dtype.py();
     let order = if fortran { NPY_ARRAY_F_CONTIGUOUS } else { 0 };
     let mut dims: Strides = shape.iter().map(|n| *n as npy_intp).collect();
-    // SAFETY: `dims` has as many numbers as is said; the rest is up to the caller. NewFromDescr takes the reference to the descriptor, also
-    // when it fails.
+    // SAFETY: `dims` has as many numbers as is said; the rest is up to the caller. NewFromDescr
+    // takes the reference to the descriptor, also when it fails.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -126,9 +128,10 @@ pub(crate) fn over<'py>(
     let py = dtype.py();
     let data = memory.as_mut_slice().as_mut_ptr();
     let owner = Bound::new(py, Owner(memory))?;
-    // SAFETY: `data` has room for the elements (the engine made it so), is aligned for any type, and moving the Memory into its Python
-    // object does not move the block. The array holds `owner` as its base, so the block outlives it and all views. SetBaseObject takes
-    // the reference to the owner, also when it fails.
+    // SAFETY: `data` has room for the elements (the engine made it so), is aligned for any type,
+    // and moving the Memory into its Python object does not move the block. The array holds `owner`
+    // as its base, so the block outlives it and all views. SetBaseObject takes the reference to the
+    // owner, also when it fails.
     unsafe {
         let array = new_array(dtype, shape, data, fortran)?;
         if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
@@ -152,7 +155,8 @@ pub(crate) fn read_item<'py>(
     if !selection.is_scalar() {
         return Ok(read_new(layout, dtype, selection, reading)?.into_any());
     }
-    // An element that is long, or raw bytes (whose scalar wants an array to refer to), goes by way of an array.
+    // An element that is long, or raw bytes (whose scalar wants an array to refer to), goes by way
+    // of an array.
     if size > size_of::<Element>() || layout.dtype().kind() == Kind::Raw {
         return scalar_of(layout, read_new(layout, dtype, selection, reading)?);
     }
@@ -162,7 +166,8 @@ pub(crate) fn read_item<'py>(
     // SAFETY: `element` has room for `size` bytes, and nobody else knows it.
     let mut target = unsafe { Target::from_raw(base, &[], &[]) };
     engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))?;
-    // SAFETY: `base` leads to one element of the descriptor's type, which is copied; the descriptor stays the caller's.
+    // SAFETY: `base` leads to one element of the descriptor's type, which is copied; the descriptor
+    // stays the caller's.
     let scalar = unsafe {
         let scalar = PY_ARRAY_API.PyArray_Scalar(py, base.cast(), dtype.as_dtype_ptr(), null_mut());
         Bound::from_owned_ptr_or_err(py, scalar)
@@ -179,7 +184,8 @@ pub(crate) fn scalar_of<'py>(
         return Ok(array.into_any());
     }
     let py = array.py();
-    // SAFETY: PyArray_Return takes over the reference to a 0-dimensional array and returns a new one to its scalar, or null with an exception.
+    // SAFETY: PyArray_Return takes over the reference to a 0-dimensional array and returns a new
+    // one to its scalar, or null with an exception.
     let scalar = unsafe {
         let scalar = PY_ARRAY_API.PyArray_Return(py, array.into_ptr().cast());
         Bound::from_owned_ptr_or_err(py, scalar)
@@ -187,7 +193,8 @@ pub(crate) fn scalar_of<'py>(
     scalar.map_err(|error| no_scalar(layout, py, error))
 }
 
-/// Text is what NumPy cannot make a scalar of: where the stored number is beyond the last character there is.
+/// Text is what NumPy cannot make a scalar of: where the stored number is beyond the last character
+/// there is.
 #[cold]
 fn no_scalar(layout: &ArrayLayout, py: Python<'_>, error: PyErr) -> PyErr {
     match error.is_instance_of::<PySystemError>(py) {
@@ -226,12 +233,15 @@ pub(crate) fn read_out(
     }
     let strides = array.strides();
     if overlaps(array.shape(), strides, dtype.itemsize()) {
-        // Elements that share bytes cannot be written by several threads at once; NumPy's own assignment gives the meaning.
+        // Elements that share bytes cannot be written by several threads at once; NumPy's own
+        // assignment gives the meaning.
         let read = read_new(layout, dtype, selection, reading)?;
         return array.set_item(pyo3::types::PyEllipsis::get(py), read);
     }
-    // SAFETY: NumPy vouches that every element of an array lies in its memory; no two overlap, as checked; `array` is held until the end.
-    // Another thread may change it meanwhile, as while any NumPy function that releases the GIL works: then the elements are unspecified (`Target::from_raw`).
+    // SAFETY: NumPy vouches that every element of an array lies in its memory; no two overlap, as
+    // checked; `array` is held until the end. Another thread may change it meanwhile, as while any
+    // NumPy function that releases the GIL works: then the elements are unspecified
+    // (`Target::from_raw`).
     let mut target = unsafe { Target::from_raw(data_of(&array), &shape, strides) };
     engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))
 }
@@ -249,7 +259,8 @@ fn as_array<'py>(out: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>
     Ok(py.import("numpy")?.call_method1("asarray", (view,))?.cast_into::<PyUntypedArray>()?)
 }
 
-/// Whether elements may share bytes. Errs on the safe side: axes that interleave count as overlapping.
+/// Whether elements may share bytes. Errs on the safe side: axes that interleave count as
+/// overlapping.
 fn overlaps(shape: &[usize], strides: &[isize], element: usize) -> bool {
     if shape.contains(&0) {
         return false;
@@ -269,8 +280,8 @@ fn overlaps(shape: &[usize], strides: &[isize], element: usize) -> bool {
     false
 }
 
-/// Whether an array may be written to. Asks the array itself: an attribute of a derived class is code that runs, and could give the array another shape between its
-/// check and its use.
+/// Whether an array may be written to. Asks the array itself: an attribute of a derived class is
+/// code that runs, and could give the array another shape between its check and its use.
 pub(crate) fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
     // SAFETY: a live array.
     unsafe { (*array.as_array_ptr()).fields.flags & NPY_ARRAY_WRITEABLE != 0 }
@@ -278,6 +289,7 @@ pub(crate) fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
 
 /// Where an array's first element is.
 pub(crate) fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
-    // SAFETY: of the type of elements only the type of the pointer depends; nothing is read through it here.
+    // SAFETY: of the type of elements only the type of the pointer depends; nothing is read through
+    // it here.
     unsafe { array.cast_unchecked::<PyArrayDyn<u8>>() }.data()
 }

@@ -94,7 +94,8 @@ pub(crate) struct Parts<'py> {
 }
 
 impl<'py> Parts<'py> {
-    /// Whatever `ragged` is, and whatever was done to its attributes: what has to fit each other is checked here, and offsets by [`Cells`].
+    /// Whatever `ragged` is, and whatever was done to its attributes: what has to fit each other is
+    /// checked here, and offsets by [`Cells`].
     pub(crate) fn of(ragged: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = ragged.py();
         let kind: String = ragged.getattr(intern!(py, "_kind"))?.extract()?;
@@ -207,7 +208,8 @@ pub(crate) fn ragged_check_text(ragged: &Bound<'_, PyAny>) -> PyResult<()> {
     cells.check_text(ragged.py()).map(|_| ())
 }
 
-/// The elements at these places: offsets, and the bytes of the values. `size`: of an item. `lasting`: nobody may change the bytes.
+/// The elements at these places: offsets, and the bytes of the values. `size`: of an item.
+/// `lasting`: nobody may change the bytes.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub(crate) fn ragged_take<'py>(

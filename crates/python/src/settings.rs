@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 static FORTRAN: AtomicBool = AtomicBool::new(false);
 static READ_MISSING: AtomicBool = AtomicBool::new(true);
 
-/// Whether results of Zarr v3 arrays have their first axis fastest, where the array says nothing else.
+/// Whether results of Zarr v3 arrays have their first axis fastest, where the array says nothing
+/// else.
 pub(crate) fn fortran_results() -> bool {
     FORTRAN.load(Relaxed)
 }

@@ -37,8 +37,8 @@ pub(crate) trait Stored: Clone + Send + Sync {
     ) -> Result<R, Error>;
 }
 
-/// An unpickled object opens its node on first use, so that sending many costs nothing. Changes (a resize) replace the
-/// node whole: reads under way go on with the one that they began with.
+/// An unpickled object opens its node on first use, so that sending many costs nothing. Changes (a
+/// resize) replace the node whole: reads under way go on with the one that they began with.
 pub(crate) struct Slot<T> {
     origin: Origin,
     path: String,
@@ -119,8 +119,9 @@ impl<T: Stored> Slot<T> {
         }
     }
 
-    /// Changes the node; if that fails, it is what `change` made of it. Without the GIL. `change` is given the question whether to stop, which it
-    /// asks while it waits for others. A signal handler that changes a node which its own thread is changing gets an error.
+    /// Changes the node; if that fails, it is what `change` made of it. Without the GIL. `change`
+    /// is given the question whether to stop, which it asks while it waits for others. A signal
+    /// handler that changes a node which its own thread is changing gets an error.
     pub(crate) fn change<R: Send>(
         &self,
         py: Python<'_>,

@@ -89,7 +89,8 @@ impl StoreHandle {
         StoreHandle { store: Arc::new(MemoryStore::new()), root: None, file: None }
     }
 
-    /// The file of HDF5 or NetCDF at a path or `file://` URL, or above it, and the path in it. `None`: there is none.
+    /// The file of HDF5 or NetCDF at a path or `file://` URL, or above it, and the path in it.
+    /// `None`: there is none.
     #[staticmethod]
     fn of_file_at(py: Python<'_>, location: &Bound<'_, PyAny>) -> PyResult<Option<(Self, String)>> {
         let path = path_at(location)?;

@@ -86,7 +86,8 @@ impl Stream {
         self.with(|rows| Ok(rows.remaining()))
     }
 
-    /// Stop reading ahead; there are no further rows. (A stream that is not used any more does so by itself.)
+    /// Stop reading ahead; there are no further rows. (A stream that is not used any more does so
+    /// by itself.)
     fn close(&self) -> PyResult<()> {
         self.with(|rows| {
             rows.close();

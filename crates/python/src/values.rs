@@ -14,7 +14,8 @@ pub(crate) struct Writing {
     pub(crate) write_empty_chunks: Option<bool>,
 }
 
-/// Writes `value` to a selection, with NumPy's rules: conversion as in an assignment, and broadcasting.
+/// Writes `value` to a selection, with NumPy's rules: conversion as in an assignment, and
+/// broadcasting.
 pub(crate) fn assign(
     layout: &ArrayLayout,
     dtype: &Bound<'_, PyArrayDescr>,
@@ -52,13 +53,15 @@ pub(crate) fn with_source<T>(
         );
         return Err(errors::exception(py, "ArrayShapeError", message));
     };
-    // SAFETY: NumPy vouches that every element of an array lies in its memory; broadcasting repeats elements and names no others. `array` is
-    // held until the end. Another thread may change it meanwhile: then unspecified values are stored, in chunks that decode (`Source::from_raw`).
+    // SAFETY: NumPy vouches that every element of an array lies in its memory; broadcasting repeats
+    // elements and names no others. `array` is held until the end. Another thread may change it
+    // meanwhile: then unspecified values are stored, in chunks that decode (`Source::from_raw`).
     let source = unsafe { Source::from_raw(data_of(&array), &shape, &strides) };
     work(&source)
 }
 
-/// The value as an array of exactly this type. An array that has it is taken as it is, whatever its strides.
+/// The value as an array of exactly this type. An array that has it is taken as it is, whatever its
+/// strides.
 fn converted<'py>(
     value: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyArrayDescr>,
@@ -71,8 +74,9 @@ fn converted<'py>(
     Ok(value.py().import("numpy")?.call_method1("asarray", (value, dtype))?.cast_into::<PyUntypedArray>()?)
 }
 
-/// Strides with which values of `from` fill `to`: axes are matched from the last; axes of length 1 repeat; further axes in front
-/// must have length 1, as in an assignment of NumPy. `None` where they do not fit.
+/// Strides with which values of `from` fill `to`: axes are matched from the last; axes of length 1
+/// repeat; further axes in front must have length 1, as in an assignment of NumPy. `None` where
+/// they do not fit.
 fn broadcast(from: &[usize], strides: &[isize], to: &[u64]) -> Option<Strides> {
     let surplus = from.len().saturating_sub(to.len());
     if from[..surplus].iter().any(|len| *len != 1) {

@@ -45,7 +45,8 @@ pub(crate) fn types(py: Python<'_>, kind: VlenKind) -> PyResult<(Py<PyArrayDescr
     Ok((dtype.cast_into::<PyArrayDescr>()?.unbind(), form))
 }
 
-/// What elements of HDF5 are that the engine resolves; `None`: others. (What sequences hold must be values as it is.)
+/// What elements of HDF5 are that the engine resolves; `None`: others. (What sequences hold must be
+/// values as it is.)
 pub(crate) fn form(py: Python<'_>, element: &Element) -> PyResult<Option<Form>> {
     Ok(match &element.kind {
         ElementKind::VlenString { .. } => Some(Form::Text),
@@ -61,7 +62,8 @@ pub(crate) fn form(py: Python<'_>, element: &Element) -> PyResult<Option<Form>> 
     })
 }
 
-/// Reads a selection. Sequences of HDF5 are never null: its library stores empty ones as if they were.
+/// Reads a selection. Sequences of HDF5 are never null: its library stores empty ones as if they
+/// were.
 pub(crate) fn read(
     py: Python<'_>,
     array: &Array,
@@ -92,10 +94,12 @@ pub(crate) enum Shown<'a, 'py> {
     Strings(&'a Bound<'py, PyArrayDescr>),
 }
 
-/// A single array below this size is copied to memory of NumPy's: that takes no longer than making it own ours.
+/// A single array below this size is copied to memory of NumPy's: that takes no longer than making
+/// it own ours.
 const SMALL: usize = 16 << 10;
 
-/// Makes NumPy's values of elements. `dtype`: that of an array of them. What is null is empty. `scalar`: there is one, and no axis.
+/// Makes NumPy's values of elements. `dtype`: that of an array of them. What is null is empty.
+/// `scalar`: there is one, and no axis.
 pub(crate) fn shown<'py>(
     found: Ragged,
     form: &Form,

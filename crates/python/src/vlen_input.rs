@@ -1,7 +1,9 @@
-//! Values of variable length that Python gives, as ragged arrays: lists, arrays of objects, of NumPy's strings, of text and bytes of fixed length, of numbers
-//! (the last axis is the element), Arrow's arrays, ragged arrays themselves, single values.
+//! Values of variable length that Python gives, as ragged arrays: lists, arrays of objects, of
+//! NumPy's strings, of text and bytes of fixed length, of numbers (the last axis is the element),
+//! Arrow's arrays, ragged arrays themselves, single values.
 //!
-//! Text and bytes are copied once, from where Python has them to the end of the values. Numbers are converted by NumPy, all at once.
+//! Text and bytes are copied once, from where Python has them to the end of the values. Numbers are
+//! converted by NumPy, all at once.
 
 use crate::arrow_input::{self, Kind};
 use crate::errors;
@@ -63,7 +65,8 @@ impl Builder {
     }
 }
 
-/// As `hyperslab.Ragged`: text, bytes, or items of a type (`None` for items: what NumPy makes of them). What is not said is found out.
+/// As `hyperslab.Ragged`: text, bytes, or items of a type (`None` for items: what NumPy makes of
+/// them). What is not said is found out.
 #[pyfunction]
 #[pyo3(signature = (values, kind=None, item=None))]
 pub(crate) fn ragged_of<'py>(
@@ -212,7 +215,8 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> Py
     match dtype.kind() {
         b'O' => {
             let objects = Places::of(array).map(|place| {
-                // SAFETY: the place of an element of objects: a pointer, which is null or a reference that the array holds.
+                // SAFETY: the place of an element of objects: a pointer, which is null or a
+                // reference that the array holds.
                 unsafe {
                     Bound::from_borrowed_ptr_or_opt(
                         py,
@@ -226,8 +230,8 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> Py
         b'T' if is_strings(&dtype) => {
             target.check(&Form::Text)?;
             let mut builder = Builder::new(array.len());
-            // SAFETY: these are the places of its elements; NumPy changes strings only under the lock of their allocator, which is held; the builder calls nothing of
-            // Python's.
+            // SAFETY: these are the places of its elements; NumPy changes strings only under the
+            // lock of their allocator, which is held; the builder calls nothing of Python's.
             unsafe {
                 for_each_string(array, Places::of(array), |text| match text {
                     Some(text) => builder.push(text),
@@ -299,7 +303,8 @@ fn of_fixed<'py>(
     let (len, mut builder) = (array.dtype().itemsize(), Builder::new(array.len()));
     let mut element = vec![0; len];
     for (index, place) in Places::of(array).enumerate() {
-        // SAFETY: elements have so many bytes. They are copied first: another thread may change them.
+        // SAFETY: elements have so many bytes. They are copied first: another thread may change
+        // them.
         unsafe { place.copy_to_nonoverlapping(element.as_mut_ptr(), len) };
         let bytes = element.as_slice();
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -363,7 +368,8 @@ enum Leaf {
     Other,
 }
 
-/// How many levels of lists and arrays there are, and what is in the innermost. The first that holds more than null tells.
+/// How many levels of lists and arrays there are, and what is in the innermost. The first that
+/// holds more than null tells.
 fn nesting(object: &Bound<'_, PyAny>) -> PyResult<(usize, Leaf)> {
     if let Ok(array) = object.cast::<PyUntypedArray>() {
         let text = matches!(array.dtype().kind(), b'O' | b'T' | b'U' | b'S');

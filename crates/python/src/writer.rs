@@ -82,7 +82,8 @@ impl Writer {
         writer
     }
 
-    /// Finishes what is queued. An exception of the block goes on; an error of a write is then noted on it.
+    /// Finishes what is queued. An exception of the block goes on; an error of a write is then
+    /// noted on it.
     fn __exit__(
         &self,
         py: Python<'_>,
@@ -103,10 +104,12 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Nobody is there to catch it; Python prints it. Without an interpreter the writer behind finishes by itself.
+        // Nobody is there to catch it; Python prints it. Without an interpreter the writer behind
+        // finishes by itself.
         Python::try_attach(|py| {
             let flush = |stop: &dyn Fn() -> bool| match self.behind.flush(Some(stop)) {
-                // In the middle of a write to the same chunk: nothing is lost, threads of the pool store it.
+                // In the middle of a write to the same chunk: nothing is lost, threads of the pool
+                // store it.
                 Err(ArrayError::Store { source, .. }) if matches!(*source, StoreError::Busy { .. }) => Ok(()),
                 outcome => outcome,
             };
@@ -117,8 +120,8 @@ impl Drop for Writer {
     }
 }
 
-/// Waits until all that was given to writers is stored: before the process ends. Writers that were dropped in the middle of another write left
-/// it to threads.
+/// Waits until all that was given to writers is stored: before the process ends. Writers that were
+/// dropped in the middle of another write left it to threads.
 #[pyfunction]
 pub(crate) fn finish_writers(py: Python<'_>) -> PyResult<()> {
     engine::run(py, |stop| settle_all(Some(stop)))

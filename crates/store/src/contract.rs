@@ -24,7 +24,8 @@ mod writes;
 
 use crate::{Key, RangeRead, Store, StoreError};
 
-/// Checks that a store keeps every promise of [`Store`]. `make` returns a new, empty store each time.
+/// Checks that a store keeps every promise of [`Store`]. `make` returns a new, empty store each
+/// time.
 ///
 /// # Panics
 ///
@@ -60,7 +61,8 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     concurrency::concurrent_creation_and_deletion(&*make());
 }
 
-/// Checks a store of one object that only reads. `make` returns one whose only object has this key and these bytes.
+/// Checks a store of one object that only reads. `make` returns one whose only object has this key
+/// and these bytes.
 ///
 /// # Panics
 ///

@@ -1,8 +1,10 @@
 //! Descriptors of locked files, which forked children must not keep.
 //!
-//! A forked child has copies of its parent's descriptors. A lock by flock(2) belongs to the open file and not to the process, so a copy would keep
-//! it when the parent is killed. So descriptors of locked files are listed here, and a child replaces its copies of them by `/dev/null` before it does anything else.
-//! (It does not close them: their numbers stay taken, should the child come back to the code that had them.)
+//! A forked child has copies of its parent's descriptors. A lock by flock(2) belongs to the open
+//! file and not to the process, so a copy would keep it when the parent is killed. So descriptors
+//! of locked files are listed here, and a child replaces its copies of them by `/dev/null` before
+//! it does anything else. (It does not close them: their numbers stay taken, should the child come
+//! back to the code that had them.)
 
 use crate::fork;
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -53,7 +55,8 @@ fn list(file: RawFd) -> &'static AtomicI32 {
                 match block.next.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
                     // SAFETY: leaked above.
                     Ok(_) => unsafe { &*new },
-                    // SAFETY: leaked by another thread, which was first. Ours is lost; that happens once for 64 locks held at a time.
+                    // SAFETY: leaked by another thread, which was first. Ours is lost; that happens
+                    // once for 64 locks held at a time.
                     Err(other) => unsafe { &*other },
                 }
             }
@@ -86,7 +89,8 @@ impl Lockable {
             drop(opened);
             std::thread::yield_now();
         }
-        // Somebody forks without a pause. A copy of it may exist; letting go of the lock in so many words frees it all the same.
+        // Somebody forks without a pause. A copy of it may exist; letting go of the lock in so many
+        // words frees it all the same.
         let file = retry_on_intr(&open)?;
         let place = list(file.as_raw_fd());
         Ok(Lockable { file, place })
@@ -107,7 +111,8 @@ impl Drop for Lockable {
     }
 }
 
-/// Replaces copies of descriptors in a child that has just been forked. Calls only functions that are safe there.
+/// Replaces copies of descriptors in a child that has just been forked. Calls only functions that
+/// are safe there.
 pub(crate) fn forget_in_child() {
     let mut null = None;
     let mut block = Some(&FIRST);
@@ -120,13 +125,15 @@ pub(crate) fn forget_in_child() {
             if null.is_none() {
                 null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
             }
-            // SAFETY: the descriptor was listed by its owner, which does not run in this process; nothing closes it here.
+            // SAFETY: the descriptor was listed by its owner, which does not run in this process;
+            // nothing closes it here.
             let mut copy = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(file) });
             match &null {
                 Some(null) => {
                     let _ = rustix::io::dup2(null, &mut copy);
                 }
-                // SAFETY: as above. Should the owner's code come back, it closes a number that is free.
+                // SAFETY: as above. Should the owner's code come back, it closes a number that is
+                // free.
                 None => unsafe { rustix::io::close(file) },
             }
         }

@@ -46,7 +46,8 @@ pub enum StoreError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The operating system refused: no permission, disk full, a file where a directory should be, …
+    /// The operating system refused: no permission, disk full, a file where a directory should be,
+    /// …
     #[error("cannot {operation} '{key}' in {url}: {source}")]
     Io {
         /// What was tried.
@@ -69,7 +70,8 @@ pub enum StoreError {
         url: String,
         /// Bytes that it should have.
         expected: u64,
-        /// Bytes that it has (a lower bound: "more than `expected`" where it was not measured exactly).
+        /// Bytes that it has (a lower bound: "more than `expected`" where it was not measured
+        /// exactly).
         found: u64,
     },
     /// A range lies beyond the end of the object.

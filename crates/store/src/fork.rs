@@ -1,17 +1,18 @@
 //! Locks that a forked child never meets held.
 //!
-//! A forked child has one thread, the one that forked. A lock that another thread of the parent held stays locked in the
-//! child for ever: its holder does not exist there. So every lock in the project is one of these:
+//! A forked child has one thread, the one that forked. A lock that another thread of the parent
+//! held stays locked in the child for ever: its holder does not exist there. So every lock in the
+//! project is one of these:
 //!
-//! * **gated**: the locks of this module, [`Mutex`] and [`RwLock`]. They guard data for the time of a few memory accesses,
-//!   never during I/O, a wait or foreign code. A fork waits until nobody is inside any of them (`pthread_atfork`), so the
-//!   child finds all of them free and all data whole.
+//! * **gated**: the locks of this module, [`Mutex`] and [`RwLock`]. They guard data for the time of
+//!   a few memory accesses, never during I/O, a wait or foreign code. A fork waits until nobody is
+//!   inside any of them (`pthread_atfork`), so the child finds all of them free and all data whole.
 //! * **turns** ([`crate::turns`]): held during I/O and long work. A child starts with none taken.
 //! * **per process**: state of the engine that a child makes anew.
 //! * **local**: locks that live on the stack of a request whose threads the child does not have.
 //!
-//! The gate is one lock of the process that every guard shares and a fork takes alone. Guards may be nested: a thread
-//! passes the gate once, with its first guard.
+//! The gate is one lock of the process that every guard shares and a fork takes alone. Guards may
+//! be nested: a thread passes the gate once, with its first guard.
 
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
@@ -75,15 +76,18 @@ extern "C" fn after_in_child() {
 /// Makes forks wait for guards. Called before the first guard of a process.
 fn arm() {
     static ARMED: Once = Once::new();
-    // `Once` is held for the time of one call. A child forked meanwhile, before anything was guarded, could hang; the extension module
-    // arms when it is imported, before there are threads of ours.
+    // `Once` is held for the time of one call. A child forked meanwhile, before anything was
+    // guarded, could hang; the extension module arms when it is imported, before there are threads
+    // of ours.
     ARMED.call_once(|| {
-        // SAFETY: the handlers are functions that live for ever, need no argument, and do not unwind: they only take and release locks.
+        // SAFETY: the handlers are functions that live for ever, need no argument, and do not
+        // unwind: they only take and release locks.
         unsafe { pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
     });
 }
 
-/// Makes forks safe from here on. Locks do so by themselves; a library that is loaded calls it early, before threads exist.
+/// Makes forks safe from here on. Locks do so by themselves; a library that is loaded calls it
+/// early, before threads exist.
 pub fn prepare() {
     arm();
 }
@@ -107,7 +111,8 @@ struct Pass;
 impl Pass {
     fn new() -> Pass {
         arm();
-        // A thread that ends has no memory of its own any more: its last guards are not counted, which a fork in this instant could meet.
+        // A thread that ends has no memory of its own any more: its last guards are not counted,
+        // which a fork in this instant could meet.
         let _ = INSIDE.try_with(|inside| {
             if inside.replace(inside.get() + 1) == 0 {
                 let _ = PASSED.try_with(|passed| {
@@ -130,8 +135,8 @@ impl Drop for Pass {
     }
 }
 
-/// A mutex that a fork waits for. Hold it for memory accesses only. A panic inside does not poison it: what it guards must be
-/// whole between any two statements.
+/// A mutex that a fork waits for. Hold it for memory accesses only. A panic inside does not poison
+/// it: what it guards must be whole between any two statements.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
@@ -233,8 +238,9 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
     }
 }
 
-/// A value that is made on first use, without a lock: threads that race make it each, and the first one's stays. For values that
-/// are cheap to make twice. (`OnceLock::get_or_init` holds a lock meanwhile, which a forked child would wait for.)
+/// A value that is made on first use, without a lock: threads that race make it each, and the first
+/// one's stays. For values that are cheap to make twice. (`OnceLock::get_or_init` holds a lock
+/// meanwhile, which a forked child would wait for.)
 #[derive(Debug)]
 pub struct Lazy<T>(std::sync::OnceLock<T>);
 

@@ -8,11 +8,11 @@ pub(crate) const TEMPORARY_SUFFIX: &str = ".hyperslab-tmp";
 
 /// A checked object name: one or more components joined by `/`, relative to the root of the store.
 ///
-/// A component is never empty, `.` or `..`, and has no NUL and no backslash (a path separator on some
-/// systems), so that a key taken from hostile metadata cannot name anything outside the root. Nor has it the
-/// form `.….hyperslab-tmp`, which is reserved for the files of unfinished writes: nobody can read one, and a
-/// listing that leaves them out is still complete. Borrowed: checking a key for every chunk allocates
-/// nothing.
+/// A component is never empty, `.` or `..`, and has no NUL and no backslash (a path separator on
+/// some systems), so that a key taken from hostile metadata cannot name anything outside the root.
+/// Nor has it the form `.….hyperslab-tmp`, which is reserved for the files of unfinished writes:
+/// nobody can read one, and a listing that leaves them out is still complete. Borrowed: checking a
+/// key for every chunk allocates nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key<'a>(&'a str);
 
@@ -48,8 +48,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Whether a name is so ordinary, as those of chunks are, that one pass shows it to be right: no component is
-/// empty or begins with a dot. Keys are checked for every chunk.
+/// Whether a name is so ordinary, as those of chunks are, that one pass shows it to be right: no
+/// component is empty or begins with a dot. Keys are checked for every chunk.
 fn is_plain(name: &str) -> bool {
     let mut at_start = true;
     let ordinary = name.bytes().all(|byte| {

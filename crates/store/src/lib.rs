@@ -1,13 +1,14 @@
 //! Byte ranges of keyed objects.
 //!
-//! A [`Store`] maps keys (`"temperature/c/0/1"`) to whole objects (bytes). It knows nothing of arrays. The
-//! engine asks for exact byte ranges, many at once, into memory that the engine owns; and it replaces whole
-//! objects atomically: a reader sees the old object or the new one, never a mixture, and a writer that dies
-//! leaves the old.
+//! A [`Store`] maps keys (`"temperature/c/0/1"`) to whole objects (bytes). It knows nothing of
+//! arrays. The engine asks for exact byte ranges, many at once, into memory that the engine owns;
+//! and it replaces whole objects atomically: a reader sees the old object or the new one, never a
+//! mixture, and a writer that dies leaves the old.
 //!
-//! [`LocalStore`] keeps objects as files below a directory, [`MemoryStore`] in memory. [`FileStore`] reads one file that
-//! stays open, [`SegmentStore`] one object that is put together of parts of others. [`contract`] is the test suite that
-//! every store must pass; those that only read, the reading half of it.
+//! [`LocalStore`] keeps objects as files below a directory, [`MemoryStore`] in memory.
+//! [`FileStore`] reads one file that stays open, [`SegmentStore`] one object that is put together
+//! of parts of others. [`contract`] is the test suite that every store must pass; those that only
+//! read, the reading half of it.
 
 #![cfg_attr(
     not(test),
@@ -47,7 +48,8 @@ pub use turns::Ask;
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 
-/// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from `offset`).
+/// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from
+/// `offset`).
 #[derive(Debug)]
 pub struct RangeRead<'a> {
     /// Bytes from the start of the object.
@@ -56,8 +58,8 @@ pub struct RangeRead<'a> {
     pub buf: &'a mut [u8],
 }
 
-/// An object that is open. Whatever is read from it is of the contents that it had when it was opened, also when it has
-/// been replaced since.
+/// An object that is open. Whatever is read from it is of the contents that it had when it was
+/// opened, also when it has been replaced since.
 pub trait Opened: Send + Sync + Debug {
     /// Reads ranges, with the errors of [`Store::read_ranges`].
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError>;
@@ -65,14 +67,14 @@ pub trait Opened: Send + Sync + Debug {
     /// Bytes of the object, as it was when it was opened.
     fn size(&self) -> u64;
 
-    /// Which contents these are, to be compared with stamps that came with bytes: as [`Store::stamp`], of what was opened.
-    /// Found out by opening; asking costs nothing.
+    /// Which contents these are, to be compared with stamps that came with bytes: as
+    /// [`Store::stamp`], of what was opened. Found out by opening; asking costs nothing.
     fn stamp(&self) -> Option<Stamp> {
         None
     }
 
-    /// The stamp under which everything that has been read from this object until now may be kept, as with
-    /// [`Store::read_all_stamped`].
+    /// The stamp under which everything that has been read from this object until now may be kept,
+    /// as with [`Store::read_all_stamped`].
     fn vouched(&self) -> Option<Stamp> {
         None
     }
@@ -83,10 +85,12 @@ pub trait Opened: Send + Sync + Debug {
     }
 }
 
-/// A new object under construction ([`Store::replace`]), which nobody sees until [`Replacement::commit`]. Dropped without
-/// that, nothing of it is left, and what was there before stays.
+/// A new object under construction ([`Store::replace`]), which nobody sees until
+/// [`Replacement::commit`]. Dropped without that, nothing of it is left, and what was there before
+/// stays.
 ///
-/// After an error it can only be dropped: committing it is refused, lest an object of half a step comes into being.
+/// After an error it can only be dropped: committing it is refused, lest an object of half a step
+/// comes into being.
 pub trait Replacement: Send + Debug {
     /// Bytes so far.
     fn len(&self) -> u64;
@@ -102,12 +106,14 @@ pub trait Replacement: Send + Debug {
     /// Overwrites bytes that are there. [`StoreError::OutOfRange`] where not all of them are.
     fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// Appends a range of an open object, of this store or another; not through the memory of this process where the
-    /// system can do that. [`StoreError::OutOfRange`], which names this object's key, if that object is shorter.
+    /// Appends a range of an open object, of this store or another; not through the memory of this
+    /// process where the system can do that. [`StoreError::OutOfRange`], which names this object's
+    /// key, if that object is shorter.
     fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError>;
 
-    /// Makes the object, empty so far, equal to another without copying: until one of them changes, both share their
-    /// bytes. `false`: that cannot be done here, or this one is not empty; nothing has changed.
+    /// Makes the object, empty so far, equal to another without copying: until one of them changes,
+    /// both share their bytes. `false`: that cannot be done here, or this one is not empty; nothing
+    /// has changed.
     fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError>;
 
     /// Puts the object under its key, atomically, with the promises of [`Store::write`].
@@ -124,8 +130,8 @@ pub trait Replacement: Send + Debug {
     }
 }
 
-/// The turn of an object among threads of this process ([`turns`]). [`StoreError::Busy`] where this thread has it already,
-/// [`StoreError::Interrupted`] where `ask` answered `true`.
+/// The turn of an object among threads of this process ([`turns`]). [`StoreError::Busy`] where this
+/// thread has it already, [`StoreError::Interrupted`] where `ask` answered `true`.
 pub fn turn<S: Store + ?Sized>(
     store: &S,
     key: Key<'_>,
@@ -160,16 +166,16 @@ pub struct Entry {
 
 /// Keyed objects. All methods take `&self`; a store is shared by threads.
 ///
-/// "Missing" is an answer, not an error: reads return `false` or `None` for an object that does not exist
-/// (also where the key names a directory, or a parent of the key is an object).
+/// "Missing" is an answer, not an error: reads return `false` or `None` for an object that does not
+/// exist (also where the key names a directory, or a parent of the key is an object).
 pub trait Store: Send + Sync + Debug {
     /// Reads ranges of one object, with one open of it. Returns `false` if there is no such object.
     ///
-    /// `size` is what the caller knows the whole object must measure: [`StoreError::WrongSize`] if it does
-    /// not (an object of another size was written under other metadata; its bytes would be wrong values).
-    /// Ranges may come in any order and may overlap; an empty list or empty ranges only ask for existence. A
-    /// range past the end of the object is [`StoreError::OutOfRange`]; buffers may then have been partly
-    /// written.
+    /// `size` is what the caller knows the whole object must measure: [`StoreError::WrongSize`] if
+    /// it does not (an object of another size was written under other metadata; its bytes would be
+    /// wrong values). Ranges may come in any order and may overlap; an empty list or empty ranges
+    /// only ask for existence. A range past the end of the object is [`StoreError::OutOfRange`];
+    /// buffers may then have been partly written.
     fn read_ranges(
         &self,
         key: Key<'_>,
@@ -177,16 +183,16 @@ pub trait Store: Send + Sync + Debug {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError>;
 
-    /// Opens an object, for several reads of the same contents. `None` if there is no such object. `size` as in
-    /// [`Store::read_ranges`].
+    /// Opens an object, for several reads of the same contents. `None` if there is no such object.
+    /// `size` as in [`Store::read_ranges`].
     fn open<'s>(
         &'s self,
         key: Key<'_>,
         size: Option<u64>,
     ) -> Result<Option<Box<dyn Opened + 's>>, StoreError>;
 
-    /// As [`Store::open`], for the time of `work`, which gets `None` if there is no such object. Stores that can do so allocate
-    /// nothing: it is for the many small changes of chunks.
+    /// As [`Store::open`], for the time of `work`, which gets `None` if there is no such object.
+    /// Stores that can do so allocate nothing: it is for the many small changes of chunks.
     fn with_open(
         &self,
         key: Key<'_>,
@@ -198,12 +204,13 @@ pub trait Store: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no such
-    /// object, and [`StoreError::WrongSize`] if it is shorter or longer.
+    /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no
+    /// such object, and [`StoreError::WrongSize`] if it is shorter or longer.
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError>;
 
-    /// Reads a whole object of unknown size into `buf`, which is cleared first and keeps its capacity.
-    /// Returns `false` if there is no such object. An object of more than `limit` bytes is
+    /// Reads a whole object of unknown size into `buf`, which is cleared first and keeps its
+    /// capacity. Returns `false` if there is no such object. An object of more than `limit` bytes
+    /// is
     /// [`StoreError::TooLarge`]: memory use stays bounded whatever was stored. `buf` grows to at most
     /// `limit + 1` bytes; a caller that reuses it pays no allocation.
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError>;
@@ -211,16 +218,16 @@ pub trait Store: Send + Sync + Debug {
     /// The size of an object in bytes; `None` if there is none.
     fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError>;
 
-    /// Which contents an object has now: one question to the system, not a read. `None`: there is no such
-    /// object, or the store cannot tell (stores that leave this method out).
+    /// Which contents an object has now: one question to the system, not a read. `None`: there is
+    /// no such object, or the store cannot tell (stores that leave this method out).
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
         let _ = key;
         Ok(None)
     }
 
-    /// As [`Store::read_all`], and the stamp under which these very bytes may be kept; `None` where the store
-    /// cannot vouch that every later change gives the object another [`Store::stamp`] (of a file that has
-    /// just been changed, for example).
+    /// As [`Store::read_all`], and the stamp under which these very bytes may be kept; `None` where
+    /// the store cannot vouch that every later change gives the object another [`Store::stamp`] (of
+    /// a file that has just been changed, for example).
     fn read_all_stamped(
         &self,
         key: Key<'_>,
@@ -245,17 +252,20 @@ pub trait Store: Send + Sync + Debug {
         Ok(self.size(key)?.is_some())
     }
 
-    /// Replaces (or creates) an object by the concatenation of `parts`, atomically: until the call returns,
-    /// and if it fails, readers see what was there before. Parent directories come into being as needed.
+    /// Replaces (or creates) an object by the concatenation of `parts`, atomically: until the call
+    /// returns, and if it fails, readers see what was there before. Parent directories come into
+    /// being as needed.
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError>;
 
-    /// Begins a new object under `key`, for one that comes in pieces. The default gathers it in memory and writes it then.
+    /// Begins a new object under `key`, for one that comes in pieces. The default gathers it in
+    /// memory and writes it then.
     fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
         Ok(Box::new(gathered::Gathered::new(self, key)))
     }
 
-    /// Puts an object under a key that has none. `false`: there is one, and it stays. Of several writers that try at once, one
-    /// wins. The default takes turns with threads of this process only.
+    /// Puts an object under a key that has none. `false`: there is one, and it stays. Of several
+    /// writers that try at once, one wins. The default takes turns with threads of this process
+    /// only.
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
         let _turn = turn(self, key, None)?;
         if self.exists(key)? {
@@ -265,9 +275,11 @@ pub trait Store: Send + Sync + Debug {
         Ok(true)
     }
 
-    /// Replaces an object if what is there is as expected; `false`: it is not, and nothing has changed. For who has read an object and puts back what follows from
-    /// that, side by side with other processes that do the same. `ask` is asked while this waits for one of them; `true` gives up with [`StoreError::Interrupted`].
-    /// The default, for objects that no other process can reach, replaces it in any case: threads of one process take [`turn`]s.
+    /// Replaces an object if what is there is as expected; `false`: it is not, and nothing has
+    /// changed. For who has read an object and puts back what follows from that, side by side with
+    /// other processes that do the same. `ask` is asked while this waits for one of them; `true`
+    /// gives up with [`StoreError::Interrupted`]. The default, for objects that no other process
+    /// can reach, replaces it in any case: threads of one process take [`turn`]s.
     fn swap(
         &self,
         key: Key<'_>,
@@ -295,25 +307,29 @@ pub trait Store: Send + Sync + Debug {
         false
     }
 
-    /// Removes what dead writers have left below `prefix` (`None`: anywhere), and returns how many things these were. `ask` as in [`Store::swap`]. May wait
-    /// some seconds to see whether a writer is alive. The default, for stores whose writers leave nothing, does nothing.
+    /// Removes what dead writers have left below `prefix` (`None`: anywhere), and returns how many
+    /// things these were. `ask` as in [`Store::swap`]. May wait some seconds to see whether a
+    /// writer is alive. The default, for stores whose writers leave nothing, does nothing.
     fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64, StoreError> {
         let _ = (prefix, ask);
         Ok(0)
     }
 
-    /// Excludes other processes from the object `key` until the guard is dropped, or the object is replaced: that ends it. For processes that
-    /// replace an object by what follows from its contents: reading, writing and deleting take no notice of it. Where there is no such object nobody is
-    /// excluded ([`ObjectLock::is_absent`]): create it with [`Expected::Absent`], and if another was faster, start again. `ask` is asked
-    /// while this waits; `true` gives up with [`StoreError::Interrupted`]. The default, for objects that no other process
-    /// can reach, excludes nobody: threads of one process take [`turn`]s.
+    /// Excludes other processes from the object `key` until the guard is dropped, or the object is
+    /// replaced: that ends it. For processes that replace an object by what follows from its
+    /// contents: reading, writing and deleting take no notice of it. Where there is no such object
+    /// nobody is excluded ([`ObjectLock::is_absent`]): create it with [`Expected::Absent`], and if
+    /// another was faster, start again. `ask` is asked while this waits; `true` gives up with
+    /// [`StoreError::Interrupted`]. The default, for objects that no other process can reach,
+    /// excludes nobody: threads of one process take [`turn`]s.
     fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
         let _ = (key, ask);
         Ok(ObjectLock::free())
     }
 
-    /// As [`Store::lock`], of a prefix (`None`: the root) as such: for changes of what lies directly below, as metadata documents do.
-    /// Takes no notice of locks of objects and of other prefixes.
+    /// As [`Store::lock`], of a prefix (`None`: the root) as such: for changes of what lies
+    /// directly below, as metadata documents do. Takes no notice of locks of objects and of other
+    /// prefixes.
     fn lock_prefix<'s>(
         &'s self,
         prefix: Option<Key<'_>>,
@@ -326,25 +342,28 @@ pub trait Store: Send + Sync + Debug {
     /// Deletes an object. Returns whether there was one.
     fn delete(&self, key: Key<'_>) -> Result<bool, StoreError>;
 
-    /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and the
-    /// directories left empty. An object named exactly `prefix` stays. Missing is no error.
+    /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and
+    /// the directories left empty. An object named exactly `prefix` stays. Missing is no error.
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError>;
 
-    /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below it at once. Leftovers of a dead
-    /// process that staged the same prefix are removed. The default gathers them in memory.
+    /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below
+    /// it at once. Leftovers of a dead process that staged the same prefix are removed. The default
+    /// gathers them in memory.
     fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
         Ok(Box::new(staged::Gathered::new(self, prefix)))
     }
 
-    /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing is there.
-    /// Temporary files of unfinished writes are not listed.
+    /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing
+    /// is there. Temporary files of unfinished writes are not listed.
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError>;
 
-    /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for reading arrays.
+    /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for
+    /// reading arrays.
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError>;
 
-    /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing goes on; `true` gives up with
-    /// [`StoreError::Interrupted`]. The default asks before and after.
+    /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing
+    /// goes on; `true` gives up with [`StoreError::Interrupted`]. The default asks before and
+    /// after.
     fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
         check_ask(self, prefix, ask)?;
         let keys = self.list(prefix)?;
@@ -352,27 +371,30 @@ pub trait Store: Send + Sync + Debug {
         Ok(keys)
     }
 
-    /// What tells a prefix (`None`: the root) from all others, whatever path leads to it: walks of a hierarchy find circles by it.
-    /// `None`: there is no such prefix, or each has one path only (stores without links).
+    /// What tells a prefix (`None`: the root) from all others, whatever path leads to it: walks of
+    /// a hierarchy find circles by it. `None`: there is no such prefix, or each has one path only
+    /// (stores without links).
     fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<(u64, u64)>, StoreError> {
         let _ = prefix;
         Ok(None)
     }
 
-    /// The keys below `prefix` (`None`: of the store), in any order, where they can be told soon and for certain:
-    /// an object that exists during all of the call is among them. `None` where they cannot, or where there is
-    /// more than `most` to look at. For readers of many objects of which few exist.
+    /// The keys below `prefix` (`None`: of the store), in any order, where they can be told soon
+    /// and for certain: an object that exists during all of the call is among them. `None` where
+    /// they cannot, or where there is more than `most` to look at. For readers of many objects of
+    /// which few exist.
     fn present(&self, _prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
         None
     }
 
-    /// A number that is equal for all handles in this process that reach the same object (two `LocalStore`s
-    /// whose roots are nested must agree). It chooses the lock that serialises read-modify-writes; two
-    /// objects may share a number.
+    /// A number that is equal for all handles in this process that reach the same object (two
+    /// `LocalStore`s whose roots are nested must agree). It chooses the lock that serialises
+    /// read-modify-writes; two objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
 
-    /// Gives back what the store holds open, once reads that are under way are done. What is asked afterwards is
-    /// [`StoreError::Closed`]. The default, for stores that hold nothing open, does nothing.
+    /// Gives back what the store holds open, once reads that are under way are done. What is asked
+    /// afterwards is [`StoreError::Closed`]. The default, for stores that hold nothing open, does
+    /// nothing.
     fn close(&self) {}
 
     /// Whether it was not closed.
@@ -380,13 +402,14 @@ pub trait Store: Send + Sync + Debug {
         true
     }
 
-    /// Whether what the store holds open is what its name leads to now: nothing was put in its place.
+    /// Whether what the store holds open is what its name leads to now: nothing was put in its
+    /// place.
     fn is_current(&self) -> bool {
         true
     }
 
-    /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of them than
-    /// cores get more done.
+    /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of
+    /// them than cores get more done.
     fn waits(&self) -> bool {
         false
     }
@@ -396,7 +419,8 @@ pub trait Store: Send + Sync + Debug {
         true
     }
 
-    /// Reading so many bytes that nobody wants costs no more than a second range: ranges that lie closer are read as one.
+    /// Reading so many bytes that nobody wants costs no more than a second range: ranges that lie
+    /// closer are read as one.
     fn gap(&self) -> u64 {
         0
     }

@@ -2,51 +2,53 @@
 //!
 //! An object is a regular file, its key the path below the root. A write goes in these steps:
 //!
-//! 1. Create a temporary file in the directory of the object, under a name that no key can have. Written in
-//!    place, the object would be torn for readers, and half of it after a crash; in another directory the
-//!    rename could cross file systems.
-//! 2. Where that directory is missing, make it and start again. Looking first would cost every write a system
-//!    call.
-//! 3. Write all parts, going on after short writes. A full disk is found here, while the old object is
-//!    untouched.
-//! 4. With `fsync`: flush the file. Otherwise a power failure after the rename may leave an empty file under
-//!    the key.
+//! 1. Create a temporary file in the directory of the object, under a name that no key can have.
+//!    Written in place, the object would be torn for readers, and half of it after a crash; in
+//!    another directory the rename could cross file systems.
+//! 2. Where that directory is missing, make it and start again. Looking first would cost every
+//!    write a system call.
+//! 3. Write all parts, going on after short writes. A full disk is found here, while the old object
+//!    is untouched.
+//! 4. With `fsync`: flush the file. Otherwise a power failure after the rename may leave an empty
+//!    file under the key.
 //! 5. Close, and look at the answer: network file systems and quotas report a full disk only then.
 //! 6. Rename over the object. Readers that opened the old file keep it; later ones get the new one.
-//! 7. With `fsync`: flush the directory, and those above that step 2 made. Otherwise the rename itself may be
-//!    lost.
+//! 7. With `fsync`: flush the directory, and those above that step 2 made. Otherwise the rename
+//!    itself may be lost.
 //!
-//! Whatever fails, the temporary file is removed. A killed writer leaves it behind: no key names it and no
-//! listing shows it; [`Store::delete_prefix`] removes it.
+//! Whatever fails, the temporary file is removed. A killed writer leaves it behind: no key names it
+//! and no listing shows it; [`Store::delete_prefix`] removes it.
 //!
-//! An object that comes in pieces ([`Store::replace`]) takes the same steps, the third one many times; bytes of another
-//! file are copied there inside the kernel. Processes that read an object and replace it by what follows from that exclude
-//! each other by [locks](lock).
+//! An object that comes in pieces ([`Store::replace`]) takes the same steps, the third one many
+//! times; bytes of another file are copied there inside the kernel. Processes that read an object
+//! and replace it by what follows from that exclude each other by [locks](lock).
 //!
-//! A read of a whole object opens, reads and closes, and asks for the size only where the answer of the read is
-//! unusual:
+//! A read of a whole object opens, reads and closes, and asks for the size only where the answer of
+//! the read is unusual:
 //!
 //! 1. Open without blocking, so that a pipe in the place of an object cannot hang the reader.
-//! 2. Read the expected bytes **and one more** in one call. An object that was written with other metadata
-//!    and is longer would otherwise pass for a good one; asking for the size first would cost a system call
-//!    per chunk.
-//! 3. On a regular file a read that returns fewer bytes than asked for has met the end of the file, so no
-//!    second read is needed to find the end.
+//! 2. Read the expected bytes **and one more** in one call. An object that was written with other
+//!    metadata and is longer would otherwise pass for a good one; asking for the size first would
+//!    cost a system call per chunk.
+//! 3. On a regular file a read that returns fewer bytes than asked for has met the end of the file,
+//!    so no second read is needed to find the end.
 //!
-//! A read of parts of an object asks where the file ends before it reads: what it reads would not tell.
+//! A read of parts of an object asks where the file ends before it reads: what it reads would not
+//! tell.
 //!
 //! The steady state of both allocates nothing: paths are built on the stack.
 //!
-//! **Symbolic links.** Keys cannot leave the root: [`Key`] has no `..` and no absolute paths. Links that
-//! somebody put below the root are honoured wherever they lead, as in other software: reads and listings
-//! follow them; a key through a link to a directory is written, and deleted, there. Writing or deleting an
-//! object that is itself a link replaces or removes the link, not what it leads to. [`Store::delete_prefix`]
-//! removes links that it meets and never what they lead to. A directory that contains itself through a link
-//! is listed once. Two keys that reach one object through links have two lock numbers.
+//! **Symbolic links.** Keys cannot leave the root: [`Key`] has no `..` and no absolute paths. Links
+//! that somebody put below the root are honoured wherever they lead, as in other software: reads
+//! and listings follow them; a key through a link to a directory is written, and deleted, there.
+//! Writing or deleting an object that is itself a link replaces or removes the link, not what it
+//! leads to. [`Store::delete_prefix`] removes links that it meets and never what they lead to. A
+//! directory that contains itself through a link is listed once. Two keys that reach one object
+//! through links have two lock numbers.
 //!
-//! **What is no object:** directories, pipes, sockets, devices and links that lead nowhere are "missing";
-//! files whose names cannot be keys (not UTF-8, with a backslash) are not listed. Directories that deletions
-//! leave empty are removed, up to the root but not the root itself.
+//! **What is no object:** directories, pipes, sockets, devices and links that lead nowhere are
+//! "missing"; files whose names cannot be keys (not UTF-8, with a backslash) are not listed.
+//! Directories that deletions leave empty are removed, up to the root but not the root itself.
 
 mod attempts;
 mod delete;
@@ -80,12 +82,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Settings of a [`LocalStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// Flush every write and deletion to the disk before it returns, so that it survives a power failure. Off
-    /// by default: it makes writes many times slower, and without it objects are still never torn by a killed
-    /// process.
+    /// Flush every write and deletion to the disk before it returns, so that it survives a power
+    /// failure. Off by default: it makes writes many times slower, and without it objects are still
+    /// never torn by a killed process.
     pub fsync: bool,
-    /// Lock files against other processes where something is read, changed and put back: parts of chunks and shards, metadata documents. On by default. Off, several
-    /// processes that change parts of one chunk at a time lose each other's changes; other software takes no part either way.
+    /// Lock files against other processes where something is read, changed and put back: parts of
+    /// chunks and shards, metadata documents. On by default. Off, several processes that change
+    /// parts of one chunk at a time lose each other's changes; other software takes no part either
+    /// way.
     pub file_locks: bool,
 }
 
@@ -95,8 +99,8 @@ impl Default for LocalOptions {
     }
 }
 
-/// Objects as files below a directory: the system calls per object are open, read, close, and open, write,
-/// close, rename. Cheap to clone; a clone is the same store.
+/// Objects as files below a directory: the system calls per object are open, read, close, and open,
+/// write, close, rename. Cheap to clone; a clone is the same store.
 #[derive(Clone, Debug)]
 pub struct LocalStore {
     /// Absolute, without a trailing slash.
@@ -108,14 +112,14 @@ pub struct LocalStore {
     replacing: Replacing,
 }
 
-/// Whether writes mostly replace objects, by what the last ones met: it decides which of two system calls a write tries first. It
-/// may be wrong, which costs a call.
+/// Whether writes mostly replace objects, by what the last ones met: it decides which of two system
+/// calls a write tries first. It may be wrong, which costs a call.
 #[derive(Debug, Default)]
 struct Replacing(AtomicU64);
 
 impl Replacing {
-    /// How many writes go by one that found an object. More would make first writes of objects slower after one that replaced,
-    /// fewer would make replacing slower.
+    /// How many writes go by one that found an object. More would make first writes of objects
+    /// slower after one that replaced, fewer would make replacing slower.
     const LASTS: u64 = 15;
 
     /// Whether to expect an object this time.
@@ -157,9 +161,10 @@ impl Clone for Found {
     }
 }
 
-/// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found on first use:
-/// it takes a system call per component of the root, and who only reads needs none. Threads that race find the
-/// same, so none waits for another (perhaps for one that a forked child does not have).
+/// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found on
+/// first use: it takes a system call per component of the root, and who only reads needs none.
+/// Threads that race find the same, so none waits for another (perhaps for one that a forked child
+/// does not have).
 #[derive(Debug, Default)]
 struct LockSeed(AtomicU64);
 
@@ -171,8 +176,8 @@ impl LockSeed {
         }
         // Zero means unknown.
         let seed = hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(root))), b"/").max(1);
-        // The first answer stays: a link that changes meanwhile must not give one store two numbers for an
-        // object.
+        // The first answer stays: a link that changes meanwhile must not give one store two numbers
+        // for an object.
         match self.0.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => seed,
             Err(other) => other,
@@ -189,20 +194,21 @@ impl Clone for LockSeed {
 /// Room for a path on the stack. Linux refuses longer paths, so none that works spills to the heap.
 type PathBytes = SmallVec<[u8; 4096]>;
 
-/// Most bytes moved by one system call: Linux cuts calls off just below 2 GiB, macOS refuses them above. Unit
-/// tests have a small bound, so that they meet it.
+/// Most bytes moved by one system call: Linux cuts calls off just below 2 GiB, macOS refuses them
+/// above. Unit tests have a small bound, so that they meet it.
 const MAX_TRANSFER: usize = if cfg!(test) { 1500 } else { 1 << 30 };
 
-/// Most pieces of memory that one system call fills or writes; their descriptions live on the stack.
+/// Most pieces of memory that one system call fills or writes; their descriptions live on the
+/// stack.
 const MAX_BATCH: usize = 64;
 
-/// See [`Store::gap`]. Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a read of its own
-/// takes as long as reading 16 to 32 KiB more. From a disk more would pay.
+/// See [`Store::gap`]. Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18,
+/// x86): a read of its own takes as long as reading 16 to 32 KiB more. From a disk more would pay.
 const GAP: u64 = 16 << 10;
 
 impl LocalStore {
-    /// Opens the store whose objects lie below `root`. The directory need not exist: the first write makes
-    /// it. Errors if `root` is something else than a directory, or cannot be reached.
+    /// Opens the store whose objects lie below `root`. The directory need not exist: the first
+    /// write makes it. Errors if `root` is something else than a directory, or cannot be reached.
     pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
         let store = Self::unseen(root, options)?;
         match fs::metadata(&store.root) {
@@ -212,8 +218,9 @@ impl LocalStore {
         }
     }
 
-    /// [`LocalStore::open`] without a look at `root`, for who reads at once: an object that is found shows that
-    /// all is well. Where none is, open the store the other way, which says what is wrong.
+    /// [`LocalStore::open`] without a look at `root`, for who reads at once: an object that is
+    /// found shows that all is well. Where none is, open the store the other way, which says what
+    /// is wrong.
     pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
         let given = root.as_ref();
         if given.as_os_str().as_bytes().contains(&0) {
@@ -277,7 +284,8 @@ fn base(root: &Path) -> &[u8] {
     }
 }
 
-/// `root` without links as far as it exists, so that two ways to one directory give the same lock numbers.
+/// `root` without links as far as it exists, so that two ways to one directory give the same lock
+/// numbers.
 fn canonical(root: &Path) -> PathBuf {
     let mut missing = Vec::new();
     let mut components = root.components();
@@ -483,7 +491,8 @@ impl Store for LocalStore {
         self.present_below(prefix.map_or("", Key::as_str), most)
     }
 
-    /// Replacing a file makes ext4 start writing the new one to the disk, lest a power failure leaves neither.
+    /// Replacing a file makes ext4 start writing the new one to the disk, lest a power failure
+    /// leaves neither.
     fn waits(&self) -> bool {
         true
     }

@@ -49,14 +49,16 @@ impl<'s> ObjectLock<'s> {
     }
 }
 
-/// What has to be under a key for an object to be put there. (As `If-Match` and `If-None-Match` of HTTP.)
+/// What has to be under a key for an object to be put there. (As `If-Match` and `If-None-Match` of
+/// HTTP.)
 #[derive(Clone, Copy, Debug)]
 pub enum Expected<'a> {
     /// Anything or nothing.
     Any,
     /// Nothing.
     Absent,
-    /// This object, which was opened before. Other processes are excluded for the instant of looking and replacing.
+    /// This object, which was opened before. Other processes are excluded for the instant of
+    /// looking and replacing.
     Same(&'a dyn Opened),
     /// This object; the caller holds its lock.
     Locked(&'a dyn Opened),

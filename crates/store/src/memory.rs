@@ -10,12 +10,12 @@ use std::ops::{Bound, Deref};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Objects in memory. It behaves like a directory: a key cannot lie below an object. A clone shares the
-/// objects.
+/// Objects in memory. It behaves like a directory: a key cannot lie below an object. A clone shares
+/// the objects.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    /// Objects are replaced, never changed: a reader that has taken one out copies from it without the lock. Gated: held to look
-    /// up or change an entry, or to walk [`PAGE`] of them.
+    /// Objects are replaced, never changed: a reader that has taken one out copies from it without
+    /// the lock. Gated: held to look up or change an entry, or to walk [`PAGE`] of them.
     objects: Arc<RwLock<Objects>>,
 }
 
@@ -65,8 +65,9 @@ impl MemoryStore {
         self.objects.write()
     }
 
-    /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`: who lists much must not keep others
-    /// waiting. As with directories, what comes or goes meanwhile may or may not be seen.
+    /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`:
+    /// who lists much must not keep others waiting. As with directories, what comes or goes
+    /// meanwhile may or may not be seen.
     fn walk(&self, prefix: Option<Key<'_>>, each: &mut dyn FnMut(&str) -> bool) {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
         let mut last: Option<String> = None;
@@ -130,8 +131,8 @@ impl MemoryStore {
     }
 }
 
-/// The keys below a prefix (`None`: all). Starts at `prefix/`, which in the order of keys does not follow
-/// `prefix`: `a!` comes between `a` and `a/`.
+/// The keys below a prefix (`None`: all). Starts at `prefix/`, which in the order of keys does not
+/// follow `prefix`: `a!` comes between `a` and `a/`.
 fn below<'o>(objects: &'o Objects, prefix: Option<Key<'_>>) -> impl Iterator<Item = &'o String> + use<'o> {
     let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
     let range = objects.range::<str, _>((Bound::Included(start.as_str()), Bound::Unbounded));

@@ -2,7 +2,8 @@
 //!
 //! 1. A range is cut where segments meet.
 //! 2. The pieces of each segment are read by one call from its object, which is opened for that.
-//! 3. Where the store says so, what lies beyond the end of a segment's object reads as zeros: nobody has written it yet.
+//! 3. Where the store says so, what lies beyond the end of a segment's object reads as zeros:
+//!    nobody has written it yet.
 
 use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Store, StoreError, hash};
 use std::io;
@@ -33,8 +34,10 @@ pub struct SegmentStore {
 }
 
 impl SegmentStore {
-    /// The object `key` is what `segments` hold in this order. `zeros`: bytes of a segment that its object is too short for read as zeros; otherwise they are
-    /// [`StoreError::OutOfRange`]. An object that is missing is an error in either case: this store was made because somebody says that it is there.
+    /// The object `key` is what `segments` hold in this order. `zeros`: bytes of a segment that its
+    /// object is too short for read as zeros; otherwise they are [`StoreError::OutOfRange`]. An
+    /// object that is missing is an error in either case: this store was made because somebody says
+    /// that it is there.
     ///
     /// What would make the object longer than 2⁶⁴ - 1 bytes is left out.
     pub fn new(key: &str, mut segments: Vec<Segment>, zeros: bool) -> Self {
@@ -74,7 +77,8 @@ impl SegmentStore {
         store.open(Key::new(key)?, None)?.ok_or_else(missing).map(Some)
     }
 
-    /// Cuts ranges where segments meet, and calls `read` for each segment with its pieces; their offsets are those of its object.
+    /// Cuts ranges where segments meet, and calls `read` for each segment with its pieces; their
+    /// offsets are those of its object.
     fn for_each_segment(
         &self,
         ranges: &mut [RangeRead<'_>],
@@ -315,7 +319,8 @@ mod tests {
 
     #[test]
     fn the_contract_of_reading_holds() {
-        // Cut in three, the middle empty, each part in the middle of an object; in either order of reading them.
+        // Cut in three, the middle empty, each part in the middle of an object; in either order of
+        // reading them.
         for zeros in [false, true] {
             contract::check_reading(|name, bytes| {
                 let (a, b) = bytes.split_at(bytes.len() / 3);

@@ -2,20 +2,23 @@
 
 /// Which contents an object had when the stamp was taken.
 ///
-/// A stamp that came with bytes ([`Store::read_all_stamped`](crate::Store::read_all_stamped)) is a promise:
-/// whatever object of whatever store of this process has an equal stamp later
-/// ([`Store::stamp`](crate::Store::stamp)) holds the same bytes then. So bytes kept under it may be used
-/// again, under whichever key they are asked for. Two stamps that did not come with bytes promise nothing.
+/// A stamp that came with bytes ([`Store::read_all_stamped`](crate::Store::read_all_stamped)) is a
+/// promise: whatever object of whatever store of this process has an equal stamp later
+/// ([`Store::stamp`](crate::Store::stamp)) holds the same bytes then. So bytes kept under it may be
+/// used again, under whichever key they are asked for. Two stamps that did not come with bytes
+/// promise nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp([u64; 7]);
 
 impl Stamp {
-    /// A stamp of these numbers. For files the first is the number of the device; other stores put there
-    /// something that no device and no other store has, [`Stamp::NO_DEVICE`] for counted versions.
+    /// A stamp of these numbers. For files the first is the number of the device; other stores put
+    /// there something that no device and no other store has, [`Stamp::NO_DEVICE`] for counted
+    /// versions.
     pub fn new(numbers: [u64; 7]) -> Self {
         Stamp(numbers)
     }
 
-    /// The first number of stamps that count versions; the second is the count. No device has this number.
+    /// The first number of stamps that count versions; the second is the count. No device has this
+    /// number.
     pub const NO_DEVICE: u64 = u64::MAX;
 }

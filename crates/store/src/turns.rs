@@ -1,14 +1,16 @@
 //! Turns: long locks of one process, by number.
 //!
-//! Who reads something, changes it and puts it back (a chunk, a shard, a metadata document) takes its turn first. A turn is held during I/O
-//! and encoding, so it is not a plain mutex:
+//! Who reads something, changes it and puts it back (a chunk, a shard, a metadata document) takes
+//! its turn first. A turn is held during I/O and encoding, so it is not a plain mutex:
 //!
-//! * It knows its holder. A thread that asks for a turn that it has already (a signal handler or a finalizer, which Python runs in the
-//!   middle of the work) gets [`Refused::Own`] instead of waiting for itself for ever.
+//! * It knows its holder. A thread that asks for a turn that it has already (a signal handler or a
+//!   finalizer, which Python runs in the middle of the work) gets [`Refused::Own`] instead of
+//!   waiting for itself for ever.
 //! * Waiting can be stopped: the waiter asks again and again whether to go on.
 //! * A forked child starts with no turn taken (`forget`): holders are threads of its parent.
 //!
-//! Turns exclude threads of one process. [`Store::lock`](crate::Store::lock) excludes other processes; take the turn first.
+//! Turns exclude threads of one process. [`Store::lock`](crate::Store::lock) excludes other
+//! processes; take the turn first.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,7 +38,8 @@ const STRIPES: usize = 256;
 /// The turns that are taken in one process.
 struct Table([Stripe; STRIPES]);
 
-/// Per process: a child gets a table of its own, so it never meets this lock held. On a cache line of its own.
+/// Per process: a child gets a table of its own, so it never meets this lock held. On a cache line
+/// of its own.
 #[repr(align(64))]
 struct Stripe(Mutex<Vec<Holder>>);
 
@@ -146,7 +149,8 @@ fn leave(number: u64) {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // A child has a copy of what its parent held, and must not end somebody else's turn of the same number.
+        // A child has a copy of what its parent held, and must not end somebody else's turn of the
+        // same number.
         if self.generation != crate::fork::generation() {
             return;
         }
@@ -162,8 +166,8 @@ impl Drop for Turn {
     }
 }
 
-/// Forgets all turns: this process is a child that has just been forked. Its parent's table is left alone: another thread may have
-/// been inside.
+/// Forgets all turns: this process is a child that has just been forked. Its parent's table is left
+/// alone: another thread may have been inside.
 pub(crate) fn forget() {
     TABLE.store(std::ptr::null_mut(), Ordering::Release);
 }

@@ -11,7 +11,8 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is passed on to the system's allocator; counting touches no memory that is allocated.
+// SAFETY: everything is passed on to the system's allocator; counting touches no memory that is
+// allocated.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
@@ -83,6 +84,7 @@ fn steady_state_allocates_nothing() {
     assert_eq!(&rows[199 * 100..], &value[199 * 300..][..100]);
     let counts = [write, read_exact, read_missing, read_ranges, lock_id];
     assert_eq!(counts, [0; 5], "write, read_exact, missing, read_ranges, lock_id");
-    // The new buffer was given room for one byte more than the object, which is what finding its end takes.
+    // The new buffer was given room for one byte more than the object, which is what finding its
+    // end takes.
     assert_eq!(read_all, 0);
 }

@@ -23,7 +23,8 @@ fn local() {
 
 #[test]
 fn local_with_fsync() {
-    // In memory where the system has such a directory: flushing thousands of objects to a disk takes long.
+    // In memory where the system has such a directory: flushing thousands of objects to a disk
+    // takes long.
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     check_local(dir.path(), LocalOptions { fsync: true, ..LocalOptions::default() });
 }
@@ -55,7 +56,8 @@ enum Piece {
     Share(String),
 }
 
-/// Few names, so that steps meet: objects above objects, and names around the slash in the order of keys.
+/// Few names, so that steps meet: objects above objects, and names around the slash in the order of
+/// keys.
 fn name() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(vec!["a", "a!", "a0", "b"]), 1..4)
         .prop_map(|parts| parts.join("/"))

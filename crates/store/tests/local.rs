@@ -1,4 +1,5 @@
-//! What a directory has that memory has not: permissions, limits, links, other people's files, killed writers.
+//! What a directory has that memory has not: permissions, limits, links, other people's files,
+//! killed writers.
 
 use hyperslab_store::{Entry, Key, LocalOptions, LocalStore, RangeRead, Store, StoreError};
 use std::ffi::OsStr;
@@ -254,7 +255,8 @@ fn links_are_honoured_and_not_destroyed() {
     let entries = entries.map(|(name, is_prefix)| Entry { name: name.into(), is_prefix });
     assert_eq!(store.list_dir(None).unwrap(), entries);
 
-    // Through a link to a directory: there. Over a link to an object: the link goes, not the object.
+    // Through a link to a directory: there. Over a link to an object: the link goes, not the
+    // object.
     store.write(key("link/y"), &[b"new"]).unwrap();
     assert_eq!(get(&other, "y").unwrap(), b"new");
     store.write(key("object"), &[b"mine"]).unwrap();

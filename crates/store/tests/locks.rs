@@ -56,7 +56,8 @@ fn wait_for(child: &mut Child, what: &str) {
     assert!(lines.any(|line| line.unwrap() == what), "the child ended without saying '{what}'");
 }
 
-/// A counter in an object, which is deleted at times: then another object has what was counted so far.
+/// A counter in an object, which is deleted at times: then another object has what was counted so
+/// far.
 fn count(store: &LocalStore, rounds: u32) {
     let number =
         |name: &str| get(store, name).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap()));

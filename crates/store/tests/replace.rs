@@ -82,7 +82,8 @@ fn files_that_shrink() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left");
 }
 
-/// The directory of an object is deleted while it is under construction, perhaps only because it was empty.
+/// The directory of an object is deleted while it is under construction, perhaps only because it
+/// was empty.
 #[test]
 fn the_directory_goes() {
     let dir = tempfile::tempdir().unwrap();
@@ -108,7 +109,8 @@ fn leftovers_go() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.write(key("a/x"), &[b"1"]).unwrap();
-    // A complete file of `x` that was not renamed any more; another of `y`; one of a file system without unnamed files, still young.
+    // A complete file of `x` that was not renamed any more; another of `y`; one of a file system
+    // without unnamed files, still young.
     let names_of = |name: &str| {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -133,7 +135,8 @@ fn leftovers_go() {
     assert_eq!(get(&store, "a/x").unwrap(), b"3");
 }
 
-/// A value that shows if it is whole: a version, then parts of bytes that follow from it, the last of which says how many.
+/// A value that shows if it is whole: a version, then parts of bytes that follow from it, the last
+/// of which says how many.
 fn value(version: u32) -> Vec<Vec<u8>> {
     let count = 1 + version % 5;
     let mut parts = vec![version.to_le_bytes().to_vec()];
@@ -146,7 +149,8 @@ fn assert_whole(bytes: &[u8]) {
     assert!(bytes == value(version).concat(), "version {version} is torn, of {} bytes", bytes.len());
 }
 
-/// Replaces the object by ever new versions: written in pieces, or copied from the old one where they are equal.
+/// Replaces the object by ever new versions: written in pieces, or copied from the old one where
+/// they are equal.
 fn rewrite_for_ever(store: &LocalStore) {
     for round in 0u32.. {
         let _held = store.lock(key("a/x"), None).unwrap();

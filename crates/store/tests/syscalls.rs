@@ -137,7 +137,8 @@ fn per_object() {
     let calls = calls_by_mark(&std::fs::read_to_string(trace).unwrap());
     let expected: [(&str, &[&str]); 20] = [
         ("open_store", &["stat"]),
-        // A file without a name; it gets that of the object if that is free, otherwise one to be renamed from.
+        // A file without a name; it gets that of the object if that is free, otherwise one to be
+        // renamed from.
         ("write", &["open", "write", "link", "link", "rename", "close"]),
         // After a write that replaced an object, the next ones expect one, too.
         ("write_parts", &["open", "write", "link", "rename", "close"]),
@@ -163,7 +164,8 @@ fn per_object() {
     ];
     for (mark, expected) in expected {
         let memory = ["mmap", "munmap", "brk", "mremap", "mprotect", "madvise"];
-        // In debug builds the standard library asserts so that a descriptor is open before it closes it.
+        // In debug builds the standard library asserts so that a descriptor is open before it
+        // closes it.
         let assertion = if cfg!(debug_assertions) { "fcntl" } else { "" };
         let found: Vec<&str> = calls
             .get(mark)

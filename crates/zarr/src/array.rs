@@ -31,8 +31,9 @@ impl Array {
         node::open_array(store, path, format)
     }
 
-    /// Creates an array, and missing groups above it. With `overwrite`, it takes the place of whatever is stored at `path` and below,
-    /// which stays until the new array is there, and is deleted then; otherwise an array or group there is an error. Nothing is changed where `spec`
+    /// Creates an array, and missing groups above it. With `overwrite`, it takes the place of
+    /// whatever is stored at `path` and below, which stays until the new array is there, and is
+    /// deleted then; otherwise an array or group there is an error. Nothing is changed where `spec`
     /// is not valid.
     pub fn create(
         store: Arc<dyn Store>,
@@ -56,8 +57,8 @@ impl Array {
         })
     }
 
-    /// [`Array::create`] in a store that nobody else knows yet, where nothing is at `path` and the groups above it are there: nothing
-    /// is looked at.
+    /// [`Array::create`] in a store that nobody else knows yet, where nothing is at `path` and the
+    /// groups above it are there: nothing is looked at.
     pub fn create_unseen(store: Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<Self, ZarrError> {
         Self::create_by(store, path, spec, create::unseen)
     }
@@ -167,8 +168,8 @@ impl Array {
         self.metadata.dimension_names.as_deref()
     }
 
-    /// Elements of a chunk per axis as users know it. Where shards lie within shards, these are the chunks of the outermost, as with zarr-python; the
-    /// engine's are the innermost ones.
+    /// Elements of a chunk per axis as users know it. Where shards lie within shards, these are the
+    /// chunks of the outermost, as with zarr-python; the engine's are the innermost ones.
     pub fn chunks(&self) -> &[u64] {
         self.metadata.shown_chunk()
     }
@@ -188,8 +189,9 @@ impl Array {
         self.metadata.element.vlen()
     }
 
-    /// v3: the codecs before the serializer, `{"name": …, "configuration": …}`. v2: the filters, `{"id": …, …}`. Where the array's only codec makes
-    /// shards, the codecs of [`Array::chunks`] (also of the two methods below).
+    /// v3: the codecs before the serializer, `{"name": …, "configuration": …}`. v2: the filters,
+    /// `{"id": …, …}`. Where the array's only codec makes shards, the codecs of [`Array::chunks`]
+    /// (also of the two methods below).
     pub fn filters(&self) -> &[Json] {
         &self.metadata.filters
     }
@@ -214,8 +216,9 @@ impl Array {
         }
     }
 
-    /// Whether chunks are stored with the first axis fastest, the last slowest (v2: `"order": "F"`; v3: a transposition). False below two
-    /// axes, where both orders are one, unless v2 metadata says so.
+    /// Whether chunks are stored with the first axis fastest, the last slowest (v2: `"order": "F"`;
+    /// v3: a transposition). False below two axes, where both orders are one, unless v2 metadata
+    /// says so.
     pub fn fortran_order(&self) -> bool {
         match self.metadata.format {
             Format::V2 => self.metadata.document.get("order").and_then(Json::as_str) == Some("F"),
@@ -226,7 +229,8 @@ impl Array {
         }
     }
 
-    /// The fill value, one element's bytes in memory (of variable length: its bytes); `None` where it is v2's `null` (then elements never written read as the type's default).
+    /// The fill value, one element's bytes in memory (of variable length: its bytes); `None` where
+    /// it is v2's `null` (then elements never written read as the type's default).
     pub fn fill(&self) -> Option<&[u8]> {
         self.metadata.fill.as_deref()
     }
@@ -272,7 +276,8 @@ impl Array {
         *self = now;
     }
 
-    /// Reads the metadata again (from the array's own object, also where it came from consolidated metadata).
+    /// Reads the metadata again (from the array's own object, also where it came from consolidated
+    /// metadata).
     pub fn refresh(&mut self) -> Result<(), ZarrError> {
         let stored = self.read()?;
         let now = Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false)?;
@@ -287,12 +292,14 @@ impl Array {
         node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(missing)
     }
 
-    /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the store.
+    /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the
+    /// store.
     pub fn chunks_stored(&self) -> Result<(u64, u64), ZarrError> {
         self.chunks_stored_asking(None)
     }
 
-    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with [`ZarrError::Interrupted`].
+    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with
+    /// [`ZarrError::Interrupted`].
     pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
@@ -308,8 +315,9 @@ impl Array {
         Ok((chunks, bytes))
     }
 
-    /// Gives back the bytes of shards that nothing refers to any more, shard by shard; returns how many. `dry`: only counts them. `interrupt` is asked
-    /// before each shard whether to stop. Each shard is complete at every instant, also when this is killed.
+    /// Gives back the bytes of shards that nothing refers to any more, shard by shard; returns how
+    /// many. `dry`: only counts them. `interrupt` is asked before each shard whether to stop. Each
+    /// shard is complete at every instant, also when this is killed.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, ZarrError> {
         if !dry {
             // What killed writers left, also of arrays without shards.
@@ -336,7 +344,8 @@ impl Array {
         Ok(bytes)
     }
 
-    /// Deletes the array with all its chunks, in one step where the store can do that; an array at the root: everything in the store.
+    /// Deletes the array with all its chunks, in one step where the store can do that; an array at
+    /// the root: everything in the store.
     pub fn delete(self) -> Result<(), ZarrError> {
         create::remove(&self.store, &self.path, None)
     }

@@ -1,7 +1,7 @@
 //! Changes of arrays: attributes, extent, rows behind the last.
 //!
-//! Each takes the lock of the node, reads the metadata again, changes it, and puts it back. So nothing is lost that others changed meanwhile,
-//! whichever handle, thread or process did it.
+//! Each takes the lock of the node, reads the metadata again, changes it, and puts it back. So
+//! nothing is lost that others changed meanwhile, whichever handle, thread or process did it.
 
 use crate::json::Json;
 use crate::locked;
@@ -16,13 +16,14 @@ use hyperslab_store::Ask;
 use std::sync::Arc;
 
 impl Array {
-    /// Replaces the attributes, atomically. What else the metadata says is kept as it is stored now.
+    /// Replaces the attributes, atomically. What else the metadata says is kept as it is stored
+    /// now.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<(), ZarrError> {
         self.change_attributes(None, |all| *all = attributes)
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true`
-    /// gives up.
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked
+    /// while this waits for others; `true` gives up.
     pub fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
@@ -52,18 +53,21 @@ impl Array {
         Ok(result)
     }
 
-    /// Changes the extent. No data moves. Objects (chunks, shards) that are wholly outside are deleted. What a resize cuts off never comes
-    /// back: after growing, new elements are fill value, also in objects at the former edge, and also if the resize that cut them off, or an append, was killed.
+    /// Changes the extent. No data moves. Objects (chunks, shards) that are wholly outside are
+    /// deleted. What a resize cuts off never comes back: after growing, new elements are fill
+    /// value, also in objects at the former edge, and also if the resize that cut them off, or an
+    /// append, was killed.
     pub fn resize(&mut self, shape: &[u64]) -> Result<(), ZarrError> {
         self.resize_with(shape, None)
     }
 
-    /// [`Array::resize`]; `ask` is asked while this waits for others, and before each object; `true` stops it. Then the array has the old
-    /// shape or the new one.
+    /// [`Array::resize`]; `ask` is asked while this waits for others, and before each object;
+    /// `true` stops it. Then the array has the old shape or the new one.
     ///
-    /// Before it grows, all objects that would come into view are deleted, and what would in those at the edge is overwritten with fill value; then the metadata
-    /// is replaced. So it does not matter who left something there: a killed resize or append, other software. When it shrinks, the metadata is
-    /// replaced first, then objects are deleted.
+    /// Before it grows, all objects that would come into view are deleted, and what would in those
+    /// at the edge is overwritten with fill value; then the metadata is replaced. So it does not
+    /// matter who left something there: a killed resize or append, other software. When it shrinks,
+    /// the metadata is replaced first, then objects are deleted.
     pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
@@ -82,9 +86,11 @@ impl Array {
         changed.delete_outside(&old, ask)
     }
 
-    /// Makes `axis` longer by `more` and lets `write` write there: it is given the array with its new extent, and the first index that is new. The
-    /// metadata is read again before and replaced afterwards, so that of several who append, each gets rows of his own, and one who is killed leaves none. `like` is the
-    /// shape that the caller believes the array to have; axes other than `axis` must still be so.
+    /// Makes `axis` longer by `more` and lets `write` write there: it is given the array with its
+    /// new extent, and the first index that is new. The metadata is read again before and replaced
+    /// afterwards, so that of several who append, each gets rows of his own, and one who is killed
+    /// leaves none. `like` is the shape that the caller believes the array to have; axes other than
+    /// `axis` must still be so.
     ///
     /// If `write` fails, the array is as it was.
     pub fn append_with<E: From<ZarrError>>(
@@ -173,7 +179,8 @@ impl Array {
         })
     }
 
-    /// Removes all that would come into view by growing from `old`, which is stored, to this array, which is not yet.
+    /// Removes all that would come into view by growing from `old`, which is stored, to this array,
+    /// which is not yet.
     fn clear_new(&self, old: &Array, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let grid = self.layout().object_grid();
         let (before, now) = (old.layout().shape(), self.layout().shape());

@@ -2,7 +2,8 @@
 
 use hyperslab_array::Dims;
 
-/// Chunk sizes grow with the array by this step: 256 KiB for an array of 1 MiB, doubled with every factor of ten.
+/// Chunk sizes grow with the array by this step: 256 KiB for an array of 1 MiB, doubled with every
+/// factor of ten.
 const STEP: f64 = 256.0 * 1024.0;
 const SMALLEST: f64 = 128.0 * 1024.0;
 /// The most bytes of a chunk that is an object.
@@ -14,8 +15,9 @@ const SHARD_BYTES: u64 = 64 << 20;
 /// The most chunks of a shard: their index is read before the first of them.
 const SHARD_CHUNKS: u64 = 4096;
 
-/// The chunk shape that zarr-python 3 guesses (h5py's and PyTables' rule): all of the array, halved axis by axis in turn until
-/// the size is within half of the target, and below `largest` bytes. An axis without elements gets chunks of one.
+/// The chunk shape that zarr-python 3 guesses (h5py's and PyTables' rule): all of the array, halved
+/// axis by axis in turn until the size is within half of the target, and below `largest` bytes. An
+/// axis without elements gets chunks of one.
 pub(crate) fn guess(shape: &[u64], element: usize, largest: u64) -> Dims {
     let largest = largest as f64;
     let mut chunk: Vec<f64> = shape.iter().map(|n| (*n).max(1) as f64).collect();
@@ -61,8 +63,8 @@ fn near_divisor(n: u64, wanted: u64) -> u64 {
     if above as f64 / (wanted as f64) < wanted as f64 / below as f64 { above } else { below }
 }
 
-/// Shards of whole chunks: the axis of which a shard has the fewest chunks gets twice as many, again and again, until all of the array or enough
-/// bytes are in one.
+/// Shards of whole chunks: the axis of which a shard has the fewest chunks gets twice as many,
+/// again and again, until all of the array or enough bytes are in one.
 pub(crate) fn guess_shards(shape: &[u64], chunk: &[u64], element: usize) -> Dims {
     let mut counts: Vec<u64> = vec![1; chunk.len()];
     let chunk_bytes = chunk.iter().fold(element as u64, |bytes, n| bytes.saturating_mul(*n));

@@ -1,7 +1,7 @@
 //! Metadata of arrays that was made sense of before: opening an array again parses nothing.
 //!
-//! What a document says does not depend on where it is stored, so it is found by its text: a document that changed is another one, and
-//! nothing can be stale. The texts are compared whole.
+//! What a document says does not depend on where it is stored, so it is found by its text: a
+//! document that changed is another one, and nothing can be stale. The texts are compared whole.
 //!
 //! The lock is gated: texts are compared under it, nothing more.
 
@@ -10,7 +10,8 @@ use crate::metadata::Metadata;
 use hyperslab_store::fork::Mutex;
 use std::sync::Arc;
 
-/// How many arrays' metadata is kept: enough for the arrays of a usual hierarchy, few enough to compare one by one.
+/// How many arrays' metadata is kept: enough for the arrays of a usual hierarchy, few enough to
+/// compare one by one.
 const ENTRIES: usize = 32;
 
 /// Longer texts are not kept: parsed values take many times the memory of their text.

@@ -1,12 +1,15 @@
-//! Consolidated metadata: that of a whole hierarchy in one object, so that opening it takes one read.
+//! Consolidated metadata: that of a whole hierarchy in one object, so that opening it takes one
+//! read.
 //!
-//! v2, `.zmetadata` in the group: `{"zarr_consolidated_format": 1, "metadata": {"a/.zarray": {…}, "a/.zattrs": {…}, …}}`.
-//! v3, in the group's `zarr.json`: `{"consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": {…}, …}}, …}`.
+//! v2, `.zmetadata` in the group: `{"zarr_consolidated_format": 1, "metadata": {"a/.zarray": {…},
+//! "a/.zattrs": {…}, …}}`. v3, in the group's `zarr.json`: `{"consolidated_metadata": {"kind":
+//! "inline", "must_understand": false, "metadata": {"a": {…}, …}}, …}`.
 //!
-//! It is a copy, and goes stale when nodes below change without it: as with zarr-python, consolidating again is up to the writer.
+//! It is a copy, and goes stale when nodes below change without it: as with zarr-python,
+//! consolidating again is up to the writer.
 //!
-//! A group that was opened with it keeps it in memory ([`Shared`]), shared with all nodes that are reached from the group. What they change is changed
-//! there, too; what others change is not seen.
+//! A group that was opened with it keeps it in memory ([`Shared`]), shared with all nodes that are
+//! reached from the group. What they change is changed there, too; what others change is not seen.
 
 use crate::error::{Problem, ZarrError, invalid};
 use crate::format::v3;
@@ -30,7 +33,8 @@ pub(crate) struct Consolidated {
 }
 
 impl Consolidated {
-    /// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there is none, or none of a known kind.
+    /// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there
+    /// is none, or none of a known kind.
     pub(crate) fn read(
         store: &Arc<dyn Store>,
         path: &str,
@@ -113,7 +117,8 @@ impl View {
         View { all: Arc::new(Shared { owner: owner.to_owned(), nodes }), base: String::new() }
     }
 
-    /// This view with what another says, where both are of the group that the metadata is stored with: nodes reached from either see it.
+    /// This view with what another says, where both are of the group that the metadata is stored
+    /// with: nodes reached from either see it.
     pub(crate) fn renewed(self, new: View) -> View {
         if !self.base.is_empty() || !new.base.is_empty() || self.all.owner != new.all.owner {
             return new;
@@ -158,7 +163,8 @@ impl View {
         Copied { all: Arc::downgrade(&self.all), path: self.place(relative) }
     }
 
-    /// Puts the metadata of a node below in the place of what was known of it. Of the owner itself nothing is kept.
+    /// Puts the metadata of a node below in the place of what was known of it. Of the owner itself
+    /// nothing is kept.
     pub(crate) fn put(&self, relative: &str, mut stored: Stored) {
         let place = self.place(relative);
         if place.is_empty() {
@@ -339,8 +345,8 @@ pub(crate) fn write_without(
     node::write_document(store, &key, &document)
 }
 
-/// A v2 group's consolidated metadata with other attributes of the group itself, and its key; `None`: it has none. (v3's has no copy of them.) The group is
-/// locked.
+/// A v2 group's consolidated metadata with other attributes of the group itself, and its key;
+/// `None`: it has none. (v3's has no copy of them.) The group is locked.
 pub(crate) fn with_own_attributes(
     store: &Arc<dyn Store>,
     path: &str,

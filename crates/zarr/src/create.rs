@@ -8,13 +8,16 @@ use crate::{Format, ZarrError};
 use hyperslab_store::{Ask, Key, Store};
 use std::sync::Arc;
 
-/// Documents of a node and their names, in the order in which they are written: the node is there with the last.
+/// Documents of a node and their names, in the order in which they are written: the node is there
+/// with the last.
 pub(crate) type Documents = [(&'static str, Json)];
 
-/// Creates a node, and missing groups above it, as zarr-python does. Nothing is changed where the node cannot be.
+/// Creates a node, and missing groups above it, as zarr-python does. Nothing is changed where the
+/// node cannot be.
 ///
-/// Of several who create one node at once, one wins; for the others it exists. With `overwrite`, it is built beside what is there and
-/// takes its place with all that is below, in one step where the store can do that.
+/// Of several who create one node at once, one wins; for the others it exists. With `overwrite`, it
+/// is built beside what is there and takes its place with all that is below, in one step where the
+/// store can do that.
 pub(crate) fn node(
     store: &Arc<dyn Store>,
     path: &str,
@@ -59,8 +62,9 @@ pub(crate) fn node(
     Err(ZarrError::NotFound { what: "array or group", url: store.url(), path: path.to_owned() })
 }
 
-/// Creates a node in a store that nobody else knows yet, where nothing is at `path` and the groups above it are there already. Nothing
-/// is looked at: of a hierarchy of many nodes, or a deep one, that would take most of the time.
+/// Creates a node in a store that nobody else knows yet, where nothing is at `path` and the groups
+/// above it are there already. Nothing is looked at: of a hierarchy of many nodes, or a deep one,
+/// that would take most of the time.
 pub(crate) fn unseen(
     store: &Arc<dyn Store>,
     path: &str,
@@ -109,7 +113,8 @@ fn put_new(
 ) -> Result<bool, ZarrError> {
     let Some(((name, last), before)) = documents.split_last() else { return Ok(true) };
     let mut later = None;
-    // Two processes that create one node must not mix their documents. One document decides by itself who was first.
+    // Two processes that create one node must not mix their documents. One document decides by
+    // itself who was first.
     if !before.is_empty() && store.is_shared() && !lock.excludes_processes() {
         // There is no directory to lock: it comes into being with all documents in it.
         let staged = store.stage(locked::prefix(path)?)?;
@@ -148,7 +153,8 @@ fn in_the_way(store: &Arc<dyn Store>, parent: &str) -> ZarrError {
     ZarrError::WrongNode { url: store.url(), path: parent.to_owned(), expected: "a group", found: "an array" }
 }
 
-/// The groups above a node that are not there, outermost first. Errors where what is there cannot hold the node.
+/// The groups above a node that are not there, outermost first. Errors where what is there cannot
+/// hold the node.
 fn missing_parents<'p>(
     store: &Arc<dyn Store>,
     path: &'p str,

@@ -2,23 +2,26 @@
 //!
 //! Of elements of variable length, [`crate::vlen`] knows the names.
 //!
-//! v3: the core names (`int8` … `complex128`, `r<bits>`) and the extensions that zarr-python writes, `numpy.datetime64`, `numpy.timedelta64`,
-//! `fixed_length_utf32`, `null_terminated_bytes`, `raw_bytes`
-//! (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2: NumPy's type strings.
+//! v3: the core names (`int8` … `complex128`, `r<bits>`) and the extensions that zarr-python
+//! writes, `numpy.datetime64`, `numpy.timedelta64`, `fixed_length_utf32`, `null_terminated_bytes`,
+//! `raw_bytes` (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2:
+//! NumPy's type strings.
 
 use crate::error::{Problem, invalid};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use hyperslab_codec::{ByteOrder, DataType, Kind, TimeUnit};
 
-/// The largest element, in bytes. One element is kept in memory as the fill value: metadata of a few bytes must not ask for gigabytes.
+/// The largest element, in bytes. One element is kept in memory as the fill value: metadata of a
+/// few bytes must not ask for gigabytes.
 const MAX_ELEMENT: usize = 16 << 20;
 
 /// Every name that v3 metadata may give, for messages.
 const V3_NAMES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, complex64, \
      complex128, r<bits>, numpy.datetime64, numpy.timedelta64, fixed_length_utf32, null_terminated_bytes, raw_bytes, string, variable_length_bytes";
 
-/// The type of a v3 `data_type`. In memory its byte order is the machine's: v3 leaves the stored order to the codecs.
+/// The type of a v3 `data_type`. In memory its byte order is the machine's: v3 leaves the stored
+/// order to the codecs.
 pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
     let extension = Extension::parse("data_type", json)?;
     let name = extension.name;

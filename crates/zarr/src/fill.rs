@@ -10,9 +10,10 @@
 //! | `U` | text | text |
 //! | none | – | `null`: the type's default |
 //!
-//! Also read, because writers have written them: the bare tokens `NaN` and `Infinity`, floats and text that are integers
-//! (`0.0`, `"0"`), text that is a number, 0 and 1 for booleans, `0` for v2 text and bytes. A number too large for a float type is infinite there,
-//! as in NumPy. v2 has one NaN only: any NaN is written as `"NaN"`, and read back as the quiet one without payload.
+//! Also read, because writers have written them: the bare tokens `NaN` and `Infinity`, floats and
+//! text that are integers (`0.0`, `"0"`), text that is a number, 0 and 1 for booleans, `0` for v2
+//! text and bytes. A number too large for a float type is infinite there, as in NumPy. v2 has one
+//! NaN only: any NaN is written as `"NaN"`, and read back as the quiet one without payload.
 
 use crate::error::{Problem, invalid};
 use crate::json::{Json, python_float};
@@ -20,7 +21,8 @@ use crate::{Format, base64};
 use half::f16;
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// The fill value where none is given: zero, empty, "not a time" for dates and differences (as in zarr-python).
+/// The fill value where none is given: zero, empty, "not a time" for dates and differences (as in
+/// zarr-python).
 pub(crate) fn default(dtype: DataType) -> Vec<u8> {
     match dtype.kind() {
         Kind::DateTime(_) | Kind::TimeDelta(_) => number(dtype, i64::MIN.to_le_bytes()),
@@ -131,7 +133,8 @@ fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
         let bits = u64::from_str_radix(digits, 16).ok()?;
         return bits.to_le_bytes().get(..size).map(<[u8]>::to_vec);
     }
-    // Rust's parser also knows every spelling of "nan", "inf" and "infinity"; the sign of a NaN has no meaning.
+    // Rust's parser also knows every spelling of "nan", "inf" and "infinity"; the sign of a NaN has
+    // no meaning.
     let value: f64 = text.parse().ok()?;
     let value = if value.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { value };
     Some(match size {
@@ -418,7 +421,8 @@ mod tests {
             let mut bits = bits[..dtype.size()].to_vec();
             if nan && matches!(dtype.kind(), Kind::Float | Kind::Complex) {
                 for part in bits.chunks_mut(dtype.number_size()) {
-                    // All exponent bits set: infinity, or a NaN of whatever sign and payload is left.
+                    // All exponent bits set: infinity, or a NaN of whatever sign and payload is
+                    // left.
                     let high = if dtype.order() == ByteOrder::Big { [0, 1] } else { [part.len() - 1, part.len() - 2] };
                     part[high[0]] |= 0x7f;
                     part[high[1]] |= 0xf0;

@@ -25,10 +25,12 @@ pub enum Consolidation {
 
 /// A group.
 ///
-/// A group opened with consolidated metadata shows what that says: the same nodes are listed and opened, with the metadata that was consolidated, without a look
-/// at the store. What is changed through this group, its clones, and nodes reached from it shows at once, also in nodes opened later; what is changed otherwise shows after
-/// [`Group::refresh`], if it was consolidated again. The consolidated metadata that is *stored* changes by [`Group::consolidate`], and where nodes are deleted
-/// ([`Group::delete_child`]).
+/// A group opened with consolidated metadata shows what that says: the same nodes are listed and
+/// opened, with the metadata that was consolidated, without a look at the store. What is changed
+/// through this group, its clones, and nodes reached from it shows at once, also in nodes opened
+/// later; what is changed otherwise shows after [`Group::refresh`], if it was consolidated again.
+/// The consolidated metadata that is *stored* changes by [`Group::consolidate`], and where nodes
+/// are deleted ([`Group::delete_child`]).
 #[derive(Clone)]
 pub struct Group {
     store: Arc<dyn Store>,
@@ -53,8 +55,9 @@ impl Group {
         }
     }
 
-    /// Creates a group, and missing groups above it. With `overwrite`, it takes the place of whatever is stored at `path` and
-    /// below, which is deleted when the group is there; otherwise an array or group there is an error.
+    /// Creates a group, and missing groups above it. With `overwrite`, it takes the place of
+    /// whatever is stored at `path` and below, which is deleted when the group is there; otherwise
+    /// an array or group there is an error.
     pub fn create(
         store: Arc<dyn Store>,
         path: &str,
@@ -81,8 +84,8 @@ impl Group {
         Ok(Group { store, path, format, attributes, consolidated: None })
     }
 
-    /// [`Group::create`] in a store that nobody else knows yet, where nothing is at `path` and the groups above it are there: nothing
-    /// is looked at.
+    /// [`Group::create`] in a store that nobody else knows yet, where nothing is at `path` and the
+    /// groups above it are there: nothing is looked at.
     pub fn create_unseen(
         store: Arc<dyn Store>,
         path: &str,
@@ -156,12 +159,14 @@ impl Group {
         self.consolidated.is_some()
     }
 
-    /// Replaces the attributes, atomically. Consolidated metadata stored with this group keeps up; that of groups above does not.
+    /// Replaces the attributes, atomically. Consolidated metadata stored with this group keeps up;
+    /// that of groups above does not.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<(), ZarrError> {
         self.change_attributes(None, |all| *all = attributes)
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked while this waits for others; `true` gives up.
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked
+    /// while this waits for others; `true` gives up.
     pub fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
@@ -212,16 +217,17 @@ impl Group {
         self.walk(Some(1))
     }
 
-    /// All nodes below, with their paths relative to this group: each group is followed by what is in it; at most `max_depth` levels (1: the
-    /// direct children).
+    /// All nodes below, with their paths relative to this group: each group is followed by what is
+    /// in it; at most `max_depth` levels (1: the direct children).
     ///
-    /// A group that a symbolic link leads back to is listed, but what is in it is not listed again. A node whose document cannot be
-    /// read is listed as an array.
+    /// A group that a symbolic link leads back to is listed, but what is in it is not listed again.
+    /// A node whose document cannot be read is listed as an array.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, ZarrError> {
         self.walk_asking(max_depth, None)
     }
 
-    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with [`ZarrError::Interrupted`].
+    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with
+    /// [`ZarrError::Interrupted`].
     pub fn walk_asking(
         &self,
         max_depth: Option<usize>,
@@ -268,8 +274,8 @@ impl Group {
         node::kind(&self.store, &join(&self.path, &relative), self.format)
     }
 
-    /// Where this group was opened with consolidated metadata: sees a node below, and groups on the way to it, as they are stored now. For who has just created
-    /// the node.
+    /// Where this group was opened with consolidated metadata: sees a node below, and groups on the
+    /// way to it, as they are stored now. For who has just created the node.
     pub fn notice(&self, name: &str) -> Result<(), ZarrError> {
         let Some(view) = &self.consolidated else { return Ok(()) };
         let relative = normalize_path(name)?;
@@ -298,12 +304,14 @@ impl Group {
         Ok(())
     }
 
-    /// Deletes a node below this group, and all below that. Consolidated metadata that this group was opened with forgets it, also where it is stored.
+    /// Deletes a node below this group, and all below that. Consolidated metadata that this group
+    /// was opened with forgets it, also where it is stored.
     pub fn delete_child(&mut self, name: &str) -> Result<(), ZarrError> {
         self.delete_child_with(name, None)
     }
 
-    /// [`Group::delete_child`]; `ask` is asked while this waits for others and deletes, `true` gives up.
+    /// [`Group::delete_child`]; `ask` is asked while this waits for others and deletes, `true`
+    /// gives up.
     pub fn delete_child_with(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let relative = normalize_path(name)?;
         let path = join(&self.path, &relative);
@@ -324,7 +332,8 @@ impl Group {
         create::remove(&self.store, &self.path, None)
     }
 
-    /// Stores the metadata of all nodes below with this group, as it is in the store now, and uses it from here on.
+    /// Stores the metadata of all nodes below with this group, as it is in the store now, and uses
+    /// it from here on.
     pub fn consolidate(&mut self) -> Result<(), ZarrError> {
         self.consolidate_with(None)
     }

@@ -1,11 +1,13 @@
 //! JSON that comes back out exactly as it went in.
 //!
-//! Attributes belong to the user: an integer of forty digits, `1.0` instead of `1`, and the tokens `NaN`, `Infinity` and
-//! `-Infinity` that Python's `json` writes must survive a rewrite of the metadata. So a number keeps its source text, and an
-//! object the order of its members. Text is written as Python's `json.dumps` writes it (other than ASCII as `\uXXXX`).
+//! Attributes belong to the user: an integer of forty digits, `1.0` instead of `1`, and the tokens
+//! `NaN`, `Infinity` and `-Infinity` that Python's `json` writes must survive a rewrite of the
+//! metadata. So a number keeps its source text, and an object the order of its members. Text is
+//! written as Python's `json.dumps` writes it (other than ASCII as `\uXXXX`).
 //!
-//! Refused, with the offset: what Python refuses too (control characters in strings, trailing commas, comments), lone
-//! surrogates (`"\ud800"`: no Rust string can hold one), nesting deeper than [`MAX_DEPTH`], more than [`MAX_VALUES`] values.
+//! Refused, with the offset: what Python refuses too (control characters in strings, trailing
+//! commas, comments), lone surrogates (`"\ud800"`: no Rust string can hold one), nesting deeper
+//! than [`MAX_DEPTH`], more than [`MAX_VALUES`] values.
 
 mod parse;
 mod write;
@@ -18,7 +20,8 @@ use thiserror::Error;
 /// How deeply arrays and objects may be nested.
 pub const MAX_DEPTH: usize = 128;
 
-/// The most values (scalars, arrays, objects) of one document: parsed values take more memory than their text.
+/// The most values (scalars, arrays, objects) of one document: parsed values take more memory than
+/// their text.
 pub const MAX_VALUES: usize = 1 << 24;
 
 /// A JSON value.
@@ -34,7 +37,8 @@ pub enum Json {
     String(String),
     /// `[…]`
     Array(Vec<Json>),
-    /// `{…}`: members in order, names unique (of duplicates in a text, the last value is kept, at the place of the first).
+    /// `{…}`: members in order, names unique (of duplicates in a text, the last value is kept, at
+    /// the place of the first).
     Object(Vec<(String, Json)>),
 }
 
@@ -61,7 +65,8 @@ impl Json {
         text
     }
 
-    /// Whether the text could be parsed: the depth and the number of values have the bounds that [`Json::parse`] has.
+    /// Whether the text could be parsed: the depth and the number of values have the bounds that
+    /// [`Json::parse`] has.
     pub fn check_bounds(&self) -> Result<(), String> {
         let mut values = 0;
         self.count(0, &mut values)
@@ -157,7 +162,8 @@ impl Json {
         }
     }
 
-    /// The value, where this is an integer (written without fraction and exponent) within the range of `T`.
+    /// The value, where this is an integer (written without fraction and exponent) within the range
+    /// of `T`.
     pub fn as_integer<T: std::str::FromStr>(&self) -> Option<T> {
         match self {
             Json::Number(text) => text.parse().ok(),
@@ -176,7 +182,8 @@ impl Json {
         text
     }
 
-    /// The same value for serde. Errors where serde has no such value: `NaN` and infinities, integers beyond 64 bits.
+    /// The same value for serde. Errors where serde has no such value: `NaN` and infinities,
+    /// integers beyond 64 bits.
     pub fn to_serde(&self) -> Result<serde_json::Value, JsonError> {
         use serde_json::Value;
         Ok(match self {

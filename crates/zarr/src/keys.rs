@@ -54,7 +54,8 @@ impl KeyEncoding {
         }
     }
 
-    /// The chunk of a key relative to the array, which has `rank` axes; `None` where it is no chunk's.
+    /// The chunk of a key relative to the array, which has `rank` axes; `None` where it is no
+    /// chunk's.
     pub fn parse(self, key: &str, rank: usize) -> Option<Dims> {
         let indices = match self {
             KeyEncoding::Default { .. } if rank == 0 => return (key == "c").then(Dims::new),
@@ -120,7 +121,8 @@ impl ChunkLocator for ChunkKeys {
         Ok(Location::Object)
     }
 
-    /// A chunk of an array without axes is no directory, so nothing is found below it; but one chunk is not looked for that way.
+    /// A chunk of an array without axes is no directory, so nothing is found below it; but one
+    /// chunk is not looked for that way.
     fn folder(&self) -> Option<&str> {
         Some(&self.folder)
     }

@@ -1,8 +1,10 @@
-//! The lock of a node: who changes its metadata reads it again, changes it, and puts it back, while nobody else does.
+//! The lock of a node: who changes its metadata reads it again, changes it, and puts it back, while
+//! nobody else does.
 //!
-//! Threads take turns by a number of the node's own (of no object: stores take turns of objects themselves), processes by a lock of the node's
-//! directory, which leaves no file behind. Where a node has no directory yet, there is nothing to lock: of several who create it, one
-//! wins ([`Store::write_new`]).
+//! Threads take turns by a number of the node's own (of no object: stores take turns of objects
+//! themselves), processes by a lock of the node's directory, which leaves no file behind. Where a
+//! node has no directory yet, there is nothing to lock: of several who create it, one wins
+//! ([`Store::write_new`]).
 
 use crate::ZarrError;
 use crate::path::join;
@@ -29,7 +31,8 @@ impl Locked<'_> {
 }
 
 /// Waits for the lock of the node at `path`. A thread that has it already (a signal handler) gets
-/// [`StoreError::Busy`](hyperslab_store::StoreError::Busy). `ask` is asked while this waits; `true` gives up.
+/// [`StoreError::Busy`](hyperslab_store::StoreError::Busy). `ask` is asked while this waits; `true`
+/// gives up.
 pub(crate) fn lock<'s>(
     store: &'s Arc<dyn Store>,
     path: &str,

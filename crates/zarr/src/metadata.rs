@@ -32,7 +32,8 @@ pub(crate) struct Metadata {
     pub(crate) keys: KeyEncoding,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
     pub(crate) attributes: Json,
-    /// The codecs as metadata has them, where the array is nothing but shards those inside: v3's before the serializer, v2's filters.
+    /// The codecs as metadata has them, where the array is nothing but shards those inside: v3's
+    /// before the serializer, v2's filters.
     pub(crate) filters: Vec<Json>,
     /// v3's codec from array to bytes.
     pub(crate) serializer: Option<Json>,
@@ -57,7 +58,8 @@ impl Metadata {
                 (dtype, self.fill.clone().unwrap_or_else(default), self.codecs.clone())
             }
             Element::Vlen(kind) => {
-                // The codec of the elements is the first; it knows the bytes of the fill value, of which the engine has the cell.
+                // The codec of the elements is the first; it knows the bytes of the fill value, of
+                // which the engine has the cell.
                 let vlen = Vlen::new(kind, self.fill.as_deref().unwrap_or_default().into());
                 let fill = vlen.fill_cell().write().to_vec();
                 let first: Arc<dyn Codec> = Arc::new(vlen);
@@ -92,14 +94,15 @@ impl Metadata {
         self.shards.as_ref().map_or(&self.chunk, |shards| shards.sharding.grid().chunk_shape())
     }
 
-    /// Elements per axis of a chunk as users know it: in shards within shards, of the outermost ones' chunks, as with zarr-python.
+    /// Elements per axis of a chunk as users know it: in shards within shards, of the outermost
+    /// ones' chunks, as with zarr-python.
     pub(crate) fn shown_chunk(&self) -> &[u64] {
         let outermost = self.shards.as_ref().and_then(|shards| shards.sharding.levels().first());
         outermost.map_or(&self.chunk, |level| level.inner())
     }
 
-    /// Puts another shape into the document, and the shape of objects as it was understood: an axis that had no elements may have chunks of zero
-    /// in the document, which only such an axis may.
+    /// Puts another shape into the document, and the shape of objects as it was understood: an axis
+    /// that had no elements may have chunks of zero in the document, which only such an axis may.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         let list = |sizes: &[u64]| Json::Array(sizes.iter().map(|n| (*n).into()).collect());
         let objects = list(self.object_shape());
@@ -117,7 +120,8 @@ impl Metadata {
     }
 }
 
-/// The number of axes that the engine takes; larger documents are refused before anything is made of them.
+/// The number of axes that the engine takes; larger documents are refused before anything is made
+/// of them.
 const MAX_RANK: usize = hyperslab_array::MAX_RANK;
 
 /// The member `name` of an object that must have it.
@@ -148,8 +152,8 @@ pub(crate) fn sizes(field: &str, json: &Json) -> Result<Dims, Problem> {
     Ok(sizes)
 }
 
-/// Chunk sizes for an array of `shape`: as many, none of them zero. On an axis without elements older writers stored zero for "all of it";
-/// it is read as one.
+/// Chunk sizes for an array of `shape`: as many, none of them zero. On an axis without elements
+/// older writers stored zero for "all of it"; it is read as one.
 pub(crate) fn chunk_sizes(field: &str, json: &Json, shape: &[u64]) -> Result<Dims, Problem> {
     let mut chunk = sizes(field, json)?;
     if chunk.len() != shape.len() {

@@ -10,7 +10,8 @@ use crate::{Array, Consolidation, Format, Group, ZarrError};
 use hyperslab_store::{Key, Store};
 use std::sync::Arc;
 
-/// The largest metadata object that is read. Consolidated metadata of large hierarchies has tens of megabytes.
+/// The largest metadata object that is read. Consolidated metadata of large hierarchies has tens of
+/// megabytes.
 const MAX_DOCUMENT: usize = 256 << 20;
 
 /// How metadata is indented, as zarr-python does.
@@ -170,7 +171,8 @@ impl Found {
         Ok(Stored { format: self.texts.format, kind, key: self.key.clone(), document, attributes })
     }
 
-    /// The array, where it is one; otherwise the path and the parsed metadata of what it is instead.
+    /// The array, where it is one; otherwise the path and the parsed metadata of what it is
+    /// instead.
     fn open_array(
         self,
         store: &Arc<dyn Store>,
@@ -273,7 +275,8 @@ pub(crate) fn write_document(store: &Arc<dyn Store>, key: &str, document: &Json)
     Ok(store.write(Key::new(key)?, &[text.as_bytes()])?)
 }
 
-/// The text of a metadata object, if it can be read again: bounds of the reader are bounds of the writer.
+/// The text of a metadata object, if it can be read again: bounds of the reader are bounds of the
+/// writer.
 pub(crate) fn check_document(key: &str, document: &Json) -> Result<String, ZarrError> {
     let refuse = |why: String| {
         let path = key.rsplit_once('/').map_or("", |(path, _)| path).to_owned();

@@ -1,5 +1,5 @@
-//! Which of an array's objects (chunks, or shards) are stored. Costs what is stored, not what could be: a grid may have 2⁶⁰ chunks, and
-//! one object.
+//! Which of an array's objects (chunks, or shards) are stored. Costs what is stored, not what could
+//! be: a grid may have 2⁶⁰ chunks, and one object.
 
 use crate::path::join;
 use crate::{Array, KeyEncoding, ZarrError, walk};
@@ -9,7 +9,8 @@ use hyperslab_store::{Ask, Key};
 /// Up to so many objects are asked for by name; beyond that the store is asked what there is.
 const BY_NAME: u64 = 1000;
 
-/// Objects that are looked for: those with an index of `from` or more along any axis, and below `to` along all.
+/// Objects that are looked for: those with an index of `from` or more along any axis, and below
+/// `to` along all.
 pub(crate) struct Beyond {
     /// `None`: no index of this axis is looked for.
     pub(crate) from: Vec<Option<u64>>,
@@ -47,8 +48,9 @@ impl Beyond {
 }
 
 impl Array {
-    /// Calls `visit` with the key and index of each object that is looked for and may be stored: each that is, perhaps others.
-    /// `ask` is asked before each; `true` stops with [`ArrayError::Interrupted`].
+    /// Calls `visit` with the key and index of each object that is looked for and may be stored:
+    /// each that is, perhaps others. `ask` is asked before each; `true` stops with
+    /// [`ArrayError::Interrupted`].
     pub(crate) fn each_beyond(
         &self,
         beyond: &Beyond,
@@ -149,7 +151,8 @@ impl Array {
         Ok(self.store().list_dir(crate::locked::prefix(folder)?)?)
     }
 
-    /// All stored objects that are named like chunks (or shards) of this array, also outside its grid.
+    /// All stored objects that are named like chunks (or shards) of this array, also outside its
+    /// grid.
     pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>, ZarrError> {
         let (folder, start) = self.folder();
         let rank = self.layout().shape().len();
@@ -177,8 +180,9 @@ fn parse_index(name: &str) -> Option<u64> {
     chunk.first().copied()
 }
 
-/// Calls `visit` for each chunk of a grid of `old` chunks per axis that is not in one of `new`: for each axis that shrinks, the box of chunks
-/// that it loses, without those that an earlier axis loses.
+/// Calls `visit` for each chunk of a grid of `old` chunks per axis that is not in one of `new`: for
+/// each axis that shrinks, the box of chunks that it loses, without those that an earlier axis
+/// loses.
 pub(crate) fn for_each_lost(
     old: &[u64],
     new: &[u64],

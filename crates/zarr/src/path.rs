@@ -3,7 +3,8 @@
 use crate::{Format, ZarrError};
 use hyperslab_store::{Key, StoreError};
 
-/// The plain form of a path: components joined by single slashes, none in front or behind; `""` is the root.
+/// The plain form of a path: components joined by single slashes, none in front or behind; `""` is
+/// the root.
 ///
 /// Refuses what no node may be called: `.` and `..`, NUL, backslashes.
 pub fn normalize_path(path: &str) -> Result<String, ZarrError> {
@@ -20,7 +21,8 @@ pub fn normalize_path(path: &str) -> Result<String, ZarrError> {
     Ok(plain)
 }
 
-/// Checks the name of a new node: not empty, no slash, not `.` or `..`, no name of a metadata object; in v3 no leading `__`, which is reserved.
+/// Checks the name of a new node: not empty, no slash, not `.` or `..`, no name of a metadata
+/// object; in v3 no leading `__`, which is reserved.
 pub fn check_node_name(name: &str, format: Format) -> Result<(), ZarrError> {
     let why = if name.is_empty() {
         "a name has at least one character"

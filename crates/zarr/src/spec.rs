@@ -34,33 +34,40 @@ pub struct ArraySpec {
     pub format: Format,
     /// Elements per axis.
     pub shape: Dims,
-    /// The element type. v2 stores its byte order; a v3 array has the machine's byte order in memory, whatever is asked for here (what is
-    /// stored is a matter of `serializer`).
+    /// The element type. v2 stores its byte order; a v3 array has the machine's byte order in
+    /// memory, whatever is asked for here (what is stored is a matter of `serializer`).
     pub dtype: DataType,
-    /// What elements of variable length are; then `dtype` means nothing. v3 has no arrays as elements. Their codec (`vlen-utf8`, …) is chosen; in v2 it is the
-    /// first filter, before `filters`, in v3 the `serializer`.
+    /// What elements of variable length are; then `dtype` means nothing. v3 has no arrays as
+    /// elements. Their codec (`vlen-utf8`, …) is chosen; in v2 it is the first filter, before
+    /// `filters`, in v3 the `serializer`.
     pub vlen: Option<VlenKind>,
     /// Elements of a chunk per axis; `None`: chosen by size, and so that chunks divide the shards.
     pub chunks: Option<Dims>,
-    /// v3: elements of a shard per axis, multiples of `chunks`; the other codecs then are those of the chunks in it. `None`: each chunk is an
-    /// object of its own. (Shards within shards, or with an index in other codecs, are a `serializer`.) v2 has none.
+    /// v3: elements of a shard per axis, multiples of `chunks`; the other codecs then are those of
+    /// the chunks in it. `None`: each chunk is an object of its own. (Shards within shards, or with
+    /// an index in other codecs, are a `serializer`.) v2 has none.
     pub shards: Option<Dims>,
     /// Where the index of `shards` is.
     pub index_location: IndexLocation,
-    /// v3: codecs from array to array (`transpose`), v3 objects. v2: filters, numcodecs objects. Auto: none.
+    /// v3: codecs from array to array (`transpose`), v3 objects. v2: filters, numcodecs objects.
+    /// Auto: none.
     pub filters: Choice<Vec<Json>>,
-    /// v3: compressors and checksums. v2: at most one compressor. Auto: zstd, level 0 (its default level); behind a `serializer` that makes
-    /// shards, none.
+    /// v3: compressors and checksums. v2: at most one compressor. Auto: zstd, level 0 (its default
+    /// level); behind a `serializer` that makes shards, none.
     pub compressors: Choice<Vec<Json>>,
-    /// v3: the codec from array to bytes, `bytes` or `sharding_indexed`. Auto: `bytes`, in the machine's byte order. v2 has none.
+    /// v3: the codec from array to bytes, `bytes` or `sharding_indexed`. Auto: `bytes`, in the
+    /// machine's byte order. v2 has none.
     pub serializer: Choice<Json>,
-    /// One element in `dtype`'s byte order; of variable length: its bytes. `None`: `null` in v2, the type's default in v3.
+    /// One element in `dtype`'s byte order; of variable length: its bytes. `None`: `null` in v2,
+    /// the type's default in v3.
     pub fill: Option<Vec<u8>>,
-    /// Whether chunks are stored with the first axis fastest. v3 stores that as a `transpose` codec, and only where `filters` is auto.
+    /// Whether chunks are stored with the first axis fastest. v3 stores that as a `transpose`
+    /// codec, and only where `filters` is auto.
     pub fortran_order: bool,
     /// The user's attributes, an object.
     pub attributes: Json,
-    /// Names of the axes. v2 has no place for them; xarray's is used, the attribute `_ARRAY_DIMENSIONS`.
+    /// Names of the axes. v2 has no place for them; xarray's is used, the attribute
+    /// `_ARRAY_DIMENSIONS`.
     pub dimension_names: Option<Vec<Option<String>>>,
     /// Keys of chunks. `None`: v3's default with `/`, v2's with `.`.
     pub key_encoding: Option<KeyEncoding>,
@@ -109,7 +116,8 @@ impl ArraySpec {
         self.vlen.map_or(Element::Fixed(self.dtype), Element::Vlen)
     }
 
-    /// The metadata document of the array (`zarr.json`, `.zarray`) and its attributes. What it says is checked by parsing it.
+    /// The metadata document of the array (`zarr.json`, `.zarray`) and its attributes. What it says
+    /// is checked by parsing it.
     pub(crate) fn document(&self) -> Result<(Json, Json), Problem> {
         if self.shape.len() > MAX_RANK {
             return invalid(format!("shape: expected at most {MAX_RANK} axes, found {}", self.shape.len()));
@@ -128,7 +136,8 @@ impl ArraySpec {
         self.chunks = Some(self.chunks.clone().unwrap_or_else(|| self.guess()));
     }
 
-    /// Chooses `shards` by size: as many whole chunks as make up to 64 MiB in memory; `chunks` too, where they are not given.
+    /// Chooses `shards` by size: as many whole chunks as make up to 64 MiB in memory; `chunks` too,
+    /// where they are not given.
     ///
     /// Errors (as text) where the chunks given are not valid.
     pub fn choose_shards(&mut self) -> Result<(), String> {
@@ -150,7 +159,8 @@ impl ArraySpec {
     fn guess(&self) -> Dims {
         match self.vlen {
             None => chunks::guess(&self.shape, self.dtype.size(), chunks::LARGEST),
-            // zarr-python takes each for a byte. Of the largest arrays that would be more cells than should be in memory at once.
+            // zarr-python takes each for a byte. Of the largest arrays that would be more cells
+            // than should be in memory at once.
             Some(_) => chunks::guess(&self.shape, 1, chunks::LARGEST / Cell::SIZE as u64),
         }
     }
@@ -176,7 +186,8 @@ impl ArraySpec {
         Ok((list(&chunk), shards.map(list)))
     }
 
-    /// A shape of chunks. Those without elements are refused also on axes without elements: other readers refuse them.
+    /// A shape of chunks. Those without elements are refused also on axes without elements: other
+    /// readers refuse them.
     fn checked<'a>(&self, field: &str, chunk: &'a Dims) -> Result<&'a Dims, Problem> {
         if chunk.len() != self.shape.len() {
             return invalid(format!(

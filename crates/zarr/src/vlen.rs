@@ -6,10 +6,11 @@
 //! | bytes | `variable_length_bytes`, `bytes` | `vlen-bytes` | `{"id": "vlen-bytes"}` | base 64 |
 //! | arrays | – | – | `{"id": "vlen-array", "dtype": "<i4"}` | none but the empty array |
 //!
-//! * v3: <https://github.com/zarr-developers/zarr-extensions/tree/main/data-types/string> and `bytes`, which zarr-python calls
-//!   `variable_length_bytes` where it writes.
-//! * v2: <https://numcodecs.readthedocs.io/en/stable/other/vlen.html>; `|O` is whatever its first filter says. `null` stands for the empty
-//!   element, and so does the 0 that zarr-python 2 wrote where no fill value was given; but of text it is read as `"0"`, as zarr-python does.
+//! * v3: <https://github.com/zarr-developers/zarr-extensions/tree/main/data-types/string> and
+//!   `bytes`, which zarr-python calls `variable_length_bytes` where it writes.
+//! * v2: <https://numcodecs.readthedocs.io/en/stable/other/vlen.html>; `|O` is whatever its first
+//!   filter says. `null` stands for the empty element, and so does the 0 that zarr-python 2 wrote
+//!   where no fill value was given; but of text it is read as `"0"`, as zarr-python does.
 
 use crate::error::{Problem, invalid};
 use crate::format::extension::Extension;
@@ -128,7 +129,8 @@ fn id(json: &Json) -> Option<&str> {
     json.get("id")?.as_str()
 }
 
-/// The elements of v2 metadata, and the filters that encode their bytes: of `|O`, those behind the first, which says what they are.
+/// The elements of v2 metadata, and the filters that encode their bytes: of `|O`, those behind the
+/// first, which says what they are.
 pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element, &'a [Json]), Problem> {
     let object = matches!(dtype.as_str(), Some("|O" | "O"));
     let misplaced = filters.iter().skip(usize::from(object)).filter_map(id).find(|id| is_object_codec(id));

@@ -1,9 +1,10 @@
 //! Walking a hierarchy as it lies in the store.
 //!
 //! * Hierarchies may have millions of nodes: the caller is asked between nodes whether to go on.
-//! * Symbolic links may make circles. A group that is reached again below itself is listed, but not entered. A group that is linked at
-//!   several places without a circle is listed at each of them.
-//! * A node whose document cannot be read is listed as an array: opening it says what is wrong. The others can be used all the same.
+//! * Symbolic links may make circles. A group that is reached again below itself is listed, but not
+//!   entered. A group that is linked at several places without a circle is listed at each of them.
+//! * A node whose document cannot be read is listed as an array: opening it says what is wrong. The
+//!   others can be used all the same.
 
 use crate::node::{self, NodeKind};
 use crate::path::join;
@@ -12,8 +13,8 @@ use hyperslab_store::{Ask, Key, StoreError};
 use std::collections::HashMap;
 use std::io;
 
-/// How often one group may be entered through different links. A few groups full of links to each other have more paths than could
-/// ever be listed.
+/// How often one group may be entered through different links. A few groups full of links to each
+/// other have more paths than could ever be listed.
 const MOST_VISITS: u32 = 2000;
 
 /// A path relative to the group that is walked, and what is there.

@@ -1,13 +1,14 @@
-//! Elements of one type as elements of another, as HDF5 converts them: what a type cannot hold becomes its nearest value, fractions are cut off, texts are cut or
-//! padded with NULs.
+//! Elements of one type as elements of another, as HDF5 converts them: what a type cannot hold
+//! becomes its nearest value, fractions are cut off, texts are cut or padded with NULs.
 //!
-//! NaN as an integer is 0. Only, the HDF5 library leaves conversions between numbers in the machine's byte order to the processor, and x86 makes of NaN
-//! the least number of 32 and of 64 bits: so it is here.
+//! NaN as an integer is 0. Only, the HDF5 library leaves conversions between numbers in the
+//! machine's byte order to the processor, and x86 makes of NaN the least number of 32 and of 64
+//! bits: so it is here.
 
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// Whether there is a conversion: between numbers, from Booleans to numbers and from integers to Booleans, between complex numbers, and between
-/// texts of fixed length.
+/// Whether there is a conversion: between numbers, from Booleans to numbers and from integers to
+/// Booleans, between complex numbers, and between texts of fixed length.
 pub(super) fn is_possible(from: DataType, to: DataType) -> bool {
     let real = |kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Float);
     let whole = |kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Bool);
@@ -19,7 +20,8 @@ pub(super) fn is_possible(from: DataType, to: DataType) -> bool {
         || from.kind() == Kind::Complex && to.kind() == Kind::Complex
 }
 
-/// Converts all elements of `src` to `dst`, which has room for as many. For types of which [`is_possible`] is true.
+/// Converts all elements of `src` to `dst`, which has room for as many. For types of which
+/// [`is_possible`] is true.
 pub(super) fn elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]) {
     if from == to {
         dst.copy_from_slice(src);
@@ -47,7 +49,8 @@ pub(super) fn elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8])
     }
 }
 
-/// As `elements`, for users of other crates. `false`: there is no conversion, or the lengths do not fit together; nothing is written then.
+/// As `elements`, for users of other crates. `false`: there is no conversion, or the lengths do not
+/// fit together; nothing is written then.
 pub fn convert_elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]) -> bool {
     let count = |bytes: usize, dtype: DataType| {
         let size = dtype.size();
@@ -160,8 +163,9 @@ fn to_half(number: f64) -> u16 {
     } else if size >= 65520.0 {
         0x7c00
     } else {
-        // The distance between neighbours here: 2^-24 for the smallest, then 1/1024 of the power of two below. The quotient is exact, and rounding it up to
-        // the next power of two gives the first of the next exponent.
+        // The distance between neighbours here: 2^-24 for the smallest, then 1/1024 of the power of
+        // two below. The quotient is exact, and rounding it up to the next power of two gives the
+        // first of the next exponent.
         let exponent = (size.to_bits() >> 52) as i32 - 1023;
         let exponent = exponent.max(-14);
         let steps = (size * 2f64.powi(10 - exponent)).round_ties_even();

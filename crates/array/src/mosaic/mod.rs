@@ -1,7 +1,8 @@
 //! Arrays that are made of parts of other arrays (HDF5's virtual datasets).
 //!
-//! A [`Mosaic`] is a list of pieces. A piece says: the k-th element of this pattern of the array is the k-th element of that pattern of another one. What no piece
-//! has, and what a piece of a missing array has, is fill value. Where pieces overlap, the later one counts.
+//! A [`Mosaic`] is a list of pieces. A piece says: the k-th element of this pattern of the array is
+//! the k-th element of that pattern of another one. What no piece has, and what a piece of a
+//! missing array has, is fill value. Where pieces overlap, the later one counts.
 
 pub(crate) mod convert;
 mod nesting;
@@ -22,8 +23,8 @@ use std::sync::Arc;
 
 /// An array that others take elements from. Opened when it is first needed.
 pub trait MosaicSource: Debug + Send + Sync {
-    /// The array; `None`: there is none, its elements read as fill value. Called for every request that needs it, from many threads: implementations keep what
-    /// they have opened.
+    /// The array; `None`: there is none, its elements read as fill value. Called for every request
+    /// that needs it, from many threads: implementations keep what they have opened.
     fn open(&self) -> Result<Option<Arc<ArrayLayout>>, LocateError>;
 }
 
@@ -36,7 +37,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The elements of `target`, in their order, are those of `source` in `array`. Errors (as text) where the patterns are known to have other numbers of elements.
+    /// The elements of `target`, in their order, are those of `source` in `array`. Errors (as text)
+    /// where the patterns are known to have other numbers of elements.
     pub fn new(target: Pattern, source: Pattern, array: Arc<dyn MosaicSource>) -> Result<Self, String> {
         match (target.count(), source.count()) {
             (Some(target), Some(source)) if target != source => {
@@ -72,9 +74,11 @@ impl Mosaic {
     }
 }
 
-/// Whether the boxes around the pieces are apart from each other. Pieces that lie between each other's elements are not found to be.
+/// Whether the boxes around the pieces are apart from each other. Pieces that lie between each
+/// other's elements are not found to be.
 ///
-/// Sorted along the first axis, each is compared only with those that begin before it ends; where that takes too many comparisons, the answer is no.
+/// Sorted along the first axis, each is compared only with those that begin before it ends; where
+/// that takes too many comparisons, the answer is no.
 fn are_disjoint(pieces: &[Piece]) -> bool {
     const MOST_FOR_EACH: usize = 256;
     if pieces.len() < 2 {

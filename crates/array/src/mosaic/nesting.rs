@@ -1,6 +1,7 @@
 //! Mosaics made of mosaics: how far a request goes into them.
 //!
-//! A circle would have no end, and a few levels that each name the next one several times would take years: both depth and work are bounded.
+//! A circle would have no end, and a few levels that each name the next one several times would
+//! take years: both depth and work are bounded.
 
 use crate::{ArrayError, ArrayLayout};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Mosaics may be parts of mosaics, but not deeper than this.
 const DEEPEST: usize = 16;
 
-/// A request reads no more parts of mosaics that are parts of others. Unit tests have a small bound, so that they meet it.
+/// A request reads no more parts of mosaics that are parts of others. Unit tests have a small
+/// bound, so that they meet it.
 const MOST: u64 = if cfg!(test) { 1 << 14 } else { 1 << 20 };
 
 /// Looking at so many pieces takes as long as reading from one.
@@ -31,7 +33,8 @@ impl<'a> Nesting<'a> {
         Nesting { depth: 0, left }
     }
 
-    /// The mosaic `layout`, which is a part of that of `self`: so many pieces are looked at, and so many read.
+    /// The mosaic `layout`, which is a part of that of `self`: so many pieces are looked at, and so
+    /// many read.
     pub(crate) fn deeper(
         &self,
         layout: &ArrayLayout,

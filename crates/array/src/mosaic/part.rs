@@ -19,11 +19,13 @@ pub(super) struct Part<'m> {
 enum Hits {
     /// Of a regular pattern: its axes, and the runs along each.
     Regular(Vec<Blocks>, Vec<Runs>),
-    /// Of rows: the position along all axes but the last, and the run along that; [`Run::at`] counts elements of the pattern.
+    /// Of rows: the position along all axes but the last, and the run along that; [`Run::at`]
+    /// counts elements of the pattern.
     Rows(Vec<(Dims, Run)>),
 }
 
-/// Some elements that are equal steps apart along each axis: in the output (offset and strides in bytes) and in the pattern (numbers).
+/// Some elements that are equal steps apart along each axis: in the output (offset and strides in
+/// bytes) and in the pattern (numbers).
 pub(super) struct Hit {
     pub(super) counts: Dims,
     pub(super) offset: isize,
@@ -204,7 +206,8 @@ impl Part<'_> {
                 let bounds = rows.bounds(range.clone());
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
                 let wanted: u64 = rows.iter(range.clone()).map(|row| row.len).sum();
-                // Reading each row by itself decodes its chunk for each; reading what is between them costs little, unless that is a lot.
+                // Reading each row by itself decodes its chunk for each; reading what is between
+                // them costs little, unless that is a lot.
                 let most = wanted.saturating_mul(8).max(64 << 10);
                 match element_count(&lens).is_some_and(|volume| volume <= most) {
                     true => How::Box(range, bounds),
@@ -222,7 +225,8 @@ impl Part<'_> {
         }
     }
 
-    /// Calls `each` for every sub-selection of the source that is to be read. `strides`: of the output, per axis of the array; `element`: bytes of one in memory.
+    /// Calls `each` for every sub-selection of the source that is to be read. `strides`: of the
+    /// output, per axis of the array; `element`: bytes of one in memory.
     pub(super) fn for_each_read(
         &self,
         how: &How,
@@ -314,7 +318,8 @@ impl Part<'_> {
     }
 }
 
-/// What is read along an axis of a source: [`Run::at`] are positions in it, [`Run::out`] those in memory, `stride` bytes from each other.
+/// What is read along an axis of a source: [`Run::at`] are positions in it, [`Run::out`] those in
+/// memory, `stride` bytes from each other.
 struct Along {
     runs: Runs,
     stride: isize,

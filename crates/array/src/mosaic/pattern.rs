@@ -1,13 +1,15 @@
 //! Which elements of an array a part of a mosaic covers, and in which order.
 //!
-//! Patterns of blocks at equal distances, which nearly all are, are handled axis by axis and never written out: where such an axis meets a selection, or another
-//! such axis, the elements are a few runs of equal steps ([`Run`]). All other patterns are lists of rows.
+//! Patterns of blocks at equal distances, which nearly all are, are handled axis by axis and never
+//! written out: where such an axis meets a selection, or another such axis, the elements are a few
+//! runs of equal steps ([`Run`]). All other patterns are lists of rows.
 
 use crate::element_count;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
-/// One axis of a pattern: blocks of `block` elements, the first at `start`, each `stride` behind the one before.
+/// One axis of a pattern: blocks of `block` elements, the first at `start`, each `stride` behind
+/// the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The first element.
@@ -97,7 +99,8 @@ impl Pattern {
         Pattern(Kind::All)
     }
 
-    /// Blocks along each axis; the elements in C order. Errors (as text) where blocks are empty, overlap, or end beyond 2⁶³ - 1.
+    /// Blocks along each axis; the elements in C order. Errors (as text) where blocks are empty,
+    /// overlap, or end beyond 2⁶³ - 1.
     pub fn regular(axes: &[Blocks]) -> Result<Self, String> {
         let lens: SmallVec<[u64; 4]> =
             axes.iter().filter(|axis| axis.is_valid()).map(|axis| axis.len).collect();
@@ -107,7 +110,8 @@ impl Pattern {
         Ok(Pattern(Kind::Regular(axes.into())))
     }
 
-    /// Single elements in this order: the coordinates of the first, then those of the second, and so on. Errors (as text) where there are too many to be handled.
+    /// Single elements in this order: the coordinates of the first, then those of the second, and
+    /// so on. Errors (as text) where there are too many to be handled.
     pub fn points(rank: usize, coordinates: &[u64]) -> Result<Self, String> {
         let mut rows = Rows::new(rank);
         for point in coordinates.chunks_exact(rank.max(1)) {
@@ -116,7 +120,8 @@ impl Pattern {
         Ok(Pattern(Kind::Rows(rows)))
     }
 
-    /// The elements of any of these blocks, each once, in C order. For each block its first and its last element. Errors as [`Pattern::points`].
+    /// The elements of any of these blocks, each once, in C order. For each block its first and its
+    /// last element. Errors as [`Pattern::points`].
     pub fn blocks<'b>(
         rank: usize,
         blocks: impl Iterator<Item = (&'b [u64], &'b [u64])>,
@@ -266,7 +271,8 @@ impl Rows {
     }
 }
 
-/// `len` positions in equal steps, along an axis of the output and, at the same time, along another axis.
+/// `len` positions in equal steps, along an axis of the output and, at the same time, along another
+/// axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     /// The first, along the output.
@@ -319,10 +325,12 @@ impl Ascending {
     }
 }
 
-/// The selected ones among the elements of blocks. [`Run::at`] is the number of the element in the blocks.
+/// The selected ones among the elements of blocks. [`Run::at`] is the number of the element in the
+/// blocks.
 ///
-/// Where elements of several blocks are selected there are two ways to put them into runs: block by block, or first all that are the first of their block, then all
-/// that are the second, and so on. The one that makes fewer runs is taken.
+/// Where elements of several blocks are selected there are two ways to put them into runs: block by
+/// block, or first all that are the first of their block, then all that are the second, and so on.
+/// The one that makes fewer runs is taken.
 pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
     let Blocks { start, stride, block, len } = *blocks;
     if len == 0 || selected.len == 0 || selected.last() < start {
@@ -349,7 +357,8 @@ pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
     // Every so many blocks, the element at the same place of a block is selected again.
     let period = selected.step / common;
     let at_place = |place: u64| {
-        // The numbers in which start + place + number · stride = lowest + position · step; sums of numbers below 2⁶³.
+        // The numbers in which start + place + number · stride = lowest + position · step; sums of
+        // numbers below 2⁶³.
         let (base, lowest, wide) =
             (i128::from(start + place), i128::from(selected.lowest), i128::from(stride));
         let distance = lowest - base;
@@ -380,7 +389,8 @@ pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
     (0..block).filter_map(at_place).collect()
 }
 
-/// The positions of the elements of `blocks` whose numbers a run has: runs along the blocks' own axis.
+/// The positions of the elements of `blocks` whose numbers a run has: runs along the blocks' own
+/// axis.
 pub(super) fn through(blocks: &Blocks, run: Run) -> Runs {
     let Blocks { start, stride, block, .. } = *blocks;
     if blocks.is_dense() {

@@ -1,6 +1,7 @@
 //! Points of a mosaic.
 //!
-//! They are cut along its grid as those of any array are. What would be a chunk elsewhere is a box of the mosaic here, read as a whole into memory; the points are taken from there.
+//! They are cut along its grid as those of any array are. What would be a chunk elsewhere is a box
+//! of the mosaic here, read as a whole into memory; the points are taken from there.
 
 use crate::execute::memory_error;
 use crate::gather::{self, Direction};
@@ -44,7 +45,8 @@ pub(crate) fn read_points(
     for_each_box(layout, plan, &mut |task, selection| {
         let shape: Dims = selection.shape();
         let at = whole.as_mut_slice().as_mut_ptr();
-        // SAFETY: the memory has room for a whole chunk, of which the box is the front along each axis.
+        // SAFETY: the memory has room for a whole chunk, of which the box is the front along each
+        // axis.
         let mut inside = unsafe { Target::from_raw(at, &shape, encoding.strides()) };
         read_target(layout, selection, &mut inside, options, None)?;
         let (region, offset) = read_region(layout, task, target.strides());

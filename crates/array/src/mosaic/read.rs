@@ -1,11 +1,14 @@
 //! Reading a mosaic.
 //!
-//! 1. Find the pieces that the selection touches, and which of their elements (`part.rs`). Nothing is opened for that.
+//! 1. Find the pieces that the selection touches, and which of their elements (`part.rs`). Nothing
+//!    is opened for that.
 //! 2. Where they do not cover the selection, or may overlap, fill the output with fill value first.
-//! 3. Read part by part. Parts that are known to be apart are read by several threads, one each; otherwise one after the other, each by all threads.
-//! 4. A part whose two patterns have the same form (but for axes of one element) is read by sub-selections of the source, straight to the output. Of any other the
-//!    elements that are needed are gathered in memory, in the order of the pattern, and scattered from there; so are those of another type, which are converted in
-//!    between.
+//! 3. Read part by part. Parts that are known to be apart are read by several threads, one each;
+//!    otherwise one after the other, each by all threads.
+//! 4. A part whose two patterns have the same form (but for axes of one element) is read by
+//!    sub-selections of the source, straight to the output. Of any other the elements that are
+//!    needed are gathered in memory, in the order of the pattern, and scattered from there; so are
+//!    those of another type, which are converted in between.
 
 use super::Mosaic;
 use super::convert;
@@ -126,7 +129,8 @@ impl Request<'_> {
         let options =
             ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
         let read = |sub: SubRead, base: *mut u8| {
-            // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which they cover a part, or a buffer made for them.
+            // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which
+            // they cover a part, or a buffer made for them.
             let mut target =
                 unsafe { Target::from_raw(base.wrapping_offset(sub.offset), &sub.shape, &sub.strides) };
             read_target(&source, &sub.selection, &mut target, options, Some(nesting))
@@ -174,7 +178,8 @@ impl Request<'_> {
                 hit.steps.iter().map(|step| (*step as isize).wrapping_mul(element as isize)).collect();
             let region = Region::new(&hit.counts, &hit.strides, &steps, element, 1);
             let src = gathered.as_slice()[(hit.first - range.start) as usize * element..].as_ptr();
-            // SAFETY: the target covers the selection; all elements of the part are in the buffer, in the order of their numbers.
+            // SAFETY: the target covers the selection; all elements of the part are in the buffer,
+            // in the order of their numbers.
             unsafe { strided::copy(&region, base.wrapping_offset(hit.offset), src) };
             Ok(())
         })

@@ -1,7 +1,9 @@
 //! A selection cut into parts that follow each other in C order.
 //!
-//! The result is counted along factors: axes, and lists of points. A part is some rows along one of them: of the slower ones one element each, of the faster ones everything. So that chunks are
-//! not decoded twice, a part ends where a chunk ends, if it can ([`Cuts`] says where for points): a smaller part is taken for that, or a larger one within a bound.
+//! The result is counted along factors: axes, and lists of points. A part is some rows along one of
+//! them: of the slower ones one element each, of the faster ones everything. So that chunks are not
+//! decoded twice, a part ends where a chunk ends, if it can ([`Cuts`] says where for points): a
+//! smaller part is taken for that, or a larger one within a bound.
 
 use super::cuts::{Bounds, Cuts};
 use crate::execute::memory_error;
@@ -22,9 +24,11 @@ pub struct Batch<'a> {
     pub count: usize,
 }
 
-/// Reads a selection in batches of about `cells` elements, in C order, and gives each to `each`: what becomes of references need not be in memory as a
-/// whole. Batches end where chunks end, if that is possible without being many times larger; they are larger than `cells` only where chunks with codecs would otherwise be decoded several times (all in one where points of few chunks jump back and forth). Of a
-/// selection of nothing there is none. Stops at the first error.
+/// Reads a selection in batches of about `cells` elements, in C order, and gives each to `each`:
+/// what becomes of references need not be in memory as a whole. Batches end where chunks end, if
+/// that is possible without being many times larger; they are larger than `cells` only where chunks
+/// with codecs would otherwise be decoded several times (all in one where points of few chunks jump
+/// back and forth). Of a selection of nothing there is none. Stops at the first error.
 pub fn in_batches<E: From<ArrayError>>(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -66,7 +70,8 @@ pub(super) struct Part<'s> {
     selection: Option<Selection>,
     whole: &'s Selection,
     pub(super) count: u64,
-    /// In how many stretches of points it is (see [`Cuts`]); 0 where chunks have as much of each part.
+    /// In how many stretches of points it is (see [`Cuts`]); 0 where chunks have as much of each
+    /// part.
     pub(super) stretches: u64,
 }
 
@@ -104,8 +109,9 @@ impl<'s> Batches<'s> {
         self.total
     }
 
-    /// The part from element number `first` on (in C order), of about `cells` elements, in no more stretches of points than `stretches`, if that is possible without decoding chunks again and again.
-    /// `None`: that is the end. Parts are to be taken one after the other.
+    /// The part from element number `first` on (in C order), of about `cells` elements, in no more
+    /// stretches of points than `stretches`, if that is possible without decoding chunks again and
+    /// again. `None`: that is the end. Parts are to be taken one after the other.
     pub(super) fn next(
         &mut self,
         layout: &ArrayLayout,
@@ -126,7 +132,8 @@ impl<'s> Batches<'s> {
         let chunk: u64 = self.chunk.iter().fold(1, |all, len| all.saturating_mul(*len));
         let more = cells.saturating_mul(LARGER).max(self.total / LARGER);
         let most = more.max(chunk);
-        // The slowest factor along which rows may be taken from here: with few enough elements in a row, and none of the row that is next taken already.
+        // The slowest factor along which rows may be taken from here: with few enough elements in a
+        // row, and none of the row that is next taken already.
         let (mut along, mut row) = (self.factors.len() - 1, 1);
         for k in (1..self.factors.len()).rev() {
             let slower = row * self.factors[k].1;
@@ -180,7 +187,8 @@ impl<'s> Batches<'s> {
         Ok(Some(Part { selection, whole: self.selection, count: (to - from) * row, stretches }))
     }
 
-    /// Whether a chunk may have several elements that a factor tells apart, and would be decoded for each.
+    /// Whether a chunk may have several elements that a factor tells apart, and would be decoded
+    /// for each.
     fn shares(&self, factor: usize) -> bool {
         self.coded
             && match self.factors[factor].0 {
@@ -189,7 +197,8 @@ impl<'s> Batches<'s> {
             }
     }
 
-    /// Where a part that begins with row `from` along an axis ends: of `rows` of them, or at most of `most`.
+    /// Where a part that begins with row `from` along an axis ends: of `rows` of them, or at most
+    /// of `most`.
     fn end(&self, axis: usize, from: u64, rows: u64, most: u64) -> u64 {
         let (axis, chunk) = (&self.selection.axes()[axis], self.chunk[axis]);
         let wanted = from.saturating_add(rows);
@@ -229,7 +238,8 @@ impl<'s> Batches<'s> {
         let memory = match len <= size_of_val(&few) {
             true => &mut bytemuck::cast_slice_mut(&mut few)[..len],
             false => {
-                // What it holds is not needed: another block, in use before, costs less than making this one larger.
+                // What it holds is not needed: another block, in use before, costs less than making
+                // this one larger.
                 if !buffer.as_mut().is_some_and(|memory| len <= memory.room() && memory.resize(len)) {
                     *buffer = None;
                     *buffer = Some(Memory::dirty(len).ok_or_else(none)?);
@@ -256,7 +266,8 @@ fn chunk_start(axis: &AxisSelection, chunk: u64, at: u64) -> u64 {
     at.saturating_sub(before / axis.step.unsigned_abs())
 }
 
-/// The first selected element of the chunk behind that which holds the `at`-th (there may be none; then it is one that is not selected).
+/// The first selected element of the chunk behind that which holds the `at`-th (there may be none;
+/// then it is one that is not selected).
 fn next_chunk(axis: &AxisSelection, chunk: u64, at: u64) -> u64 {
     let within = element(axis, at) % chunk;
     let left = if axis.step > 0 { chunk - within } else { within + 1 };
@@ -358,7 +369,8 @@ mod tests {
         assert_eq!(starts(&spec, &[], 1), [0, 8, 16, 24]);
     }
 
-    /// Reads points in batches of about `cells`; gives the most chunks that one batch decoded, and how many all did.
+    /// Reads points in batches of about `cells`; gives the most chunks that one batch decoded, and
+    /// how many all did.
     fn decoded(shape: &[u64], chunk: &[u64], indices: &[Index<'_>], cells: usize) -> (usize, usize) {
         let spec = Spec { codecs: 1, ..Spec::plain(shape, chunk, "<u2") };
         let (store, log) = (MemoryStore::new(), Arc::new(Mutex::new(BTreeSet::new())));

@@ -1,9 +1,12 @@
 //! Where a list of points may be cut, so that chunks are not decoded again and again.
 //!
-//! Points that follow each other in one chunk are a **stretch**. A cut between two stretches costs a chunk that is decoded twice only if points come back to a chunk behind the cut, so:
+//! Points that follow each other in one chunk are a **stretch**. A cut between two stretches costs
+//! a chunk that is decoded twice only if points come back to a chunk behind the cut, so:
 //!
 //! - where every chunk is visited once or twice on average, any end of a stretch will do;
-//! - else those are free that no chunk is visited on both sides of: all ends where points are sorted by chunks, those of rows of chunks for a mask on several axes, none where points jump back and forth.
+//! - else those are free that no chunk is visited on both sides of: all ends where points are
+//!   sorted by chunks, those of rows of chunks for a mask on several axes, none where points jump
+//!   back and forth.
 
 use crate::Dims;
 use crate::points::{Points, Run};
@@ -33,7 +36,8 @@ pub(super) struct Bounds {
 }
 
 impl Cuts {
-    /// `chunk`: elements per axis of the array; `coded`: whether a chunk that is met by two parts costs twice. `None` if there is no memory.
+    /// `chunk`: elements per axis of the array; `coded`: whether a chunk that is met by two parts
+    /// costs twice. `None` if there is no memory.
     pub(super) fn new(points: &Points, chunk: &[u64], coded: bool) -> Option<Self> {
         let mut starts = Vec::new();
         starts.try_reserve_exact(points.runs.len()).ok()?;
@@ -77,11 +81,13 @@ impl Cuts {
         let free = self.free.as_deref().unwrap_or(&self.ends);
         let before = last(free, from, wanted).or_else(|| first(free, wanted, most));
         let whole = || first(&self.ends, from, chunk).filter(|end| *end > wanted);
-        // Where points jump back and forth each part would touch the same chunks: it would hold as much, and decode it again.
+        // Where points jump back and forth each part would touch the same chunks: it would hold as
+        // much, and decode it again.
         before.or_else(whole).or_else(|| first(free, wanted, self.count)).unwrap_or(self.count)
     }
 
-    /// In how many stretches the points from number `from` to `to` are; 0 where that does not matter.
+    /// In how many stretches the points from number `from` to `to` are; 0 where that does not
+    /// matter.
     pub(super) fn stretches(&self, from: u64, to: u64) -> u64 {
         if self.ends.is_empty() { 0 } else { self.stretch(to - 1) - self.stretch(from) + 1 }
     }
@@ -162,7 +168,8 @@ fn stretches(points: &Points, chunk: &[u64]) -> Option<Vec<(u64, u64)>> {
     Some(stretches)
 }
 
-/// Ends of stretches behind which no chunk is visited that was visited before. `None`: all may be taken for such.
+/// Ends of stretches behind which no chunk is visited that was visited before. `None`: all may be
+/// taken for such.
 fn free(mut stretches: Vec<(u64, u64)>, count: u64) -> Option<Vec<u64>> {
     let all = stretches.len();
     if stretches.is_sorted() {

@@ -16,7 +16,8 @@ use crate::{Dims, Memory};
 use hyperslab_codec::{Heap, HeapMemory, Vlen};
 use std::sync::Arc;
 
-/// Elements of variable length in one normal form. The `i`-th in C order is `values[offsets[i] * size..offsets[i + 1] * size]`, where `size` is that of an item.
+/// Elements of variable length in one normal form. The `i`-th in C order is `values[offsets[i] *
+/// size..offsets[i + 1] * size]`, where `size` is that of an item.
 #[derive(Debug)]
 pub struct Ragged {
     /// Elements per axis.

@@ -3,10 +3,13 @@
 use crate::{execute, process};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Calls `each` once for every part, with its number and the part (places of the result that are its own, say), on up to `threads` threads (`None`: [`crate::settings::threads`]). `work` is that of all in bytes that could be
-/// moved instead: little of it stays on the caller's thread. Returns what each made of its part, in their order.
+/// Calls `each` once for every part, with its number and the part (places of the result that are
+/// its own, say), on up to `threads` threads (`None`: [`crate::settings::threads`]). `work` is that
+/// of all in bytes that could be moved instead: little of it stays on the caller's thread. Returns
+/// what each made of its part, in their order.
 ///
-/// After an error no further parts are started; the error of the lowest part that failed is returned.
+/// After an error no further parts are started; the error of the lowest part that failed is
+/// returned.
 pub fn each_part<P: Send, T: Send + Sync, E: Send>(
     parts: Vec<P>,
     work: u64,

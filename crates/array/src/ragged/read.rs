@@ -1,10 +1,13 @@
-//! Reading elements of variable length: batch by batch, so that memory is that of the result and little more. Steps, for each batch:
+//! Reading elements of variable length: batch by batch, so that memory is that of the result and
+//! little more. Steps, for each batch:
 //!
-//! 1. read its cells with the ordinary engine; decoding chunks puts what cells refer to into the batch's heap;
+//! 1. read its cells with the ordinary engine; decoding chunks puts what cells refer to into the
+//!    batch's heap;
 //! 2. add up the lengths of the cells: the offsets of the result;
 //! 3. copy from the heap to the end of the values, on all threads, neighbours in one go.
 //!
-//! How many cells a batch has depends on how many bytes the last one had in its heap: those of all elements of the chunks that it touched.
+//! How many cells a batch has depends on how many bytes the last one had in its heap: those of all
+//! elements of the chunks that it touched.
 
 use super::batches::Batches;
 use super::{Ragged, each_part, heap};
@@ -31,7 +34,9 @@ const CELL_WORK: u64 = 32;
 /// Pieces for each thread that copies.
 const TURNS: usize = 4;
 
-/// Reads elements of variable length whose codec is [`hyperslab_codec::Vlen`]. What was never written is the fill value. Options for the order of the result and for a cache are of no meaning here.
+/// Reads elements of variable length whose codec is [`hyperslab_codec::Vlen`]. What was never
+/// written is the fill value. Options for the order of the result and for a cache are of no meaning
+/// here.
 ///
 /// Errors as [`crate::read()`]; with [`ArrayError::Layout`] where elements have one size.
 pub fn read_ragged(
@@ -59,7 +64,8 @@ pub fn read_ragged(
         output.expect(first, batches.total());
         let fitting = |n: u64| (u128::from(PAYLOAD) * u128::from(n) / u128::from(payload.max(1))) as u64;
         cells = fitting(part.count).min(cells.max(part.count).saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
-        // Points may lie close together here and far apart there: what a chunk has counts, not what a point has.
+        // Points may lie close together here and far apart there: what a chunk has counts, not what
+        // a point has.
         stretches = match part.stretches {
             0 => u64::MAX,
             n => fitting(n).clamp(1, n.saturating_mul(GROWTH)),
@@ -190,7 +196,8 @@ impl Output {
     }
 }
 
-/// Copies what cells refer to, one behind the other. Cells whose bytes follow each other are copied together. `None`: a cell refers to what is not there.
+/// Copies what cells refer to, one behind the other. Cells whose bytes follow each other are copied
+/// together. `None`: a cell refers to what is not there.
 fn copy(cells: &[[u8; Cell::SIZE]], buffers: &[&[u8]], mut to: &mut [u8]) -> Option<()> {
     let mut run = Cell::default();
     let mut end = 0;

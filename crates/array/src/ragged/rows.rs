@@ -4,8 +4,8 @@ use super::Ragged;
 use crate::{Dims, Memory};
 
 impl Ragged {
-    /// Text or bytes: as many `rows`, in C order, as there are elements in an array of `shape`. Offsets count bytes. `None`: there are more or fewer, or there is no memory for
-    /// them.
+    /// Text or bytes: as many `rows`, in C order, as there are elements in an array of `shape`.
+    /// Offsets count bytes. `None`: there are more or fewer, or there is no memory for them.
     pub fn of<'a>(shape: &[u64], rows: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Option<Ragged> {
         if crate::element_count(shape)? != rows.len() as u64 {
             return None;

@@ -1,5 +1,7 @@
-//! Writing elements of variable length. Cells of all values are made, whose bytes stay where they are; then the ordinary engine writes the cells, and encoding a chunk takes the bytes
-//! that they refer to. Of chunks that are written in part the old elements go to the same heap, until the chunk is encoded.
+//! Writing elements of variable length. Cells of all values are made, whose bytes stay where they
+//! are; then the ordinary engine writes the cells, and encoding a chunk takes the bytes that they
+//! refer to. Of chunks that are written in part the old elements go to the same heap, until the
+//! chunk is encoded.
 
 use super::read::{codec, one_size};
 use super::{Ragged, heap};
@@ -20,11 +22,14 @@ impl AsRef<[u8]> for Values {
     }
 }
 
-/// Writes elements of variable length whose codec is [`hyperslab_codec::Vlen`]. The shape of `values` is broadcast to that of the selection, with NumPy's rules. What is null is
-/// written as empty.
+/// Writes elements of variable length whose codec is [`hyperslab_codec::Vlen`]. The shape of
+/// `values` is broadcast to that of the selection, with NumPy's rules. What is null is written as
+/// empty.
 ///
-/// Errors as [`crate::write()`]; with [`ArrayError::Layout`] where elements have one size; with [`ArrayError::Values`] where the values contradict each other, or are not what the array holds (text that is no UTF-8,
-/// more than 4 GiB in one). All values are looked at before anything is written.
+/// Errors as [`crate::write()`]; with [`ArrayError::Layout`] where elements have one size; with
+/// [`ArrayError::Values`] where the values contradict each other, or are not what the array holds
+/// (text that is no UTF-8, more than 4 GiB in one). All values are looked at before anything is
+/// written.
 pub fn write_ragged(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -43,7 +48,9 @@ pub fn write_ragged(
     let buffer = heap.push(Arc::new(Values(values.clone()))).unwrap_or_default();
     let cells = cells(layout, vlen, values, buffer)?;
     let bound = layout.bound(&heap).ok_or_else(|| one_size(layout))?;
-    // SAFETY: there is a cell for each element of the values' shape, one behind the other, and `strides` are those of this shape, or 0. They are not written to before the source is dropped.
+    // SAFETY: there is a cell for each element of the values' shape, one behind the other, and
+    // `strides` are those of this shape, or 0. They are not written to before the source is
+    // dropped.
     let source = unsafe { Source::from_raw(cells.as_slice().as_ptr(), &shape, &strides) };
     write(&bound, selection, &source, options)
 }
@@ -97,7 +104,8 @@ fn cells(layout: &ArrayLayout, vlen: &Vlen, values: &Ragged, buffer: u32) -> Res
     let mut memory = Memory::dirty(count.checked_mul(Cell::SIZE).ok_or_else(none)?).ok_or_else(none)?;
     let (places, _) = memory.as_mut_slice().as_chunks_mut::<{ Cell::SIZE }>();
     let mut start = place(0)?;
-    // Values of which all together are text, each of which begins with a character, are texts; otherwise each has to be looked at: what is null may be anything.
+    // Values of which all together are text, each of which begins with a character, are texts;
+    // otherwise each has to be looked at: what is null may be anything.
     let text = vlen.kind() == VlenKind::Text;
     let whole = text.then(|| std::str::from_utf8(bytes).ok()).flatten();
     for (at, cell) in places.iter_mut().enumerate() {

@@ -1,4 +1,5 @@
-//! Giving back bytes of shards that nothing refers to: those of inner chunks that were replaced, by writers that leave them.
+//! Giving back bytes of shards that nothing refers to: those of inner chunks that were replaced, by
+//! writers that leave them.
 
 use super::find::Finder;
 use super::output::{Sink, begin, finish};
@@ -7,18 +8,23 @@ use crate::execute::{self, Interrupt, codec_error, store_error};
 use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task};
 use hyperslab_store::Expected;
 
-/// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes
-/// these are. 0 also where there is no such object, for arrays without shards, and for shards that go through codecs as a whole, which hold none.
+/// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that
+/// nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes these are.
+/// 0 also where there is no such object, for arrays without shards, and for shards that go through
+/// codecs as a whole, which hold none.
 ///
-/// Inner chunks are copied as they are, inside the kernel where it can; the shard is replaced atomically, under the locks of writers. Within shards in shards only the outermost are
-/// looked at: the others are written as a whole.
+/// Inner chunks are copied as they are, inside the kernel where it can; the shard is replaced
+/// atomically, under the locks of writers. Within shards in shards only the outermost are looked
+/// at: the others are written as a whole.
 ///
-/// Errors: [`ArrayError::Shard`] where the index cannot be right (nothing is changed), [`ArrayError::Store`].
+/// Errors: [`ArrayError::Shard`] where the index cannot be right (nothing is changed),
+/// [`ArrayError::Store`].
 pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, ArrayError> {
     compact_asking(layout, shard, dry, None)
 }
 
-/// [`compact`] that can be stopped: `ask` is asked while it waits for other writers, and while it copies.
+/// [`compact`] that can be stopped: `ask` is asked while it waits for other writers, and while it
+/// copies.
 pub fn compact_asking(
     layout: &ArrayLayout,
     shard: &[u64],

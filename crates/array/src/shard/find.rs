@@ -1,6 +1,7 @@
 //! Where the chunks of one shard are that a request touches.
 //!
-//! 1. Open the object. Shards that go through codecs as a whole, and those of stores that cannot read ranges, are read and decoded as a whole instead.
+//! 1. Open the object. Shards that go through codecs as a whole, and those of stores that cannot
+//!    read ranges, are read and decoded as a whole instead.
 //! 2. Get the index: from the cache, or by one read; check it.
 //! 3. Look up the chunks. Those of a shard within the shard are looked up there, in the same way.
 
@@ -39,7 +40,8 @@ pub(crate) struct Finder<'a, 's> {
 }
 
 impl<'a, 's> Finder<'a, 's> {
-    /// Opens the shard that is the object `key`; `shard` is its task. `None`: there is no such object.
+    /// Opens the shard that is the object `key`; `shard` is its task. `None`: there is no such
+    /// object.
     pub(crate) fn open(
         layout: &'s ArrayLayout,
         sharding: &'a Sharding,
@@ -158,7 +160,8 @@ impl<'a, 's> Finder<'a, 's> {
         Ok(())
     }
 
-    /// A shard of depth `depth`, that goes through codecs and is stored at `range` of `opened`, decoded. `None`: it goes through none.
+    /// A shard of depth `depth`, that goes through codecs and is stored at `range` of `opened`,
+    /// decoded. `None`: it goes through none.
     pub(crate) fn decoded(
         &self,
         depth: usize,
@@ -183,7 +186,8 @@ impl<'a, 's> Finder<'a, 's> {
         Ok(Some(InMemory { bytes, key: self.key.into(), url: self.layout.store().url() }))
     }
 
-    /// The index of a shard that lies at `range` of `opened`; `object`: which is the object, and not what was decoded from it.
+    /// The index of a shard that lies at `range` of `opened`; `object`: which is the object, and
+    /// not what was decoded from it.
     pub(crate) fn index(
         &self,
         level: &ShardLevel,
@@ -268,8 +272,9 @@ impl<'a, 's> Finder<'a, 's> {
 /// Number of a task, and where its chunk is.
 pub(crate) type Located = (usize, Option<(u64, u64)>);
 
-/// Where a request's chunks of one shard are: number of the task, and the range of the object; `None`: the chunk does not exist. Ranges of what had to be decoded as a whole count from
-/// its start. At most the first `most` of them. For showing what a request would do.
+/// Where a request's chunks of one shard are: number of the task, and the range of the object;
+/// `None`: the chunk does not exist. Ranges of what had to be decoded as a whole count from its
+/// start. At most the first `most` of them. For showing what a request would do.
 pub(crate) fn locate(
     layout: &ArrayLayout,
     sharding: &Sharding,
@@ -299,12 +304,14 @@ pub(crate) fn locate(
     Ok(found)
 }
 
-/// To how many bytes a shard of `stored` bytes may decode, of which metadata say `limit`. Of elements of variable length they say nothing.
+/// To how many bytes a shard of `stored` bytes may decode, of which metadata say `limit`. Of
+/// elements of variable length they say nothing.
 fn believed(layout: &ArrayLayout, limit: usize, stored: usize) -> usize {
     if layout.vlen().is_some() { limit.min(vlen_limit(stored)) } else { limit }
 }
 
-/// The most bytes that a shard of depth `depth` may have, stored or decoded, to be taken into memory as a whole. Generous: rewritten shards may hold bytes that nothing refers to.
+/// The most bytes that a shard of depth `depth` may have, stored or decoded, to be taken into
+/// memory as a whole. Generous: rewritten shards may hold bytes that nothing refers to.
 pub(crate) fn most_bytes(layout: &ArrayLayout, sharding: &Sharding, depth: usize) -> u64 {
     let Some(level) = sharding.levels().get(depth) else {
         return layout.encoding().chain().max_encoded() as u64;

@@ -1,14 +1,17 @@
 //! The index of a shard: a table of byte ranges.
 //!
-//! It is an array of `u64` with an axis for each axis of the shard and a last one of two, offset and length; both are 2⁶⁴ - 1 where the inner chunk does not exist. What is
-//! stored comes from outside: each range is checked against the shard before it is believed, and no two may share bytes.
+//! It is an array of `u64` with an axis for each axis of the shard and a last one of two, offset
+//! and length; both are 2⁶⁴ - 1 where the inner chunk does not exist. What is stored comes from
+//! outside: each range is checked against the shard before it is believed, and no two may share
+//! bytes.
 
 use hyperslab_codec::{ByteOrder, Codec, CodecChain, CodecError, Scratch};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The most inner chunks that a shard may have: an index of 256 MiB. The index is in memory whenever one element of the shard is read or written, in writing three
-/// times, whatever the shard holds. So this bounds what 600 bytes of made-up metadata can ask for.
+/// The most inner chunks that a shard may have: an index of 256 MiB. The index is in memory
+/// whenever one element of the shard is read or written, in writing three times, whatever the shard
+/// holds. So this bounds what 600 bytes of made-up metadata can ask for.
 const MOST_ENTRIES: usize = 1 << 24;
 
 /// An inner chunk that does not exist.
@@ -19,7 +22,8 @@ const ABSENT: u64 = u64::MAX;
 pub struct IndexEncoding {
     count: usize,
     swap: bool,
-    /// Numbers from one entry to the next along the index's axes (the counts), and from offset to length.
+    /// Numbers from one entry to the next along the index's axes (the counts), and from offset to
+    /// length.
     counts: SmallVec<[usize; 8]>,
     strides: SmallVec<[usize; 8]>,
     to_len: usize,
@@ -30,9 +34,11 @@ pub struct IndexEncoding {
 }
 
 impl IndexEncoding {
-    /// An index of `counts` inner chunks per axis, in the order in which the shard stores its axes. `order`: which of the `counts.len() + 1` axes (the last is that of offset and length)
-    /// is stored as the k-th, slowest first; empty: C order. `stored`: the byte order of the numbers. `codecs`: bytes-to-bytes codecs, in the order of encoding; only those that add
-    /// a fixed number of bytes are possible, as the index is found by its size.
+    /// An index of `counts` inner chunks per axis, in the order in which the shard stores its axes.
+    /// `order`: which of the `counts.len() + 1` axes (the last is that of offset and length) is
+    /// stored as the k-th, slowest first; empty: C order. `stored`: the byte order of the numbers.
+    /// `codecs`: bytes-to-bytes codecs, in the order of encoding; only those that add a fixed
+    /// number of bytes are possible, as the index is found by its size.
     ///
     /// Errors (as text) where the index is too large for memory, or a codec changes its size.
     pub fn new(
@@ -122,7 +128,8 @@ impl IndexEncoding {
         if self.swap { number.swap_bytes() } else { number }
     }
 
-    /// The entries of a stored index. Errors where a checksum fails (unless not `verify`), or the bytes are too few or too many.
+    /// The entries of a stored index. Errors where a checksum fails (unless not `verify`), or the
+    /// bytes are too few or too many.
     pub(crate) fn decode(&self, stored: &[u8], verify: bool) -> Result<ShardIndex, CodecError> {
         let none = Err(CodecError::Size {
             codec: "sharding_indexed",
@@ -193,8 +200,9 @@ impl ShardIndex {
         Some(ShardIndex { entries, faults: Vec::new() })
     }
 
-    /// Looks for entries that cannot be right: ranges that reach beyond `size` bytes or into the index itself (`stored`), and ranges that share bytes. What is wrong
-    /// with one does not keep others from being read.
+    /// Looks for entries that cannot be right: ranges that reach beyond `size` bytes or into the
+    /// index itself (`stored`), and ranges that share bytes. What is wrong with one does not keep
+    /// others from being read.
     pub(crate) fn check(&mut self, size: u64, stored: ByteRange) {
         let mut present: Vec<(u64, u64, usize)> = Vec::new();
         let mut faults = Vec::new();
@@ -213,7 +221,8 @@ impl ShardIndex {
             }
         }
         present.sort_unstable();
-        // The range so far that reaches furthest: a later one that begins before its end shares bytes with it.
+        // The range so far that reaches furthest: a later one that begins before its end shares
+        // bytes with it.
         let mut furthest: Option<(u64, u64, usize)> = None;
         for (offset, end, n) in present {
             if let Some((from, to, other)) = furthest
@@ -234,7 +243,8 @@ impl ShardIndex {
         self.faults = faults;
     }
 
-    /// Where an inner chunk is; `None`: it does not exist. Errors (as text) if its range cannot be right.
+    /// Where an inner chunk is; `None`: it does not exist. Errors (as text) if its range cannot be
+    /// right.
     pub(crate) fn get(&self, n: usize) -> Result<Option<ByteRange>, String> {
         if let Ok(at) = self.faults.binary_search_by_key(&n, |fault| fault.0) {
             return Err(self.faults[at].1.clone());

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Shards within shards within shards … deeper than this are refused: each level costs a read before the next can be found.
+/// Shards within shards within shards … deeper than this are refused: each level costs a read
+/// before the next can be found.
 const MOST_LEVELS: usize = 8;
 
 /// The levels of shards between objects and chunks, from the object inwards; at least one.
@@ -21,7 +22,8 @@ pub struct Sharding {
 }
 
 impl Sharding {
-    /// Joins levels, the object's first. Errors (as text) where there is none, or too many, or the inner chunks of one are not the shards of the next.
+    /// Joins levels, the object's first. Errors (as text) where there is none, or too many, or the
+    /// inner chunks of one are not the shards of the next.
     pub fn new(levels: Vec<ShardLevel>) -> Result<Self, String> {
         if levels.len() > MOST_LEVELS {
             return Err(format!("shards are nested {} deep; the limit is {MOST_LEVELS}", levels.len()));
@@ -77,11 +79,13 @@ pub struct ShardLevel {
 }
 
 impl ShardLevel {
-    /// A level. All shapes are per axis of the array; `order`: see [`ShardLevel::order`] (empty: C order). `index`: how its index is stored, made for the same
-    /// number of inner chunks per axis **in the index's order**; `at_start`: before the inner chunks instead of behind them. `codecs`: what the whole shard goes through, in the
-    /// order of encoding.
+    /// A level. All shapes are per axis of the array; `order`: see [`ShardLevel::order`] (empty: C
+    /// order). `index`: how its index is stored, made for the same number of inner chunks per axis
+    /// **in the index's order**; `at_start`: before the inner chunks instead of behind them.
+    /// `codecs`: what the whole shard goes through, in the order of encoding.
     ///
-    /// Errors (as text) where shards are not cut evenly, or have more inner chunks than an index could list.
+    /// Errors (as text) where shards are not cut evenly, or have more inner chunks than an index
+    /// could list.
     pub fn new(
         shape: &[u64],
         inner: &[u64],
@@ -167,14 +171,16 @@ impl ShardLevel {
         self.decoding.get_or_make(|| format!("{} {:?}", self.at_start, self.index).into())
     }
 
-    /// Where the index of a shard of `len` bytes is stored; `None` where it is shorter than its index.
+    /// Where the index of a shard of `len` bytes is stored; `None` where it is shorter than its
+    /// index.
     pub(crate) fn index_range(&self, len: u64) -> Option<(u64, u64)> {
         let size = self.index.size() as u64;
         let behind = len.checked_sub(size)?;
         Some((if self.at_start { 0 } else { behind }, size))
     }
 
-    /// The array's chunks, of shape `chunk`, by the inner chunk that they lie in (its entry in the index), in the order of the index. Afterwards they count within that.
+    /// The array's chunks, of shape `chunk`, by the inner chunk that they lie in (its entry in the
+    /// index), in the order of the index. Afterwards they count within that.
     pub(crate) fn group(
         &self,
         chunk: &[u64],

@@ -1,4 +1,5 @@
-//! Bytes in memory that are read like an open object: shards that had to be read or decoded as a whole.
+//! Bytes in memory that are read like an open object: shards that had to be read or decoded as a
+//! whole.
 
 use hyperslab_store::{Opened, RangeRead, Stamp, StoreError};
 

@@ -1,9 +1,11 @@
 //! Shards: objects that hold many chunks, and an index of where each lies.
 //!
-//! The engine works on the **inner chunks**: they are the chunks of the layout's grid, its encoding is theirs, and a plan has one task for each. A shard is where
-//! their bytes are: the index (Zarr's `sharding_indexed`) names a byte range for each inner chunk.
+//! The engine works on the **inner chunks**: they are the chunks of the layout's grid, its encoding
+//! is theirs, and a plan has one task for each. A shard is where their bytes are: the index (Zarr's
+//! `sharding_indexed`) names a byte range for each inner chunk.
 //!
-//! Shards may lie in shards: then the inner chunk of one is a shard itself, with an index of its own. [`Sharding`] lists the levels from the object inwards.
+//! Shards may lie in shards: then the inner chunk of one is a shard itself, with an index of its
+//! own. [`Sharding`] lists the levels from the object inwards.
 //!
 //! Source: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
 

@@ -1,7 +1,8 @@
 //! A shard that is being written.
 //!
-//! Inner chunks are encoded by several threads and end in whichever order; they are stored in the order of the index all the same, so that equal writes make equal
-//! files. Who comes too early leaves a copy, up to a bound, and waits beyond it.
+//! Inner chunks are encoded by several threads and end in whichever order; they are stored in the
+//! order of the index all the same, so that equal writes make equal files. Who comes too early
+//! leaves a copy, up to a bound, and waits beyond it.
 
 use super::index::ShardIndex;
 use super::level::ShardLevel;
@@ -13,7 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// An object under construction, begun when the first bytes come: a shard that turns out to hold nothing makes no file.
+/// An object under construction, begun when the first bytes come: a shard that turns out to hold
+/// nothing makes no file.
 pub(crate) struct Object<'s> {
     store: &'s dyn Store,
     key: Key<'s>,
@@ -117,10 +119,12 @@ pub(crate) struct Former<'o> {
     pub(crate) index: std::sync::Arc<ShardIndex>,
 }
 
-/// Begins a shard of `level` with what stays of the former one: all inner chunks but those that are `replaced`. `index`: an empty one. Returns the index so far.
+/// Begins a shard of `level` with what stays of the former one: all inner chunks but those that are
+/// `replaced`. `index`: an empty one. Returns the index so far.
 ///
-/// Where the file system lets two files share their bytes, nothing is copied, and what is replaced stays as bytes that nothing refers to: until they are more than
-/// all others, then the rest is copied. Elsewhere only what stays is copied, so there are no such bytes.
+/// Where the file system lets two files share their bytes, nothing is copied, and what is replaced
+/// stays as bytes that nothing refers to: until they are more than all others, then the rest is
+/// copied. Elsewhere only what stays is copied, so there are no such bytes.
 pub(crate) fn begin(
     level: &ShardLevel,
     sink: &mut Sink<'_>,
@@ -242,7 +246,8 @@ impl<'s> Output<'s> {
         Output { state: Mutex::new(state), turned: Condvar::new(), window }
     }
 
-    /// Takes the inner chunk that is number `n` in the index, in its turn. `false`: it was abandoned.
+    /// Takes the inner chunk that is number `n` in the index, in its turn. `false`: it was
+    /// abandoned.
     pub(crate) fn push(&self, turn: usize, n: usize, bytes: Option<&[u8]>) -> Result<bool, StoreError> {
         let mut state = self.lock();
         while turn > state.next && state.early.len() >= self.window && !state.abandoned {

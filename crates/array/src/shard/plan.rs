@@ -43,12 +43,14 @@ impl<'a> ShardPlan<'a> {
         self.shards.len()
     }
 
-    /// Puts shard `number`'s share of the request together: the task of a chunk as large as the shard.
+    /// Puts shard `number`'s share of the request together: the task of a chunk as large as the
+    /// shard.
     pub(crate) fn shard(&self, number: usize, task: &mut Task) {
         self.shards.task_of(self.layout, self.layout.object_grid(), number, task);
     }
 
-    /// The numbers of the chunks of shard `number`, along each axis, and then along each set of points.
+    /// The numbers of the chunks of shard `number`, along each axis, and then along each set of
+    /// points.
     fn ranges(&self, number: usize, shard: &Task) -> SmallVec<[Range<u64>; 8]> {
         let mut ranges = self.chunks.numbers(&shard.out, &shard.count);
         for (k, span) in self.shards.point_spans_of(number).into_iter().enumerate() {

@@ -1,9 +1,12 @@
 //! Reading chunks of shards.
 //!
-//! 1. The shards that a request touches are taken a few at a time: each is open while its chunks are read, and a process may have only so many open files.
-//! 2. Their indexes are looked at ([`Finder`]), by several threads where there are several shards. Shards that do not exist are filled at once.
-//! 3. The ranges of the chunks are sorted and joined to runs. Each run is a task: read it, decode each chunk straight to where it belongs. The runs of all the shards are
-//!    in one queue, so uneven shards leave no thread idle.
+//! 1. The shards that a request touches are taken a few at a time: each is open while its chunks
+//!    are read, and a process may have only so many open files.
+//! 2. Their indexes are looked at ([`Finder`]), by several threads where there are several shards.
+//!    Shards that do not exist are filled at once.
+//! 3. The ranges of the chunks are sorted and joined to runs. Each run is a task: read it, decode
+//!    each chunk straight to where it belongs. The runs of all the shards are in one queue, so
+//!    uneven shards leave no thread idle.
 
 use super::Sharding;
 use super::find::{Blobs, Finder};
@@ -52,7 +55,8 @@ enum Job {
 const FILLED: usize = 16;
 
 impl Request<'_> {
-    /// Reads all. `bytes`: an estimate of what is moved; `limit`: the threads that may work on it, and those if it waits.
+    /// Reads all. `bytes`: an estimate of what is moved; `limit`: the threads that may work on it,
+    /// and those if it waits.
     pub(crate) fn read(
         &self,
         bytes: u64,
@@ -118,7 +122,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Opens a shard and finds its chunks. What does not exist is filled; what is in the cache is copied from there.
+    /// Opens a shard and finds its chunks. What does not exist is filled; what is in the cache is
+    /// copied from there.
     fn find<'s>(
         &'s self,
         shards: &ShardPlan<'_>,
@@ -172,7 +177,8 @@ impl Request<'_> {
         }
     }
 
-    /// Reads chunks without codecs: only the bytes that are wanted, all that go straight to the target in one call.
+    /// Reads chunks without codecs: only the bytes that are wanted, all that go straight to the
+    /// target in one call.
     fn read_plain(
         &self,
         blob: &Parts<'_>,
@@ -195,7 +201,8 @@ impl Request<'_> {
                 let dst = self.inner.target.at(&task.out);
                 let start = chunk.offset + offset as u64;
                 let mut push = |dst_offset: isize, src: isize| {
-                    // SAFETY: a row that is contiguous in the output, of initialised bytes; rows are disjoint.
+                    // SAFETY: a row that is contiguous in the output, of initialised bytes; rows
+                    // are disjoint.
                     let buf = unsafe { std::slice::from_raw_parts_mut(dst.wrapping_offset(dst_offset), row) };
                     list.push(RangeRead { offset: start.wrapping_add_signed(src as i64), buf });
                 };

@@ -1,14 +1,20 @@
 //! Writing chunks of shards.
 //!
-//! A shard is written as a new object, that takes the place of the old one when it is complete. So it is valid at every instant, also for who is killed. Steps, and what each prevents:
+//! A shard is written as a new object, that takes the place of the old one when it is complete. So
+//! it is valid at every instant, also for who is killed. Steps, and what each prevents:
 //!
-//! 1. Take the shard's turn, and its lock between processes. Two writers of different inner chunks would each put back the other's old ones. Who writes the whole shard takes no lock:
-//!    what it writes does not depend on what was there; who has read what it replaces notices, and starts again.
-//! 2. Open the old shard and look at its index, unless all of it is written. An index that cannot be right is refused: copying by it would lose data for good.
+//! 1. Take the shard's turn, and its lock between processes. Two writers of different inner chunks
+//!    would each put back the other's old ones. Who writes the whole shard takes no lock: what it
+//!    writes does not depend on what was there; who has read what it replaces notices, and starts
+//!    again.
+//! 2. Open the old shard and look at its index, unless all of it is written. An index that cannot
+//!    be right is refused: copying by it would lose data for good.
 //! 3. Begin the new one with the inner chunks that stay, copied inside the kernel.
-//! 4. Encode the inner chunks that are written, on several threads, and append them in order. Those that are written in part are read, decoded and overlaid; those that hold
-//!    nothing but fill value are left out.
-//! 5. Append the index (or put it into the place kept for it at the start), and rename. A shard that holds nothing is deleted instead.
+//! 4. Encode the inner chunks that are written, on several threads, and append them in order. Those
+//!    that are written in part are read, decoded and overlaid; those that hold nothing but fill
+//!    value are left out.
+//! 5. Append the index (or put it into the place kept for it at the start), and rename. A shard
+//!    that holds nothing is deleted instead.
 //!
 //! A shard within a shard is one inner chunk: it is put together in memory, in the same steps.
 
@@ -36,7 +42,8 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) keep_empty: bool,
 }
 
-/// Shards of fewer chunks than this per thread are written by one thread each, where there are several; larger ones by all threads, one after the other.
+/// Shards of fewer chunks than this per thread are written by one thread each, where there are
+/// several; larger ones by all threads, one after the other.
 const FEW: usize = 8;
 
 /// Who encodes the inner chunks of a shard.
@@ -50,7 +57,8 @@ enum Workers<'w> {
 /// Takes the bytes of an inner chunk; `None`: it holds nothing.
 type Give<'g> = &'g mut dyn FnMut(Option<&[u8]>) -> Result<(), ArrayError>;
 
-/// One inner chunk of a shard, and which chunks in it are written (one, if it is not a shard itself).
+/// One inner chunk of a shard, and which chunks in it are written (one, if it is not a shard
+/// itself).
 struct Unit {
     /// Its number in the index.
     n: usize,
@@ -92,7 +100,8 @@ impl WriteRequest<'_> {
                 },
             );
         }
-        // Nothing is waited for but in the end: more threads than cores would only wait for their turns.
+        // Nothing is waited for but in the end: more threads than cores would only wait for their
+        // turns.
         let limit = limit.min(settings::threads());
         for number in 0..shards.len() {
             if interrupt.is_some_and(|ask| ask()) {
@@ -209,7 +218,8 @@ impl WriteRequest<'_> {
         groups.into_iter().map(|(n, touched)| Unit { n, touched }).collect()
     }
 
-    /// Encodes an inner chunk of a shard of depth `depth`, which was `former`, and gives its bytes; `None`: it holds nothing.
+    /// Encodes an inner chunk of a shard of depth `depth`, which was `former`, and gives its bytes;
+    /// `None`: it holds nothing.
     fn encode(
         &self,
         depth: usize,
@@ -309,7 +319,8 @@ impl WriteRequest<'_> {
 }
 
 impl Workers<'_> {
-    /// How many inner chunks may be ready before their turn. They are in flight as those are that threads have at hand.
+    /// How many inner chunks may be ready before their turn. They are in flight as those are that
+    /// threads have at hand.
     fn window(&self) -> usize {
         match self {
             Workers::Pool { limit, .. } => settings::decodes_in_flight().saturating_sub(*limit),
@@ -318,7 +329,8 @@ impl Workers<'_> {
     }
 }
 
-/// A shard as it was: at `range` of `opened`, of depth `depth`. Errors if anything in its index cannot be right: what is copied by it would be lost for good.
+/// A shard as it was: at `range` of `opened`, of depth `depth`. Errors if anything in its index
+/// cannot be right: what is copied by it would be lost for good.
 pub(super) fn former<'o>(
     finder: &Finder<'_, '_>,
     depth: usize,

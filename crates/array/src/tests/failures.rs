@@ -1,4 +1,5 @@
-//! Bad bytes and bad requests: typed errors that name array, chunk and key; neighbours stay as they were.
+//! Bad bytes and bad requests: typed errors that name array, chunk and key; neighbours stay as they
+//! were.
 
 use super::model::Spec;
 use crate::*;

@@ -145,7 +145,8 @@ proptest! {
                 }
                 break;
             }
-            // The plan that is shown is the one that ran: every selected element is in exactly one task.
+            // The plan that is shown is the one that ran: every selected element is in exactly one
+            // task.
             let explained = explain_read(&layout, selection, usize::MAX).unwrap();
             let told: u64 = explained.tasks.iter().map(|task| task.elements).sum();
             prop_assert_eq!(told, shape.iter().product::<u64>());
@@ -175,7 +176,8 @@ proptest! {
                 ranges.push(None);
                 continue;
             }
-            // Some codecs are left out, other ones for each chunk; bits beyond the chain mean nothing.
+            // Some codecs are left out, other ones for each chunk; bits beyond the chain mean
+            // nothing.
             let chain = layout.encoding().chain();
             let skipped = u32::from(seed).wrapping_mul(number as u32 / 2) | if seed > 99 { !7 } else { 0 };
             let mut scratch = Scratch::default();
@@ -374,7 +376,8 @@ fn minus_zero_and_nan_are_not_the_fill_value() {
 
 #[test]
 fn codec_scratch_is_shared_by_nothing() {
-    // Two layouts of other chunk sizes in turn on one thread: stale bytes of one never show in the other.
+    // Two layouts of other chunk sizes in turn on one thread: stale bytes of one never show in the
+    // other.
     let store = MemoryStore::new();
     let _ = Scratch::default();
     let big = Spec { codecs: 1, ..Spec::plain(&[100], &[100], "<i2") };

@@ -1,4 +1,5 @@
-//! Arrays made of parts of others, against the definition: the k-th element of one pattern is the k-th of the other.
+//! Arrays made of parts of others, against the definition: the k-th element of one pattern is the
+//! k-th of the other.
 
 use super::model::{Model, Packed, PerChunk, Spec};
 use crate::Strategy;
@@ -121,7 +122,8 @@ fn pattern(dice: &mut Dice, shape: &[u64], exactly: Option<u64>) -> Option<(Patt
     }
 }
 
-/// A source of the same form as blocks of these lengths: with further axes, in which one element is meant.
+/// A source of the same form as blocks of these lengths: with further axes, in which one element is
+/// meant.
 fn same_form(dice: &mut Dice, lens: &[u64]) -> (Vec<u64>, Pattern, Coordinates) {
     let mut lens: Vec<u64> = lens.iter().copied().filter(|len| *len != 1).collect();
     for _ in 0..dice.throw(3) {
@@ -134,7 +136,8 @@ fn same_form(dice: &mut Dice, lens: &[u64]) -> (Vec<u64>, Pattern, Coordinates) 
     (shape, pattern, coordinates)
 }
 
-/// An array of `<i4` (or, other bytes for the same numbers, `>f8`) whose elements are all different.
+/// An array of `<i4` (or, other bytes for the same numbers, `>f8`) whose elements are all
+/// different.
 fn source(dice: &mut Dice, shape: &[u64], base: i32, other_type: bool) -> Arc<ArrayLayout> {
     let dtype = if other_type { ">f8" } else { "<i4" };
     let chunk: Vec<u64> = shape.iter().map(|len| 1 + dice.throw(*len)).collect();

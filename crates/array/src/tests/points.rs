@@ -58,7 +58,8 @@ impl Item {
 /// What a part of the result walks: for each of its elements, indices on some axes.
 type Factor = Vec<Vec<(usize, u64)>>;
 
-/// The numbers of the elements that factors name, in C order; `fixed`: indices on the axes that no factor has.
+/// The numbers of the elements that factors name, in C order; `fixed`: indices on the axes that no
+/// factor has.
 fn places(shape: &[u64], factors: &[Factor], fixed: &[(usize, u64)]) -> Vec<u64> {
     let stride = |axis: usize| shape[axis + 1..].iter().product::<u64>();
     let number = |at: &[(usize, u64)]| at.iter().map(|(axis, index)| index * stride(*axis)).sum::<u64>();
@@ -372,7 +373,8 @@ fn only_what_is_wanted_is_read() {
     assert_eq!(told.tasks[0].ranges, [1, 2].map(|row| (row * 200_000 + 4, 1200)));
 }
 
-/// Large plain chunks, whose steps are longer than what a range costs: rows read straight to the output, axes that are walked, many windows.
+/// Large plain chunks, whose steps are longer than what a range costs: rows read straight to the
+/// output, axes that are walked, many windows.
 #[test]
 fn large_plain_chunks() {
     for (stored, order) in [

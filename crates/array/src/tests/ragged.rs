@@ -1,4 +1,5 @@
-//! Elements of variable length: generated arrays in chunks and shards, against a list of byte strings.
+//! Elements of variable length: generated arrays in chunks and shards, against a list of byte
+//! strings.
 
 use super::generated::{index, spec};
 use super::model::{PerChunk, Spec};
@@ -93,7 +94,8 @@ fn list(ragged: &Ragged, item: usize) -> Vec<Vec<u8>> {
     pairs.map(|pair| ragged.values.as_slice()[place(pair[0])..place(pair[1])].to_vec()).collect()
 }
 
-/// The numbers of the elements that a selection names, as the engine finds them where elements are numbers.
+/// The numbers of the elements that a selection names, as the engine finds them where elements are
+/// numbers.
 fn places(spec: &Spec, selection: &Selection) -> Vec<usize> {
     let plain = Spec { codecs: 0, order: vec![], ..Spec::plain(&spec.shape, &spec.chunk, "<u8") };
     let layout = plain.layout(&MemoryStore::new());

@@ -229,7 +229,8 @@ impl Store for Counting {
 }
 
 fn stores(dir: &std::path::Path) -> [Arc<dyn Store>; 3] {
-    // The first shares the bytes of former shards, the second copies them inside the kernel, the third reads shards whole.
+    // The first shares the bytes of former shards, the second copies them inside the kernel, the
+    // third reads shards whole.
     [
         Arc::new(MemoryStore::new()),
         Arc::new(LocalStore::open(dir, LocalOptions::default()).unwrap()),

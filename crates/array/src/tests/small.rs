@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// Where each chunk is, if it exists, and the codecs that were left out.
 type Ranges = Vec<Option<(u64, u64, u32)>>;
 
-/// Chunks of `rows` one behind the other, in an order and with gaps as `places` says; some absent, some without their codecs.
+/// Chunks of `rows` one behind the other, in an order and with gaps as `places` says; some absent,
+/// some without their codecs.
 fn stored(spec: &Spec, rows: &[&[u8]], places: &[(u64, u8)]) -> (Vec<u8>, Ranges) {
     let layout = spec.layout(&MemoryStore::new());
     let (mut object, mut ranges, mut scratch) = (vec![0xEE; 11], vec![None; rows.len()], Scratch::default());

@@ -1,4 +1,5 @@
-//! Write-behind: what is stored is what direct writes would have stored, in order; memory bounded; no error lost.
+//! Write-behind: what is stored is what direct writes would have stored, in order; memory bounded;
+//! no error lost.
 
 use super::model::{Model, Spec, Watched};
 use crate::{

@@ -1,16 +1,19 @@
-//! Bit shuffle: bit 0 of byte 0 of all elements, then bit 1 of byte 0, …; eight elements' bits make a byte, the first
-//! element's is the lowest. In other words a byte shuffle, after which each row of bytes is split into eight rows of bits.
+//! Bit shuffle: bit 0 of byte 0 of all elements, then bit 1 of byte 0, …; eight elements' bits make
+//! a byte, the first element's is the lowest. In other words a byte shuffle, after which each row
+//! of bytes is split into eight rows of bits.
 //!
-//! Groups of elements are byte-shuffled in a small buffer and their rows split from there, so that both passes stay in the
-//! first-level cache. The number of elements must be a multiple of eight. Bytes after the last element stay.
+//! Groups of elements are byte-shuffled in a small buffer and their rows split from there, so that
+//! both passes stay in the first-level cache. The number of elements must be a multiple of eight.
+//! Bytes after the last element stay.
 
 use super::shuffle::{shuffle, unshuffle};
 
 /// What the kernels take at once of a row of bytes. A group is a multiple of it.
 const PIECE: usize = 256;
-/// The most bytes in a group, which holds a piece of elements of up to 64 bytes; larger ones take the slow path. More than a
-/// piece, because rows of bits are often a power of two apart and so compete for the same few lines of the cache: a group
-/// should write whole lines of each row before it goes on to others.
+/// The most bytes in a group, which holds a piece of elements of up to 64 bytes; larger ones take
+/// the slow path. More than a piece, because rows of bits are often a power of two apart and so
+/// compete for the same few lines of the cache: a group should write whole lines of each row before
+/// it goes on to others.
 const GROUP: usize = 16 << 10;
 
 /// Shuffles the bits of `src` into `dst`, which is as long.
@@ -91,7 +94,8 @@ fn bitunshuffle_with(typesize: usize, src: &[u8], dst: &mut [u8], kernel: Kernel
     dst[whole..].copy_from_slice(&src[whole..]);
 }
 
-/// Transposes an 8×8 matrix of bits whose rows are the bytes of `x`: swaps blocks of 1, 2 and 4 bits across the diagonal.
+/// Transposes an 8×8 matrix of bits whose rows are the bytes of `x`: swaps blocks of 1, 2 and 4
+/// bits across the diagonal.
 fn transpose(mut x: u64) -> u64 {
     for (distance, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0xf0f0_f0f0)] {
         let swap = (x ^ (x >> distance)) & mask;
@@ -163,7 +167,8 @@ mod avx2 {
     /// Bytes of one row of bits per piece.
     const BITS: usize = PIECE / 8;
 
-    /// The highest bit of 32 bytes at a time is one instruction; doubling the bytes brings up the next.
+    /// The highest bit of 32 bytes at a time is one instruction; doubling the bytes brings up the
+    /// next.
     #[target_feature(enable = "avx2")]
     pub(super) fn split(plane: &[u8; PIECE], rows: &mut [u8], row: usize, at: usize) {
         assert!(rows.len() == 8 * row && at + BITS <= row);
@@ -176,7 +181,8 @@ mod avx2 {
             for bit in (0..8).rev() {
                 let bits = u64::from(_mm256_movemask_epi8(low) as u32)
                     | u64::from(_mm256_movemask_epi8(high) as u32) << 32;
-                // SAFETY: row `bit < 8` has `row` bytes, of which `at..at + 32` belong to this piece.
+                // SAFETY: row `bit < 8` has `row` bytes, of which `at..at + 32` belong to this
+                // piece.
                 unsafe { rows.as_mut_ptr().add(bit * row + at + i / 8).cast::<u64>().write_unaligned(bits) }
                 low = _mm256_add_epi8(low, low);
                 high = _mm256_add_epi8(high, high);
@@ -184,7 +190,8 @@ mod avx2 {
         }
     }
 
-    /// Three riffles bring together the eight bytes of a matrix of bits; each is then transposed in its 64-bit lane.
+    /// Three riffles bring together the eight bytes of a matrix of bits; each is then transposed in
+    /// its 64-bit lane.
     #[target_feature(enable = "avx2")]
     pub(super) fn join(rows: &[u8], row: usize, at: usize, plane: &mut [u8; PIECE]) {
         assert!(rows.len() == 8 * row && at + BITS <= row);
@@ -267,7 +274,8 @@ mod tests {
             let src = &data[skip..];
             let expected = definition(typesize, src);
             for kernel in [Kernel::Scalar, Kernel::detect()] {
-                // One byte of slack on both sides shows writes out of bounds and makes `dst` misaligned.
+                // One byte of slack on both sides shows writes out of bounds and makes `dst`
+                // misaligned.
                 let mut out = vec![0xa5; len + 2];
                 bitshuffle_with(typesize, src, &mut out[1..=len], kernel);
                 prop_assert_eq!(&out[1..=len], &expected[..], "{:?}", kernel);

@@ -1,12 +1,13 @@
 //! BloscLZ, a byte-wise LZ77 format that descends from FastLZ.
 //!
-//! A stream is a list of instructions, the first of which copies literals whatever its upper three bits say. In the
-//! instruction byte `lllooooo`:
+//! A stream is a list of instructions, the first of which copies literals whatever its upper three
+//! bits say. In the instruction byte `lllooooo`:
 //!
 //! * `l = 0`: copy `o + 1` literal bytes, which follow;
-//! * `l > 0`: copy `l + 2` bytes from `distance` back. For `l = 7`, bytes follow that are added to the length, up to and with
-//!   the first that is not 255. Then the low byte of the distance follows: `distance = 256 o + low + 1`. Where `o` is 31 and
-//!   `low` 255, a big-endian 16-bit `far` follows and the distance is `far + 8192`.
+//! * `l > 0`: copy `l + 2` bytes from `distance` back. For `l = 7`, bytes follow that are added to
+//!   the length, up to and with the first that is not 255. Then the low byte of the distance
+//!   follows: `distance = 256 o + low + 1`. Where `o` is 31 and `low` 255, a big-endian 16-bit
+//!   `far` follows and the distance is `far + 8192`.
 //!
 //! Decoders of c-blosc since 1.21 need a literal at the end.
 
@@ -110,7 +111,8 @@ const TAIL: usize = 12;
 
 /// What an encoder keeps from stream to stream: where it last saw each hash of four bytes.
 ///
-/// Positions count on over streams, which makes those of former streams recognisable without clearing the table.
+/// Positions count on over streams, which makes those of former streams recognisable without
+/// clearing the table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     seen: Vec<u32>,
@@ -133,7 +135,8 @@ impl Table {
     }
 }
 
-/// Encodes `src` into `dst`. `None`: it would not be shorter than `dst`, or not worth the time at this level.
+/// Encodes `src` into `dst`. `None`: it would not be shorter than `dst`, or not worth the time at
+/// this level.
 pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -> Option<usize> {
     if src.len() < 16 || src.len() >= (u32::MAX / 2) as usize {
         return None;
@@ -175,7 +178,8 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
             start -= 1;
             len += 1;
         }
-        // Four bytes say a far match, one more resumes the literals: shorter ones save next to nothing.
+        // Four bytes say a far match, one more resumes the literals: shorter ones save next to
+        // nothing.
         if len < if distance < FAR { shortest } else { 7 } {
             misses += 1;
             at += 1;
@@ -187,7 +191,8 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
         literals = at;
         misses = 0;
         if at < end {
-            // Runs and periods go on from here: the position before the end is the likeliest to be met again.
+            // Runs and periods go on from here: the position before the end is the likeliest to be
+            // met again.
             let recent = at - 2;
             seen[(word(src, recent).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize] =
                 base + recent as u32;

@@ -10,8 +10,9 @@ use super::inner::Decoders;
 use super::shuffle::unshuffle;
 use super::{Contexts, NAME};
 
-/// Decodes the blocks of `src` that hold bytes `wanted` of the decoded buffer into their places in `dst`; returns how many bytes the
-/// decoded buffer has. Header and places of blocks are checked whether they are wanted or not.
+/// Decodes the blocks of `src` that hold bytes `wanted` of the decoded buffer into their places in
+/// `dst`; returns how many bytes the decoded buffer has. Header and places of blocks are checked
+/// whether they are wanted or not.
 pub(super) fn decode(
     src: &[u8],
     wanted: Range<usize>,
@@ -34,7 +35,8 @@ pub(super) fn decode(
     // `parse` checked that the table fits and that the block size is not 0.
     let blocks = dst.len().div_ceil(header.blocksize);
     let (table, _) = src[HEADER..].as_chunks::<4>();
-    // Blocks that share bytes could make a small buffer take forever: each byte is decoded once at most.
+    // Blocks that share bytes could make a small buffer take forever: each byte is decoded once at
+    // most.
     let mut unread = src.len() - HEADER - 4 * blocks;
     for (index, (out, start)) in dst.chunks_mut(header.blocksize).zip(table).enumerate() {
         let start = u32::from_le_bytes(*start) as usize;
@@ -73,8 +75,8 @@ struct Place {
     start: usize,
 }
 
-/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread` is how many bytes of the
-/// buffer's blocks no stream has claimed yet.
+/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread`
+/// is how many bytes of the buffer's blocks no stream has claimed yet.
 fn decode_streams(
     header: &Header,
     mut src: &[u8],

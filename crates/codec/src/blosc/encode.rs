@@ -1,5 +1,5 @@
-//! From bytes to a blosc buffer. Sizes of blocks, splits and levels are chosen as by c-blosc 1.21, whose ratio and speed
-//! its users know.
+//! From bytes to a blosc buffer. Sizes of blocks, splits and levels are chosen as by c-blosc 1.21,
+//! whose ratio and speed its users know.
 
 use crate::CodecError;
 use crate::scratch::sized;
@@ -11,7 +11,8 @@ use super::{Blosc, BloscCompressor, BloscShuffle, Contexts, NAME};
 
 /// c-blosc's first-level cache, from which it derives sizes of blocks.
 const CACHE: usize = 32 << 10;
-/// c-blosc reads no larger blocks: three of them, and a length for each byte of an element, must fit in 31 bits.
+/// c-blosc reads no larger blocks: three of them, and a length for each byte of an element, must
+/// fit in 31 bits.
 const MAX_BLOCK: usize = (i32::MAX as usize - 255 * 4) / 3;
 
 /// Encodes `src` into `dst`, which is cleared first and never grows by more than `src.len() + 16`.
@@ -112,12 +113,14 @@ fn encode_blocks(
     Some(())
 }
 
-/// Whether whole blocks are split. Zstandard finds what the streams have in common, so it is given the whole block.
+/// Whether whole blocks are split. Zstandard finds what the streams have in common, so it is given
+/// the whole block.
 fn splittable(compressor: BloscCompressor, typesize: usize, blocksize: usize) -> bool {
     compressor != BloscCompressor::Zstd && typesize <= MAX_SPLITS && blocksize / typesize >= MIN_BUFFER
 }
 
-/// The size of whole blocks: a multiple of the type size unless all of `nbytes` is less than one element.
+/// The size of whole blocks: a multiple of the type size unless all of `nbytes` is less than one
+/// element.
 fn blocksize(codec: &Blosc, typesize: usize, nbytes: usize) -> usize {
     if nbytes < typesize {
         return 1;

@@ -184,14 +184,16 @@ impl Header {
         out
     }
 
-    /// Into how many streams a block of `len` bytes is split. Only whole blocks are, and only where a stream is worth it:
-    /// buffers from before the don't-split flag leave the flag clear and rely on this rule.
+    /// Into how many streams a block of `len` bytes is split. Only whole blocks are, and only where
+    /// a stream is worth it: buffers from before the don't-split flag leave the flag clear and rely
+    /// on this rule.
     pub(super) fn splits(&self, len: usize) -> usize {
         let worthwhile = self.typesize <= MAX_SPLITS && len / self.typesize >= MIN_BUFFER;
         if self.split && worthwhile && len == self.blocksize { self.typesize } else { 1 }
     }
 
-    /// What was done to a block of `len` bytes. Filters that leave such a block as it is are [`Filter::None`].
+    /// What was done to a block of `len` bytes. Filters that leave such a block as it is are
+    /// [`Filter::None`].
     pub(super) fn filter(&self, len: usize) -> Filter {
         match self.filter {
             Filter::Byte if self.typesize > 1 && len > self.typesize => Filter::Byte,

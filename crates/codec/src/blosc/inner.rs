@@ -56,7 +56,8 @@ fn lz4_decode(src: &[u8], dst: &mut [u8]) -> Result<usize, String> {
     let (Ok(src_len), Ok(dst_len)) = (c_int::try_from(src.len()), c_int::try_from(dst.len())) else {
         return Err("lz4: stream is longer than 2 GiB".to_owned());
     };
-    // SAFETY: both pointers are valid for their lengths; the function reads and writes nothing outside of them.
+    // SAFETY: both pointers are valid for their lengths; the function reads and writes nothing
+    // outside of them.
     let len = unsafe {
         lz4_sys::LZ4_decompress_safe(src.as_ptr().cast(), dst.as_mut_ptr().cast(), src_len, dst_len)
     };
@@ -115,8 +116,8 @@ impl Encoders {
             let size = unsafe { LZ4_sizeofStateHC() };
             self.lz4hc.resize(usize::try_from(size).ok()?.div_ceil(8), 0);
         }
-        // SAFETY: the state is as large as the library says and aligned to 8 bytes, which it initialises itself; the
-        // other pointers are valid for their lengths.
+        // SAFETY: the state is as large as the library says and aligned to 8 bytes, which it
+        // initialises itself; the other pointers are valid for their lengths.
         let len = unsafe {
             LZ4_compress_HC_extStateHC(
                 self.lz4hc.as_mut_ptr().cast(),

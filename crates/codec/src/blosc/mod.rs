@@ -1,4 +1,5 @@
-//! Blosc: shuffles the bytes or bits of elements, block by block, and compresses each block with a codec of choice.
+//! Blosc: shuffles the bytes or bits of elements, block by block, and compresses each block with a
+//! codec of choice.
 //!
 //! Zarr v3: `blosc` (<https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/index.html>)
 //!
@@ -12,10 +13,10 @@
 //! {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 //! ```
 //!
-//! A buffer says itself how it was made, so the configuration matters to the encoder only. The format is that of c-blosc 1.x:
-//! a header ([`header`]), a table of 32-bit offsets of the blocks, the blocks. A block is one stream or, split, one stream
-//! for each byte of an element. A stream is its 32-bit length and its bytes, which are stored as they are if they are as
-//! many as decoded.
+//! A buffer says itself how it was made, so the configuration matters to the encoder only. The
+//! format is that of c-blosc 1.x: a header ([`header`]), a table of 32-bit offsets of the blocks,
+//! the blocks. A block is one stream or, split, one stream for each byte of an element. A stream is
+//! its 32-bit length and its bytes, which are stored as they are if they are as many as decoded.
 
 pub(crate) mod bitshuffle;
 pub(crate) mod blosclz;
@@ -79,7 +80,8 @@ pub enum BloscShuffle {
     /// By bits.
     #[serde(rename = "bitshuffle")]
     Bit,
-    /// By bits for elements of one byte, else by bytes (numcodecs' `AUTOSHUFFLE`; Zarr v3 has no word for it).
+    /// By bits for elements of one byte, else by bytes (numcodecs' `AUTOSHUFFLE`; Zarr v3 has no
+    /// word for it).
     #[serde(skip)]
     Auto,
 }
@@ -128,7 +130,8 @@ struct ConfigV2 {
 }
 
 impl Blosc {
-    /// A codec for elements of `typesize` bytes. `level` is 0 (store) to 9; a `blocksize` of 0 lets the encoder choose.
+    /// A codec for elements of `typesize` bytes. `level` is 0 (store) to 9; a `blocksize` of 0 lets
+    /// the encoder choose.
     pub fn new(
         compressor: BloscCompressor,
         level: u8,
@@ -151,7 +154,8 @@ impl Blosc {
         Ok(Blosc { compressor, level, shuffle, typesize, blocksize })
     }
 
-    /// From the `configuration` of a Zarr v3 codec. What it leaves out is as zarr-python has it for elements of this size.
+    /// From the `configuration` of a Zarr v3 codec. What it leaves out is as zarr-python has it for
+    /// elements of this size.
     pub fn from_v3(configuration: Option<&Value>, element_size: usize) -> Result<Blosc, CodecError> {
         let empty = Value::Object(Default::default());
         let read = ConfigV3::deserialize(configuration.unwrap_or(&empty))
@@ -229,8 +233,8 @@ impl Codec for Blosc {
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
-        // Ours and c-blosc's own bound is 16 bytes over; an encoder without it adds 8 bytes to every 128 and may let
-        // snappy grow data by a sixth.
+        // Ours and c-blosc's own bound is 16 bytes over; an encoder without it adds 8 bytes to
+        // every 128 and may let snappy grow data by a sixth.
         decoded.saturating_add(decoded / 4).saturating_add(4096)
     }
 

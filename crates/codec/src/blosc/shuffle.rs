@@ -1,10 +1,12 @@
-//! Byte shuffle: the first bytes of all elements, then the second bytes, and so on. Bytes after the last whole element stay.
+//! Byte shuffle: the first bytes of all elements, then the second bytes, and so on. Bytes after the
+//! last whole element stay.
 //!
-//! The AVX2 kernels rest on one step, the riffle: interleave the first half of a sequence of bytes with the second half.
-//! That rotates the binary address of every byte left by one. An element's byte `j` of 16 elements is at address `e:j`
-//! before shuffling (4 bits of `e`, k bits of `j` for elements of 2^k bytes) and at `j:e` after, so 4 riffles shuffle and
-//! k riffles unshuffle. Elements of other sizes go through windows of 16 bytes: a small element and what follows it, or a
-//! piece of a large one.
+//! The AVX2 kernels rest on one step, the riffle: interleave the first half of a sequence of bytes
+//! with the second half. That rotates the binary address of every byte left by one. An element's
+//! byte `j` of 16 elements is at address `e:j` before shuffling (4 bits of `e`, k bits of `j` for
+//! elements of 2^k bytes) and at `j:e` after, so 4 riffles shuffle and k riffles unshuffle.
+//! Elements of other sizes go through windows of 16 bytes: a small element and what follows it, or
+//! a piece of a large one.
 
 /// Elements per tile of the scalar code: a tile of common elements stays in the first-level cache.
 const TILE: usize = 256;
@@ -33,7 +35,8 @@ pub(crate) fn unshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
     }
 }
 
-/// Elements `from` and later, and the rest. Inlined into callers with a constant `typesize`, which lets it be vectorised.
+/// Elements `from` and later, and the rest. Inlined into callers with a constant `typesize`, which
+/// lets it be vectorised.
 #[inline(always)]
 fn scalar_shuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
     let n = src.len() / typesize;
@@ -143,8 +146,8 @@ pub(super) mod avx2 {
         for at in (0..done).step_by(STEP) {
             let mut r = [_mm256_setzero_si256(); N];
             for (i, r) in r.iter_mut().enumerate() {
-                // SAFETY: elements `at..at + 32` are whole, so 32 N bytes can be read at `at * N`: the low lanes hold the
-                // first half of them, the high lanes the second.
+                // SAFETY: elements `at..at + 32` are whole, so 32 N bytes can be read at `at * N`:
+                // the low lanes hold the first half of them, the high lanes the second.
                 unsafe {
                     let low = src.as_ptr().add(at * N + 16 * i);
                     let lanes = _mm256_castsi128_si256(_mm_loadu_si128(low.cast()));
@@ -178,8 +181,8 @@ pub(super) mod avx2 {
             for i in 0..N / 2 {
                 let low = _mm256_permute2x128_si256(r[2 * i], r[2 * i + 1], 0x20);
                 let high = _mm256_permute2x128_si256(r[2 * i], r[2 * i + 1], 0x31);
-                // SAFETY: elements `at..at + 32` are whole: 32 N bytes can be written at `at * N`, the low lanes as the first
-                // half of them, the high lanes as the second.
+                // SAFETY: elements `at..at + 32` are whole: 32 N bytes can be written at `at * N`,
+                // the low lanes as the first half of them, the high lanes as the second.
                 unsafe {
                     let out = dst.as_mut_ptr().add(at * N + 32 * i);
                     _mm256_storeu_si256(out.cast(), low);
@@ -190,12 +193,14 @@ pub(super) mod avx2 {
         done
     }
 
-    /// Where the windows of an element start: they cover all of it, the last may overlap the one before.
+    /// Where the windows of an element start: they cover all of it, the last may overlap the one
+    /// before.
     fn windows(typesize: usize) -> impl Iterator<Item = usize> {
         (0..typesize.div_ceil(WINDOW)).map(move |i| (i * WINDOW).min(typesize.saturating_sub(WINDOW)))
     }
 
-    /// How many elements, from the first, have all of their windows inside the block, rounded down to whole steps.
+    /// How many elements, from the first, have all of their windows inside the block, rounded down
+    /// to whole steps.
     fn windowed(typesize: usize, len: usize) -> usize {
         let elements = match len.checked_sub(typesize.max(WINDOW)) {
             Some(last) => last / typesize + 1,
@@ -214,7 +219,8 @@ pub(super) mod avx2 {
             for window in windows(typesize) {
                 let mut r = [_mm256_setzero_si256(); WINDOW];
                 for (i, r) in r.iter_mut().enumerate() {
-                    // SAFETY: `windowed` made sure that 16 bytes can be read at `window` of elements `at..at + 32`.
+                    // SAFETY: `windowed` made sure that 16 bytes can be read at `window` of
+                    // elements `at..at + 32`.
                     unsafe {
                         let low = src.as_ptr().add((at + i) * typesize + window);
                         let lanes = _mm256_castsi128_si256(_mm_loadu_si128(low.cast()));
@@ -224,7 +230,8 @@ pub(super) mod avx2 {
                 }
                 let r = riffle(riffle(riffle(riffle(r))));
                 for (byte, r) in r.into_iter().enumerate().take(typesize) {
-                    // SAFETY: row `window + byte < typesize` has n bytes, of which `at..at + 32` are written.
+                    // SAFETY: row `window + byte < typesize` has n bytes, of which `at..at + 32`
+                    // are written.
                     unsafe { _mm256_storeu_si256(dst.as_mut_ptr().add((window + byte) * n + at).cast(), r) }
                 }
             }
@@ -232,8 +239,9 @@ pub(super) mod avx2 {
         done
     }
 
-    /// Undoes [`shuffle_any`]. A window of a small element writes past it what the following elements' windows mend, the last
-    /// one's up to 15 bytes, which are those of elements not counted as done.
+    /// Undoes [`shuffle_any`]. A window of a small element writes past it what the following
+    /// elements' windows mend, the last one's up to 15 bytes, which are those of elements not
+    /// counted as done.
     #[target_feature(enable = "avx2")]
     pub(super) fn unshuffle_any(typesize: usize, src: &[u8], dst: &mut [u8]) -> usize {
         assert_eq!(src.len(), dst.len());
@@ -243,13 +251,16 @@ pub(super) mod avx2 {
             for window in windows(typesize) {
                 let mut r = [_mm256_setzero_si256(); WINDOW];
                 for (byte, r) in r.iter_mut().enumerate().take(typesize) {
-                    // SAFETY: row `window + byte < typesize` has n bytes, of which `at..at + 32` are read.
+                    // SAFETY: row `window + byte < typesize` has n bytes, of which `at..at + 32`
+                    // are read.
                     unsafe { *r = _mm256_loadu_si256(src.as_ptr().add((window + byte) * n + at).cast()) }
                 }
                 let r = riffle(riffle(riffle(riffle(r))));
-                // In the order of elements, as the mending needs it: the low lanes hold the first 16.
+                // In the order of elements, as the mending needs it: the low lanes hold the first
+                // 16.
                 for (i, r) in r.into_iter().enumerate() {
-                    // SAFETY: `windowed` made sure that 16 bytes can be written at `window` of elements `at..at + 32`.
+                    // SAFETY: `windowed` made sure that 16 bytes can be written at `window` of
+                    // elements `at..at + 32`.
                     unsafe {
                         let out = dst.as_mut_ptr().add((at + i) * typesize + window);
                         _mm_storeu_si128(out.cast(), _mm256_castsi256_si128(r));
@@ -298,7 +309,8 @@ mod tests {
                     expected[byte * n + element] = src[element * typesize + byte];
                 }
             }
-            // One byte of slack on both sides shows writes out of bounds and makes `dst` misaligned.
+            // One byte of slack on both sides shows writes out of bounds and makes `dst`
+            // misaligned.
             let mut out = vec![0xa5; src.len() + 2];
             shuffle(typesize, src, &mut out[1..=src.len()]);
             prop_assert_eq!(&out[1..=src.len()], &expected[..]);

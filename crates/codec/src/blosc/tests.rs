@@ -35,7 +35,8 @@ fn any_codec() -> impl Strategy<Value = Blosc> {
         prop_oneof![2 => Just(0usize), 1 => 1usize..3000, 1 => 3000usize..200_000],
     )
         .prop_map(|(compressor, level, shuffle, typesize, blocksize)| {
-            // The thorough levels of zstd and lz4hc take long and differ in nothing that matters here.
+            // The thorough levels of zstd and lz4hc take long and differ in nothing that matters
+            // here.
             let level = if level == 9 && compressor == BloscCompressor::Zstd { 1 } else { level };
             codec(compressor, level, shuffle, typesize, blocksize)
         })

@@ -1,15 +1,18 @@
 //! Adaptive entropy coding of CCSDS 121.0-B-3 ("Lossless Data Compression"): what `szip` holds.
 //!
-//! Samples come in blocks, blocks in reference intervals (HDF5's scanlines), one after the other without alignment. A block is the number
-//! of its coding option, 3 bits for samples of up to 8 bits, 4 for up to 16, else 5; then:
+//! Samples come in blocks, blocks in reference intervals (HDF5's scanlines), one after the other
+//! without alignment. A block is the number of its coding option, 3 bits for samples of up to 8
+//! bits, 4 for up to 16, else 5; then:
 //!
 //! * all bits set: the samples as they are;
-//! * `k + 1` for `k` from 0: each sample's part above its lowest `k` bits in unary (that many zeros and a one), then the `k` bits of each;
+//! * `k + 1` for `k` from 0: each sample's part above its lowest `k` bits in unary (that many zeros
+//!   and a one), then the `k` bits of each;
 //! * 0 and a bit 1, "second extension": unary numbers, each of two samples;
 //! * 0 and a bit 0, "zero block": a unary number that says how many blocks have only zeros.
 //!
-//! If samples are predicted, by the one before, the first of an interval stands as it is behind the number of the option; the others
-//! are folded differences (4.2 there): small ones of alternating sign, then those that only one sign can have.
+//! If samples are predicted, by the one before, the first of an interval stands as it is behind the
+//! number of the option; the others are folded differences (4.2 there): small ones of alternating
+//! sign, then those that only one sign can have.
 
 use super::bits::Bits;
 use crate::ByteOrder;
@@ -19,7 +22,8 @@ pub(super) const MAX_BLOCK: usize = 64;
 
 /// The largest unary number of a second extension: the sum of two samples is at most 12.
 const MAX_PAIR: u32 = 90;
-/// This many zero blocks mean: up to the end of the interval or of the 64 blocks that it is cut into.
+/// This many zero blocks mean: up to the end of the interval or of the 64 blocks that it is cut
+/// into.
 const REMAINDER_OF_SEGMENT: u32 = 5;
 const SEGMENT: usize = 64;
 
@@ -56,7 +60,8 @@ impl Samples {
         }
     }
 
-    /// Decodes into all of `dst`, a whole number of samples. What follows the last block is not looked at.
+    /// Decodes into all of `dst`, a whole number of samples. What follows the last block is not
+    /// looked at.
     pub(super) fn decode(&self, src: &[u8], dst: &mut [u8]) -> Result<(), String> {
         let mut bits = Bits::new(src);
         let intervals = self.scanline.saturating_mul(self.bytes());
@@ -169,7 +174,8 @@ fn unfold(folded: u32, last: u32, max: u32) -> u32 {
 }
 
 fn split_samples(bits: &mut Bits<'_>, low: u32, coded: &mut [u32]) -> Result<(), &'static str> {
-    // No sample is larger than 24 bits, so no unary number is valid beyond that; and none can go on for ever.
+    // No sample is larger than 24 bits, so no unary number is valid beyond that; and none can go on
+    // for ever.
     const MAX_HIGH: u32 = 1 << 24;
     for value in coded.iter_mut() {
         *value = bits.zeros(MAX_HIGH).ok_or("a unary number without end")?;
@@ -182,8 +188,8 @@ fn split_samples(bits: &mut Bits<'_>, low: u32, coded: &mut [u32]) -> Result<(),
     Ok(())
 }
 
-/// Pairs `(a, b)`, numbered by their sum and then by `b`. The first sample of a predicted interval is the `a` of the first pair: that
-/// pair gives only its `b`.
+/// Pairs `(a, b)`, numbered by their sum and then by `b`. The first sample of a predicted interval
+/// is the `a` of the first pair: that pair gives only its `b`.
 fn second_extension(bits: &mut Bits<'_>, first: usize, coded: &mut [u32]) -> Result<(), &'static str> {
     let mut at = 0;
     while at < coded.len() {
@@ -206,7 +212,8 @@ fn second_extension(bits: &mut Bits<'_>, first: usize, coded: &mut [u32]) -> Res
     Ok(())
 }
 
-/// How many blocks have only zeros, this one among them, where `before` blocks of `all` are decoded.
+/// How many blocks have only zeros, this one among them, where `before` blocks of `all` are
+/// decoded.
 fn zero_blocks(bits: &mut Bits<'_>, before: usize, all: usize) -> Result<usize, &'static str> {
     let number = bits.zeros(SEGMENT as u32 + 1).ok_or("a number of zero blocks beyond the largest")? + 1;
     let left = all.saturating_sub(before);
@@ -286,7 +293,8 @@ mod tests {
     #[test]
     fn predicted_samples() {
         let predicted = |bits, count| decode(samples(true), bits, count).unwrap();
-        // 100, then +1, -1, +2 and, in the next block, -2 and equal ones; the next interval starts anew.
+        // 100, then +1, -1, +2 and, in the next block, -2 and equal ones; the next interval starts
+        // anew.
         assert_eq!(
             predicted("010 01100100 01 1 001 0 1 0  010 01 1 1 1 1 0 0 0  000 0 00001000 01", 16),
             [100, 101, 100, 102, 100, 100, 100, 100, 8, 8, 8, 8, 8, 8, 8, 8]

@@ -1,4 +1,5 @@
-//! Bits in the order in which HDF5's packing filters write them: the highest of each byte first, and of each value the highest first.
+//! Bits in the order in which HDF5's packing filters write them: the highest of each byte first,
+//! and of each value the highest first.
 
 /// Reads values of any number of bits, one behind the other.
 pub(super) struct Bits<'a> {
@@ -22,7 +23,8 @@ impl<'a> Bits<'a> {
     #[inline]
     fn refill(&mut self) {
         if let Some(eight) = self.src.get(self.at..).and_then(|rest| rest.first_chunk()) {
-            // Bits below `ready` are those of the same bytes, from the last time: to set them again changes nothing.
+            // Bits below `ready` are those of the same bytes, from the last time: to set them again
+            // changes nothing.
             self.word |= u64::from_be_bytes(*eight) >> self.ready;
             let whole = (63 - self.ready) / 8;
             self.at += whole as usize;
@@ -66,7 +68,8 @@ impl<'a> Bits<'a> {
         Some(high << 32 | self.read(32)?)
     }
 
-    /// How many zeros come before the next one, which is taken too; `None` if there is no one, or if there are more than `most` zeros.
+    /// How many zeros come before the next one, which is taken too; `None` if there is no one, or
+    /// if there are more than `most` zeros.
     #[inline]
     pub(super) fn zeros(&mut self, most: u32) -> Option<u32> {
         let mut count = 0;

@@ -1,11 +1,14 @@
-//! `bitshuffle`, filter 32008: bit 0 of all elements of a block, then bit 1, …; then each block compressed, or not.
+//! `bitshuffle`, filter 32008: bit 0 of all elements of a block, then bit 1, …; then each block
+//! compressed, or not.
 //!
-//! * Specification: <https://github.com/kiyo-masui/bitshuffle>, `src/bshuf_h5filter.c`; client data: version of the filter (two
-//!   numbers), bytes per element, elements per block (0: chosen by the encoder), compressor (0: none, 2: LZ4, 3: Zstandard), its level
+//! * Specification: <https://github.com/kiyo-masui/bitshuffle>, `src/bshuf_h5filter.c`; client
+//!   data: version of the filter (two numbers), bytes per element, elements per block (0: chosen by
+//!   the encoder), compressor (0: none, 2: LZ4, 3: Zstandard), its level
 //!
-//! A compressed chunk is its decoded size (8 bytes), the bytes of a block (4 bytes), and the blocks, each behind the number of its
-//! bytes (4 bytes); all numbers are big-endian. The last block holds the multiple of eight elements that is left; fewer than eight
-//! elements, at the end, are stored as they are. Without a compressor there are only the bits.
+//! A compressed chunk is its decoded size (8 bytes), the bytes of a block (4 bytes), and the
+//! blocks, each behind the number of its bytes (4 bytes); all numbers are big-endian. The last
+//! block holds the multiple of eight elements that is left; fewer than eight elements, at the end,
+//! are stored as they are. Without a compressor there are only the bits.
 
 use super::{config, framed_block, parameter, read_only, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;

@@ -1,9 +1,11 @@
 //! `bzip2`, filter 307: one bzip2 stream.
 //!
-//! * Specification: <https://sourceware.org/bzip2/>; client data: the encoder's block size, which a stream says itself
+//! * Specification: <https://sourceware.org/bzip2/>; client data: the encoder's block size, which a
+//!   stream says itself
 //! * v2 id: `bz2`; v3 name: `numcodecs.bz2`
 //!
-//! The library has no way to use its memory again, which is up to 4 MiB: it is allocated for each chunk.
+//! The library has no way to use its memory again, which is up to 4 MiB: it is allocated for each
+//! chunk.
 
 use super::read_only;
 use crate::{Codec, CodecError, Racing, Scratch, chain};

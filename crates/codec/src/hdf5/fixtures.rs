@@ -1,4 +1,5 @@
-//! Chunks that the HDF5 library and the plug-ins of hdf5plugin stored, each smaller than a kilobyte.
+//! Chunks that the HDF5 library and the plug-ins of hdf5plugin stored, each smaller than a
+//! kilobyte.
 
 /// A stored chunk, and what it decodes to.
 pub(super) struct Fixture {
@@ -17,7 +18,8 @@ pub(super) enum Decoded {
     Squares(&'static str, usize),
     /// `i mod 100` where `i mod 64` is 3, else 0.
     Sparse(&'static str, usize),
-    /// So many bytes, the highest of the states of a generator: `x ← 1 664 525 x + 1 013 904 223 mod 2³²`, from 1.
+    /// So many bytes, the highest of the states of a generator: `x ← 1 664 525 x + 1 013 904 223
+    /// mod 2³²`, from 1.
     Noise(usize),
     Const42(&'static str, usize),
     Zeros(&'static str, usize),

@@ -3,9 +3,10 @@
 //! * Specification: HDF5 file format, IV.A.2.l, filter 3; no client data
 //! * v2 id: `fletcher32`; v3 name: `numcodecs.fletcher32`
 //!
-//! The bytes are taken as big-endian words of 16 bits, an odd last byte as the upper half of one. With `w` of `n` words,
-//! `sum1 = Σ w[i]` and `sum2 = Σ (n - i) w[i]`, each modulo 65 535, where a sum that is not zero but divisible is 65 535, not 0.
-//! Stored are four little-endian bytes: `sum1`, then `sum2`. HDF5 1.6.2 and earlier swapped the bytes within both on little-endian
+//! The bytes are taken as big-endian words of 16 bits, an odd last byte as the upper half of one.
+//! With `w` of `n` words, `sum1 = Σ w[i]` and `sum2 = Σ (n - i) w[i]`, each modulo 65 535, where a
+//! sum that is not zero but divisible is 65 535, not 0. Stored are four little-endian bytes:
+//! `sum1`, then `sum2`. HDF5 1.6.2 and earlier swapped the bytes within both on little-endian
 //! machines; so either is right, as it is to the HDF5 library.
 
 use crate::{Codec, CodecError, Racing, Scratch};
@@ -17,7 +18,8 @@ pub(super) struct Fletcher32;
 
 /// Words that are summed side by side.
 const LANES: usize = 16;
-/// Rows of `LANES` words after which sums of 32 bits could overflow: `rows (rows + 1) / 2` words of 65 535.
+/// Rows of `LANES` words after which sums of 32 bits could overflow: `rows (rows + 1) / 2` words of
+/// 65 535.
 const ROWS: usize = 360;
 
 impl Fletcher32 {
@@ -99,8 +101,9 @@ fn sum_avx2(bytes: &[u8]) -> u32 {
     sum_lanes(bytes)
 }
 
-/// Words are summed in lanes: word `r LANES + j` of a block of `R` rows goes to lane `j`. With `a[j]` the sum of a lane and `b[j]` that of
-/// its words times `R - r`, the block's part of `sum2` is `Σ LANES b[j] - j a[j]`.
+/// Words are summed in lanes: word `r LANES + j` of a block of `R` rows goes to lane `j`. With
+/// `a[j]` the sum of a lane and `b[j]` that of its words times `R - r`, the block's part of `sum2`
+/// is `Σ LANES b[j] - j a[j]`.
 #[inline(always)]
 fn sum_lanes(bytes: &[u8]) -> u32 {
     let (mut sum1, mut sum2) = (0u64, 0u64);
@@ -119,7 +122,8 @@ fn sum_lanes(bytes: &[u8]) -> u32 {
     fold(sum2) << 16 | fold(sum1)
 }
 
-/// Adds whole rows, at most [`ROWS`] of them. Sums stay below 2^33: those of a block are reduced at its end.
+/// Adds whole rows, at most [`ROWS`] of them. Sums stay below 2^33: those of a block are reduced at
+/// its end.
 #[inline(always)]
 fn add_rows(rows: &[u8], sum1: &mut u64, sum2: &mut u64) {
     let (mut a, mut b) = ([0u32; LANES], [0u32; LANES]);

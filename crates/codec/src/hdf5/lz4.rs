@@ -1,10 +1,12 @@
-//! `lz4`, filter 32004: LZ4 blocks behind their sizes (neither the LZ4 frame format nor numcodecs' framing).
+//! `lz4`, filter 32004: LZ4 blocks behind their sizes (neither the LZ4 frame format nor numcodecs'
+//! framing).
 //!
-//! * Specification: <https://github.com/HDFGroup/hdf5_plugins/blob/master/LZ4/LZ4_HDF5_format.md>; client data: the encoder's block
-//!   size, which a chunk says itself
+//! * Specification: <https://github.com/HDFGroup/hdf5_plugins/blob/master/LZ4/LZ4_HDF5_format.md>;
+//!   client data: the encoder's block size, which a chunk says itself
 //!
-//! A chunk is its decoded size (8 bytes), the decoded size of a block (4 bytes), and the blocks, each behind the number of its bytes
-//! (4 bytes); all numbers are big-endian. The last block may decode to less. A block of as many bytes as it decodes to is stored as it is.
+//! A chunk is its decoded size (8 bytes), the decoded size of a block (4 bytes), and the blocks,
+//! each behind the number of its bytes (4 bytes); all numbers are big-endian. The last block may
+//! decode to less. A block of as many bytes as it decodes to is stored as it is.
 
 use super::{framed_block, read_only, sized_header};
 use crate::blosc::header::Format;

@@ -6,8 +6,8 @@
 //! A stream is a list of instructions `lllooooo`:
 //!
 //! * `l = 0`: copy `o + 1` literal bytes, which follow;
-//! * `l > 0`: copy `l + 2` bytes from `distance` back. For `l = 7` a byte follows that is added to the length. Then the low byte of
-//!   the distance follows: `distance = 256 o + low + 1`.
+//! * `l > 0`: copy `l + 2` bytes from `distance` back. For `l = 7` a byte follows that is added to
+//!   the length. Then the low byte of the distance follows: `distance = 256 o + low + 1`.
 
 use crate::blosc::blosclz::copy_match;
 use crate::{Codec, CodecError, Racing, Reach, Scratch, chain};
@@ -66,7 +66,8 @@ impl Codec for Lzf {
     }
 }
 
-/// Decodes into the front of `dst`, all of `src` or until there are `enough` bytes; returns how many there are.
+/// Decodes into the front of `dst`, all of `src` or until there are `enough` bytes; returns how
+/// many there are.
 fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize, CodecError> {
     let truncated = || CodecError::corrupt("lzf", format!("truncated after {} bytes", src.len()));
     let (mut next, mut at) = (0, 0);

@@ -1,13 +1,16 @@
 //! `nbit`, filter 5: of each element only the bits that its datatype uses.
 //!
-//! * Specification: HDF5 file format, IV.A.2.l, filter 5; the stored form is that of the library's `H5Znbit.c`
-//! * Client data: how many numbers they are; whether elements are stored as they are (0, 1); elements per chunk; then the datatype:
+//! * Specification: HDF5 file format, IV.A.2.l, filter 5; the stored form is that of the library's
+//!   `H5Znbit.c`
+//! * Client data: how many numbers they are; whether elements are stored as they are (0, 1);
+//!   elements per chunk; then the datatype:
 //!   * atomic: 1, bytes, byte order (0: little, 1: big), bits that are used, bits below them;
 //!   * array: 2, bytes, the datatype of its elements;
 //!   * compound: 3, bytes, number of members, and for each its offset and its datatype;
 //!   * anything else: 4, bytes; stored as it is.
 //!
-//! A chunk is the used bits of all values, the highest of each first. What is not stored (padding) is zero.
+//! A chunk is the used bits of all values, the highest of each first. What is not stored (padding)
+//! is zero.
 
 use super::bits::Bits;
 use super::{config, parameter, read_only};
@@ -124,8 +127,8 @@ impl Parameters<'_> {
                 Type::Array { size: element_size, element: Box::new(element) }
             }
             3 => {
-                // Each member takes three parameters at least, so there are no more members than parameters. Together they are no larger
-                // than the compound, which bounds the work.
+                // Each member takes three parameters at least, so there are no more members than
+                // parameters. Together they are no larger than the compound, which bounds the work.
                 let (count, mut used) = (self.next()?, 0usize);
                 let mut members = Vec::new();
                 for _ in 0..count {

@@ -1,15 +1,19 @@
-//! `scaleoffset`, filter 6: elements less the smallest of the chunk, each in as few bits as the largest needs; floats are scaled by
-//! a power of ten and rounded first.
+//! `scaleoffset`, filter 6: elements less the smallest of the chunk, each in as few bits as the
+//! largest needs; floats are scaled by a power of ten and rounded first.
 //!
-//! * Specification: HDF5 file format, IV.A.2.l, filter 6; the stored form is that of the library's `H5Zscaleoffset.c`
-//! * Client data, 20 numbers: method (0: floats by a power of ten, 1: floats by a power of two, which no library writes, 2: integers);
-//!   the power of ten, or bits per integer (0: as few as do); elements per chunk; class (0: integer, 1: float); bytes per element; sign
-//!   (0: none, 1: two's complement); byte order (0: little, 1: big); whether there is a fill value (0, 1); that value, low word first
+//! * Specification: HDF5 file format, IV.A.2.l, filter 6; the stored form is that of the library's
+//!   `H5Zscaleoffset.c`
+//! * Client data, 20 numbers: method (0: floats by a power of ten, 1: floats by a power of two,
+//!   which no library writes, 2: integers); the power of ten, or bits per integer (0: as few as
+//!   do); elements per chunk; class (0: integer, 1: float); bytes per element; sign (0: none, 1:
+//!   two's complement); byte order (0: little, 1: big); whether there is a fill value (0, 1); that
+//!   value, low word first
 //!
-//! A chunk is the number of bits per element (4 bytes, little-endian), the size of the smallest element (1 byte, 8), that element (little-endian),
-//! padding up to byte 21, then the elements' bits, the highest first. Elements equal to the fill value have all bits set. Full width
-//! means that the elements are stored as they are; no bits, that all are the smallest. If the client data ask for full width there
-//! is not even the header.
+//! A chunk is the number of bits per element (4 bytes, little-endian), the size of the smallest
+//! element (1 byte, 8), that element (little-endian), padding up to byte 21, then the elements'
+//! bits, the highest first. Elements equal to the fill value have all bits set. Full width means
+//! that the elements are stored as they are; no bits, that all are the smallest. If the client data
+//! ask for full width there is not even the header.
 
 use super::bits::Bits;
 use super::{config, parameter, read_only};
@@ -133,7 +137,8 @@ impl Codec for ScaleOffset {
             minimum &= (1 << (8 * minimum_size)) - 1;
         }
         if bits as usize == 8 * self.size {
-            // In the byte order of the writer's memory, which is not recorded; all of today are little-endian.
+            // In the byte order of the writer's memory, which is not recorded; all of today are
+            // little-endian.
             for (out, element) in dst.chunks_exact_mut(self.size).zip(packed.chunks_exact(self.size)) {
                 out.copy_from_slice(element);
                 if self.order == ByteOrder::Big {

@@ -1,4 +1,5 @@
-//! `shuffle`, filter 2: the first bytes of all elements, then the second bytes, and so on. Bytes behind the last whole element stay.
+//! `shuffle`, filter 2: the first bytes of all elements, then the second bytes, and so on. Bytes
+//! behind the last whole element stay.
 //!
 //! * Specification: HDF5 file format, IV.A.2.l, filter 2; client data: bytes per element
 //! * v2 id: `shuffle`; v3 name: `numcodecs.shuffle`
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 /// The `shuffle` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shuffle {
-    /// 0: the file says none. So the library writes it where elements are of variable length, and leaves it out for every chunk.
+    /// 0: the file says none. So the library writes it where elements are of variable length, and
+    /// leaves it out for every chunk.
     element_size: usize,
 }
 

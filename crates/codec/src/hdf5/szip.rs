@@ -1,14 +1,16 @@
 //! `szip`, filter 4: the extended Rice coding of CCSDS 121.0-B.
 //!
-//! * Specification: HDF5 file format, IV.A.2.l, filter 4; CCSDS 121.0-B-3; client data: options, pixels per block, bits per pixel, pixels
-//!   per scanline
+//! * Specification: HDF5 file format, IV.A.2.l, filter 4; CCSDS 121.0-B-3; client data: options,
+//!   pixels per block, bits per pixel, pixels per scanline
 //!
-//! A chunk is its decoded size (4 bytes, little-endian) and the coded samples ([`aec`]). What a sample is depends on the bits per pixel:
+//! A chunk is its decoded size (4 bytes, little-endian) and the coded samples ([`aec`]). What a
+//! sample is depends on the bits per pixel:
 //!
 //! * up to 24: the pixel, which takes 1, 2 or (from 17 bits) 4 bytes;
 //! * 32 and 64: one byte. The bytes of all pixels are shuffled before.
 //!
-//! Each scanline is coded apart: its first sample is stored as it is if samples are predicted. Its end is padded to whole blocks.
+//! Each scanline is coded apart: its first sample is stored as it is if samples are predicted. Its
+//! end is padded to whole blocks.
 
 use super::aec::{self, Samples};
 use super::{config, parameter, read_only};
@@ -18,7 +20,8 @@ use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
 
 const NAME: &str = "szip";
 
-/// Options, of which only two matter to a decoder: nearest neighbour, by which samples are predicted, and the byte order of pixels.
+/// Options, of which only two matter to a decoder: nearest neighbour, by which samples are
+/// predicted, and the byte order of pixels.
 const NEAREST_NEIGHBOUR: u32 = 32;
 const MOST_SIGNIFICANT_FIRST: u32 = 16;
 
@@ -97,7 +100,8 @@ impl Codec for Szip {
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
-        // Padding takes no more than the samples that are there, as often as a scanline is shorter than a block.
+        // Padding takes no more than the samples that are there, as often as a scanline is shorter
+        // than a block.
         let padded = self.samples.scanline.next_multiple_of(self.samples.block);
         let scanlines = decoded.div_ceil(self.samples.scanline * self.samples.bytes());
         let samples = scanlines.saturating_mul(padded).saturating_mul(self.samples.bytes());

@@ -10,7 +10,8 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
 }
 
-/// A chunk that decodes to `size` bytes, with each byte changed and at each length: an error, or bytes that fit.
+/// A chunk that decodes to `size` bytes, with each byte changed and at each length: an error, or
+/// bytes that fit.
 pub(crate) fn withstands_damage(codec: &dyn Codec, stored: &[u8], size: usize) {
     let good = testing::decode(codec, stored, size).unwrap();
     assert_eq!(good.len(), size);
@@ -123,7 +124,8 @@ fn damage_to_what_others_stored() {
     }
 }
 
-/// Client data of every fixture with each number changed and at each length: a codec or an error, and no panic in either.
+/// Client data of every fixture with each number changed and at each length: a codec or an error,
+/// and no panic in either.
 #[test]
 fn client_data_that_no_library_writes() {
     let mut scratch = Scratch::default();

@@ -1,4 +1,5 @@
-//! Datatypes: what the bytes of one stored element mean (specification IV.A.2.d, "The Datatype Message", versions 1 to 5).
+//! Datatypes: what the bytes of one stored element mean (specification IV.A.2.d, "The Datatype
+//! Message", versions 1 to 5).
 
 mod parse;
 #[cfg(test)]
@@ -81,7 +82,8 @@ pub struct FloatLayout {
     pub mantissa_bits: u8,
     /// What is added to the exponent.
     pub bias: u32,
-    /// 0: the mantissa is not normalised; 1: its first bit is stored and always set; 2: it is implied (IEEE).
+    /// 0: the mantissa is not normalised; 1: its first bit is stored and always set; 2: it is
+    /// implied (IEEE).
     pub normalization: u8,
 }
 
@@ -192,7 +194,8 @@ impl Datatype {
         parse::datatype(cursor)
     }
 
-    /// Whether elements, or parts of them, are references or of variable length: what they are is elsewhere in the file.
+    /// Whether elements, or parts of them, are references or of variable length: what they are is
+    /// elsewhere in the file.
     pub fn refers(&self) -> bool {
         match &self.class {
             Class::Reference(_) | Class::VlenString { .. } | Class::Vlen(_) => true,

@@ -4,10 +4,12 @@
 //! class and version (1: low and high half) | class bits (3) | size of an element (4) | properties of the class
 //! ```
 //!
-//! Types hold types (members, bases), each a message of its own. What differs between the versions: 1 has arrays as members of compounds; 2 has arrays as a class;
-//! 3 packs names and offsets; 4 has the references of HDF5 1.12; 5 has complex numbers.
+//! Types hold types (members, bases), each a message of its own. What differs between the versions:
+//! 1 has arrays as members of compounds; 2 has arrays as a class; 3 packs names and offsets; 4 has
+//! the references of HDF5 1.12; 5 has complex numbers.
 //!
-//! A type nests no deeper than [`MAX_DEPTH`](super::MAX_DEPTH) and holds no more than [`MAX_TYPES`] types: what walks over a type later may recurse.
+//! A type nests no deeper than [`MAX_DEPTH`](super::MAX_DEPTH) and holds no more than [`MAX_TYPES`]
+//! types: what walks over a type later may recurse.
 
 use super::{
     Charset, Class, Datatype, FloatLayout, MAX_DEPTH, MAX_TYPES, Member, Order, Padding, ReferenceKind,

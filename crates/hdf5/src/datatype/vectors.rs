@@ -1,4 +1,5 @@
-//! Datatype messages with their meanings, for tests: most as HDF5 1.8 to 2.0 write them, with the dtype that h5py has for each.
+//! Datatype messages with their meanings, for tests: most as HDF5 1.8 to 2.0 write them, with the
+//! dtype that h5py has for each.
 
 /// A message in hexadecimal, and [`Element::to_json`](crate::element::Element::to_json) of it.
 pub(crate) const VECTORS: &[(&str, &str)] = &[

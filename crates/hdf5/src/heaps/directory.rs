@@ -20,9 +20,11 @@ const HOLE: Place = (0, 0);
 /// Where objects are in their collection.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// By index, from 1 on, with holes where elements were written anew. A sixth of what others take for each, of the cache as well.
+    /// By index, from 1 on, with holes where elements were written anew. A sixth of what others
+    /// take for each, of the cache as well.
     Usual(Box<[Place]>),
-    /// Others: indices much larger than there are objects, or objects so large or so far back that they have no [`Place`].
+    /// Others: indices much larger than there are objects, or objects so large or so far back that
+    /// they have no [`Place`].
     Any(Box<[Entry]>),
 }
 
@@ -37,7 +39,8 @@ impl Directory {
         }
     }
 
-    /// That of any collection, of which these bytes are in memory. `objects` is for what is found meanwhile.
+    /// That of any collection, of which these bytes are in memory. `objects` is for what is found
+    /// meanwhile.
     pub(super) fn read(
         source: &Source,
         head: &Head,
@@ -113,7 +116,8 @@ fn object_header(sizes: Sizes) -> usize {
     (8 + usize::from(sizes.length)).next_multiple_of(8)
 }
 
-/// As [`directory`] for nearly all collections, in a third of the time: sizes have 8 bytes, all of it is in memory, and all objects have a [`Place`]. `None`: it is not such, or not right.
+/// As [`directory`] for nearly all collections, in a third of the time: sizes have 8 bytes, all of
+/// it is in memory, and all objects have a [`Place`]. `None`: it is not such, or not right.
 pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<Place>) -> Option<()> {
     places.clear();
     let bytes = bytes.get(..usize::try_from(head.len).ok()?).filter(|_| sizes.length == 8)?;
@@ -131,7 +135,8 @@ pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<Pl
     Some(())
 }
 
-/// Notes where the object of an index is, in a collection of `size` bytes. `None`: it has no [`Place`], or another has its index, or the table would take more memory than the collection.
+/// Notes where the object of an index is, in a collection of `size` bytes. `None`: it has no
+/// [`Place`], or another has its index, or the table would take more memory than the collection.
 #[inline]
 fn note(places: &mut Vec<Place>, size: u64, index: u16, start: u64, len: u64) -> Option<()> {
     let unit = UNIT as u64;
@@ -155,8 +160,8 @@ fn note(places: &mut Vec<Place>, size: u64, index: u16, start: u64, len: u64) ->
     Some(())
 }
 
-/// Where the objects of a collection are, sorted by index. There may be thousands in one, of a few bytes each. `header` gives index and size of the object whose
-/// header is there.
+/// Where the objects of a collection are, sorted by index. There may be thousands in one, of a few
+/// bytes each. `header` gives index and size of the object whose header is there.
 fn directory(
     source: &Source,
     head: &Head,
@@ -175,7 +180,8 @@ fn directory(
     while let Some(start) = at.checked_add(size).filter(|start| *start <= head.len) {
         let (index, len) = header(at)?;
         let shown = || len.map_or("more than 2⁶⁴".into(), |len| len.to_string());
-        // What is free is behind all objects, and bears the index 0. Its size is with its header, for some writers without, or not given.
+        // What is free is behind all objects, and bears the index 0. Its size is with its header,
+        // for some writers without, or not given.
         if index == 0 {
             let left = head.len - at;
             if [left, head.len - start, 0].map(Some).contains(&len) {

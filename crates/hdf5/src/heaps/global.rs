@@ -2,12 +2,15 @@
 //!
 //! Fetching several that lie close together:
 //!
-//! 1. The first bytes of each, as many as a collection of this file has had before. Neighbours are one range, all ranges one request.
-//! 2. The header says how long a collection is. What is missing of those that are longer is a second request.
+//! 1. The first bytes of each, as many as a collection of this file has had before. Neighbours are
+//!    one range, all ranges one request.
+//! 2. The header says how long a collection is. What is missing of those that are longer is a
+//!    second request.
 //! 3. Each directory is walked once into a flat table.
 //!
-//! One of more than 64 KiB (the HDF5 library makes such a one for a large object, and none else) is not fetched: its directory is walked from object
-//! to object, and its objects are read when they are wanted, straight to where they go.
+//! One of more than 64 KiB (the HDF5 library makes such a one for a large object, and none else) is
+//! not fetched: its directory is walked from object to object, and its objects are read when they
+//! are wanted, straight to where they go.
 
 use super::directory::{Directory, Place, UNIT, usual};
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
@@ -22,7 +25,8 @@ pub(super) const STRUCTURE: &str = "global heap collection";
 /// The smallest collection that the HDF5 library makes.
 pub(crate) const SMALLEST: u64 = 4 << 10;
 
-/// Up to this size a collection is fetched as a whole: the library does not let them grow any larger.
+/// Up to this size a collection is fetched as a whole: the library does not let them grow any
+/// larger.
 pub(crate) const WHOLE: u64 = 64 << 10;
 
 /// Two collections with no more bytes between them are one range.
@@ -53,7 +57,8 @@ pub(crate) struct Open<'c> {
 }
 
 impl<'c> Open<'c> {
-    /// The first `len` bytes of the object of an index. `None`: there is no such, or it is to be had of [`Collection::object`].
+    /// The first `len` bytes of the object of an index. `None`: there is no such, or it is to be
+    /// had of [`Collection::object`].
     #[inline(always)]
     pub(crate) fn find(&self, index: u32, len: usize) -> Option<&'c [u8]> {
         let (start, has) = *self.objects.get(usize::try_from(index).ok()?.wrapping_sub(1))?;
@@ -88,7 +93,8 @@ pub enum Object<'a> {
 }
 
 impl Collection {
-    /// The collections at these addresses, which ascend. Of each, `guess` bytes are fetched at first.
+    /// The collections at these addresses, which ascend. Of each, `guess` bytes are fetched at
+    /// first.
     pub(crate) fn read(
         source: &Source,
         addresses: &[u64],
@@ -153,7 +159,8 @@ impl Collection {
         }
     }
 
-    /// Reads all of it from end to end, which the cache foresees: then objects that are wanted in any order do not wait for memory one by one.
+    /// Reads all of it from end to end, which the cache foresees: then objects that are wanted in
+    /// any order do not wait for memory one by one.
     pub(crate) fn touch(&self) {
         if let Directory::Usual(objects) = &self.objects {
             let lines = objects.iter().step_by(LINE / size_of::<Place>());
@@ -418,7 +425,8 @@ mod tests {
         assert!(wrong(&small).contains("a collection of 15 bytes"), "{}", wrong(&small));
     }
 
-    /// Both ways of taking a directory apart say the same, or only the general one knows it (or what is wrong with it).
+    /// Both ways of taking a directory apart say the same, or only the general one knows it (or
+    /// what is wrong with it).
     #[test]
     fn usual_directories_are_as_any() {
         let usual_ones = std::cell::Cell::new(0);

@@ -16,9 +16,11 @@ const MANY: usize = 448;
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     addresses: Vec<u64>,
-    /// Their numbers, as soon as one comes that is lower than another: as long as they ascend, each is new.
+    /// Their numbers, as soon as one comes that is lower than another: as long as they ascend, each
+    /// is new.
     numbers: HashMap<u64, u32, Seed>,
-    /// Where that is not empty: addresses that came before and their numbers, each at a place that the address tells (see [`Numbers::slot`]).
+    /// Where that is not empty: addresses that came before and their numbers, each at a place that
+    /// the address tells (see [`Numbers::slot`]).
     slots: Vec<(u64, u32)>,
     shift: u32,
     highest: Option<u64>,
@@ -34,8 +36,9 @@ impl Numbers {
         }
     }
 
-    /// Where the number of an address is looked for first: the upper bits of a multiple of it, which are others for addresses that are equally far apart, as most are. Others may be in the same
-    /// place, also because a file wants that: then the table is asked.
+    /// Where the number of an address is looked for first: the upper bits of a multiple of it,
+    /// which are others for addresses that are equally far apart, as most are. Others may be in the
+    /// same place, also because a file wants that: then the table is asked.
     #[inline]
     fn slot(&self, address: u64) -> usize {
         usize::try_from(address.wrapping_mul(MULTIPLE) >> self.shift).unwrap_or(usize::MAX)
@@ -148,7 +151,8 @@ impl Ranked {
         }
     }
 
-    /// For each of the addresses, as they were, where it is in a list that ascends as well, of others too.
+    /// For each of the addresses, as they were, where it is in a list that ascends as well, of
+    /// others too.
     pub fn places_in(&self, all: &[u64]) -> Vec<u32> {
         let mut rest = (0..).zip(all).peekable();
         let mut find = |address| {
@@ -168,7 +172,8 @@ fn at(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Hashes addresses: one multiplication, with a secret so that no file can choose addresses of equal hashes.
+/// Hashes addresses: one multiplication, with a secret so that no file can choose addresses of
+/// equal hashes.
 #[derive(Clone, Debug)]
 struct Seed(u64);
 

@@ -1,4 +1,5 @@
-//! Chunks by B-trees of version 1 (specification III.A.1, node type 1) and of version 2 (III.A.2, record types 10 and 11).
+//! Chunks by B-trees of version 1 (specification III.A.1, node type 1) and of version 2 (III.A.2,
+//! record types 10 and 11).
 
 use super::IndexRequest;
 use super::records::Records;
@@ -8,8 +9,9 @@ use crate::trees::btree1::Tree;
 use crate::trees::btree2;
 use crate::{Hdf5Error, ParseError, Source};
 
-/// The key of a chunk is its stored size, its filter mask, and the place of its first element, which has a pseudo-axis for the bytes of an element; numbers of
-/// 8 bytes, whatever lengths have in the file.
+/// The key of a chunk is its stored size, its filter mask, and the place of its first element,
+/// which has a pseudo-axis for the bytes of an element; numbers of 8 bytes, whatever lengths have
+/// in the file.
 pub(super) fn version1(
     source: &Source,
     request: &IndexRequest<'_>,
@@ -54,7 +56,8 @@ pub(super) fn version1(
     })
 }
 
-/// A record has the address, with filters also the stored size and the filter mask, and the place of the chunk in the grid.
+/// A record has the address, with filters also the stored size and the filter mask, and the place
+/// of the chunk in the grid.
 pub(super) fn version2(
     source: &Source,
     request: &IndexRequest<'_>,
@@ -95,9 +98,11 @@ pub(super) fn version2(
     })
 }
 
-/// A stored size, of whatever width, and the filter mask behind it; `None`: there is no room for both.
+/// A stored size, of whatever width, and the filter mask behind it; `None`: there is no room for
+/// both.
 ///
-/// The width depends on the bytes of a chunk and on the version of the layout: it is what is left of an entry, of which the index says how long it is.
+/// The width depends on the bytes of a chunk and on the version of the layout: it is what is left
+/// of an entry, of which the index says how long it is.
 pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
     let (size, mask) = bytes.split_last_chunk()?;
     (1..=8).contains(&size.len()).then_some((number(size)?, u32::from_le_bytes(*mask)))

@@ -1,4 +1,5 @@
-//! What fixed and extensible arrays have in common: chunks have slots, and the elements of an array say what is in them (specification VII.C, VII.D).
+//! What fixed and extensible arrays have in common: chunks have slots, and the elements of an array
+//! say what is in them (specification VII.C, VII.D).
 
 use super::IndexRequest;
 use super::btrees::sized;
@@ -6,12 +7,13 @@ use super::records::{Grid, Records, strides};
 use crate::cursor::address as address_of;
 use crate::{Cursor, Hdf5Error, ParseError, Source};
 
-/// The numbers of chunks in arrays: C order in the largest extent that the dataset may have, with the axis that has no limit in front of the others. So chunks keep their slots
-/// when the dataset grows.
+/// The numbers of chunks in arrays: C order in the largest extent that the dataset may have, with
+/// the axis that has no limit in front of the others. So chunks keep their slots when the dataset
+/// grows.
 #[derive(Debug)]
 pub(super) struct Slots {
-    /// In the order of the slots: how many slots are between neighbours along the axis, how many chunks the current extent has there, and how much
-    /// further their number is.
+    /// In the order of the slots: how many slots are between neighbours along the axis, how many
+    /// chunks the current extent has there, and how much further their number is.
     axes: Vec<(u64, u64, u64)>,
     /// Whether slots are numbers.
     same: bool,

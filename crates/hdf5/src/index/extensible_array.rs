@@ -1,12 +1,14 @@
 //! Chunks by an extensible array: one axis grows without a limit (specification VII.D).
 //!
-//! Elements are in blocks that double: *super block* u stands for 2^(u/2) data blocks of 2^((u+1)/2) × the smallest number of elements.
+//! Elements are in blocks that double: *super block* u stands for 2^(u/2) data blocks of
+//! 2^((u+1)/2) × the smallest number of elements.
 //!
 //! 1. The header has the numbers that this depends on, and the address of the index block.
-//! 2. The index block has the first elements itself, then the addresses of the data blocks of the first super blocks, then those of *secondary blocks*,
-//!    one for each later super block.
-//! 3. A secondary block has the addresses of its data blocks. Where these are large they have pages, and the secondary block has the bitmap that says
-//!    which of all those pages were written.
+//! 2. The index block has the first elements itself, then the addresses of the data blocks of the
+//!    first super blocks, then those of *secondary blocks*, one for each later super block.
+//! 3. A secondary block has the addresses of its data blocks. Where these are large they have
+//!    pages, and the secondary block has the bitmap that says which of all those pages were
+//!    written.
 //! 4. A data block has elements, or is followed by pages of elements.
 
 use super::IndexRequest;
@@ -199,7 +201,8 @@ pub(super) fn read(
         let Some(block) = blocks.get(number) else { return Ok(()) };
         let start = cursor.position();
         header.check_head(cursor, b"EADB", BLOCK)?;
-        // Where it begins in the array: the HDF5 library writes other numbers than it means to, and reads none.
+        // Where it begins in the array: the HDF5 library writes other numbers than it means to, and
+        // reads none.
         cursor.skip(header.offset_len())?;
         let inside = take(cursor, elements.len(block.count))?;
         cursor.checksum(start, verify)?;
@@ -251,8 +254,9 @@ mod tests {
 
     const NONE: [u8; 8] = [0xff; 8];
 
-    /// An array of up to 2^10 elements: 3 in the index block, at least 2 in a data block, 2 pointers in the smallest secondary block, 8 elements in a page.
-    /// Blocks and pages without a chunk are left out.
+    /// An array of up to 2^10 elements: 3 in the index block, at least 2 in a data block, 2
+    /// pointers in the smallest secondary block, 8 elements in a page. Blocks and pages without a
+    /// chunk are left out.
     fn array(dataset: &Dataset, len: u64) -> Vec<u8> {
         let mut elements = dataset.elements(len);
         let nothing = {
@@ -367,7 +371,8 @@ mod tests {
         }
     }
 
-    /// Super blocks of the arrays that the HDF5 library makes: 4 elements inside, 16 in the smallest block, 4 pointers, pages of 1024.
+    /// Super blocks of the arrays that the HDF5 library makes: 4 elements inside, 16 in the
+    /// smallest block, 4 pointers, pages of 1024.
     #[test]
     fn super_blocks_of_the_library() {
         let header = Header {

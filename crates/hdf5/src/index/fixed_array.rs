@@ -1,7 +1,8 @@
 //! Chunks by a fixed array: no axis grows without a limit (specification VII.C).
 //!
 //! 1. The header says how many elements there are, and where the data block is.
-//! 2. A small data block has the elements; a large one has a bitmap of pages, and behind itself those pages. Pages that were never written hold anything.
+//! 2. A small data block has the elements; a large one has a bitmap of pages, and behind itself
+//!    those pages. Pages that were never written hold anything.
 
 use super::IndexRequest;
 use super::elements::{Elements, Page, Slots, is_written, take};
@@ -94,7 +95,8 @@ mod tests {
     use crate::index::testing::{Dataset, head};
     use crate::testing::{mutations, source, summed};
 
-    /// An array with pages of 2^`page_bits` elements; pages without a chunk are left out, and hold rubbish.
+    /// An array with pages of 2^`page_bits` elements; pages without a chunk are left out, and hold
+    /// rubbish.
     fn array(dataset: &Dataset, page_bits: u8) -> Vec<u8> {
         let elements = dataset.elements(0);
         let mut bytes = b"FAHD\0".to_vec();

@@ -26,7 +26,8 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The chunks of the dataset whose object header is at `dataset`, with `filters` filters, before which chunks go through `shift` other codecs.
+    /// The chunks of the dataset whose object header is at `dataset`, with `filters` filters,
+    /// before which chunks go through `shift` other codecs.
     pub fn new(
         file: File,
         dataset: u64,
@@ -40,7 +41,8 @@ impl Chunks {
         Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
     }
 
-    /// Where all chunks are. Read once for the open file; where that fails, the next call tries again.
+    /// Where all chunks are. Read once for the open file; where that fails, the next call tries
+    /// again.
     pub fn index(&self) -> Result<Arc<ChunkIndex>, Hdf5Error> {
         self.ready().cloned()
     }
@@ -49,7 +51,8 @@ impl Chunks {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        // Without a turn this thread reads the index already, further up its stack: it reads it once more.
+        // Without a turn this thread reads the index already, further up its stack: it reads it
+        // once more.
         let _turn = turns::take(self.reading, None).ok();
         if let Some(index) = self.index.get() {
             return Ok(index);
@@ -73,7 +76,8 @@ impl Chunks {
         axes.into_iter().any(|((place, len), n)| place.saturating_add(1).saturating_mul(*len) > *n)
     }
 
-    /// The filters that were left out of a chunk, as bits of the codec chain; `None`: the chain is longer than a mask.
+    /// The filters that were left out of a chunk, as bits of the codec chain; `None`: the chain is
+    /// longer than a mask.
     fn skipped(&self, chunk: &[u64], mask: u32) -> Option<u32> {
         let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };
@@ -131,7 +135,8 @@ mod tests {
         File::open(store, "a file", FileOptions::default()).unwrap()
     }
 
-    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all of them stored, one behind the other from address 60 on.
+    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all of them stored, one behind the other from
+    /// address 60 on.
     fn chunks(filters: u32, shift: u32, edges_unfiltered: bool) -> Chunks {
         let (mut array, size) = (b"FADB\0\x01".to_vec(), [5, 0]);
         array.extend(60u64.to_le_bytes());

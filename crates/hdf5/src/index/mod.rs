@@ -1,4 +1,5 @@
-//! Chunk indexes: where the chunks of a dataset are (specification VII). Whatever the file has, in memory it is one flat sorted table.
+//! Chunk indexes: where the chunks of a dataset are (specification VII). Whatever the file has, in
+//! memory it is one flat sorted table.
 
 mod btrees;
 mod elements;
@@ -56,7 +57,8 @@ pub struct IndexRequest<'a> {
 }
 
 impl ChunkIndex {
-    /// Reads the whole index. Chunks outside of the current extent, which a file may keep after a dataset was made smaller, are left out.
+    /// Reads the whole index. Chunks outside of the current extent, which a file may keep after a
+    /// dataset was made smaller, are left out.
     pub fn read(source: &Source, request: &IndexRequest<'_>) -> Result<ChunkIndex, Hdf5Error> {
         let mut records = Records::new(source, request)?;
         let Some(address) = request.layout.address else { return records.finish(source) };

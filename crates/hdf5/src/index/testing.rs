@@ -1,4 +1,5 @@
-//! What tests of the chunk indexes share: chunks as they ought to be found, and the elements that say so.
+//! What tests of the chunk indexes share: chunks as they ought to be found, and the elements that
+//! say so.
 
 use super::{ChunkIndex, ChunkRecord, IndexRequest};
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
@@ -65,7 +66,8 @@ impl Dataset {
         bytes
     }
 
-    /// Elements of an array, in the order of slots: all of the maximum shape, with `len` chunks along the axis that has no limit, which is in front.
+    /// Elements of an array, in the order of slots: all of the maximum shape, with `len` chunks
+    /// along the axis that has no limit, which is in front.
     pub fn elements(&self, len: u64) -> Vec<Vec<u8>> {
         let axes = 0..self.shape.len();
         let free = self.max_shape.iter().position(Option::is_none);

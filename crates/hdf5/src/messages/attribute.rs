@@ -1,11 +1,12 @@
-//! Attributes as stored (specification IV.A.2.m, "The Attribute Message", versions 1 to 3), and where an object keeps many of them
-//! (IV.A.2.v, "The Attribute Info Message").
+//! Attributes as stored (specification IV.A.2.m, "The Attribute Message", versions 1 to 3), and
+//! where an object keeps many of them (IV.A.2.v, "The Attribute Info Message").
 
 use crate::text::lossless;
 use crate::{Cursor, ParseError};
 use std::ops::Range;
 
-/// The parts of an attribute message. Datatype and dataspace may be shared messages, so they are parsed by whoever can look those up.
+/// The parts of an attribute message. Datatype and dataspace may be shared messages, so they are
+/// parsed by whoever can look those up.
 #[derive(Clone, Debug)]
 pub struct AttributeParts<'a> {
     /// The attribute's name.

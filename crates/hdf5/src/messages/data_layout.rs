@@ -1,4 +1,5 @@
-//! Where a dataset's elements are (specification IV.A.2.i, "The Data Layout Message", versions 1 to 5).
+//! Where a dataset's elements are (specification IV.A.2.i, "The Data Layout Message", versions 1 to
+//! 5).
 
 use crate::{Bytes, Cursor, ParseError};
 
@@ -45,9 +46,11 @@ pub struct ChunkedLayout {
     pub element_size: u64,
     /// The index's kind.
     pub index: ChunkIndexKind,
-    /// Address of the index (of the chunk itself for a single chunk, of the first for an implicit index); `None`: no chunk was ever written.
+    /// Address of the index (of the chunk itself for a single chunk, of the first for an implicit
+    /// index); `None`: no chunk was ever written.
     pub address: Option<u64>,
-    /// Whether chunks that reach past the extent are stored without going through the filters (version 4, flag bit 0).
+    /// Whether chunks that reach past the extent are stored without going through the filters
+    /// (version 4, flag bit 0).
     pub edges_unfiltered: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Raw data in other files (specification IV.A.2.h, "The Data Storage - External Data Files Message").
+//! Raw data in other files (specification IV.A.2.h, "The Data Storage - External Data Files
+//! Message").
 
 use crate::{Cursor, ParseError};
 
@@ -7,7 +8,8 @@ use crate::{Cursor, ParseError};
 pub struct ExternalFiles {
     /// Address of the local heap with their names.
     pub heap: u64,
-    /// For each, where its name is in the heap, the first byte in it, and how many (`None`: to its end).
+    /// For each, where its name is in the heap, the first byte in it, and how many (`None`: to its
+    /// end).
     pub slots: Vec<(u64, u64, Option<u64>)>,
 }
 

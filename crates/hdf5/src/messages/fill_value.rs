@@ -1,5 +1,5 @@
-//! What elements are that were never written (specification IV.A.2.e and f: "The Data Storage - Fill Value (Old) Message" and "Fill Value
-//! Message", versions 1 to 3).
+//! What elements are that were never written (specification IV.A.2.e and f: "The Data Storage -
+//! Fill Value (Old) Message" and "Fill Value Message", versions 1 to 3).
 
 use crate::{Bytes, Cursor, ParseError};
 

@@ -1,5 +1,5 @@
-//! Links, and where a group keeps them (specification IV.A.2.g, "The Link Message"; IV.A.2.c, "The Link Info Message"; IV.A.2.r, "The Symbol
-//! Table Message").
+//! Links, and where a group keeps them (specification IV.A.2.g, "The Link Message"; IV.A.2.c, "The
+//! Link Info Message"; IV.A.2.r, "The Symbol Table Message").
 
 use crate::group::{Link, LinkTarget};
 use crate::text::lossless;

@@ -1,5 +1,6 @@
-//! Object header messages (specification IV.A.2): one file for each that is read here. The datatype message is a module of its own,
-//! [`datatype`](crate::datatype); driver information is with the [superblock](crate::superblock).
+//! Object header messages (specification IV.A.2): one file for each that is read here. The datatype
+//! message is a module of its own, [`datatype`](crate::datatype); driver information is with the
+//! [superblock](crate::superblock).
 
 pub mod attribute;
 pub mod data_layout;

@@ -1,8 +1,10 @@
-//! Messages that several objects share (specification IV.A.2, "Shared Message", versions 1 to 3), and the table of where they are
-//! (IV.A.2.p, "The Shared Message Table Message"; III.H, "Disk Format: Level 1H").
+//! Messages that several objects share (specification IV.A.2, "Shared Message", versions 1 to 3),
+//! and the table of where they are (IV.A.2.p, "The Shared Message Table Message"; III.H, "Disk
+//! Format: Level 1H").
 //!
-//! A shared message is in the header of another object (a committed datatype), or in one of the file's heaps of shared messages: its heap
-//! id says where, so that the table's own indexes, which writers look for equal messages in, are not needed to read.
+//! A shared message is in the header of another object (a committed datatype), or in one of the
+//! file's heaps of shared messages: its heap id says where, so that the table's own indexes, which
+//! writers look for equal messages in, are not needed to read.
 
 use crate::{Cursor, ParseError};
 
@@ -57,7 +59,8 @@ impl TableMessage {
 /// Which heap holds the shared messages of which kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Kinds (bit `i`: messages of type `i`), and the address of their fractal heap, if there is one yet.
+    /// Kinds (bit `i`: messages of type `i`), and the address of their fractal heap, if there is
+    /// one yet.
     heaps: Vec<(u16, Option<u64>)>,
 }
 
@@ -69,8 +72,8 @@ impl Table {
         let mut heaps = Vec::new();
         for _ in 0..indexes {
             cursor.version("shared message list", &[0])?;
-            // A list or a B-tree: not read. The least size of a message; when a list becomes a tree, and when it becomes one again; how many
-            // messages there are; where the index is.
+            // A list or a B-tree: not read. The least size of a message; when a list becomes a
+            // tree, and when it becomes one again; how many messages there are; where the index is.
             cursor.skip(1)?;
             let kinds = cursor.u16()?;
             cursor.skip(4 + 2 + 2 + 2)?;

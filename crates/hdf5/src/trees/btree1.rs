@@ -1,4 +1,5 @@
-//! Version 1 B-trees: the index of a symbol table (type 0), and of chunks (type 1) (specification III.A.1).
+//! Version 1 B-trees: the index of a symbol table (type 0), and of chunks (type 1) (specification
+//! III.A.1).
 
 use crate::cursor::address;
 use crate::trees::Visited;
@@ -7,7 +8,8 @@ use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 /// What a node is called in messages.
 const STRUCTURE: &str = "version 1 B-tree node";
 
-/// Entries of a node unless a file says otherwise. It says so where this crate does not look: where it is wrong, nodes take another read.
+/// Entries of a node unless a file says otherwise. It says so where this crate does not look: where
+/// it is wrong, nodes take another read.
 const USUAL: u64 = 64;
 
 /// What a tree is an index of: the type of its nodes, and the size of its keys.
@@ -91,7 +93,8 @@ impl Tree {
         }
     }
 
-    /// The child below which is what is looked for: down from the root, `choose` says which entry of a node it is. `None`: in none of them.
+    /// The child below which is what is looked for: down from the root, `choose` says which entry
+    /// of a node it is. `None`: in none of them.
     pub(crate) fn descend(
         self,
         source: &Source,
@@ -225,7 +228,8 @@ pub(crate) mod tests {
         assert!(long.contains("bytes are needed"), "{long}");
     }
 
-    /// A root whose children overlap: each has thousands of entries, which would be read thousands of times.
+    /// A root whose children overlap: each has thousands of entries, which would be read thousands
+    /// of times.
     #[test]
     fn overlapping_nodes_end() {
         let mut leaf = numbered(0, &vec![7; 60_000]);

@@ -1,10 +1,13 @@
 //! Version 2 B-trees: of links, attributes, huge objects and chunks (specification III.A.2).
 //!
-//! Records are in inner nodes too, between the children. How wide the counts of records in a node are follows from how many a node can hold:
+//! Records are in inner nodes too, between the children. How wide the counts of records in a node
+//! are follows from how many a node can hold:
 //!
-//! 1. a leaf holds as many records as fit; that number's bytes are the width of every "number of records" field;
-//! 2. an inner node of depth d holds as many records, and pointers with such counts, as fit; from depth 2 on, pointers also have the total number of records
-//!    below them, as wide as the largest total that a node of depth d - 1 can have.
+//! 1. a leaf holds as many records as fit; that number's bytes are the width of every "number of
+//!    records" field;
+//! 2. an inner node of depth d holds as many records, and pointers with such counts, as fit; from
+//!    depth 2 on, pointers also have the total number of records below them, as wide as the largest
+//!    total that a node of depth d - 1 can have.
 
 use crate::trees::Visited;
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
@@ -31,7 +34,8 @@ struct Tree {
     node: u32,
     record: u16,
     verify: bool,
-    /// The number of leaves' records field, and below inner nodes of each depth from 1 the total field (0: none).
+    /// The number of leaves' records field, and below inner nodes of each depth from 1 the total
+    /// field (0: none).
     count_width: usize,
     total_widths: Vec<usize>,
     /// The most records of a node of each depth.
@@ -107,7 +111,8 @@ impl Tree {
         fits.then_some(Tree { kind, node, record, verify, count_width, total_widths, most })
     }
 
-    /// Takes a node apart: its records, and for each child (one more than there are records, or none) where it is.
+    /// Takes a node apart: its records, and for each child (one more than there are records, or
+    /// none) where it is.
     fn parse<'a>(
         &self,
         cursor: &mut Cursor<'a>,
@@ -142,7 +147,8 @@ impl Tree {
     }
 }
 
-/// A part of a tree in the order of its records: a node that is still to be read, or records (where in the bytes of all that were read).
+/// A part of a tree in the order of its records: a node that is still to be read, or records (where
+/// in the bytes of all that were read).
 enum Part {
     Node(Child),
     Records(Range<usize>),
@@ -207,7 +213,8 @@ pub fn records(
     Ok(())
 }
 
-/// Calls `each` with every record that equals what is looked for; `compare` says how a record compares to that. Only nodes in which such records can be are read.
+/// Calls `each` with every record that equals what is looked for; `compare` says how a record
+/// compares to that. Only nodes in which such records can be are read.
 pub fn find(
     source: &Source,
     address: u64,
@@ -253,7 +260,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::testing::{SIZES, mutations, source, summed};
 
-    /// A tree of `records` (all of one size, sorted) in nodes of `node` bytes, which are filled, the header at `at` and the nodes behind it. 8-byte addresses and lengths.
+    /// A tree of `records` (all of one size, sorted) in nodes of `node` bytes, which are filled,
+    /// the header at `at` and the nodes behind it. 8-byte addresses and lengths.
     pub(crate) fn tree(kind: u8, node: u32, records: &[Vec<u8>], at: u64) -> Vec<u8> {
         let record = records.first().map_or(8, Vec::len) as u16;
         let mut depth = 0;

@@ -1,7 +1,8 @@
 //! B-trees, version 1 and 2, and the symbol tables made of them (specification III.A to III.C).
 //!
-//! Trees are read level by level: all nodes of a level are fetched together, so that a tree costs as many requests as it has levels. What can go wrong is
-//! bounded by what is true of every file: each node has a place of its own, so all of them together are no larger than the file.
+//! Trees are read level by level: all nodes of a level are fetched together, so that a tree costs
+//! as many requests as it has levels. What can go wrong is bounded by what is true of every file:
+//! each node has a place of its own, so all of them together are no larger than the file.
 
 pub(crate) mod btree1;
 pub mod btree2;
@@ -10,7 +11,8 @@ pub mod symbol_table;
 use crate::{ParseError, Source};
 use std::collections::HashSet;
 
-/// The nodes that a walk has met. Each may be met once: in a circle a walk would not end, and nodes with several parents would multiply.
+/// The nodes that a walk has met. Each may be met once: in a circle a walk would not end, and nodes
+/// with several parents would multiply.
 #[derive(Debug)]
 pub(crate) struct Visited {
     nodes: HashSet<u64>,

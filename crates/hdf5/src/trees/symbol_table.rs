@@ -1,6 +1,8 @@
-//! Symbol tables: the links of a group of the old kind (specification III.A.1 with type 0, III.B, III.C).
+//! Symbol tables: the links of a group of the old kind (specification III.A.1 with type 0, III.B,
+//! III.C).
 //!
-//! A B-tree of names leads to symbol table nodes, each a few entries sorted by name; names are in a local heap.
+//! A B-tree of names leads to symbol table nodes, each a few entries sorted by name; names are in a
+//! local heap.
 
 use crate::heaps::LocalHeap;
 use crate::text::lossless;
@@ -94,7 +96,8 @@ pub fn find(
     Ok(link_found)
 }
 
-/// Which child of a B-tree node the name is in. Names in a child are greater than the key before it, and no greater than the one behind it.
+/// Which child of a B-tree node the name is in. Names in a child are greater than the key before
+/// it, and no greater than the one behind it.
 fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize>, ParseError> {
     let mut entries = node.entries.clone();
     let width = tree(entries.sizes()).entry(entries.sizes());
@@ -114,7 +117,8 @@ fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize
     Ok((low < count).then_some(low))
 }
 
-/// Calls `each` with the name of each entry of a node and what follows it, as long as it answers `true`.
+/// Calls `each` with the name of each entry of a node and what follows it, as long as it answers
+/// `true`.
 fn node<'h>(
     cursor: &mut Cursor<'_>,
     heap: &'h LocalHeap,
@@ -160,8 +164,9 @@ mod tests {
     use super::*;
     use crate::testing::{SIZES, mutations, source};
 
-    /// A group of `count` links, `n0000` and so on, each to 1000 + its number; every seventh is a soft link to `/there`. Its B-tree (of two levels) is at 0, its heap at the
-    /// address that is returned.
+    /// A group of `count` links, `n0000` and so on, each to 1000 + its number; every seventh is a
+    /// soft link to `/there`. Its B-tree (of two levels) is at 0, its heap at the address that is
+    /// returned.
     fn group(count: usize) -> (Vec<u8>, u64) {
         let names: Vec<_> = (0..count).map(|n| format!("n{n:04}")).collect();
         let mut data = b"\0\0\0\0\0\0\0\0/there\0\0".to_vec();

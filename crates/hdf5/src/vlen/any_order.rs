@@ -1,8 +1,12 @@
-//! Elements in any order of their collections, which all parts of a batch share, where these are not in memory together.
+//! Elements in any order of their collections, which all parts of a batch share, where these are
+//! not in memory together.
 //!
-//! 1. Elements of a part are sorted by collection, by counting. All that is to be known of one goes with it, so that nothing else is looked for once its turn has come.
-//! 2. Collections come in runs of about 1 MiB of the file. What lies together is read together; only writing jumps, within the part.
-//! 3. Parts begin with different runs, which then wait in memory for the other parts, under a bound: of a heap of any size each run is fetched once for a batch, nearly.
+//! 1. Elements of a part are sorted by collection, by counting. All that is to be known of one goes
+//!    with it, so that nothing else is looked for once its turn has come.
+//! 2. Collections come in runs of about 1 MiB of the file. What lies together is read together;
+//!    only writing jumps, within the part.
+//! 3. Parts begin with different runs, which then wait in memory for the other parts, under a
+//!    bound: of a heap of any size each run is fetched once for a batch, nearly.
 
 use super::fill::{Batch, Part};
 use super::ids::taken_apart;
@@ -14,7 +18,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Elements are sorted into so many groups at most, each of some neighbouring collections: the cache has a line of each.
+/// Elements are sorted into so many groups at most, each of some neighbouring collections: the
+/// cache has a line of each.
 const GROUPS: usize = 1 << 10;
 
 /// Collections of a run.
@@ -67,7 +72,8 @@ impl<'a> Runs<'a> {
         Runs { addresses, shift, runs, threads, waiting: AtomicU64::new(0) }
     }
 
-    /// The runs as a part takes them: so that those that work at a time have different ones in hand, and soon have the same.
+    /// The runs as a part takes them: so that those that work at a time have different ones in
+    /// hand, and soon have the same.
     fn order(&self, part: usize) -> impl Iterator<Item = &Run> {
         self.runs.chunks(self.threads).flat_map(move |runs| {
             let turn = part % self.threads % runs.len();
@@ -104,7 +110,8 @@ impl<'a> Runs<'a> {
 /// Bytes of an element that waits for its collection.
 const WANTED: usize = 16;
 
-/// Items of the part before an element, index of its object, its items, and number of its collection. (No memory has 2⁴⁸ items.)
+/// Items of the part before an element, index of its object, its items, and number of its
+/// collection. (No memory has 2⁴⁸ items.)
 #[inline]
 fn wanted(start: u64, index: u16, len: u32, collection: u32) -> [u8; WANTED] {
     let all = u128::from(start & ((1 << 48) - 1)) | u128::from(index) << 48 | u128::from(len) << 64;
@@ -158,7 +165,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The elements of a part by group, and where those of each group end. Notes where the items of each element end.
+    /// The elements of a part by group, and where those of each group end. Notes where the items of
+    /// each element end.
     fn sorted(
         &self,
         pieces: &[Piece],

@@ -1,4 +1,5 @@
-//! Elements of a batch that threads resolve as wholes: a piece whose collections are its own, or a part of elements in any order (see `any_order`).
+//! Elements of a batch that threads resolve as wholes: a piece whose collections are its own, or a
+//! part of elements in any order (see `any_order`).
 //!
 //! Objects are copied one behind the other, and where each ends is noted.
 
@@ -12,7 +13,8 @@ use hyperslab_array::{each_part, prefetch};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// So many objects are asked for before the first of them is copied, so that elements in any order do not wait for memory one by one.
+/// So many objects are asked for before the first of them is copied, so that elements in any order
+/// do not wait for memory one by one.
 const AHEAD: usize = 64;
 
 /// What all pieces of a batch need.
@@ -43,7 +45,9 @@ pub(super) struct Part<'p> {
 }
 
 impl Batch<'_> {
-    /// Resolves all pieces: `values` get the items, and `ends` where those of each element end, if the first begins at `start`. Returns the items that are left; there are fewer where strings end early.
+    /// Resolves all pieces: `values` get the items, and `ends` where those of each element end, if
+    /// the first begins at `start`. Returns the items that are left; there are fewer where strings
+    /// end early.
     pub(super) fn fill(
         &self,
         pieces: &Pieces,
@@ -54,7 +58,8 @@ impl Batch<'_> {
     ) -> Result<usize, Hdf5Error> {
         let work = (values.len() as u64).saturating_add(WORK.saturating_mul(ends.len() as u64));
         let threads = threads(self.threads);
-        // `None`: they are not in memory together. Then each part takes them up one after the other.
+        // `None`: they are not in memory together. Then each part takes them up one after the
+        // other.
         let together = match heap {
             Heap::Shared { addresses, .. } if bytes(addresses) <= self.together => {
                 Some(self.fetch_all(addresses)?)
@@ -108,7 +113,8 @@ impl Batch<'_> {
         parts
     }
 
-    /// Resolves pieces whose elements are in the order of their collections, mostly. (Not inlined, as its like: together they would not have all they need in registers.)
+    /// Resolves pieces whose elements are in the order of their collections, mostly. (Not inlined,
+    /// as its like: together they would not have all they need in registers.)
     #[inline(never)]
     fn in_order(&self, pieces: &[Piece], part: &mut Part<'_>) -> Result<(), Hdf5Error> {
         let (mut end, mut place, mut ends) = (part.start, 0_usize, part.ends.iter_mut());
@@ -133,7 +139,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Resolves pieces whose elements are in any order of collections that are in memory, `found`. `places`: for each piece where its own are among these.
+    /// Resolves pieces whose elements are in any order of collections that are in memory, `found`.
+    /// `places`: for each piece where its own are among these.
     #[inline(never)]
     fn in_memory(
         &self,
@@ -221,7 +228,8 @@ impl Batch<'_> {
         }
     }
 
-    /// As [`Batch::copy`], of any object. (Not inlined: what it needs would go through memory in the usual case, too.)
+    /// As [`Batch::copy`], of any object. (Not inlined: what it needs would go through memory in
+    /// the usual case, too.)
     #[cold]
     #[inline(never)]
     fn copy_any(
@@ -310,7 +318,8 @@ fn one_behind_the_other(objects: &[&[u8]], mut place: &mut [u8]) {
     }
 }
 
-/// Copies a few bytes, as many as there are places. Texts mostly are such: to call what copies any number takes longer.
+/// Copies a few bytes, as many as there are places. Texts mostly are such: to call what copies any
+/// number takes longer.
 #[inline(always)]
 fn copy(from: &[u8], to: &mut [u8]) {
     if let (Some(first), Some(last), Some(place)) =
@@ -326,7 +335,8 @@ fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Moves parts together that have become shorter (strings: their items are bytes). `lens`: elements of each, and bytes that it had; `left`: that it has. Returns how many all have.
+/// Moves parts together that have become shorter (strings: their items are bytes). `lens`: elements
+/// of each, and bytes that it had; `left`: that it has. Returns how many all have.
 fn join(lens: &[(usize, usize)], left: &[usize], mut ends: &mut [i64], values: &mut [u8]) -> usize {
     let (mut from, mut to) = (0, 0);
     for ((cells, bytes), left) in lens.iter().zip(left) {

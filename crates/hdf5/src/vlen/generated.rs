@@ -26,7 +26,8 @@ struct Made {
 struct Model {
     sizes: Sizes,
     collections: Vec<Made>,
-    /// `None`: null; else the numbers of collection and object, and which part of the object's bytes count.
+    /// `None`: null; else the numbers of collection and object, and which part of the object's
+    /// bytes count.
     cells: Vec<Option<(usize, usize, f64)>>,
     kind: Kind,
     /// Bytes before the first id, and between two.
@@ -320,7 +321,8 @@ proptest! {
 
 const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
-/// A file of collections of these sizes, one object in each, with `gap` bytes between; and an id for each.
+/// A file of collections of these sizes, one object in each, with `gap` bytes between; and an id
+/// for each.
 fn collections(sizes: &[usize], gap: usize) -> (File, Element, Vec<Vec<u8>>) {
     let (mut rest, mut ids) = (Vec::new(), Vec::new());
     for (number, size) in sizes.iter().enumerate() {
@@ -448,7 +450,8 @@ fn damaged_collections_are_named() {
     };
     let second = 16 + 16 + 24;
     let expect = [
-        // Index 0 in the middle; twice the same; object past the collection, so far that it overflows; collection past the file, too small.
+        // Index 0 in the middle; twice the same; object past the collection, so far that it
+        // overflows; collection past the file, too small.
         (change(second, &[0, 0]), "free space of 40 bytes, 144 are left"),
         (change(second, &[1, 0]), "a second object 1"),
         (change(second + 8, &[200]), "object 2 has 200 bytes, 128 are left"),

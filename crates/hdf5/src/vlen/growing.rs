@@ -9,7 +9,8 @@ use crate::{File, Hdf5Error};
 use hyperslab_array::{Dims, Memory, Ragged};
 use std::sync::Arc;
 
-/// There may be so many times as many bytes of values as the file has: objects may be shared by many elements.
+/// There may be so many times as many bytes of values as the file has: objects may be shared by
+/// many elements.
 const MOST_SHARED: u64 = 1 << 10;
 
 /// Offsets, values and validity, as far as they are there.
@@ -70,7 +71,8 @@ impl<'a> Growing<'a> {
         if count <= FEW && self.push_few(&ids)? { Ok(()) } else { self.push_many(&ids, threads) }
     }
 
-    /// Adds a few elements, one by one; `false`: the collection of one is not in memory, and none was added.
+    /// Adds a few elements, one by one; `false`: the collection of one is not in memory, and none
+    /// was added.
     fn push_few(&mut self, ids: &[Id]) -> Result<bool, Hdf5Error> {
         let (file, first) = (self.file, self.offsets.len() - 1);
         let wrong = |cell, address| move |why| named(file, first + cell, address, why);
@@ -187,7 +189,8 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Makes room for `total` elements, if they are as long as those that are `there`: room of addresses only, no more than the file has bytes.
+    /// Makes room for `total` elements, if they are as long as those that are `there`: room of
+    /// addresses only, no more than the file has bytes.
     pub(super) fn expect(&mut self, there: usize, total: usize) {
         if there < total {
             let guess = self.values.len() as u128 * total as u128 / there.max(1) as u128;

@@ -1,4 +1,5 @@
-//! Heap ids in memory (specification IV.B): number of items, address of a global heap collection, index of the object in it.
+//! Heap ids in memory (specification IV.B): number of items, address of a global heap collection,
+//! index of the object in it.
 
 use super::strided;
 use crate::Sizes;
@@ -11,7 +12,8 @@ pub(super) type Id = [u8; WIDE];
 
 const WIDE: usize = 16;
 
-/// `count` ids of `size` bytes, the first at `offset`, the next `stride` bytes further. `None`: they are not all there.
+/// `count` ids of `size` bytes, the first at `offset`, the next `stride` bytes further. `None`:
+/// they are not all there.
 pub(super) fn ids(
     memory: &[u8],
     (offset, stride, size): (usize, usize, usize),
@@ -26,7 +28,8 @@ pub(super) fn ids(
     ids.get(..count).map(Cow::Borrowed)
 }
 
-/// An id taken apart: how many items, address of the collection, index of the object in it. `None`: one without an address is null.
+/// An id taken apart: how many items, address of the collection, index of the object in it. `None`:
+/// one without an address is null.
 #[inline]
 pub(super) fn taken_apart(id: &Id) -> Option<(u32, u64, u32)> {
     let [a, b, c, d, at @ .., w, x, y, z] = *id;

@@ -1,7 +1,9 @@
-//! Heap ids of elements that are asked for one by one, or in small windows, of a dataset whose elements lie in one run.
+//! Heap ids of elements that are asked for one by one, or in small windows, of a dataset whose
+//! elements lie in one run.
 //!
-//! An id is a reference, as those in headers are, and is kept as these are: a small block of ids at a time. So a loop over elements makes a read for every block, not for every
-//! element. Of a file that somebody writes nothing is kept.
+//! An id is a reference, as those in headers are, and is kept as these are: a small block of ids at
+//! a time. So a loop over elements makes a read for every block, not for every element. Of a file
+//! that somebody writes nothing is kept.
 
 use crate::Dataset;
 use crate::messages::data_layout::DataLayout;
@@ -23,7 +25,8 @@ struct Block {
 }
 
 impl KeptIds {
-    /// The heap ids of a selection, into `place`. `None`: they are to be read as any other elements, or do not fit there.
+    /// The heap ids of a selection, into `place`. `None`: they are to be read as any other
+    /// elements, or do not fit there.
     pub(crate) fn read<'p>(
         &self,
         dataset: &Dataset,

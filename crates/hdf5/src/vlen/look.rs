@@ -1,7 +1,9 @@
 //! Looking at heap ids: how many items there are, and in which collections.
 //!
-//! Ids are looked at in pieces, each by one thread. Where elements are in the order of their collections a piece ends where a collection does, and where its collections are enough for one
-//! read. Then each has collections of its own, but for some; where elements are in any order pieces share them.
+//! Ids are looked at in pieces, each by one thread. Where elements are in the order of their
+//! collections a piece ends where a collection does, and where its collections are enough for one
+//! read. Then each has collections of its own, but for some; where elements are in any order pieces
+//! share them.
 
 use super::Items;
 use super::ids::{Id, taken_apart};
@@ -15,7 +17,8 @@ use std::ops::Range;
 const LEAST: usize = 4 << 10;
 const MOST: usize = 32 << 10;
 
-/// Pieces in order for each thread, so that uneven ones do not leave threads idle; and pieces in any order, where each has nearly all collections.
+/// Pieces in order for each thread, so that uneven ones do not leave threads idle; and pieces in
+/// any order, where each has nearly all collections.
 const TURNS: usize = 8;
 const FEW_TURNS: usize = 2;
 
@@ -45,7 +48,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Piece {
     /// Which they are.
     pub(super) cells: Range<usize>,
-    /// For each of them the number of its collection, as `collections` had it; [`NONE`]: it has no items.
+    /// For each of them the number of its collection, as `collections` had it; [`NONE`]: it has no
+    /// items.
     pub(super) numbers: Vec<u32>,
     pub(super) collections: Ranked,
     /// Items of all elements.
@@ -90,7 +94,8 @@ impl Limits {
     }
 }
 
-/// Whether elements are in the order of their collections, mostly, as far as the first of them tell.
+/// Whether elements are in the order of their collections, mostly, as far as the first of them
+/// tell.
 fn in_order(ids: &[Id]) -> bool {
     let (mut last, mut back, some) = (0, 0, ids.len().min(SOON));
     for (_, address, _) in ids.iter().take(some).filter_map(taken_apart) {
@@ -117,7 +122,8 @@ pub(super) fn look_within(limits: Limits, ids: &[Id], threads: Option<usize>) ->
     Pieces { pieces: looked.into_iter().flatten().flatten().collect(), most: limits.most }
 }
 
-/// Where the piece begins that `at` is to begin: with another collection than the element before has, if one of the next `soon` has that.
+/// Where the piece begins that `at` is to begin: with another collection than the element before
+/// has, if one of the next `soon` has that.
 fn border(ids: &[Id], at: usize, soon: usize) -> usize {
     let Some(before) = at.checked_sub(1) else { return at };
     let mut last = None;
@@ -250,9 +256,11 @@ impl Pieces {
         // Stable: lists that are sorted already are only merged.
         all.sort();
         all.dedup();
-        // Programs that write one element after the other come back to a collection that has some space left: a few are in two pieces.
+        // Programs that write one element after the other come back to a collection that has some
+        // space left: a few are in two pieces.
         let own = count <= all.len() + all.len() / 4 + 2 * self.pieces.len();
-        // How large collections are is not known before one was read: where they are tells how large they may be.
+        // How large collections are is not known before one was read: where they are tells how
+        // large they may be.
         let fits = |list: &[u64]| list.len() <= self.most && bytes(list) <= 2 * TOGETHER;
         if own && lists().all(fits) {
             return Heap::Own { count };
@@ -262,7 +270,8 @@ impl Pieces {
     }
 }
 
-/// Bytes of collections, at most: none reaches into the next one, and one of more than 64 KiB is not fetched.
+/// Bytes of collections, at most: none reaches into the next one, and one of more than 64 KiB is
+/// not fetched.
 pub(super) fn bytes(addresses: &[u64]) -> u64 {
     let gaps = addresses.iter().zip(addresses.iter().skip(1)).map(|(here, next)| (next - here).min(WHOLE));
     gaps.fold(WHOLE, u64::saturating_add)

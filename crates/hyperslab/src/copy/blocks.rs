@@ -1,17 +1,22 @@
 //! Cutting an array into blocks that are copied one after another.
 //!
-//! A block is a box of whole destination chunks, so that each of them is encoded and written once; where they lie in shards, of whole
-//! shards. A shard that is too large for the memory is written part by part, which stores it several times. A source chunk that
-//! several blocks share is read and decoded by each of them. How often that happens in all is a product over the axes:
-//! along one axis, blocks and source chunks are two grids, and the pieces that both cut it into, divided by the number
-//! of source chunks, is how often each is read.
+//! A block is a box of whole destination chunks, so that each of them is encoded and written once;
+//! where they lie in shards, of whole shards. A shard that is too large for the memory is written
+//! part by part, which stores it several times. A source chunk that several blocks share is read
+//! and decoded by each of them. How often that happens in all is a product over the axes: along one
+//! axis, blocks and source chunks are two grids, and the pieces that both cut it into, divided by
+//! the number of source chunks, is how often each is read.
 //!
-//! 1. Start with one destination chunk or shard: the least that can be written. Of a shard that is too large, with a part that divides it.
-//! 2. While source chunks are shared, lengthen the axis where that saves the most reading for the memory it takes.
-//! 3. Then lengthen the slowest axes until there is enough work for all threads at once. (Slowest first, because chunks then stay
-//!    in one piece in the block's memory, and are decoded and encoded without a copy.)
+//! 1. Start with one destination chunk or shard: the least that can be written. Of a shard that is
+//!    too large, with a part that divides it.
+//! 2. While source chunks are shared, lengthen the axis where that saves the most reading for the
+//!    memory it takes.
+//! 3. Then lengthen the slowest axes until there is enough work for all threads at once. (Slowest
+//!    first, because chunks then stay in one piece in the block's memory, and are decoded and
+//!    encoded without a copy.)
 //!
-//! Where little of the source is stored, step 3 is left out ([`Cut::small_blocks`]): large blocks would consist of chunks that do not exist.
+//! Where little of the source is stored, step 3 is left out ([`Cut::small_blocks`]): large blocks
+//! would consist of chunks that do not exist.
 
 use crate::{Dims, Index};
 use std::collections::BTreeMap;
@@ -62,7 +67,8 @@ impl Cut<'_> {
         Blocks { shape, block, element }
     }
 
-    /// The smallest blocks that do not read source chunks several times without need: for arrays of which little is stored.
+    /// The smallest blocks that do not read source chunks several times without need: for arrays of
+    /// which little is stored.
     pub(super) fn small_blocks(&self) -> Blocks {
         let shape: Dims = self.shape.into();
         let mut block: Dims = self.unit().iter().zip(&shape).map(|(unit, n)| (*unit).min(*n)).collect();
@@ -72,8 +78,8 @@ impl Cut<'_> {
         Blocks { shape, block, element: self.element }
     }
 
-    /// The least that is written at a time: an object, or of one that is too large as many of its chunks as fit, fewer along the slowest axes
-    /// first.
+    /// The least that is written at a time: an object, or of one that is too large as many of its
+    /// chunks as fit, fewer along the slowest axes first.
     fn unit(&self) -> Dims {
         let mut unit: Dims = self.target_object.into();
         for axis in 0..unit.len() {
@@ -98,7 +104,8 @@ impl Cut<'_> {
         inside.fold(self.element, |bytes, n| bytes.saturating_mul(*n))
     }
 
-    /// The axis and its new length that save the most reading per memory taken; `None` where nothing is saved, or there is no memory.
+    /// The axis and its new length that save the most reading per memory taken; `None` where
+    /// nothing is saved, or there is no memory.
     fn best_step(&self, block: &[u64]) -> Option<(usize, u64)> {
         let mut best = None;
         let mut best_gain = 0.0;
@@ -126,7 +133,8 @@ impl Cut<'_> {
     }
 }
 
-/// The divisors of `n` (of a very large one, not those above 2¹⁶ that have no small counterpart), largest first.
+/// The divisors of `n` (of a very large one, not those above 2¹⁶ that have no small counterpart),
+/// largest first.
 fn divisors_downwards(n: u64) -> impl Iterator<Item = u64> {
     let small = move |small: &u64| n.is_multiple_of(*small);
     let most = n.isqrt().min(1 << 16);
@@ -157,8 +165,9 @@ impl Blocks {
         axes.fold(1, |n: u64, (block, chunk)| n.saturating_mul(block.div_ceil((*chunk).max(1))))
     }
 
-    /// The blocks that chunks of a grid of `chunk` lie in, in C order, and which of `stored` lie in each. Chunks outside the array do
-    /// not count. `None`: there are very many more blocks than chunks.
+    /// The blocks that chunks of a grid of `chunk` lie in, in C order, and which of `stored` lie in
+    /// each. Chunks outside the array do not count. `None`: there are very many more blocks than
+    /// chunks.
     ///
     /// Only these need to be looked at: an array may have 2⁶⁰ chunks of which one is stored.
     pub(super) fn holding(&self, chunk: &[u64], stored: &[Dims]) -> Option<BTreeMap<Dims, Vec<usize>>> {
@@ -344,7 +353,8 @@ mod tests {
 
     #[test]
     fn blocks_follow_the_source_chunks_where_memory_allows() {
-        // Time series out of maps: all of the first axis is needed at once, and maps are read once if all of them fits.
+        // Time series out of maps: all of the first axis is needed at once, and maps are read once
+        // if all of them fits.
         assert_eq!(cut(&[100, 512, 512], &[1, 512, 512], &[100, 16, 16], 4, 256 << 20), [100, 512, 512]);
         // Half the memory: the source is read twice or so, not 32 times.
         let block = cut(&[100, 512, 512], &[1, 512, 512], &[100, 16, 16], 4, 53 << 20);
@@ -409,7 +419,8 @@ mod tests {
             prop_assert_eq!(pieces(extent, a, b), cuts + 1);
         }
 
-        /// Blocks cover every element once, are made of whole destination chunks, and keep to the budget.
+        /// Blocks cover every element once, are made of whole destination chunks, and keep to the
+        /// budget.
         #[test]
         fn blocks_partition_the_array(
             axes in proptest::collection::vec((1..30u64, 1..12u64, 1..12u64), 0..4),

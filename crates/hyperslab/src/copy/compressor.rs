@@ -44,7 +44,8 @@ impl FromStr for Compressors {
             short(text)?
         };
         let compressors = Compressors(list);
-        // Found wrong here rather than in the middle of a copy. No codec but blosc looks at the size of elements.
+        // Found wrong here rather than in the middle of a copy. No codec but blosc looks at the
+        // size of elements.
         compressors.codecs(1)?;
         Ok(compressors)
     }

@@ -1,4 +1,5 @@
-//! What the copy of an array is to be: the source's metadata in the words of the destination's format.
+//! What the copy of an array is to be: the source's metadata in the words of the destination's
+//! format.
 
 use super::{CopyOptions, Order, Shards};
 use crate::element::swap_bytes;
@@ -64,7 +65,8 @@ impl Facts {
     }
 }
 
-/// The specification of the copy of `array`; `is_netcdf`: whether its file is of NetCDF-4. What is worth telling is added to `notes`.
+/// The specification of the copy of `array`; `is_netcdf`: whether its file is of NetCDF-4. What is
+/// worth telling is added to `notes`.
 pub(super) fn convert(
     array: &Array,
     name: &str,

@@ -91,7 +91,8 @@ pub(crate) fn group_attributes(
     }
 }
 
-/// The attributes, without those that say what dimension names say, or that a file is of NetCDF. In NetCDF a list of one number is that number.
+/// The attributes, without those that say what dimension names say, or that a file is of NetCDF. In
+/// NetCDF a list of one number is that number.
 fn attributes(
     found: &[Attribute],
     name: &str,

@@ -1,17 +1,20 @@
-//! Copies of arrays and whole hierarchies: other chunks, other codecs, another order of axes, the other format.
+//! Copies of arrays and whole hierarchies: other chunks, other codecs, another order of axes, the
+//! other format.
 //!
 //! [`copy`] goes in these steps:
 //!
-//! 1. Walk the source; decide what every array's copy is to be. What cannot be is refused before anything is written.
-//! 2. Make a temporary directory beside the destination. Only a complete copy takes its place, in one step, so that an error, an
-//!    interruption or a kill leaves the destination as it was.
-//! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read and written one block after the other, each by all threads.
-//!    Blocks of which nothing is stored are not looked at;
-//!    memory is that of the largest block, whatever the size of the arrays.
+//! 1. Walk the source; decide what every array's copy is to be. What cannot be is refused before
+//!    anything is written.
+//! 2. Make a temporary directory beside the destination. Only a complete copy takes its place, in
+//!    one step, so that an error, an interruption or a kill leaves the destination as it was.
+//! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read
+//!    and written one block after the other, each by all threads. Blocks of which nothing is stored
+//!    are not looked at; memory is that of the largest block, whatever the size of the arrays.
 //! 4. On request, read both back and compare every bit.
 //! 5. Move the copy to its place.
 //!
-//! What is copied is what the format knows: groups, attributes, arrays. Other files in the source's directory are not.
+//! What is copied is what the format knows: groups, attributes, arrays. Other files in the source's
+//! directory are not.
 
 mod blocks;
 mod compressor;
@@ -58,7 +61,8 @@ pub enum Shards {
     None,
     /// In shards of a size that is chosen.
     Auto,
-    /// In shards of this shape, where an array has as many axes (`None` for one axis: all of it); others are kept. Multiples of the chunks.
+    /// In shards of this shape, where an array has as many axes (`None` for one axis: all of it);
+    /// others are kept. Multiples of the chunks.
     Shape(Vec<Option<u64>>),
 }
 
@@ -71,7 +75,8 @@ pub enum Phase {
     Verify,
 }
 
-/// Who is told how far a copy is, and asked whether to go on. Called on the thread that called [`copy`].
+/// Who is told how far a copy is, and asked whether to go on. Called on the thread that called
+/// [`copy`].
 pub trait Progress {
     /// A phase begins, of so many bytes of elements.
     fn begin(&self, phase: Phase, bytes: u64) {
@@ -97,7 +102,8 @@ pub trait Progress {
 /// What the copy is to be like.
 #[derive(Clone)]
 pub struct CopyOptions<'a> {
-    /// The chunk shape of arrays with as many axes (`None` for one axis: all of it). Other arrays, and all if there is none here, keep theirs.
+    /// The chunk shape of arrays with as many axes (`None` for one axis: all of it). Other arrays,
+    /// and all if there is none here, keep theirs.
     pub chunks: Option<Vec<Option<u64>>>,
     /// Whether chunks lie in shards.
     pub shards: Shards,
@@ -109,16 +115,18 @@ pub struct CopyOptions<'a> {
     pub format: Option<Format>,
     /// How many threads work on it; by default [`settings::threads`].
     pub threads: Option<usize>,
-    /// About how much memory to use, in bytes. At least a chunk of source and destination are needed.
+    /// About how much memory to use, in bytes. At least a chunk of source and destination are
+    /// needed.
     pub max_memory: u64,
     /// Whether to read the copy back and compare it with the source.
     pub verify: bool,
-    /// Whether arrays that cannot be copied are left out, and told in [`CopyReport::skipped`]; otherwise the first is an error.
+    /// Whether arrays that cannot be copied are left out, and told in [`CopyReport::skipped`];
+    /// otherwise the first is an error.
     pub skip_unsupported: bool,
     /// Whether an array or group that is at the destination is replaced.
     pub overwrite: bool,
-    /// Whether all is flushed to the disk before the copy takes its place, so that it survives a power failure. (Of a copy into a store,
-    /// the store decides.)
+    /// Whether all is flushed to the disk before the copy takes its place, so that it survives a
+    /// power failure. (Of a copy into a store, the store decides.)
     pub fsync: bool,
     /// Who is told how far it is.
     pub progress: Option<&'a dyn Progress>,
@@ -162,7 +170,8 @@ pub struct CopyReport {
     pub groups: u64,
     /// Number of arrays.
     pub arrays: u64,
-    /// Bytes of all elements in memory (of variable length: with those of the values that were copied).
+    /// Bytes of all elements in memory (of variable length: with those of the values that were
+    /// copied).
     pub bytes: u64,
     /// Bytes of the source's chunks.
     pub stored_before: u64,
@@ -182,9 +191,10 @@ pub struct CopyReport {
 
 /// Copies an array or group, and all below it, to a path or `file://` URL.
 ///
-/// The destination is complete or as it was before. Directories above it are made. Errors with [`Error::Destination`] where a copy cannot
-/// be (something is there, and `overwrite` is not set; it is the source, inside it or around it), [`Error::Mismatch`] where verification finds
-/// another value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
+/// The destination is complete or as it was before. Directories above it are made. Errors with
+/// [`Error::Destination`] where a copy cannot be (something is there, and `overwrite` is not set;
+/// it is the source, inside it or around it), [`Error::Mismatch`] where verification finds another
+/// value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
     let walked = Walked::new(source, options)?;
     let origin = origin(source);
@@ -210,8 +220,9 @@ fn origin(source: &Node) -> Option<PathBuf> {
 
 /// Copies an array or group, and all below it, to a path (`""`: the root) in any store.
 ///
-/// An array or group that is there is an error ([`CopyOptions::overwrite`] is not for stores, which cannot move a finished copy to its
-/// place). After an error, what was written is deleted; groups that had to be made above `path` stay.
+/// An array or group that is there is an error ([`CopyOptions::overwrite`] is not for stores, which
+/// cannot move a finished copy to its place). After an error, what was written is deleted; groups
+/// that had to be made above `path` stay.
 pub fn copy_to_store(
     source: &Node,
     store: &Arc<dyn Store>,
@@ -466,7 +477,8 @@ fn walk(group: &Group, ask: Option<Ask<'_>>) -> Result<Vec<(String, NodeKind, Ch
     Ok(nodes.into_iter().map(|(path, kind)| (path, kind, Child::Named)).collect())
 }
 
-/// Whether the error is about one array that has no equal in the destination's format, or cannot be read here.
+/// Whether the error is about one array that has no equal in the destination's format, or cannot be
+/// read here.
 fn is_unsupported(error: &Error) -> bool {
     matches!(
         error,

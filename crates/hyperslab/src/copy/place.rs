@@ -1,14 +1,19 @@
 //! A destination on disk that is either as before or complete.
 //!
-//! 1. Check that the destination may be made: it does not exist, or may be replaced; it is not the source, nor in it, nor around it.
-//! 2. Make a stage ([`Store::stage`]): a directory that no listing shows, locked while this process lives. A stage that a killed copy
-//!    left is removed by the next copy to the same destination, and by `hyperslab compact`.
+//! 1. Check that the destination may be made: it does not exist, or may be replaced; it is not the
+//!    source, nor in it, nor around it.
+//! 2. Make a stage ([`Store::stage`]): a directory that no listing shows, locked while this process
+//!    lives. A stage that a killed copy left is removed by the next copy to the same destination,
+//!    and by `hyperslab compact`.
 //! 3. Everything is written there. If anything goes wrong, it is removed.
-//! 4. When all is written and verified, stage and destination exchange their names in one step; then what was replaced is deleted. So
-//!    the destination is never missing and never half-written. (Where the system cannot exchange names, as on some network file
-//!    systems, the old directory is moved away first: for an instant nothing is there.) With `fsync` all is on the disk before.
+//! 4. When all is written and verified, stage and destination exchange their names in one step;
+//!    then what was replaced is deleted. So the destination is never missing and never
+//!    half-written. (Where the system cannot exchange names, as on some network file systems, the
+//!    old directory is moved away first: for an instant nothing is there.) With `fsync` all is on
+//!    the disk before.
 //!
-//! A reader that opened the old array finds chunks by their names: after the exchange these are the chunks of the new one.
+//! A reader that opened the old array finds chunks by their names: after the exchange these are the
+//! chunks of the new one.
 
 use crate::{Error, Key};
 use hyperslab_store::{Ask, LocalOptions, LocalStore, Staged, Store, StoreError};
@@ -79,7 +84,8 @@ impl Place {
         self.store.stage(prefix).map_err(|error| self.fail("make", error))
     }
 
-    /// Step 4. `ask` may stop only the deletion of what was replaced; the rest of that is swept later.
+    /// Step 4. `ask` may stop only the deletion of what was replaced; the rest of that is swept
+    /// later.
     pub(super) fn commit(&self, staged: Box<dyn Staged + '_>, ask: Option<Ask<'_>>) -> Result<(), Error> {
         let fail = |error| self.fail("move the finished copy to", error);
         if self.replace {

@@ -22,7 +22,8 @@ use std::collections::hash_map::Entry;
 /// So many elements are looked at to tell how long they are.
 const SAMPLE: u64 = 4096;
 
-/// What the elements of a copy are; `None`: they have one size. Errors with [`Error::Copy`] where `format` has no such elements.
+/// What the elements of a copy are; `None`: they have one size. Errors with [`Error::Copy`] where
+/// `format` has no such elements.
 pub(super) fn kind(array: &Array, name: &str, format: Format) -> Result<Option<VlenKind>, Error> {
     let kind = match array.as_hdf5().map(|dataset| &dataset.element().kind) {
         Some(ElementKind::VlenString { .. } | ElementKind::ObjectReference) => Some(VlenKind::Text),
@@ -49,14 +50,16 @@ pub(super) fn absent_text(dataset: &Dataset, name: &str) -> Result<Vec<u8>, Erro
     }
 }
 
-/// Whether absent chunks of the source hold something that the fill value of the copy does not say: they are copied, too.
+/// Whether absent chunks of the source hold something that the fill value of the copy does not say:
+/// they are copied, too.
 pub(super) fn copies_absent(source: &Array) -> bool {
     let Some(dataset) = source.as_hdf5() else { return false };
     let is_text = matches!(dataset.element().kind, ElementKind::VlenString { .. });
     !is_text && dataset.absent_value().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
 }
 
-/// About how many bytes an element takes: the cell, and what some elements that are stored are on average, or all of them are as stored.
+/// About how many bytes an element takes: the cell, and what some elements that are stored are on
+/// average, or all of them are as stored.
 pub(super) fn element_bytes(array: &Array, name: &str, ask: Option<Ask<'_>>) -> Result<u64, Error> {
     let object = array.layout().object_grid().chunk_shape();
     let stored = array.stored_objects(ask)?;

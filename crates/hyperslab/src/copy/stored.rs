@@ -1,8 +1,9 @@
 //! Which blocks of an array have to be looked at, and reading those of which little is stored.
 //!
-//! A copy costs what is stored, not what metadata claims: of an array of 2⁶² chunks of which one is stored, one block is copied. Where
-//! most is stored, blocks are large, and the engine asks for each chunk in them. Where little is, that would cost more than all the
-//! rest: blocks are small then, and only chunks that are listed are asked for.
+//! A copy costs what is stored, not what metadata claims: of an array of 2⁶² chunks of which one is
+//! stored, one block is copied. Where most is stored, blocks are large, and the engine asks for
+//! each chunk in them. Where little is, that would cost more than all the rest: blocks are small
+//! then, and only chunks that are listed are asked for.
 
 use super::blocks::{Block, Blocks};
 use super::transfer::{front, wrong_size};
@@ -10,8 +11,9 @@ use crate::{Array, Dims, Error};
 use hyperslab_array::{ReadOptions, Target};
 use std::collections::BTreeMap;
 
-/// Large blocks may have so many chunks for each one that is stored. To find that a chunk is not stored takes about 2 µs in a directory,
-/// to copy one that is some 100 µs; small blocks are worked on by fewer threads.
+/// Large blocks may have so many chunks for each one that is stored. To find that a chunk is not
+/// stored takes about 2 µs in a directory, to copy one that is some 100 µs; small blocks are worked
+/// on by fewer threads.
 const LOOKED_UP: u64 = 64;
 /// Below so many chunks it does not matter.
 const FEW: u64 = 1 << 14;

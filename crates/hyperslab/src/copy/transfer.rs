@@ -27,10 +27,12 @@ pub(super) struct Transfer<'a> {
     /// Per array: its blocks for copying and for comparing.
     blocks: Vec<[Sizes; 2]>,
     threads: Vec<usize>,
-    /// One piece for the blocks of all arrays, so that no second one exists while the first waits to be used again. Made for the
-    /// first block that needs it: a document may claim chunks that no memory could hold, and have none stored.
+    /// One piece for the blocks of all arrays, so that no second one exists while the first waits
+    /// to be used again. Made for the first block that needs it: a document may claim chunks that
+    /// no memory could hold, and have none stored.
     buffer: RefCell<Memory>,
-    /// Bytes that are enough for the blocks of all arrays, but for chunks that are larger than memory should be.
+    /// Bytes that are enough for the blocks of all arrays, but for chunks that are larger than
+    /// memory should be.
     usual: u64,
     /// Bytes of the values of variable length that were copied, and the most of a block.
     values: Cell<(u64, u64)>,
@@ -59,7 +61,8 @@ impl<'a> Transfer<'a> {
         let ask: Ask<'_> = &|| progress.is_some_and(Progress::cancelled);
         for job in jobs {
             check(Some(ask))?;
-            // Elements of variable length also are in the heap of the request, twice while they are compared.
+            // Elements of variable length also are in the heap of the request, twice while they are
+            // compared.
             let (element, parts) = match job.target.vlen() {
                 None => (job.source.dtype().size() as u64, 1),
                 Some(_) => (ragged::element_bytes(&job.source, &job.name, Some(ask))?, 4),
@@ -111,7 +114,8 @@ impl<'a> Transfer<'a> {
         self.values.get().0
     }
 
-    /// Copies or compares all arrays, which are `total` bytes in memory. `failed` is told of each that cannot be, and says whether to go on without it.
+    /// Copies or compares all arrays, which are `total` bytes in memory. `failed` is told of each
+    /// that cannot be, and says whether to go on without it.
     pub(super) fn run(
         &self,
         phase: Phase,
@@ -383,7 +387,8 @@ impl Step<'_> {
         }
     }
 
-    /// Elements of a v3 array are in the machine's byte order in memory, those of a v2 array in the stored one.
+    /// Elements of a v3 array are in the machine's byte order in memory, those of a v2 array in the
+    /// stored one.
     fn to_target_order(&self, bytes: &mut [u8]) {
         let (from, to) = (self.job.source.dtype(), self.job.target.dtype());
         if from.order() != to.order() {
@@ -396,7 +401,8 @@ pub(super) fn front(buffer: &mut [u8], len: usize) -> Result<&mut [u8], Error> {
     buffer.get_mut(..len).ok_or_else(wrong_size)
 }
 
-/// Blocks are cut to fit the buffer; if they did not, this is what is said instead of copying wrongly.
+/// Blocks are cut to fit the buffer; if they did not, this is what is said instead of copying
+/// wrongly.
 pub(super) fn wrong_size() -> Error {
     Error::Options("a block does not fit the memory set aside for it".into())
 }

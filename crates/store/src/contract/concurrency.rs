@@ -5,7 +5,8 @@ use crate::{Store, StoreError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// A value that shows if it is whole: its length follows from its first byte, and all bytes are equal.
+/// A value that shows if it is whole: its length follows from its first byte, and all bytes are
+/// equal.
 pub(super) fn uniform(byte: u8) -> Vec<u8> {
     vec![byte; uniform_len(byte)]
 }

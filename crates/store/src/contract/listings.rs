@@ -43,8 +43,8 @@ pub(super) fn locks(store: &dyn Store, other: &dyn Store) {
         numbers.dedup();
         numbers.len()
     };
-    // May share numbers, but a lock for everything serialises everything; also where only the low bits
-    // choose.
+    // May share numbers, but a lock for everything serialises everything; also where only the low
+    // bits choose.
     assert!(spread(&mut numbers.iter().map(|number| number % 64).collect()) > 32);
     assert!(spread(&mut numbers.clone()) > 900);
     assert_ne!(store.lock_id(key("a")), other.lock_id(key("a")), "two stores");

@@ -68,7 +68,8 @@ pub(super) fn stamps(store: &dyn Store, other: &dyn Store) {
     let answer = store.read_ranges_stamped(key("s/x"), None, outside);
     assert!(matches!(answer, Err(StoreError::OutOfRange { .. })));
 
-    // Faster than any clock ticks, in one store and in two, the same bytes and others, with deletions.
+    // Faster than any clock ticks, in one store and in two, the same bytes and others, with
+    // deletions.
     let mut given: Vec<(Vec<u8>, Stamp)> = Vec::new();
     for round in 0..400u32 {
         let (at, name) =
@@ -92,7 +93,8 @@ pub(super) fn stamps(store: &dyn Store, other: &dyn Store) {
     }
 }
 
-/// Bytes that were kept under a stamp are those of every later moment at which the object has that stamp.
+/// Bytes that were kept under a stamp are those of every later moment at which the object has that
+/// stamp.
 pub(super) fn stamps_during_replacement(store: &dyn Store) {
     put(store, "s/x", &0u32.to_le_bytes());
     let written = AtomicU64::new(0);

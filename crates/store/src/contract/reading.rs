@@ -47,7 +47,8 @@ pub(super) fn one_object(make: Make<'_>) {
     }
 }
 
-/// Unordered, overlapping and empty ranges, and those beyond the end; through an open object and not.
+/// Unordered, overlapping and empty ranges, and those beyond the end; through an open object and
+/// not.
 fn ranges(store: &dyn Store, name: &str, value: &[u8]) {
     let len = value.len();
     let wanted: Vec<(usize, usize)> = [(len / 2, len / 3), (0, len), (len / 3, len / 2), (len, 0), (0, 1)]

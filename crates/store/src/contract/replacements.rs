@@ -180,7 +180,8 @@ pub(super) fn shares(store: &dyn Store, other: &dyn Store) {
     }
 }
 
-/// Every read sees a whole value, whatever is put in its place meanwhile; two objects under construction do not meet.
+/// Every read sees a whole value, whatever is put in its place meanwhile; two objects under
+/// construction do not meet.
 pub(super) fn concurrent_commits(store: &dyn Store) {
     put(store, "c/x", &uniform(0));
     let done = AtomicBool::new(false);

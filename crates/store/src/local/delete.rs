@@ -14,7 +14,8 @@ impl LocalStore {
     pub(super) fn delete_object(&self, key: Key<'_>) -> io::Result<bool> {
         let mut bytes = PathBytes::new();
         let path = self.path(key.as_str(), &mut bytes)?;
-        // Looked at first because a link to a directory, and on some systems a directory, could be unlinked.
+        // Looked at first because a link to a directory, and on some systems a directory, could be
+        // unlinked.
         let deleted = match rustix::fs::stat(path) {
             Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => {
                 rustix::fs::unlink(path)
@@ -100,8 +101,9 @@ impl LocalStore {
         if self.options.fsync { Self::flush_directory(&self.root) } else { Ok(()) }
     }
 
-    /// Removes the directories above `key` as far as they are empty, but not the root, and returns the lowest
-    /// that is left. A directory that cannot be removed stays: that is untidy but not wrong.
+    /// Removes the directories above `key` as far as they are empty, but not the root, and returns
+    /// the lowest that is left. A directory that cannot be removed stays: that is untidy but not
+    /// wrong.
     pub(super) fn prune(&self, key: Key<'_>) -> PathBuf {
         let mut directory = self.root.join(key.as_str());
         directory.pop();

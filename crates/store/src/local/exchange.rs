@@ -1,19 +1,22 @@
 //! Replacing a whole directory: the new one is built beside, and both exchange their names.
 //!
-//! 1. Make a **stage**: a directory `.stage.<hash of the target>.<n>.hyperslab-tmp`, locked by flock as long as its maker lives. In it,
-//!    `new` becomes the new directory. Stages lie beside the root of the store and not in it, so that listings of groups by other
-//!    software do not meet them; where that cannot be (another file system, no permission), beside the target, or in it.
+//! 1. Make a **stage**: a directory `.stage.<hash of the target>.<n>.hyperslab-tmp`, locked by
+//!    flock as long as its maker lives. In it, `new` becomes the new directory. Stages lie beside
+//!    the root of the store and not in it, so that listings of groups by other software do not meet
+//!    them; where that cannot be (another file system, no permission), beside the target, or in it.
 //! 2. Build everything below `new`.
-//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`). Whoever opens a file by its path gets one of
-//!    the old directory or one of the new.
+//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`). Whoever opens a
+//!    file by its path gets one of the old directory or one of the new.
 //! 4. Delete the stage, which holds the old directory now.
 //!
-//! Where names cannot be exchanged (file systems without it, other systems), the old directory is moved into the stage, and the new
-//! one to its place: between both, nothing is there. Where the target cannot be renamed at all (a mount point), its entries are
-//! moved one by one: files of the target go first, and those of the new one come last, so that no document is ever there
-//! together with what belongs to another.
+//! Where names cannot be exchanged (file systems without it, other systems), the old directory is
+//! moved into the stage, and the new one to its place: between both, nothing is there. Where the
+//! target cannot be renamed at all (a mount point), its entries are moved one by one: files of the
+//! target go first, and those of the new one come last, so that no document is ever there together
+//! with what belongs to another.
 //!
-//! A killed process leaves its stage. Nobody holds its lock then: whoever stages the same target next, or sweeps, removes it.
+//! A killed process leaves its stage. Nobody holds its lock then: whoever stages the same target
+//! next, or sweeps, removes it.
 
 use super::attempts::Attempts;
 use super::delete::is_missing;
@@ -126,7 +129,8 @@ impl LocalStore {
 }
 
 impl Stage {
-    /// Makes a stage for `target` in the directory `place`. What a dead process left under its name is removed.
+    /// Makes a stage for `target` in the directory `place`. What a dead process left under its name
+    /// is removed.
     fn make(place: &Path, target: &Path) -> io::Result<Stage> {
         let id = hash::fnv1a(hash::EMPTY, base(target));
         for number in 0..MAX_STAGES {
@@ -152,7 +156,8 @@ impl Stage {
     }
 }
 
-/// Opens a stage and locks it. `None`: somebody alive has it, or it is not known. A `new` one is taken also where files cannot be locked.
+/// Opens a stage and locks it. `None`: somebody alive has it, or it is not known. A `new` one is
+/// taken also where files cannot be locked.
 fn open_dead(path: &Path, new: bool) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())) {
@@ -224,7 +229,8 @@ impl StagedDirectory<'_> {
         let (new, fsync) = (self.new.root.as_path(), self.store.options.fsync);
         match fs::symlink_metadata(&self.target) {
             Ok(found) if found.is_dir() => {
-                // The directory keeps its permissions. Where that cannot be, it has those of new ones.
+                // The directory keeps its permissions. Where that cannot be, it has those of new
+                // ones.
                 let _ = fs::set_permissions(new, fs::Permissions::from_mode(found.mode() & 0o7777));
             }
             Ok(found) if found.is_symlink() && self.target.is_dir() => {}
@@ -386,7 +392,8 @@ fn is_node(directory: &Path) -> bool {
     DOCUMENTS.iter().any(|name| directory.join(name).exists())
 }
 
-/// Whether entries can be renamed from one directory to the other: same file system, and (bind mounts) same mount.
+/// Whether entries can be renamed from one directory to the other: same file system, and (bind
+/// mounts) same mount.
 fn same_mount(one: &Path, other: &Path) -> bool {
     let devices = (fs::metadata(one), fs::metadata(other));
     let (Ok(one_found), Ok(other_found)) = devices else { return false };
@@ -412,7 +419,8 @@ fn leads_to(path: &Path, file: &OwnedFd) -> bool {
     super::lock::leads_to(&path, std::os::fd::AsFd::as_fd(file))
 }
 
-/// Removes what is at a path, and asks before each entry whether to stop: then `false`. Links are removed, not followed.
+/// Removes what is at a path, and asks before each entry whether to stop: then `false`. Links are
+/// removed, not followed.
 fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
     if ask.is_none() {
         let removed = match fs::symlink_metadata(path) {

@@ -1,8 +1,10 @@
 //! One local file that stays open, as a store of one object.
 //!
-//! Formats that keep a whole hierarchy in one file read it many times, a little each time: opening it anew would cost more than the read. It is open as long as the
-//! store lives, so a file that is replaced meanwhile keeps its contents for this store; one that is changed in place shows the change, and its
-//! [`Stamp`] with it. Reads are positional and nothing is mapped: where the file has shrunk they end in [`StoreError::OutOfRange`].
+//! Formats that keep a whole hierarchy in one file read it many times, a little each time: opening
+//! it anew would cost more than the read. It is open as long as the store lives, so a file that is
+//! replaced meanwhile keeps its contents for this store; one that is changed in place shows the
+//! change, and its [`Stamp`] with it. Reads are positional and nothing is mapped: where the file
+//! has shrunk they end in [`StoreError::OutOfRange`].
 
 use super::read::open_path;
 use super::stamp::{Seen, settled, unchanged};
@@ -18,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// One local file, held open; its only key is the file's name. Read-only. A clone shares the open file.
+/// One local file, held open; its only key is the file's name. Read-only. A clone shares the open
+/// file.
 #[derive(Clone, Debug)]
 pub struct FileStore {
     /// The directory that it was opened in: for names and lock numbers, never to open anything.

@@ -1,13 +1,14 @@
 //! Copies between files that do not pass through this process.
 //!
-//! Both answer what they have done instead of why they could not do more: file systems that cannot say so in many ways (another
-//! file system, no such call, a container's filter, bugs of network file systems). Who does the rest by reading and writing
-//! meets the same full disk or broken file again, and tells of that.
+//! Both answer what they have done instead of why they could not do more: file systems that cannot
+//! say so in many ways (another file system, no such call, a container's filter, bugs of network
+//! file systems). Who does the rest by reading and writing meets the same full disk or broken file
+//! again, and tells of that.
 
 use std::os::fd::BorrowedFd;
 
-/// Copies up to `len` bytes from `offset` of a file to the position of another, which goes on by as much, and returns how
-/// many these were.
+/// Copies up to `len` bytes from `offset` of a file to the position of another, which goes on by as
+/// much, and returns how many these were.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn copy(from: BorrowedFd<'_>, offset: u64, to: BorrowedFd<'_>, len: u64) -> u64 {
     let (mut at, mut left) = (offset, len);
@@ -30,8 +31,8 @@ pub(super) fn copy(_: BorrowedFd<'_>, _: u64, _: BorrowedFd<'_>, _: u64) -> u64 
     0
 }
 
-/// Makes a file that is empty have the bytes of another, both on the same disk blocks until one is changed (reflink: btrfs,
-/// XFS, bcachefs, some on the network). Whether that was possible.
+/// Makes a file that is empty have the bytes of another, both on the same disk blocks until one is
+/// changed (reflink: btrfs, XFS, bcachefs, some on the network). Whether that was possible.
 #[cfg(all(
     any(target_os = "linux", target_os = "android"),
     not(any(target_arch = "sparc", target_arch = "sparc64"))

@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// How often one directory may be reached through different links in one listing. A few directories full of
-/// links to each other have more paths than could ever be listed.
+/// How often one directory may be reached through different links in one listing. A few directories
+/// full of links to each other have more paths than could ever be listed.
 const MAX_VISITS: u32 = 2000;
 
 /// A listing asks whether to go on once in so many entries: about every millisecond.
@@ -24,7 +24,8 @@ impl LocalStore {
         self.children_asking(prefix, None)
     }
 
-    /// Device and inode of the directory of a prefix (empty: of the root); `None` where there is none.
+    /// Device and inode of the directory of a prefix (empty: of the root); `None` where there is
+    /// none.
     pub(super) fn identity_of(&self, prefix: &str) -> io::Result<Option<Identity>> {
         match fs::metadata(self.root.join(prefix)) {
             Ok(found) => Ok(found.is_dir().then(|| (found.dev(), found.ino()))),

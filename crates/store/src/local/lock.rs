@@ -1,21 +1,28 @@
 //! Locks between processes, by flock(2) on the files themselves.
 //!
-//! The lock of an object is a flock on its own file; that of a prefix, on its directory. So a lock leaves nothing behind and shows in no listing. Since objects are replaced and not
-//! changed, the locked file may not be the object any more:
+//! The lock of an object is a flock on its own file; that of a prefix, on its directory. So a lock
+//! leaves nothing behind and shows in no listing. Since objects are replaced and not changed, the
+//! locked file may not be the object any more:
 //!
-//! 1. Open the object's file. Where there is none, nothing is locked: two writers that find nothing both try to create the object, and
-//!    one wins ([`Expected::Absent`](crate::Expected)); the other starts again with what is there now.
+//! 1. Open the object's file. Where there is none, nothing is locked: two writers that find nothing
+//!    both try to create the object, and one wins ([`Expected::Absent`](crate::Expected)); the
+//!    other starts again with what is there now.
 //! 2. Wait for an exclusive flock on it. The kernel lets go when the holder dies, however it dies.
-//! 3. Look whether its name still leads to the file that is locked. If not, the object was replaced or deleted meanwhile: start again.
-//! 4. The lock is held until the object is replaced, by its holder: whoever waits is sent back by step 3. So that is the last thing that
-//!    is done under the lock.
+//! 3. Look whether its name still leads to the file that is locked. If not, the object was replaced
+//!    or deleted meanwhile: start again.
+//! 4. The lock is held until the object is replaced, by its holder: whoever waits is sent back by
+//!    step 3. So that is the last thing that is done under the lock.
 //!
-//! Who reads an object, works for long and replaces it need not hold the lock meanwhile: it opens the object, takes the lock when the new one is ready, and looks whether the name still leads
-//! to what it had opened ([`Expected::Same`](crate::Expected)). The open file keeps its inode from being used for another.
+//! Who reads an object, works for long and replaces it need not hold the lock meanwhile: it opens
+//! the object, takes the lock when the new one is ready, and looks whether the name still leads to
+//! what it had opened ([`Expected::Same`](crate::Expected)). The open file keeps its inode from
+//! being used for another.
 //!
-//! Writers that replace an object without having read it take no lock. One that comes between a look and a rename, a few microseconds, is undone.
+//! Writers that replace an object without having read it take no lock. One that comes between a
+//! look and a rename, a few microseconds, is undone.
 //!
-//! A forked child does not keep its parent's locks: see `descriptors.rs`. Where files cannot be locked (some file systems of the network and FUSE), nothing is.
+//! A forked child does not keep its parent's locks: see `descriptors.rs`. Where files cannot be
+//! locked (some file systems of the network and FUSE), nothing is.
 
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
@@ -28,7 +35,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// How often a waiter is sent back before it gives up with an error: a file system that gives one file different numbers would send it back for ever.
+/// How often a waiter is sent back before it gives up with an error: a file system that gives one
+/// file different numbers would send it back for ever.
 const MAX_ATTEMPTS: usize = 1 << 16;
 
 /// An answer of flock(2), other than that somebody else has the lock.
@@ -109,7 +117,8 @@ impl LocalStore {
     }
 }
 
-/// Excludes others from an open file for the time of `work`, which is given whether `path` still leads to it.
+/// Excludes others from an open file for the time of `work`, which is given whether `path` still
+/// leads to it.
 pub(super) fn while_locked<T>(
     path: &CStr,
     file: BorrowedFd<'_>,
@@ -140,8 +149,8 @@ pub(super) fn while_locked<T>(
 
 /// Waits until a file is locked. An error of the kind `Interrupted`: `ask` answered `true`.
 ///
-/// It looks again and again, with pauses of 0.05 to 5 ms, instead of waiting in the kernel: there, only a signal that happens to reach
-/// this very thread would end it.
+/// It looks again and again, with pauses of 0.05 to 5 ms, instead of waiting in the kernel: there,
+/// only a signal that happens to reach this very thread would end it.
 fn wait_for(file: BorrowedFd<'_>, ask: Option<Ask<'_>>) -> io::Result<Answer> {
     let mut pause = Duration::from_micros(50);
     loop {

@@ -12,7 +12,8 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 impl LocalStore {
-    /// Opens an object; `None` if there is none. A directory opens, and is recognised when it is read.
+    /// Opens an object; `None` if there is none. A directory opens, and is recognised when it is
+    /// read.
     fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>, StoreError> {
         let mut bytes = PathBytes::new();
         self.path(key.as_str(), &mut bytes)
@@ -20,16 +21,16 @@ impl LocalStore {
             .map_err(|error| self.error(Operation::Read, key.as_str(), error))
     }
 
-    /// The size of an open file, `None` if it is not a regular file. Off the steady path: for unusual answers
-    /// only.
+    /// The size of an open file, `None` if it is not a regular file. Off the steady path: for
+    /// unusual answers only.
     pub(super) fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>, StoreError> {
         let found =
             rustix::fs::fstat(file).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
         Ok(regular_size(&found))
     }
 
-    /// After a read failed: reading what is no regular file fails in many ways, and each means that there is
-    /// no object. On a regular file it is an error.
+    /// After a read failed: reading what is no regular file fails in many ways, and each means that
+    /// there is no object. On a regular file it is an error.
     fn missing_or(&self, key: Key<'_>, file: BorrowedFd<'_>, error: io::Error) -> Result<bool, StoreError> {
         match self.size_of_file(key, file)? {
             None => Ok(false),
@@ -108,7 +109,8 @@ impl LocalStore {
                 return Err(too_large());
             }
             if buf.len() == buf.capacity() {
-                // The size is only a hint here: it saves growing in many steps. The end of the file decides.
+                // The size is only a hint here: it saves growing in many steps. The end of the file
+                // decides.
                 let Some(size) = self.size_of_file(key, file)? else { return Ok(false) };
                 if size > limit as u64 {
                     return Err(too_large());
@@ -166,8 +168,8 @@ impl LocalStore {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
         let only_existence = ranges.iter().all(|range| range.buf.is_empty());
-        // Where the file ends is asked first: that takes a third of the time of asking what it is. Directories,
-        // pipes and the like either answer something else, or fail when they are read.
+        // Where the file ends is asked first: that takes a third of the time of asking what it is.
+        // Directories, pipes and the like either answer something else, or fail when they are read.
         if only_existence || size.is_some_and(|size| rustix::fs::seek(file, SeekFrom::End(0)) != Ok(size)) {
             let Some(found) = self.size_of_file(key, file)? else { return Ok(false) };
             if let Some(expected) = size
@@ -177,8 +179,8 @@ impl LocalStore {
                 return Err(StoreError::WrongSize { key, url, expected, found });
             }
         }
-        // File offsets are signed: beyond this there is nothing, and the system would call it an invalid
-        // argument.
+        // File offsets are signed: beyond this there is nothing, and the system would call it an
+        // invalid argument.
         let end = size.unwrap_or(i64::MAX.unsigned_abs());
         let complete = if ranges.iter().any(|range| !lies_within(range, end)) {
             false
@@ -272,7 +274,8 @@ impl Opened for OpenFile<'_> {
 pub(super) fn open_path(path: &CStr) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = match retry_on_intr(|| rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty())) {
-        // A regular file on which a file server holds a lease; pipes do not answer so. Waiting makes it let go.
+        // A regular file on which a file server holds a lease; pipes do not answer so. Waiting
+        // makes it let go.
         Err(Errno::AGAIN) => retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())),
         answer => answer,
     };
@@ -289,13 +292,15 @@ fn regular_size(found: &rustix::fs::Stat) -> Option<u64> {
         .then(|| u64::try_from(found.st_size).unwrap_or(0))
 }
 
-/// Whether a range ends at `end` or before. Empty ranges lie everywhere: they ask only for existence.
+/// Whether a range ends at `end` or before. Empty ranges lie everywhere: they ask only for
+/// existence.
 fn lies_within(range: &RangeRead<'_>, end: u64) -> bool {
     let len = range.buf.len() as u64;
     len == 0 || range.offset.checked_add(len).is_some_and(|last| last <= end)
 }
 
-/// Reads ranges, those that follow each other in the file by one call. `false` if the file ends too early.
+/// Reads ranges, those that follow each other in the file by one call. `false` if the file ends too
+/// early.
 fn fill_ranges(file: BorrowedFd<'_>, ranges: &mut [RangeRead<'_>]) -> io::Result<bool> {
     let mut pending = ranges.iter_mut().filter(|range| !range.buf.is_empty()).peekable();
     while let Some(RangeRead { offset, buf }) = pending.next() {
@@ -315,9 +320,9 @@ fn fill_ranges(file: BorrowedFd<'_>, ranges: &mut [RangeRead<'_>]) -> io::Result
     Ok(true)
 }
 
-/// Reads from `offset` into `bufs` (at least once, in one call if the system allows) until they are full or
-/// the file ends, and returns how much that was. Once `enough` bytes have come, a short read is believed to
-/// be the end of the file.
+/// Reads from `offset` into `bufs` (at least once, in one call if the system allows) until they are
+/// full or the file ends, and returns how much that was. Once `enough` bytes have come, a short
+/// read is believed to be the end of the file.
 fn fill(
     file: BorrowedFd<'_>,
     mut bufs: &mut [IoSliceMut<'_>],
@@ -326,8 +331,8 @@ fn fill(
 ) -> io::Result<usize> {
     let mut total = 0usize;
     loop {
-        // Also drops leading empty buffers: a call with no room would answer 0, which means the end of the
-        // file.
+        // Also drops leading empty buffers: a call with no room would answer 0, which means the end
+        // of the file.
         IoSliceMut::advance_slices(&mut bufs, 0);
         let alone = bufs.len() == 1;
         let Some(first) = bufs.first_mut() else { return Ok(total) };

@@ -1,7 +1,8 @@
-//! Objects that come in pieces: a new file that grows, and is then put in its place as with any write.
+//! Objects that come in pieces: a new file that grows, and is then put in its place as with any
+//! write.
 //!
-//! The file's position is always its end, so that appending is one plain call, and so is copying inside the kernel.
-//! Overwriting gives a position of its own.
+//! The file's position is always its end, so that appending is one plain call, and so is copying
+//! inside the kernel. Overwriting gives a position of its own.
 
 use super::write::{Unnamed, write_parts};
 use super::{LocalStore, MAX_TRANSFER, PathBytes, file_url, kernel};

@@ -1,36 +1,36 @@
 //! Stamps of files: which inode it is, and when that was last changed.
 //!
-//! A stamp is device, inode, size, time of modification and time of change, as one `stat` tells them. The
-//! time of change (ctime) is set by the kernel on every write, truncation, rename and link, and nobody can
-//! set it back, as `utimes` does with the time of modification.
+//! A stamp is device, inode, size, time of modification and time of change, as one `stat` tells
+//! them. The time of change (ctime) is set by the kernel on every write, truncation, rename and
+//! link, and nobody can set it back, as `utimes` does with the time of modification.
 //!
-//! By itself that proves little: file systems take times from a clock that ticks every few milliseconds
-//! (some keep whole seconds). Two writes of equal length between two ticks leave equal stamps. So do two
-//! replacements by rename: the second temporary file may get the inode that the first replacement freed.
-//! Who read the first contents and kept them under that stamp would never notice the second. (Version
-//! control has the same problem with its index, and the same answer.) A stamp vouches for bytes only if it
-//! was **settled** when they were read:
+//! By itself that proves little: file systems take times from a clock that ticks every few
+//! milliseconds (some keep whole seconds). Two writes of equal length between two ticks leave equal
+//! stamps. So do two replacements by rename: the second temporary file may get the inode that the
+//! first replacement freed. Who read the first contents and kept them under that stamp would never
+//! notice the second. (Version control has the same problem with its index, and the same answer.) A
+//! stamp vouches for bytes only if it was **settled** when they were read:
 //!
-//! 1. The file is open. Its stamp is taken, and then the clock is read: at that time the last change was
-//!    longer than [`SETTLED`] ago.
+//! 1. The file is open. Its stamp is taken, and then the clock is read: at that time the last
+//!    change was longer than [`SETTLED`] ago.
 //! 2. The bytes are read, from that open file: a path may lead elsewhere meanwhile, and back.
 //! 3. The stamp of the open file is taken again, and is the same.
 //!
-//! Every change after step 1 gets a time of change later than the one in the stamp, as clocks tick more
-//! often than every [`SETTLED`]. One during step 2 is seen in step 3; one after step 3 gives the file a
-//! stamp that no settled one equals, and another file of the same inode number was made, and so changed,
-//! after this one.
+//! Every change after step 1 gets a time of change later than the one in the stamp, as clocks tick
+//! more often than every [`SETTLED`]. One during step 2 is seen in step 3; one after step 3 gives
+//! the file a stamp that no settled one equals, and another file of the same inode number was made,
+//! and so changed, after this one.
 //!
-//! [`SETTLED`] is far longer than a tick for a second reason. A write in place sets the times first and
-//! moves the bytes then. Who reads in between gets a mixture (that is so with every reader, and why this
-//! store renames) under the final stamp. The mixture would be kept only if moving the bytes of one call
-//! took longer than [`SETTLED`].
+//! [`SETTLED`] is far longer than a tick for a second reason. A write in place sets the times first
+//! and moves the bytes then. Who reads in between gets a mixture (that is so with every reader, and
+//! why this store renames) under the final stamp. The mixture would be kept only if moving the
+//! bytes of one call took longer than [`SETTLED`].
 //!
-//! What no stamp shows: stores to a shared memory mapping of the file, of which the kernel notes only the
-//! first on each page until it has written the page back; and a clock that is set back to the very
-//! nanosecond of the last change. File systems for which the kernel keeps attributes for a while (network,
-//! FUSE) would answer with an old stamp after a change elsewhere: there nothing is vouched for, see
-//! [`keeps_attributes`].
+//! What no stamp shows: stores to a shared memory mapping of the file, of which the kernel notes
+//! only the first on each page until it has written the page back; and a clock that is set back to
+//! the very nanosecond of the last change. File systems for which the kernel keeps attributes for a
+//! while (network, FUSE) would answer with an old stamp after a change elsewhere: there nothing is
+//! vouched for, see [`keeps_attributes`].
 
 use super::{LocalStore, PathBytes};
 use crate::{Key, Operation, Stamp, StoreError};
@@ -39,8 +39,8 @@ use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, SystemTime};
 
-/// How long ago the last change must be before a stamp vouches for bytes. Longer than any clock's tick
-/// (FAT: two seconds).
+/// How long ago the last change must be before a stamp vouches for bytes. Longer than any clock's
+/// tick (FAT: two seconds).
 const SETTLED: Duration = Duration::from_millis(2_100);
 
 impl LocalStore {
@@ -75,7 +75,8 @@ fn stamp_of_kind(found: &Stat, kind: FileType) -> Option<Stamp> {
     })
 }
 
-/// The stamp of an open file, if it vouches for what is read from now on and until [`unchanged`] says so.
+/// The stamp of an open file, if it vouches for what is read from now on and until [`unchanged`]
+/// says so.
 pub(super) fn settled(file: BorrowedFd<'_>) -> Option<Stamp> {
     let found = rustix::fs::fstat(file).ok()?;
     (is_settled(&found, SystemTime::now()) && !keeps_attributes(file)).then(|| stamp_of(&found)).flatten()
@@ -110,7 +111,8 @@ pub(super) fn unchanged(file: BorrowedFd<'_>, stamp: Stamp) -> bool {
     rustix::fs::fstat(file).is_ok_and(|found| stamp_of(&found) == Some(stamp))
 }
 
-/// As [`settled`], for a directory that is to be listed. Its times change with every entry that is made, removed or renamed.
+/// As [`settled`], for a directory that is to be listed. Its times change with every entry that is
+/// made, removed or renamed.
 pub(super) fn settled_directory(directory: BorrowedFd<'_>) -> Option<Stamp> {
     let found = rustix::fs::fstat(directory).ok()?;
     let vouched = is_settled(&found, SystemTime::now()) && !keeps_attributes(directory);
@@ -132,8 +134,8 @@ fn is_settled(found: &Stat, now: SystemTime) -> bool {
     changed.and_then(|changed| now.duration_since(changed).ok()).is_some_and(|age| age > SETTLED)
 }
 
-/// Whether the file system may answer `stat` from memory although the file has changed: those of the
-/// network, and FUSE. Cluster file systems that keep clients coherent (Lustre, GPFS) do not.
+/// Whether the file system may answer `stat` from memory although the file has changed: those of
+/// the network, and FUSE. Cluster file systems that keep clients coherent (Lustre, GPFS) do not.
 #[cfg(target_os = "linux")]
 fn keeps_attributes(file: BorrowedFd<'_>) -> bool {
     // <linux/magic.h>: NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, AFS (kafs), Ceph, Coda.

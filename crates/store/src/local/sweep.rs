@@ -1,7 +1,7 @@
 //! Removing what killed writers left.
 //!
-//! New files have no name until they are complete, so a killed writer leaves something only if it dies between two system calls; and on
-//! file systems that cannot make files without a name.
+//! New files have no name until they are complete, so a killed writer leaves something only if it
+//! dies between two system calls; and on file systems that cannot make files without a name.
 
 use super::delete::is_missing;
 use super::exchange::sweep_stages;
@@ -17,8 +17,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A file that has had a name from its beginning, on a file system without others, is written to again and again while its writer lives. One that was not for so long is
-/// left over. Should its writer live all the same, it gets an error, and the object stays as it was.
+/// A file that has had a name from its beginning, on a file system without others, is written to
+/// again and again while its writer lives. One that was not for so long is left over. Should its
+/// writer live all the same, it gets an error, and the object stays as it was.
 const NAMED_DEAD_AFTER: Duration = Duration::from_secs(600);
 
 /// How often `ask` is asked: once for so many entries of directories.

@@ -1,4 +1,5 @@
-//! Replacing objects: temporary file, write, close, rename. The module above says why each step is there.
+//! Replacing objects: temporary file, write, close, rename. The module above says why each step is
+//! there.
 
 use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
@@ -21,8 +22,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// How long ago a complete file must have got its name for its writer to be dead: it is given the object's name right after that. A writer that is only slow
-/// finds it gone, and starts again.
+/// How long ago a complete file must have got its name for its writer to be dead: it is given the
+/// object's name right after that. A writer that is only slow finds it gone, and starts again.
 pub(super) const DEAD_AFTER: Duration = Duration::from_secs(2);
 
 /// Names of complete files begin so.
@@ -46,9 +47,9 @@ impl LocalStore {
         written.map(|(put, _)| put)
     }
 
-    /// Does `attempt`, which makes a file in the directory of `target`, the path of `key`; where that is missing, makes it
-    /// and starts again, and also where somebody else has the name. Whether directories are new is told too; they are gone
-    /// if it fails.
+    /// Does `attempt`, which makes a file in the directory of `target`, the path of `key`; where
+    /// that is missing, makes it and starts again, and also where somebody else has the name.
+    /// Whether directories are new is told too; they are gone if it fails.
     pub(super) fn with_parents<T>(
         &self,
         key: Key<'_>,
@@ -80,7 +81,8 @@ impl LocalStore {
         Err(error)
     }
 
-    /// Makes a new file in the directory of `target`: without a name, where the file system can do that.
+    /// Makes a new file in the directory of `target`: without a name, where the file system can do
+    /// that.
     pub(super) fn create_beside(&self, target: &CStr) -> io::Result<Unnamed> {
         if !self.named_only.get() {
             let mut directory = PathBytes::new();
@@ -90,7 +92,8 @@ impl LocalStore {
                 None | Some(Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS)) => {
                     self.named_only.set();
                 }
-                // Also where the directory was deleted in this instant (ext4): the other way tells the two apart.
+                // Also where the directory was deleted in this instant (ext4): the other way tells
+                // the two apart.
                 Some(Err(Errno::PERM)) => {}
                 Some(Err(error)) => return Err(error.into()),
             }
@@ -102,7 +105,8 @@ impl LocalStore {
         Ok(Unnamed::new(file, Some(name.to_owned())))
     }
 
-    /// Puts a complete file in the place of `target`, if what is there is as expected. If anything fails, nothing of the file is left.
+    /// Puts a complete file in the place of `target`, if what is there is as expected. If anything
+    /// fails, nothing of the file is left.
     pub(super) fn put(
         &self,
         new: &mut Unnamed,
@@ -114,7 +118,8 @@ impl LocalStore {
             new.file()?.sync_all()?;
         }
         let mut name = PathBytes::new();
-        // The file gets a name only when nothing is waited for any more: who is killed while it waits leaves nothing.
+        // The file gets a name only when nothing is waited for any more: who is killed while it
+        // waits leaves nothing.
         let mut rename = |same| {
             if same {
                 new.complete(target, &mut name)?.rename(target)?;
@@ -141,7 +146,8 @@ impl LocalStore {
         Ok(put)
     }
 
-    /// Gives a file the name `target`, if there is none; otherwise, if it may `replace` one, in its place.
+    /// Gives a file the name `target`, if there is none; otherwise, if it may `replace` one, in its
+    /// place.
     fn put_new(&self, new: &mut Unnamed, target: &CStr, replace: bool) -> io::Result<bool> {
         if replace {
             if new.name.is_none() && !self.replacing.guess() {
@@ -196,7 +202,8 @@ fn as_path(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// Puts a file in the place of a link that leads nowhere, which is in the way of a name, and is no object. `false`: it leads to one.
+/// Puts a file in the place of a link that leads nowhere, which is in the way of a name, and is no
+/// object. `false`: it leads to one.
 ///
 /// A link cannot be replaced on condition. So whoever does it holds the lock of the directory, and
 /// looks again: others that find no object cannot put one there as long as the link is.
@@ -249,7 +256,8 @@ impl Unnamed {
         }
     }
 
-    /// Gives the file a name for the instant before it is renamed, whose path is written to `bytes`.
+    /// Gives the file a name for the instant before it is renamed, whose path is written to
+    /// `bytes`.
     fn complete<'p>(&mut self, target: &CStr, bytes: &'p mut PathBytes) -> io::Result<Complete<'p>> {
         match self.name.take() {
             None => Ok(Complete { name: Some(link_beside(self.file()?, target, bytes)?) }),
@@ -301,7 +309,8 @@ impl Drop for Complete<'_> {
     }
 }
 
-/// A file without a name in a directory. `None`: the system has none, or could not give it a name later.
+/// A file without a name in a directory. `None`: the system has none, or could not give it a name
+/// later.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn create_unnamed(directory: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
     static NAMEABLE: Lazy<bool> = Lazy::new();
@@ -319,8 +328,8 @@ fn create_unnamed(_: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
 
 /// Gives a file without a name one that nobody has.
 ///
-/// By its descriptor, which new kernels and privileged processes may; otherwise by its path in /proc, which takes a few
-/// microseconds longer.
+/// By its descriptor, which new kernels and privileged processes may; otherwise by its path in
+/// /proc, which takes a few microseconds longer.
 fn link(file: &File, path: &CStr) -> rustix::io::Result<()> {
     static BY_PATH: AtomicBool = AtomicBool::new(false);
     if !BY_PATH.load(Ordering::Relaxed) {
@@ -361,8 +370,9 @@ fn rename_new(name: &CStr, target: &CStr) -> rustix::io::Result<()> {
     }
 }
 
-/// Gives a complete file a name beside `target`: `.new.<hash of the name>.<slot>.hyperslab-tmp`. The first slot is nearly always free. One that is taken belongs to
-/// another writer of the same object that is about to rename its file, or to one that was killed there: then it is removed.
+/// Gives a complete file a name beside `target`: `.new.<hash of the name>.<slot>.hyperslab-tmp`.
+/// The first slot is nearly always free. One that is taken belongs to another writer of the same
+/// object that is about to rename its file, or to one that was killed there: then it is removed.
 fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
     let object = target.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let id = hash::fnv1a(hash::EMPTY, object);
@@ -390,7 +400,8 @@ fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::
 /// More writers than this cannot be between two system calls at a time, each for the same object.
 const MAX_SLOTS: u64 = 1 << 12;
 
-/// Whether a complete file, or another leftover, was last changed so long ago that its writer is not alive.
+/// Whether a complete file, or another leftover, was last changed so long ago that its writer is
+/// not alive.
 fn is_dead(path: &CStr) -> bool {
     rustix::fs::lstat(path).is_ok_and(|found| age(&found).is_some_and(|age| age > DEAD_AFTER))
 }
@@ -408,10 +419,10 @@ pub(super) fn age(found: &Stat) -> Option<Duration> {
 /// Writes to `bytes` a path in the directory of `target` that no other writer has:
 /// `.<counter>.<random>.hyperslab-tmp`, in hexadecimal.
 ///
-/// The random number is drawn once per process; process numbers would repeat between containers that share a
-/// directory. A forked child repeats its parent's numbers, which exclusive creation then finds: the next
-/// number is tried. The length has a bound that does not depend on the key, whose last component may be as
-/// long as names can be.
+/// The random number is drawn once per process; process numbers would repeat between containers
+/// that share a directory. A forked child repeats its parent's numbers, which exclusive creation
+/// then finds: the next number is tried. The length has a bound that does not depend on the key,
+/// whose last component may be as long as names can be.
 fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     static RANDOM: Lazy<u64> = Lazy::new();
@@ -423,7 +434,8 @@ fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&
     beside(target, name, bytes)
 }
 
-/// Appends a number in hexadecimal. `write!` takes several times as long, which shows in writes of small objects.
+/// Appends a number in hexadecimal. `write!` takes several times as long, which shows in writes of
+/// small objects.
 fn push_hexadecimal<const N: usize>(text: &mut SmallVec<[u8; N]>, number: u64) {
     let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
     for digit in (0..digits).rev() {
@@ -478,7 +490,8 @@ pub(super) fn write_parts(file: BorrowedFd<'_>, parts: &[&[u8]]) -> io::Result<(
 fn close(file: File) -> io::Result<()> {
     // SAFETY: the descriptor is open, and `into_raw_fd` has made this the only owner.
     match unsafe { rustix::io::try_close(file.into_raw_fd()) } {
-        // The descriptor is closed all the same (Linux, macOS): trying again could close somebody else's.
+        // The descriptor is closed all the same (Linux, macOS): trying again could close somebody
+        // else's.
         Ok(()) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,5 @@
-//! A list of codecs in v3 metadata: any number of transpositions, one codec from array to bytes, any number of compressors and checksums.
+//! A list of codecs in v3 metadata: any number of transpositions, one codec from array to bytes,
+//! any number of compressors and checksums.
 
 use super::extension::Extension;
 use super::sharding;
@@ -10,7 +11,8 @@ use hyperslab_codec::registry::{self, Parsed};
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, VlenKind};
 use std::sync::Arc;
 
-/// The most codecs of a list. Arrays have a handful; a list of 100 000 takes seconds to make sense of, and as many passes over each chunk.
+/// The most codecs of a list. Arrays have a handful; a list of 100 000 takes seconds to make sense
+/// of, and as many passes over each chunk.
 pub(super) const MAX_CODECS: usize = registry::MOST_CODECS;
 
 /// Refuses lists that no writer makes.
@@ -26,7 +28,8 @@ pub(super) fn check_count(field: &str, list: &[Json]) -> Result<(), Problem> {
 /// A list of codecs.
 #[derive(Debug)]
 pub(super) struct Chain<'a> {
-    /// `order[k]`: the axis of the array that is the k-th of what the serializer gets, slowest first.
+    /// `order[k]`: the axis of the array that is the k-th of what the serializer gets, slowest
+    /// first.
     pub(super) order: Vec<usize>,
     pub(super) serializer: Serializer<'a>,
     /// What the bytes go through, in the order of encoding.
@@ -47,7 +50,8 @@ pub(super) enum Serializer<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// Parses the list at `field` (for messages). It encodes what has the axes `order` of the array, of elements `element`.
+    /// Parses the list at `field` (for messages). It encodes what has the axes `order` of the
+    /// array, of elements `element`.
     pub(super) fn parse(
         field: &'a str,
         json: &'a Json,
@@ -145,7 +149,8 @@ fn several<T>(field: &str, name: &str) -> Result<T, Problem> {
     invalid(format!("{field}: \"{name}\" is there besides another codec from array to bytes"))
 }
 
-/// The byte order in which a serializer, which is none that makes shards, stores elements. Refuses one that is made for others.
+/// The byte order in which a serializer, which is none that makes shards, stores elements. Refuses
+/// one that is made for others.
 pub(super) fn byte_order(
     field: &str,
     serializer: Serializer<'_>,
@@ -179,7 +184,8 @@ fn codec(extension: &Extension<'_>, element: usize) -> Result<Parsed, Problem> {
     registry::from_v3(name, configuration.as_ref(), element).map_err(|error| codec_problem(field, error))
 }
 
-/// A codec with every setting spelled out, so that what a default means cannot change later. `depth`: of shards around it.
+/// A codec with every setting spelled out, so that what a default means cannot change later.
+/// `depth`: of shards around it.
 pub(super) fn normalized(field: &str, json: &Json, element: Element, depth: usize) -> Result<Json, Problem> {
     let extension = Extension::parse(field, json)?;
     if let Some(kind) = vlen::of_v3_codec(&extension)? {

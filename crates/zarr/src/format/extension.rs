@@ -1,11 +1,12 @@
-//! The v3 form of everything extensible: `"name"`, or `{"name": …, "configuration": {…}, "must_understand": …}`
+//! The v3 form of everything extensible: `"name"`, or `{"name": …, "configuration": {…},
+//! "must_understand": …}`
 //! (<https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#extension-definition>).
 
 use crate::error::{Problem, invalid};
 use crate::json::Json;
 
-/// A named extension point. `must_understand` is not kept: data types, grids, key encodings and codecs
-/// can never be ignored, so an unknown one is refused whatever it says.
+/// A named extension point. `must_understand` is not kept: data types, grids, key encodings and
+/// codecs can never be ignored, so an unknown one is refused whatever it says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extension<'a> {
     /// The metadata field, for messages.
@@ -71,7 +72,8 @@ impl<'a> Extension<'a> {
         })
     }
 
-    /// Refuses configuration members other than these: they would change the meaning in a way that is not known here.
+    /// Refuses configuration members other than these: they would change the meaning in a way that
+    /// is not known here.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
         let members = self.configuration.and_then(Json::as_object).unwrap_or_default();
         match members.iter().find(|(key, _)| !known.contains(&key.as_str())) {

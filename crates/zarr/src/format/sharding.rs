@@ -1,4 +1,5 @@
-//! `sharding_indexed`: a codec from array to bytes that cuts a chunk (now a shard) into inner chunks and stores an index of where each lies.
+//! `sharding_indexed`: a codec from array to bytes that cuts a chunk (now a shard) into inner
+//! chunks and stores an index of where each lies.
 //!
 //! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
 //!
@@ -8,8 +9,9 @@
 //!  "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "index_location": "end"}}
 //! ```
 //!
-//! To the engine it is no codec but a level of where chunks lie. `chunk_shape` counts the axes as they are where the codec stands, after the
-//! transpositions before it; the engine's shapes count the axes of the array. Inner codecs may again end in `sharding_indexed`: shards in shards.
+//! To the engine it is no codec but a level of where chunks lie. `chunk_shape` counts the axes as
+//! they are where the codec stands, after the transpositions before it; the engine's shapes count
+//! the axes of the array. Inner codecs may again end in `sharding_indexed`: shards in shards.
 
 use super::codecs::{Chain, Serializer, byte_order, normalized as normalized_codec};
 use super::extension::Extension;
@@ -52,7 +54,8 @@ pub(super) struct Codecs {
     /// What its bytes go through, in the order of encoding.
     pub(super) bytes_to_bytes: Vec<Arc<dyn Codec>>,
     pub(super) shards: Option<Shards>,
-    /// What is shown as the codecs of the array: of what its [`chunks`](crate::Array::chunks) go through, as with zarr-python.
+    /// What is shown as the codecs of the array: of what its [`chunks`](crate::Array::chunks) go
+    /// through, as with zarr-python.
     pub(super) filters: Vec<Json>,
     pub(super) serializer: Option<Json>,
     pub(super) compressors: Vec<Json>,
@@ -126,8 +129,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// Parses a sharding codec, the serializer of `around`, for shards of `shape`; adds its level and those in it. `seen` gets the first list of
-    /// inner codecs.
+    /// Parses a sharding codec, the serializer of `around`, for shards of `shape`; adds its level
+    /// and those in it. `seen` gets the first list of inner codecs.
     fn parse(
         sharding: &Extension<'_>,
         around: &Chain<'_>,

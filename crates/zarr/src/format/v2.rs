@@ -5,7 +5,8 @@
 //!  "dimension_separator": ".", "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}
 //! ```
 //!
-//! Unknown fields are ignored, as the format has always been read. `compressor`, `filters` and `dimension_separator` may be absent.
+//! Unknown fields are ignored, as the format has always been read. `compressor`, `filters` and
+//! `dimension_separator` may be absent.
 
 use super::codecs;
 use crate::error::{Problem, invalid};

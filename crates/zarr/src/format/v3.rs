@@ -8,7 +8,8 @@
 //!  "attributes": {}, "dimension_names": ["y", null], "zarr_format": 3, "node_type": "array", "storage_transformers": []}
 //! ```
 //!
-//! Whatever is not known is refused by name, except fields whose value is an object with `"must_understand": false`.
+//! Whatever is not known is refused by name, except fields whose value is an object with
+//! `"must_understand": false`.
 
 use super::codecs::normalized;
 use super::extension::Extension;
@@ -36,7 +37,8 @@ const ARRAY_FIELDS: [&str; 11] = [
     "dimension_names",
 ];
 
-/// `consolidated_metadata` is no part of the specification; zarr-python writes it, with `"must_understand": false` or as `null`.
+/// `consolidated_metadata` is no part of the specification; zarr-python writes it, with
+/// `"must_understand": false` or as `null`.
 const GROUP_FIELDS: [&str; 4] = ["zarr_format", "node_type", "attributes", "consolidated_metadata"];
 
 /// What kind of node a `zarr.json` describes.

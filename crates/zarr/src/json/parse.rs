@@ -250,7 +250,8 @@ impl Parser<'_> {
     }
 }
 
-/// Of members of one name, the last value at the first one's place: what a Python dictionary makes of them.
+/// Of members of one name, the last value at the first one's place: what a Python dictionary makes
+/// of them.
 fn unique(members: Vec<(String, Json)>) -> Vec<(String, Json)> {
     let mut places: HashMap<&str, usize> = HashMap::with_capacity(members.len());
     if members.iter().enumerate().all(|(at, (name, _))| places.insert(name, at).is_none()) {

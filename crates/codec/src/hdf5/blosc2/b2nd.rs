@@ -1,8 +1,9 @@
-//! N-dimensional arrays: blocks of a chunk are boxes of the array, in C order, as are the elements of each. Boxes at the ends of axes
-//! reach beyond the array; what lies there is padding.
+//! N-dimensional arrays: blocks of a chunk are boxes of the array, in C order, as are the elements
+//! of each. Boxes at the ends of axes reach beyond the array; what lies there is padding.
 //!
-//! The metalayer `b2nd`: an array of MessagePack of a version (0), the number of axes, the shape of the array, of chunks and of blocks,
-//! and the format and text of a datatype, which say nothing that decoding needs.
+//! The metalayer `b2nd`: an array of MessagePack of a version (0), the number of axes, the shape of
+//! the array, of chunks and of blocks, and the format and text of a datatype, which say nothing
+//! that decoding needs.
 
 use super::chunk::{Buffers, Chunk};
 use super::corrupt;
@@ -12,7 +13,8 @@ use crate::blosc::inner::Decoders;
 use crate::scratch::sized;
 use std::ops::Range;
 
-/// Axes of an array, at most: those of a short array of MessagePack. The library has no more than 8 of them.
+/// Axes of an array, at most: those of a short array of MessagePack. The library has no more than 8
+/// of them.
 const MAX_RANK: usize = 15;
 
 /// The boxes of one chunk.
@@ -74,7 +76,8 @@ impl Boxes {
         self.padded_size
     }
 
-    /// Decodes the boxes that hold bytes `wanted` of the array into their places in `dst`, which has its size.
+    /// Decodes the boxes that hold bytes `wanted` of the array into their places in `dst`, which
+    /// has its size.
     pub(super) fn decode(
         &self,
         chunk: &Chunk<'_>,
@@ -165,8 +168,8 @@ impl Place {
         std::array::from_fn(|axis| self.start[axis] + self.count[axis] - 1)
     }
 
-    /// Whether the box lies within the array, and its bytes there without gaps: it is as wide as the array but along the first axis on
-    /// which it has more than one element.
+    /// Whether the box lies within the array, and its bytes there without gaps: it is as wide as
+    /// the array but along the first axis on which it has more than one element.
     fn is_contiguous(&self, boxes: &Boxes) -> bool {
         let first = boxes.side.iter().position(|side| *side > 1).unwrap_or(0);
         self.count == boxes.side && boxes.side[first + 1..] == boxes.shape[first + 1..]

@@ -1,8 +1,10 @@
 //! A chunk: a header of 32 bytes, the offsets of the blocks (32 bits each), the blocks.
 //!
-//! A block is one stream, or one for each byte of an element. A stream is its length (32 bits, signed) and its bytes, which are stored as they
-//! are if they are as many as decoded. Length 0 stands for zeros; a negative one, with a token 1, for the repeated byte that it is the
-//! negative of. Up to six filters have been applied to each block before, in the order of their slots; decoding undoes them from the last.
+//! A block is one stream, or one for each byte of an element. A stream is its length (32 bits,
+//! signed) and its bytes, which are stored as they are if they are as many as decoded. Length 0
+//! stands for zeros; a negative one, with a token 1, for the repeated byte that it is the negative
+//! of. Up to six filters have been applied to each block before, in the order of their slots;
+//! decoding undoes them from the last.
 
 use super::corrupt;
 use crate::CodecError;
@@ -20,7 +22,8 @@ const VERSION: u8 = 5;
 const EXTENDED: u8 = 0x05;
 const COPIED: u8 = 0x02;
 const DONT_SPLIT: u8 = 0x10;
-/// In the second flags: bits for what is not supported (dictionary, big-endian, instrumented, lazy, reserved); the rest is [`Special`].
+/// In the second flags: bits for what is not supported (dictionary, big-endian, instrumented, lazy,
+/// reserved); the rest is [`Special`].
 const UNSUPPORTED: u8 = 0x8f;
 
 /// Filters by their codes.
@@ -195,7 +198,8 @@ impl<'a> Chunk<'a> {
         decoders: &'b mut Decoders,
         buffers: &'b mut Buffers,
     ) -> Result<Blocks<'b>, CodecError> {
-        // Blocks that share bytes could make a small chunk take forever: each byte is decoded once at most, but for those of the reference.
+        // Blocks that share bytes could make a small chunk take forever: each byte is decoded once
+        // at most, but for those of the reference.
         let unread = self.cbytes - HEADER;
         let mut blocks = Blocks { chunk: self, unread, decoders, buffers };
         if self.has_reference() {
@@ -240,7 +244,8 @@ impl Blocks<'_> {
         let filters = chunk.filters.iter().rev().copied().filter(|code| matches!(code, SHUFFLE..=DELTA));
         let [from, to] = &mut self.buffers.stages;
         let (from, to) = (sized(from, out.len()), sized(to, out.len()));
-        // Delta works in place; each shuffle goes from one buffer to another, the last one to `out`.
+        // Delta works in place; each shuffle goes from one buffer to another, the last one to
+        // `out`.
         let shuffles = filters.clone().filter(|code| *code != DELTA).count();
         if shuffles == 0 {
             decode_streams(chunk, index, streams, &mut self.unread, out, self.decoders)?;
@@ -275,8 +280,9 @@ fn unshuffle_bits(typesize: usize, src: &[u8], dst: &mut [u8]) {
     behind.copy_from_slice(rest);
 }
 
-/// Undoes the exclusive-or of each element with the one at its place in the first block; in the first block, with the one before it.
-/// Elements count as bytes if they have another size than 1, 2, 4 or a multiple of 8; those are taken 8 bytes at a time.
+/// Undoes the exclusive-or of each element with the one at its place in the first block; in the
+/// first block, with the one before it. Elements count as bytes if they have another size than 1,
+/// 2, 4 or a multiple of 8; those are taken 8 bytes at a time.
 fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) -> Result<(), CodecError> {
     let size = match typesize {
         2 | 4 => typesize,
@@ -299,8 +305,8 @@ fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) 
     Ok(())
 }
 
-/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread` is how many bytes of the chunk
-/// no stream has claimed yet.
+/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread`
+/// is how many bytes of the chunk no stream has claimed yet.
 fn decode_streams(
     chunk: &Chunk<'_>,
     index: usize,

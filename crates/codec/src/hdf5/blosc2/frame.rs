@@ -1,5 +1,5 @@
-//! The contiguous frame: a header of MessagePack values in fixed places, with metalayers at its end; chunks; a chunk that holds the
-//! offsets of the others; a trailer.
+//! The contiguous frame: a header of MessagePack values in fixed places, with metalayers at its
+//! end; chunks; a chunk that holds the offsets of the others; a trailer.
 
 use super::chunk::{Chunk, Special};
 use super::corrupt;
@@ -92,7 +92,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The metalayer of some name: a map from names to offsets stands behind the fixed part of the header.
+/// The metalayer of some name: a map from names to offsets stands behind the fixed part of the
+/// header.
 fn metalayer<'a>(header: &'a [u8], wanted: &str) -> Result<Option<&'a [u8]>, CodecError> {
     let mut map = Reader { bytes: header, at: FIXED };
     map.expect(0x93)?;
@@ -116,7 +117,8 @@ fn metalayer<'a>(header: &'a [u8], wanted: &str) -> Result<Option<&'a [u8]>, Cod
     Ok(None)
 }
 
-/// MessagePack, as far as frames use it: numbers are big-endian, behind a byte that says what they are.
+/// MessagePack, as far as frames use it: numbers are big-endian, behind a byte that says what they
+/// are.
 pub(super) struct Reader<'a> {
     pub bytes: &'a [u8],
     pub at: usize,

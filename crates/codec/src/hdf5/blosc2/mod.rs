@@ -4,8 +4,8 @@
 //!   ([`frame`]), `README_CHUNK_FORMAT.rst` ([`chunk`]), `README_B2ND_METALAYER.rst` ([`b2nd`])
 //! * Client data tell only what the encoder was asked for
 //!
-//! Without the metalayer `b2nd` a chunk's blocks are the decoded bytes, one after the other. With it they are boxes of an N-dimensional
-//! array, which is padded to whole boxes.
+//! Without the metalayer `b2nd` a chunk's blocks are the decoded bytes, one after the other. With
+//! it they are boxes of an N-dimensional array, which is padded to whole boxes.
 
 mod b2nd;
 mod chunk;
@@ -36,8 +36,8 @@ pub(crate) struct Contexts {
 }
 
 impl Blosc2 {
-    /// Client data are the versions, the sizes of a block, of an element and of the chunk, level, shuffle, compressor; then perhaps the
-    /// number of axes and the elements of a chunk along each.
+    /// Client data are the versions, the sizes of a block, of an element and of the chunk, level,
+    /// shuffle, compressor; then perhaps the number of axes and the elements of a chunk along each.
     pub(super) fn new(client_data: &[u32], chunk_bytes: usize) -> Self {
         // A box has no more elements along an axis than the array, which is padded to whole boxes.
         let twice = |size: usize, side: &u32| size.saturating_mul((*side as usize).saturating_mul(2));

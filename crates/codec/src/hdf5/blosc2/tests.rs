@@ -98,7 +98,8 @@ fn repeated_values() {
 fn arrays() {
     let good = stored("blosc2 of an array");
     assert_eq!(decode(&BLOSC2, &good, 360).unwrap().len(), 360);
-    // The metalayer starts at byte 112: version, axes, shape (8 bytes each), chunk, block (4 bytes each).
+    // The metalayer starts at byte 112: version, axes, shape (8 bytes each), chunk, block (4 bytes
+    // each).
     let says = |changes: &[(usize, u8)], what: &str| {
         let changes: Vec<_> = changes.iter().map(|(at, value)| (112 + at, *value)).collect();
         let message = message(&good, &changes, 360);

@@ -1,6 +1,7 @@
 //! The table of a fractal heap's blocks (specification III.G, "doubling table").
 //!
-//! Blocks of the first two rows have the starting size; in each further row they are twice as large, so that each row is as large as all before it.
+//! Blocks of the first two rows have the starting size; in each further row they are twice as
+//! large, so that each row is as large as all before it.
 
 /// How the blocks of a heap double.
 #[derive(Clone, Copy, Debug)]

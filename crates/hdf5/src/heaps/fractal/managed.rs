@@ -1,6 +1,7 @@
 //! Managed objects of a fractal heap: those in the space that grows by blocks.
 //!
-//! 1. The space is a table of blocks, `width` in a row; those of the first two rows have the starting size, in each further row they are twice as large.
+//! 1. The space is a table of blocks, `width` in a row; those of the first two rows have the
+//!    starting size, in each further row they are twice as large.
 //! 2. Blocks of rows up to the maximum direct block size are *direct*: they hold objects.
 //! 3. Blocks of later rows are *indirect*: each is such a table itself, with fewer rows.
 //!
@@ -70,7 +71,8 @@ impl FractalHeap {
         }
     }
 
-    /// Bytes before the entries of an indirect block, and before the checksum of a direct one: signature, version, the heap's address, the block's offset.
+    /// Bytes before the entries of an indirect block, and before the checksum of a direct one:
+    /// signature, version, the heap's address, the block's offset.
     fn block_head(&self) -> usize {
         5 + usize::from(self.sizes.offset) + self.offset_len
     }

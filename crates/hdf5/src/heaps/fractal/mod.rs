@@ -1,7 +1,9 @@
-//! Fractal heaps: links and attributes of large groups and objects, and shared messages (specification III.G).
+//! Fractal heaps: links and attributes of large groups and objects, and shared messages
+//! (specification III.G).
 //!
-//! An object's id says which kind it is: *tiny* ones are in the id itself; *huge* ones have a place of their own in the file, which is in the id or
-//! in a B-tree; *managed* ones are at an offset in a space that grows by [blocks](managed).
+//! An object's id says which kind it is: *tiny* ones are in the id itself; *huge* ones have a place
+//! of their own in the file, which is in the id or in a B-tree; *managed* ones are at an offset in
+//! a space that grows by [blocks](managed).
 
 mod doubling_table;
 mod managed;
@@ -89,7 +91,8 @@ impl FractalHeap {
             rows => BlockKind::Indirect { rows },
         };
         let bytes_of = |bits: u32| usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
-        // What a length can be: of an object that fits into the largest direct block, and that is not huge.
+        // What a length can be: of an object that fits into the largest direct block, and that is
+        // not huge.
         let length_bits = [largest_direct.ilog2(), largest_managed.checked_ilog2().unwrap_or(0) + 1];
         Ok(FractalHeap {
             address,
@@ -170,7 +173,8 @@ impl FractalHeap {
     }
 }
 
-/// An object that is in its id. Where ids have room for more than a byte of length and 16 of the object, the length has two bytes.
+/// An object that is in its id. Where ids have room for more than a byte of length and 16 of the
+/// object, the length has two bytes.
 fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     let mut len = usize::from(flags & 0xf);
     if id.left() > 17 {
@@ -179,7 +183,8 @@ fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     id.take(len + 1)
 }
 
-/// Bytes that went through filters, of which some were left out, as the `size` bytes that they were.
+/// Bytes that went through filters, of which some were left out, as the `size` bytes that they
+/// were.
 fn decode(
     source: &Source,
     filters: &[Filter],
@@ -211,7 +216,8 @@ mod tests {
     /// Where the heap's parts are: far enough apart that none is in another.
     const HEAP: u64 = 64;
 
-    /// A heap with two blocks of 64 bytes in a row, direct ones up to 128 bytes, ids of `id` bytes. `rows` and the root as in the header. Its space has 16 bits.
+    /// A heap with two blocks of 64 bytes in a row, direct ones up to 128 bytes, ids of `id` bytes.
+    /// `rows` and the root as in the header. Its space has 16 bits.
     fn header(id: u16, rows: u16, root: u64, huge: u64) -> Vec<u8> {
         let mut bytes = b"FRHP\0".to_vec();
         bytes.extend(id.to_le_bytes());
@@ -270,7 +276,8 @@ mod tests {
         [0, low, high, len]
     }
 
-    /// Rows: 0 and 1 of 64 bytes, 2 of 128, and 3 of indirect blocks of 256 bytes, which have two rows.
+    /// Rows: 0 and 1 of 64 bytes, 2 of 128, and 3 of indirect blocks of 256 bytes, which have two
+    /// rows.
     fn nested() -> Vec<u8> {
         let none = u64::MAX;
         file(&[
@@ -353,7 +360,8 @@ mod tests {
         assert!(error.contains("no huge object 78"), "{error}");
     }
 
-    /// A direct root block and a huge object that went through deflate; of another huge object the filter was left out.
+    /// A direct root block and a huge object that went through deflate; of another huge object the
+    /// filter was left out.
     #[test]
     fn filters() {
         let deflate = hdf5::filter(1, &[4], 1, 64).unwrap();
