@@ -17,11 +17,17 @@ filter=${3:-}
 host=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=1
 export RUSTFLAGS="-Zsanitizer=$sanitizer -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes"
-declare -x "CFLAGS_${host//-/_}=-fsanitize=$sanitizer -fno-omit-frame-pointer -g1"
+cflags="-fsanitize=$sanitizer -fno-omit-frame-pointer -g1"
+if [[ $sanitizer == address ]]; then
+    # gcc makes zstd's constant table `getAllMatchesFns` a global and still marks it as gone where its
+    # block ends: the report calls one address a global and out of scope.
+    cflags+=' -fno-sanitize-address-use-after-scope'
+fi
+declare -x "CFLAGS_${host//-/_}=$cflags"
 # A directory of its own: these are other flags than those of every other build.
 export CARGO_TARGET_DIR=target/sanitize/$sanitizer
 # libdeflate has one table in two C files, by including a template twice: no violation of anything.
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:detect_odr_violation=0:detect_stack_use_after_return=0:allocator_may_return_null=1}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$PWD/scripts/tsan.supp:halt_on_error=0:die_after_fork=0}
 # Cases that hypothesis-like tests generate: fewer, these builds are ten times slower.
 export PROPTEST_CASES=${PROPTEST_CASES:-16}

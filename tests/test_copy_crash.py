@@ -49,19 +49,62 @@ def test_killed_copies_leave_the_old_or_the_new(tmp_path: Path, rng: np.random.G
     assert sorted(os.listdir(tmp_path)) == ["d", "s1", "s2"]
 
 
-def test_readers_never_miss_the_destination(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep", [False, True], ids=["opened anew", "kept open"])
+def test_readers_find_one_array(tmp_path: Path, keep: bool) -> None:
+    """Never missing, never a mixture of the old and the new one, never fill value."""
     sources(tmp_path)
+    kept = hs.open_array(tmp_path / "d", mode="r")
+    process = swapping(tmp_path)
+    met = set()
+    try:
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            array = kept if keep else hs.open_array(tmp_path / "d", mode="r")
+            found = np.unique(array[:])
+            assert found.tolist() in ([1], [2])
+            met.add(int(found[0]))
+    finally:
+        process.kill()
+        process.wait()
+    assert met == {1, 2}
+
+
+def test_readers_of_text_find_one_array(tmp_path: Path) -> None:
+    for value in (1, 2):
+        texts = np.full((60, 50), f"text {value}", np.dtypes.StringDType())
+        hs.create_array(tmp_path / f"s{value}", data=texts, chunks=(3, 50))
+    hs.copy(tmp_path / "s1", tmp_path / "d")
     process = swapping(tmp_path)
     try:
         end = time.monotonic() + 3
         while time.monotonic() < end:
-            # Never missing. A reader that opened the old one may find chunks of the new one, but no
-            # fill value.
-            found = set(np.unique(hs.open_array(tmp_path / "d", mode="r")[:]).tolist())
-            assert found <= {1, 2}
+            found = set(hs.open_array(tmp_path / "d", mode="r")[:].ravel().tolist())
+            assert found in ({"text 1"}, {"text 2"})
     finally:
         process.kill()
         process.wait()
+
+
+def test_an_array_that_is_not_the_one_that_was_opened_is_refused(tmp_path: Path) -> None:
+    """Chunks of another array would be read as what they are not."""
+    old = hs.create_array(tmp_path / "a", data=np.arange(8, dtype="<i4"), chunks=2)
+    opened = hs.open_array(tmp_path / "a", mode="r")
+    assert old[:].tolist() == opened[:].tolist() == list(range(8))
+    # Equal ones, also longer ones and with other attributes, are read.
+    hs.create_array(tmp_path / "a", data=np.arange(8, dtype="<i4") + 1, chunks=2, overwrite=True)
+    assert opened[:].tolist() == old[:].tolist() == list(range(1, 9))
+    longer = np.arange(9, dtype="<i4") + 2
+    hs.create_array(tmp_path / "a", data=longer, chunks=2, overwrite=True, attributes={"a": 1})
+    assert opened[:].tolist() == old[:].tolist() == list(range(2, 10))
+    # Of the same size, of another type.
+    hs.create_array(tmp_path / "a", data=np.arange(8, dtype="<f4"), chunks=2, overwrite=True)
+    for array in (old, opened):
+        with pytest.raises(FileNotFoundError, match="replaced or deleted since it was opened"):
+            array[:]
+    del hs.open_group(tmp_path, mode="a")["a"]
+    for array in (old, opened):
+        with pytest.raises(hs.errors.ArrayNotFoundError, match="open it again"):
+            array[1:6]
 
 
 @pytest.mark.skipif(not Path("/usr/bin/strace").exists(), reason="needs strace")

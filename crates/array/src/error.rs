@@ -131,6 +131,12 @@ pub enum ArrayError {
         /// Why not.
         why: &'static str,
     },
+    /// Another array has taken its place, or none: what is stored there cannot be read as this one.
+    #[error("array '{array}' was replaced or deleted since it was opened: open it again")]
+    Replaced {
+        /// The array.
+        array: String,
+    },
     /// The caller asked to stop (a signal, Ctrl-C).
     #[error("array '{array}': interrupted")]
     Interrupted {

@@ -1,5 +1,6 @@
 //! What a format tells the engine about one array.
 
+use crate::origin::Origin;
 use crate::{ArrayError, ChunkEncoding, ChunkGrid, Dims, FillValue, Mosaic, Sharding};
 use hyperslab_codec::{DataType, Heap, Vlen};
 use hyperslab_store::Store;
@@ -61,6 +62,7 @@ pub struct ArrayLayout {
     store: Arc<dyn Store>,
     sharding: Option<Arc<Sharding>>,
     mosaic: Option<Arc<Mosaic>>,
+    origin: Option<Arc<dyn Origin>>,
     /// Made when it is first asked for.
     decoding: Lazy<Arc<str>>,
     /// See [`ArrayLayout::without`].
@@ -127,6 +129,7 @@ impl ArrayLayout {
             store,
             sharding: None,
             mosaic: None,
+            origin: None,
             decoding: Lazy::new(),
             without: Default::default(),
         })
@@ -165,6 +168,17 @@ impl ArrayLayout {
         Ok(self)
     }
 
+    /// The same array, whose reads look whether another has taken its place.
+    pub fn with_origin(mut self, origin: Arc<dyn Origin>) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// Tells whether another array has taken its place, where that can be told.
+    pub(crate) fn origin(&self) -> Option<&dyn Origin> {
+        self.origin.as_deref()
+    }
+
     /// The array's name in messages.
     pub fn name(&self) -> &str {
         &self.name
@@ -177,9 +191,10 @@ impl ArrayLayout {
 
     /// The same array with another extent (after a resize). Errors as [`ArrayLayout::new`].
     pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
-        let Self { name, dtype, grid, encoding, fill, locator, store, sharding, mosaic, .. } = self.clone();
+        let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
         let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
-        Ok(ArrayLayout { sharding, mosaic, ..layout })
+        let Self { sharding, mosaic, origin, .. } = self.clone();
+        Ok(ArrayLayout { sharding, mosaic, origin, ..layout })
     }
 
     /// The element type in memory.
@@ -260,10 +275,12 @@ impl ArrayLayout {
     }
 
     /// The same array of elements of variable length, whose bytes are in `heap`: for one request.
-    /// `None`: they have one size.
+    /// `None`: they have one size. The request as a whole looks whether another array has taken its
+    /// place.
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
         let encoding = self.encoding.bound(heap)?;
-        Some(ArrayLayout { encoding, decoding: Lazy::new(), without: Default::default(), ..self.clone() })
+        let (decoding, without) = (Lazy::new(), Default::default());
+        Some(ArrayLayout { encoding, decoding, without, origin: None, ..self.clone() })
     }
 
     /// What absent chunks hold.
@@ -280,13 +297,16 @@ impl ArrayLayout {
     /// Errors with [`ArrayError::Locate`], and with [`ArrayError::Store`] where the store failed.
     pub fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, ArrayError> {
         key.clear();
-        self.locator.locate(chunk, key).map_err(|source| {
-            let (array, chunk) = (self.name.clone(), chunk.to_vec());
-            match source.downcast() {
-                Ok(source) => ArrayError::Store { array, chunk, source },
-                Err(source) => ArrayError::Locate { array, chunk, source },
-            }
-        })
+        self.locator.locate(chunk, key).map_err(|source| self.format_error(chunk, source))
+    }
+
+    /// What a format says about a chunk.
+    pub(crate) fn format_error(&self, chunk: &[u64], source: LocateError) -> ArrayError {
+        let (array, chunk) = (self.name.clone(), chunk.to_vec());
+        match source.downcast() {
+            Ok(source) => ArrayError::Store { array, chunk, source },
+            Err(source) => ArrayError::Locate { array, chunk, source },
+        }
     }
 
     /// Where objects are.

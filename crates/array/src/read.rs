@@ -13,7 +13,7 @@ use crate::view::Bound;
 use crate::{
     ArrayError, ArrayLayout, ChunkCache, Location, Memory, Plan, Selection, Strategy, Strides, Target, Task,
 };
-use crate::{element_count, gather, mosaic, settings, shard, small, swap};
+use crate::{element_count, gather, mosaic, origin, settings, shard, small, swap};
 use hyperslab_store::{Key, RangeRead, Stamp};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -156,6 +156,28 @@ pub(crate) fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<Strin
 /// Reads every chunk that a selection touches.
 #[allow(clippy::too_many_arguments)]
 fn execute_all(
+    layout: &ArrayLayout,
+    plan: Plan,
+    selection: &Selection,
+    target: &Bound<*mut u8>,
+    absent: Absent<'_>,
+    bytes: u64,
+    options: ReadOptions<'_>,
+    nesting: Option<&mosaic::Nesting<'_>>,
+) -> Result<(), ArrayError> {
+    let objects = plan.len();
+    let mut plan = Some(plan);
+    origin::of_one_array(layout, objects, |again| {
+        let absent = if again { Absent::default() } else { absent };
+        let plan = plan.take().or_else(|| Plan::new(layout, selection));
+        let plan = plan.ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+        execute_once(layout, plan, selection, target, absent, bytes, options, nesting)
+    })
+}
+
+/// As [`execute_all`], of whatever arrays the objects are.
+#[allow(clippy::too_many_arguments)]
+fn execute_once(
     layout: &ArrayLayout,
     plan: Plan,
     selection: &Selection,

@@ -81,6 +81,7 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
         ArrayError::Shard { .. } => exception(py, "ChunkError", message),
         ArrayError::ReadOnly { .. } => exception(py, "ReadOnlyError", message),
         ArrayError::Missing { .. } => exception(py, "ChunkNotFoundError", message),
+        ArrayError::Replaced { .. } => exception(py, "ArrayNotFoundError", message),
         _ => exception(py, "HyperslabError", message),
     }
 }

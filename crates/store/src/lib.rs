@@ -155,6 +155,17 @@ fn check_ask<S: Store + ?Sized>(
     }
 }
 
+/// What tells a prefix from all others ([`Store::identity`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The device that it is on.
+    pub device: u64,
+    /// Its number there (inode), which a later one may get again.
+    pub number: u64,
+    /// When it came into being, seconds and nanoseconds, where the system knows that.
+    pub born: (i64, u32),
+}
+
 /// One child of a directory-like prefix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
@@ -371,10 +382,10 @@ pub trait Store: Send + Sync + Debug {
         Ok(keys)
     }
 
-    /// What tells a prefix (`None`: the root) from all others, whatever path leads to it: walks of
-    /// a hierarchy find circles by it. `None`: there is no such prefix, or each has one path only
-    /// (stores without links).
-    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<(u64, u64)>, StoreError> {
+    /// What tells a prefix (`None`: the root) from all others, whatever path leads to it, and from
+    /// those that were or will be in its place: walks of a hierarchy find circles by it, readers
+    /// that it was replaced. `None`: there is no such prefix, or the store cannot tell.
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>, StoreError> {
         let _ = prefix;
         Ok(None)
     }

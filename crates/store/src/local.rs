@@ -67,8 +67,8 @@ mod write;
 pub use file::FileStore;
 
 use crate::{
-    Ask, Entry, Expected, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Staged, Stamp, Store,
-    StoreError, hash,
+    Ask, Entry, Expected, Identity, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Staged,
+    Stamp, Store, StoreError, hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -478,7 +478,7 @@ impl Store for LocalStore {
         })
     }
 
-    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<(u64, u64)>, StoreError> {
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>, StoreError> {
         let name = prefix.map_or("", Key::as_str);
         self.identity_of(name).map_err(|error| self.error(Operation::List, name, error))
     }

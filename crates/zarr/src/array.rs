@@ -5,11 +5,12 @@ use crate::create;
 use crate::json::Json;
 use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::origin::Place;
 use crate::path::{join, normalize_path};
 use crate::{ArraySpec, Format, KeyEncoding, ZarrError, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
-use hyperslab_store::{Ask, Key, Store};
+use hyperslab_store::{Ask, Identity, Key, Store};
 use std::fmt;
 use std::sync::Arc;
 
@@ -84,13 +85,14 @@ impl Array {
             attributes: stored_attributes,
         };
         // What readers will make of it decides whether it can be stored.
-        let array = Self::from_stored(store.clone(), path.clone(), stored.clone(), false).map_err(
-            |error| match error {
-                ZarrError::Metadata { why, .. } => invalid(why),
-                ZarrError::Unsupported { what, .. } => invalid(what),
-                error => error,
-            },
-        )?;
+        let array =
+            Self::from_stored(store.clone(), path.clone(), stored.clone(), false, None).map_err(|error| {
+                match error {
+                    ZarrError::Metadata { why, .. } => invalid(why),
+                    ZarrError::Unsupported { what, .. } => invalid(what),
+                    error => error,
+                }
+            })?;
         let documents = match spec.format {
             Format::V2 => vec![(ZATTRS, attributes), (file, stored.document)],
             Format::V3 => vec![(file, stored.document)],
@@ -104,6 +106,7 @@ impl Array {
         path: String,
         stored: Stored,
         consolidated: bool,
+        seen: Option<Identity>,
     ) -> Result<Self, ZarrError> {
         if stored.kind != NodeKind::Array {
             return Err(ZarrError::WrongNode {
@@ -114,18 +117,21 @@ impl Array {
             });
         }
         let metadata = Arc::new(stored.array(&store)?);
-        Self::bind(store, path, metadata, &stored.key, consolidated)
+        Self::bind(store, path, metadata, &stored.key, consolidated, seen)
     }
 
-    /// Binds metadata to a place. `key` is that of its document, for messages.
+    /// Binds metadata to a place. `key` is that of its document, for messages; `seen`, the directory
+    /// that it was read from, if that is known.
     pub(crate) fn bind(
         store: Arc<dyn Store>,
         path: String,
         metadata: Arc<Metadata>,
         key: &str,
         consolidated: bool,
+        seen: Option<Identity>,
     ) -> Result<Self, ZarrError> {
-        let layout = Arc::new(metadata.layout(&store, &path, key)?);
+        let place = Place::new(store.clone(), path.clone(), metadata.clone(), seen);
+        let layout = Arc::new(metadata.layout(&store, &path, key)?.with_origin(Arc::new(place)));
         Ok(Array { store, path, metadata, layout, consolidated, copy: None })
     }
 
@@ -257,7 +263,7 @@ impl Array {
         stored: Stored,
         copy: Copied,
     ) -> Result<Self, ZarrError> {
-        let mut array = Self::from_stored(store, path, stored, true)?;
+        let mut array = Self::from_stored(store, path, stored, true, None)?;
         array.copy = Some(copy);
         Ok(array)
     }
@@ -280,7 +286,7 @@ impl Array {
     /// metadata).
     pub fn refresh(&mut self) -> Result<(), ZarrError> {
         let stored = self.read()?;
-        let now = Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false)?;
+        let now = Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false, None)?;
         self.become_stored(&stored, now);
         Ok(())
     }

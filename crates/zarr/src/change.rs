@@ -42,7 +42,7 @@ impl Array {
             Format::V3 if changed => stored.document.set("attributes", attributes.clone()),
             Format::V3 => {}
         }
-        let now = Self::from_stored(store.clone(), path.clone(), stored.clone(), false)?;
+        let now = Self::from_stored(store.clone(), path.clone(), stored.clone(), false, None)?;
         if changed {
             match stored.format {
                 Format::V2 => node::write_document(&store, &join(&path, ZATTRS), &attributes)?,
@@ -71,7 +71,7 @@ impl Array {
     pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
-        let old = Self::from_stored(store.clone(), path.clone(), self.read()?, false)?;
+        let old = Self::from_stored(store.clone(), path.clone(), self.read()?, false, None)?;
         let (changed, stored) = old.reshaped(shape)?;
         if changed.layout().shape() == old.layout().shape() {
             self.become_stored(&stored, changed);
@@ -103,7 +103,7 @@ impl Array {
     ) -> Result<(), E> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
-        let old = Self::from_stored(store.clone(), path.clone(), self.read()?, false)?;
+        let old = Self::from_stored(store.clone(), path.clone(), self.read()?, false, None)?;
         let shape = old.layout().shape();
         let mut longer = shape.to_vec();
         let Some(extent) = longer.get_mut(axis) else {
@@ -155,7 +155,8 @@ impl Array {
             document: metadata.document,
             attributes: Some(metadata.attributes),
         };
-        let changed = Self::from_stored(self.store().clone(), self.path().to_owned(), stored.clone(), false)?;
+        let changed =
+            Self::from_stored(self.store().clone(), self.path().to_owned(), stored.clone(), false, None)?;
         Ok((changed, stored))
     }
 

@@ -46,6 +46,7 @@ mod locked;
 mod metadata;
 mod node;
 mod objects;
+mod origin;
 mod path;
 mod spec;
 mod vlen;

@@ -6,8 +6,8 @@ use crate::format::{v2, v3};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
 use crate::path::{join, normalize_path};
-use crate::{Array, Consolidation, Format, Group, ZarrError};
-use hyperslab_store::{Key, Store};
+use crate::{Array, Consolidation, Format, Group, ZarrError, origin};
+use hyperslab_store::{Identity, Key, Store};
 use std::sync::Arc;
 
 /// The largest metadata object that is read. Consolidated metadata of large hierarchies has tens of
@@ -72,10 +72,11 @@ pub fn open_with(
     consolidation: Consolidation,
 ) -> Result<Node, ZarrError> {
     let path = normalize_path(path)?;
+    let seen = origin::seen(store, &path);
     let Some(found) = find(store, &path, format)? else {
         return Err(ZarrError::NotFound { what: "array or group", url: store.url(), path });
     };
-    match found.open_array(store, path)? {
+    match found.open_array(store, path, seen)? {
         Ok(array) => Ok(Node::Array(array)),
         Err((path, stored)) => {
             Group::from_stored(store.clone(), path, stored, consolidation).map(Node::Group)
@@ -90,12 +91,13 @@ pub(crate) fn open_array(
     format: Option<Format>,
 ) -> Result<Array, ZarrError> {
     let path = normalize_path(path)?;
+    let seen = origin::seen(store, &path);
     let Some(found) = find(store, &path, format)? else {
         return Err(ZarrError::NotFound { what: "array", url: store.url(), path });
     };
-    match found.open_array(store, path)? {
+    match found.open_array(store, path, seen)? {
         Ok(array) => Ok(array),
-        Err((path, stored)) => Array::from_stored(store.clone(), path, stored, false),
+        Err((path, stored)) => Array::from_stored(store.clone(), path, stored, false, seen),
     }
 }
 
@@ -177,16 +179,17 @@ impl Found {
         self,
         store: &Arc<dyn Store>,
         path: String,
+        seen: Option<Identity>,
     ) -> Result<Result<Array, (String, Stored)>, ZarrError> {
         // Only arrays are kept there.
         if let Some(metadata) = compiled::find(&self.texts) {
-            return Array::bind(store.clone(), path, metadata, &self.key, false).map(Ok);
+            return Array::bind(store.clone(), path, metadata, &self.key, false, seen).map(Ok);
         }
         let stored = self.parse(store, &path)?;
         if stored.kind != NodeKind::Array {
             return Ok(Err((path, stored)));
         }
-        let array = Array::from_stored(store.clone(), path, stored, false)?;
+        let array = Array::from_stored(store.clone(), path, stored, false, seen)?;
         compiled::keep(self.texts, array.metadata());
         Ok(Ok(array))
     }

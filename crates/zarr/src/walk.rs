@@ -9,7 +9,7 @@
 use crate::node::{self, NodeKind};
 use crate::path::join;
 use crate::{Group, ZarrError};
-use hyperslab_store::{Ask, Key, StoreError};
+use hyperslab_store::{Ask, Identity, Key, StoreError};
 use std::collections::HashMap;
 use std::io;
 
@@ -19,9 +19,6 @@ const MOST_VISITS: u32 = 2000;
 
 /// A path relative to the group that is walked, and what is there.
 pub(crate) type Found = (String, NodeKind);
-
-/// What tells a directory from all others.
-type Identity = (u64, u64);
 
 /// [`ZarrError::Interrupted`] where the answer is `true`.
 pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<(), ZarrError> {

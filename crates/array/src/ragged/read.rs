@@ -12,7 +12,8 @@
 use super::batches::Batches;
 use super::{Ragged, each_part, heap};
 use crate::execute::{self, memory_error};
-use crate::{ArrayError, ArrayLayout, Memory, ReadOptions, Selection};
+use crate::origin::of_one_array;
+use crate::{ArrayError, ArrayLayout, Memory, Plan, ReadOptions, Selection};
 use hyperslab_codec::{Cell, Heap, Vlen};
 use std::sync::Arc;
 
@@ -40,6 +41,15 @@ const TURNS: usize = 4;
 ///
 /// Errors as [`crate::read()`]; with [`ArrayError::Layout`] where elements have one size.
 pub fn read_ragged(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    options: ReadOptions<'_>,
+) -> Result<Ragged, ArrayError> {
+    let objects = Plan::new(layout, selection).map_or(usize::MAX, |plan| plan.len());
+    of_one_array(layout, objects, |_| read_once(layout, selection, options))
+}
+
+fn read_once(
     layout: &ArrayLayout,
     selection: &Selection,
     options: ReadOptions<'_>,

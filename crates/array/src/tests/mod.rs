@@ -7,6 +7,7 @@ mod failures;
 pub(crate) mod generated;
 pub(crate) mod model;
 mod mosaics;
+mod origin;
 pub(crate) mod points;
 mod ragged;
 mod shards;

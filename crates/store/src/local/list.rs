@@ -1,12 +1,13 @@
 //! Listing directories as prefixes.
 
-use super::{LocalStore, delete::is_missing};
-use crate::{Ask, Entry, Key};
+use super::{LocalStore, PathBytes, delete::is_missing};
+use crate::{Ask, Entry, Identity, Key};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 
 /// How often one directory may be reached through different links in one listing. A few directories
 /// full of links to each other have more paths than could ever be listed.
@@ -15,22 +16,20 @@ const MAX_VISITS: u32 = 2000;
 /// A listing asks whether to go on once in so many entries: about every millisecond.
 const ASKED_EVERY: usize = 1024;
 
-/// What identifies a directory whatever path leads to it: device and inode.
-type Identity = (u64, u64);
-
 impl LocalStore {
     /// The children of a prefix (empty: of the root), sorted.
     pub(super) fn children(&self, prefix: &str) -> io::Result<Vec<Entry>> {
         self.children_asking(prefix, None)
     }
 
-    /// Device and inode of the directory of a prefix (empty: of the root); `None` where there is
-    /// none.
+    /// What identifies the directory of a prefix (empty: of the root); `None` where there is none.
     pub(super) fn identity_of(&self, prefix: &str) -> io::Result<Option<Identity>> {
-        match fs::metadata(self.root.join(prefix)) {
-            Ok(found) => Ok(found.is_dir().then(|| (found.dev(), found.ino()))),
-            Err(error) if is_missing(&error) || is_link_loop(&error) => Ok(None),
-            Err(error) => Err(error),
+        let mut path = PathBytes::new();
+        let path = self.path(prefix, &mut path)?;
+        match identified(path) {
+            Ok(found) => Ok(found),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -116,6 +115,42 @@ impl Walk<'_> {
         self.above.pop();
         Ok(())
     }
+}
+
+/// What identifies a directory; `None`: it is something else.
+///
+/// The time of its birth tells it from an earlier one that had the same number. Where the system
+/// does not know it, numbers alone have to do.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn identified(path: &CStr) -> rustix::io::Result<Option<Identity>> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
+    match statx(CWD, path, AtFlags::empty(), wanted) {
+        Ok(found) => {
+            let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+            let born = found.stx_btime;
+            Ok(is_directory.then_some(Identity {
+                device: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+                number: found.stx_ino,
+                born: (born.tv_sec, born.tv_nsec),
+            }))
+        }
+        Err(Errno::NOSYS) => numbered(path),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn identified(path: &CStr) -> rustix::io::Result<Option<Identity>> {
+    numbered(path)
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+fn numbered(path: &CStr) -> rustix::io::Result<Option<Identity>> {
+    let found = rustix::fs::stat(path)?;
+    let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    let (device, number) = (found.st_dev as u64, found.st_ino as u64);
+    Ok(is_directory.then_some(Identity { device, number, born: (0, 0) }))
 }
 
 fn is_link_loop(error: &io::Error) -> bool {

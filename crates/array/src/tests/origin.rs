@@ -1,0 +1,119 @@
+//! Reads while another array takes the place of the one that is read.
+
+use super::model::{Spec, Watched};
+use crate::{
+    ArrayError, ArrayLayout, Index, LocateError, Origin, ReadOptions, Seen, Selection, Target, read,
+    read_into,
+};
+use hyperslab_store::{Key, MemoryStore, Store};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+/// Answers in turn, then that nothing has changed.
+#[derive(Debug, Default)]
+struct Script {
+    known: AtomicBool,
+    answers: Mutex<Vec<Seen>>,
+    looks: AtomicUsize,
+}
+
+impl Script {
+    fn new(known: bool, answers: &[Seen]) -> Arc<Self> {
+        let answers = Mutex::new(answers.iter().rev().copied().collect());
+        Arc::new(Script { known: known.into(), answers, looks: 0.into() })
+    }
+}
+
+impl Origin for Script {
+    fn is_known(&self) -> bool {
+        self.known.load(Relaxed)
+    }
+
+    fn look(&self) -> Result<Seen, LocateError> {
+        self.known.store(true, Relaxed);
+        self.looks.fetch_add(1, Relaxed);
+        Ok(self.answers.lock().unwrap().pop().unwrap_or(Seen::Same))
+    }
+}
+
+/// Puts chunks of `value` into four rows, but for those from `absent` on.
+fn fill(store: &MemoryStore, value: i32, absent: usize) {
+    for row in 0..4 {
+        let key = format!("a/{row}.0");
+        let key = Key::new(&key).unwrap();
+        if row < absent {
+            store.write(key, &[&value.to_le_bytes().repeat(10)]).unwrap();
+        } else {
+            store.delete(key).unwrap();
+        }
+    }
+}
+
+/// Four rows of 1, which become 2 in the middle of the first read, but for those from `absent` on.
+fn swapped(origin: Arc<Script>, absent: usize) -> ArrayLayout {
+    let store = MemoryStore::new();
+    let located = AtomicUsize::new(0);
+    let inner = store.clone();
+    let watch = move |_: &[u64]| {
+        if located.fetch_add(1, Relaxed) == 2 {
+            fill(&inner, 2, absent);
+        }
+    };
+    let spec = Spec::plain(&[4, 10], &[1, 10], "<i4");
+    fill(&store, 1, 4);
+    // The store's own keys, whatever the model calls them.
+    let layout = spec.layout_with(Arc::new(store), Arc::new(Watched(watch)));
+    layout.with_origin(origin)
+}
+
+const OPTIONS: ReadOptions<'static> =
+    ReadOptions { threads: Some(1), verify: None, fortran: false, interrupt: None, cache: None };
+
+fn rows(layout: &ArrayLayout, indices: &[Index<'_>]) -> Result<Vec<i32>, ArrayError> {
+    let selection = Selection::new("test", layout.shape(), indices)?;
+    let memory = read(layout, &selection, OPTIONS)?;
+    let (numbers, _) = memory.as_slice().as_chunks::<4>();
+    let row = selection.shape().last().map_or(1, |n| *n as usize).max(1);
+    Ok(numbers.iter().step_by(row).map(|bytes| i32::from_le_bytes(*bytes)).collect())
+}
+
+#[test]
+fn read_again_where_an_array_that_is_alike_took_the_place() {
+    // Without anybody who sees it, rows of both are read.
+    let mixed = rows(&swapped(Script::new(true, &[]), 4), &[]).unwrap();
+    assert!(mixed.contains(&1) && mixed.contains(&2), "{mixed:?}");
+    for known in [true, false] {
+        let first = if known { &[Seen::Alike][..] } else { &[Seen::Alike, Seen::Alike][..] };
+        let origin = Script::new(known, first);
+        assert_eq!(rows(&swapped(origin.clone(), 4), &[]).unwrap(), [2; 4]);
+        assert_eq!(origin.looks.load(Relaxed), first.len() + 1);
+        // What a chunk of the old one left in the result is not there any more.
+        assert_eq!(rows(&swapped(Script::new(known, first), 1), &[]).unwrap(), [2, 0, 0, 0]);
+    }
+    // The same into memory of the caller.
+    let layout = swapped(Script::new(true, &[Seen::Alike]), 4);
+    let mut memory = [0u8; 160];
+    let selection = Selection::new("test", layout.shape(), &[]).unwrap();
+    let mut target = Target::dense(&mut memory, &selection.shape(), 4).unwrap();
+    read_into(&layout, &selection, &mut target, OPTIONS).unwrap();
+    assert_eq!(memory.to_vec(), 2i32.to_le_bytes().repeat(40));
+}
+
+#[test]
+fn refused_where_another_array_took_the_place() {
+    for answers in [&[Seen::Other][..], &[Seen::Alike, Seen::Other], &[Seen::Alike; 100]] {
+        for known in [true, false] {
+            let error = rows(&swapped(Script::new(known, answers), 4), &[]).unwrap_err();
+            assert!(matches!(error, ArrayError::Replaced { .. }), "{error}");
+        }
+    }
+}
+
+#[test]
+fn one_object_is_never_a_mixture() {
+    let origin = Script::new(false, &[Seen::Other]);
+    let layout = swapped(origin.clone(), 4);
+    assert_eq!(rows(&layout, &[Index::At(1), Index::At(3)]).unwrap(), [1]);
+    assert_eq!(origin.looks.load(Relaxed), 0);
+}

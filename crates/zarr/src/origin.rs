@@ -1,0 +1,109 @@
+//! Whether what is stored at an array's path still is that array.
+
+use crate::metadata::Metadata;
+use crate::{Json, ZarrError, locked, node};
+use hyperslab_array::{LocateError, Origin, Seen};
+use hyperslab_store::fork::Mutex;
+use hyperslab_store::{Identity, Store};
+use std::sync::Arc;
+
+/// Where an array was opened, and which directory that was.
+#[derive(Debug)]
+pub(crate) struct Place {
+    store: Arc<dyn Store>,
+    path: String,
+    metadata: Arc<Metadata>,
+    /// The directory whose metadata this is; `None` until somebody looks. Gated.
+    known: Mutex<Option<Identity>>,
+}
+
+impl Place {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        path: String,
+        metadata: Arc<Metadata>,
+        known: Option<Identity>,
+    ) -> Self {
+        Place { store, path, metadata, known: Mutex::new(known) }
+    }
+}
+
+/// Which directory is at a path, for [`Place::new`]. To be found out before the metadata is read:
+/// what takes its place in between is another one. An error is left to those who read.
+pub(crate) fn seen(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
+    identity(store, path).ok().flatten()
+}
+
+fn identity(store: &Arc<dyn Store>, path: &str) -> Result<Option<Identity>, ZarrError> {
+    Ok(store.identity(locked::prefix(path)?)?)
+}
+
+impl Origin for Place {
+    fn is_known(&self) -> bool {
+        self.known.lock().is_some()
+    }
+
+    fn look(&self) -> Result<Seen, LocateError> {
+        let now = match identity(&self.store, &self.path) {
+            Err(ZarrError::Store(error)) => return Err(Box::new(error)),
+            now => now?,
+        };
+        let known = *self.known.lock();
+        if now == known {
+            return Ok(Seen::Same);
+        }
+        // Before the document is read: one that comes in between is another directory again.
+        let stored = match now {
+            Some(_) => node::read(&self.store, &self.path, Some(self.metadata.format)),
+            None => Ok(None),
+        };
+        match stored {
+            Ok(Some(stored)) if alike(&stored.document, &self.metadata.document) => {
+                *self.known.lock() = now;
+                Ok(Seen::Alike)
+            }
+            Err(ZarrError::Store(error)) => Err(Box::new(error)),
+            _ => Ok(Seen::Other),
+        }
+    }
+}
+
+/// Members of a document that change nothing about what is in a chunk.
+const BESIDE: [&str; 3] = ["shape", "attributes", "dimension_names"];
+
+/// Whether chunks that were written by one document read right by the other.
+fn alike(one: &Json, other: &Json) -> bool {
+    match (one, other) {
+        (Json::Object(ours), Json::Object(theirs)) => {
+            let matters = |(name, _): &&(String, Json)| !BESIDE.contains(&name.as_str());
+            ours.iter().filter(matters).count() == theirs.iter().filter(matters).count()
+                && ours.iter().filter(matters).all(|(name, value)| other.get(name) == Some(value))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alike;
+    use crate::Json;
+
+    fn parsed(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn documents_are_alike_if_chunks_mean_the_same() {
+        let array = parsed(r#"{"shape": [4], "chunks": [2], "dtype": "<f8", "attributes": {"a": 1}}"#);
+        for (other, expected) in [
+            (r#"{"dtype": "<f8", "chunks": [2], "shape": [9]}"#, true),
+            (r#"{"shape": [4], "chunks": [2], "dtype": "<f4"}"#, false),
+            (r#"{"shape": [4], "chunks": [3], "dtype": "<f8"}"#, false),
+            (r#"{"shape": [4], "chunks": [2]}"#, false),
+            (r#"{"shape": [4], "chunks": [2], "dtype": "<f8", "order": "F"}"#, false),
+            ("[]", false),
+        ] {
+            assert_eq!(alike(&array, &parsed(other)), expected, "{other}");
+        }
+    }
+}
