@@ -231,7 +231,7 @@ def test_a_handler_that_changes_the_node_that_is_being_changed(tmp_path: Path) -
         try:
             other.attrs["n"] = len(seen)
             seen.append("stored")
-        except hs.errors.StoreError as error:
+        except hs.errors.BusyError as error:
             assert "being changed by this thread" in str(error)
             seen.append("refused")
 

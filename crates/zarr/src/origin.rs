@@ -62,6 +62,11 @@ impl Origin for Place {
                 *self.known.lock() = now;
                 Ok(Seen::Alike)
             }
+            // Known from a group's consolidated metadata only.
+            Ok(None) if known.is_none() => {
+                *self.known.lock() = now;
+                Ok(Seen::Alike)
+            }
             Err(ZarrError::Store(error)) => Err(Box::new(error)),
             _ => Ok(Seen::Other),
         }
