@@ -412,9 +412,12 @@ impl Shared {
 
     /// Whether another block may be begun: there is one, and it fits, or nothing else is under way.
     fn may_begin(&self, state: &State) -> bool {
+        // Of blocks larger than anything can be, more bytes than there are numbers for: they do not
+        // fit, however far ahead is allowed.
+        let fits = |block| state.bytes.checked_add(block).is_some_and(|bytes| bytes <= self.ahead);
         !state.stopped
             && state.begun < self.blocks()
-            && (state.bytes == 0 || state.bytes.saturating_add(self.block_bytes(state.begun)) <= self.ahead)
+            && (state.bytes == 0 || fits(self.block_bytes(state.begun)))
     }
 
     /// Begins the next block: whoever is given it must read it and [`Shared::put`] it.
