@@ -68,8 +68,9 @@ def test_killed_writers_leave_old_or_new(tmp_path: Path, location: str, threads:
         assert all(watcher.result() > 0 for watcher in watchers)
     assert killer.returncode == 0, killer.stderr
     assert reader.returncode == 0, complaints
-    # All of this has happened: most children were in the middle of something.
-    assert int(killer.stdout) > KILLS
+    # All of this has happened: many children were in the middle of something. (On a busy machine
+    # some are killed before they begin.)
+    assert int(killer.stdout) > KILLS // 3
     assert int(told) > 0
 
     # What is left is an array for everybody, and goes on to be one.
