@@ -5,6 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,18 +125,86 @@ def test_links_in_circles(tmp_path: Path) -> None:
     assert len(hs.open_consolidated(root).members(max_depth=None)) == 6
 
 
-def test_deep_hdf5_groups(tmp_path: Path) -> None:
+def deep_file(path: Path, depth: int, name: str = "g") -> Path:
+    """An HDF5 file of groups within each other; the innermost has an array ``a``."""
     h5py = pytest.importorskip("h5py")
-    depth = 800
-    with h5py.File(tmp_path / "deep.h5", "w") as file:
+    with h5py.File(path, "w") as file:
         group = file
         for _ in range(depth):
-            group = group.create_group("g")
+            group = group.create_group(name)
         group["a"] = np.arange(3)
-    hs.copy(tmp_path / "deep.h5", tmp_path / "deep.zarr")
-    copied = hs.open_array(tmp_path / "deep.zarr", path="/".join(["g"] * depth) + "/a")
-    np.testing.assert_array_equal(copied[:], [0, 1, 2])
+    return path
+
+
+def test_deep_hdf5_groups(tmp_path: Path) -> None:
+    depth = 1950
+    path = deep_file(tmp_path / "deep.h5", depth)
+    hs.copy(path, tmp_path / "deep.zarr")
+    inner = "/".join(["g"] * depth) + "/a"
+    np.testing.assert_array_equal(hs.open_array(tmp_path / "deep.zarr", path=inner)[:], [0, 1, 2])
     assert len(hs.open_group(tmp_path / "deep.zarr").members(max_depth=None)) == depth + 1
+    with hs.open(path, mode="r") as file:
+        members: Any = file.members(max_depth=None)
+        assert len(members) == depth + 1
+        name, array = members[-1]
+        assert name == inner and array.name == f"/{inner}" and array[:].tolist() == [0, 1, 2]
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
+def test_copies_of_deep_groups_cost_what_they_are_deep(tmp_path: Path) -> None:
+    """System calls and bytes read grow with the depth, not with its square."""
+
+    def cost(depth: int) -> tuple[int, int]:
+        folder = tmp_path / str(depth)
+        folder.mkdir()
+        path, trace = deep_file(folder / "deep.h5", depth), folder / "trace"
+        strace = [
+            "strace",
+            "-f",
+            "-qq",
+            "-s",
+            "0",
+            "-e",
+            "trace=file,desc",
+            "-e",
+            "signal=none",
+            "-o",
+            str(trace),
+        ]
+        program = "import sys, hyperslab; hyperslab.copy(sys.argv[1], sys.argv[2])"
+        command = [*strace, sys.executable, "-c", program, str(path), str(folder / "copy.zarr")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if "ptrace" in done.stderr.lower():
+            pytest.skip(f"strace may not trace here: {done.stderr.strip()}")
+        assert done.returncode == 0, done.stderr
+        calls = trace.read_text().splitlines()
+        read = [re.search(r" p?read(?:64|v|v2)?\(.*= ([0-9]+)$", call) for call in calls]
+        return len(calls), sum(int(found[1]) for found in read if found)
+
+    few, more, many = (np.array(cost(depth)) for depth in (200, 400, 800))
+    # Twice as many levels more: twice the cost. Of its square it would be four times.
+    assert ((many - more) < 2.5 * (more - few) + 100_000 * np.array([0, 1])).all(), (few, more, many)
+    assert many[0] < 20 * 800
+
+
+@pytest.mark.parametrize(("depth", "name"), [(1000, "group"), (1, "n" * 256)])
+def test_paths_longer_than_the_system_takes(tmp_path: Path, depth: int, name: str) -> None:
+    path = deep_file(tmp_path / "deep.h5", depth, name)
+    with pytest.raises(hs.HyperslabError) as error:
+        hs.copy(path, tmp_path / "copy.zarr")
+    text = str(error.value)
+    assert re.search(
+        "its name has 256 bytes|levels deep, and its files would have paths of 4[0-9]+ bytes", text
+    )
+    assert len(text) < 500 and ".stage." not in text
+    assert [path.name for path in tmp_path.iterdir()] == ["deep.h5"]
+    report = hs.copy(path, tmp_path / "copy.zarr", skip_unsupported=True)
+    assert report.groups < depth + 1 and report.skipped
+    # A store in memory takes any path.
+    memory = hs.MemoryStore()
+    assert hs.copy(path, memory).groups == depth + 1
+    inner = "/".join([name] * depth) + "/a"
+    np.testing.assert_array_equal(hs.open_array(memory, path=inner)[:], [0, 1, 2])
 
 
 BROKEN: dict[str, dict[str, Any]] = {

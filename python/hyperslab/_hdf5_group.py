@@ -272,8 +272,21 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
         if max_depth == 0:
             return tuple(found for found in self._linked() if isinstance(found[1], (Array, Group)))
         depth = None if max_depth is None else max_depth + 1
-        found = ((path, self.get(path)) for path, kind in self._walk(depth) if kind in ("array", "group"))
-        return tuple((path, node) for path, node in found if node is not None)
+        # Each is looked up in the group above it: by its whole path, one that is 2000 deep would be
+        # looked up 2000 times.
+        inside: dict[str, Any] = {"": self}
+        found: list[tuple[str, Any]] = []
+        for path, kind in self._walk(depth):
+            if kind not in ("array", "group"):
+                continue
+            above, _, name = path.rpartition("/")
+            group = inside.get(above)
+            node = self.get(path) if group is None else group.get(name)
+            if node is not None:
+                found.append((path, node))
+            if isinstance(node, Group):
+                inside[path] = node
+        return tuple(found)
 
     def nmembers(self, max_depth: int | None = 0) -> int:
         """How many arrays and groups are below; ``max_depth`` as in `members`."""

@@ -5,7 +5,6 @@ use crate::failure::{self, Failure};
 use crate::meter::Meter;
 use crate::signals::Watch;
 use crate::text;
-use hyperslab::Error;
 use hyperslab::copy::{CopyReport, copy};
 use std::io::Write;
 use std::time::Duration;
@@ -18,7 +17,7 @@ pub(crate) fn run(args: &CopyArgs, out: &mut dyn Write, watch: &Watch) -> Result
     let copied = copy(&source, &args.destination, &options);
     meter.finish();
     let report = copied.map_err(|error| match error {
-        Error::Interrupted => Failure::Stopped("the destination is as it was"),
+        error if failure::is_stop(&error) => Failure::Stopped("the destination is as it was"),
         error => error.into(),
     })?;
     if !args.quiet {

@@ -1,7 +1,7 @@
 //! Errors, as the user sees them: one line and an exit code.
 
 use hyperslab::zarr::ZarrError;
-use hyperslab::{Error, Node};
+use hyperslab::{Error, Node, hdf5::Hdf5Error};
 use std::error;
 use std::io;
 use std::path::Path;
@@ -42,17 +42,38 @@ pub(crate) fn open(location: &str) -> Result<Node, Failure> {
     })
 }
 
+/// Whether the library stopped because it was asked to: also where the index of a file was being
+/// read for a chunk.
+pub(crate) fn is_stop(error: &Error) -> bool {
+    if matches!(error, Error::Interrupted | Error::Hdf5(Hdf5Error::Interrupted { .. })) {
+        return true;
+    }
+    let mut next = error::Error::source(error);
+    while let Some(error) = next {
+        if matches!(error.downcast_ref(), Some(Hdf5Error::Interrupted { .. })) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
 impl Failure {
     /// Whether a signal is why.
     pub(crate) fn is_interruption(&self) -> bool {
-        matches!(self, Failure::Library(Error::Interrupted) | Failure::Stopped(_))
+        match self {
+            Failure::Stopped(_) => true,
+            Failure::Library(error) => is_stop(error),
+            _ => false,
+        }
     }
 
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
             Failure::Usage(_) | Failure::Library(Error::Options(_)) => 2,
             Failure::Library(Error::Mismatch { .. }) => 3,
-            Failure::Library(Error::Interrupted) | Failure::Stopped(_) => 130,
+            Failure::Stopped(_) => 130,
+            Failure::Library(error) if is_stop(error) => 130,
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             _ => 1,
         }
@@ -61,7 +82,8 @@ impl Failure {
     /// What to tell; nothing where the reader of our output has gone, as `head` does.
     pub(crate) fn message(&self) -> Option<String> {
         let text = match self {
-            Failure::Library(Error::Interrupted) | Failure::Stopped("") => return Some("interrupted".into()),
+            Failure::Stopped("") => return Some("interrupted".into()),
+            Failure::Library(error) if is_stop(error) => return Some("interrupted".into()),
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
             Failure::Library(error) => chain(error),
             Failure::Usage(why) => why.clone(),

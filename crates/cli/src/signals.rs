@@ -5,6 +5,7 @@
 //! the process as if nobody watched. When it is dropped, the handlers are those of before: inside a
 //! Python process they are Python's.
 
+use hyperslab::hdf5;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -23,6 +24,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn start() -> Watch {
         SIGNAL.store(0, Relaxed);
+        hdf5::stop(false);
         let mut before = Vec::new();
         for signal in WATCHED {
             if let Some(old) = action(signal, None)
@@ -55,10 +57,13 @@ impl Drop for Watch {
         for (signal, old) in &self.before {
             let _ = action(*signal, Some(old));
         }
+        hdf5::stop(false);
     }
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
+    // The index of a large file takes long, and is read below everything that asks for signals.
+    hdf5::stop(true);
     if SIGNAL.swap(signal, Relaxed) != 0 {
         // SAFETY: both functions may be called in a signal handler (POSIX, async-signal-safe
         // functions).

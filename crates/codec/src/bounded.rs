@@ -59,34 +59,52 @@ fn decode_through(
             return Ok(());
         };
         if earlier.is_empty() {
-            let written = decode_growing(codec.as_ref(), input, limit, out, scratch)?;
+            let written = decode_growing(codec.as_ref(), input, Bound::Bytes(limit), out, scratch)?;
             out.truncate(written);
             return Ok(());
         }
         let bound = earlier.iter().fold(limit, |size, codec| codec.max_encoded(size));
-        staged = Some(decode_growing(codec.as_ref(), input, bound, to, scratch)?);
+        staged = Some(decode_growing(codec.as_ref(), input, Bound::Bytes(bound), to, scratch)?);
         std::mem::swap(from, to);
         left = earlier;
     }
 }
 
-/// Decodes into the front of a buffer, which grows as needed, to room for `bound` bytes at most;
-/// returns how many bytes that were.
+/// The most that a step of decoding may give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    /// So many bytes.
+    Bytes(usize),
+    /// So many bytes, but of elements of variable length: no more than [`vlen_limit`].
+    Vlen(usize),
+}
+
+/// Decodes into the front of a buffer, which grows as needed, to room for `bound` at most; returns
+/// how many bytes that were.
 pub(crate) fn decode_growing(
     codec: &dyn Codec,
     src: &[u8],
-    bound: usize,
+    bound: Bound,
     buf: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<usize, CodecError> {
+    let (bound, limit) = match bound {
+        Bound::Bytes(bytes) => (bytes, usize::MAX),
+        Bound::Vlen(bytes) => (bytes, vlen_limit(src.len())),
+    };
+    let most = bound.min(limit);
     // What is there already costs nothing: the second of two chunks that are alike is decoded once.
-    let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).max(buf.len()).min(bound);
+    let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).max(buf.len()).min(most);
     loop {
         match codec.decode(src, fresh(buf, room, codec.name())?, scratch) {
             // Some formats say how much it is; where that is a lie, nothing of the room is touched.
-            Err(CodecError::Size { found, .. }) if room < bound => {
+            Err(CodecError::Size { found, .. }) if room < most => {
                 let found = usize::try_from(found).unwrap_or(usize::MAX);
-                room = room.saturating_mul(2).max(found).min(bound);
+                room = room.saturating_mul(2).max(found).min(most);
+            }
+            Err(CodecError::Size { .. }) if limit < bound => {
+                let (codec, stored) = (codec.name(), src.len() as u64);
+                return Err(CodecError::Expands { codec, stored, limit: limit as u64 });
             }
             result => return result,
         }
@@ -117,23 +135,6 @@ pub fn set_vlen_chunk_bound(bytes: usize) {
 /// it starts with `stored` bytes.
 pub fn vlen_limit(stored: usize) -> usize {
     vlen_chunk_bound().max(stored.saturating_mul(EXPANSION))
-}
-
-/// [`decode_growing`] for elements of variable length, up to [`vlen_limit`].
-pub(crate) fn decode_limited(
-    codec: &dyn Codec,
-    src: &[u8],
-    bound: usize,
-    buf: &mut Vec<u8>,
-    scratch: &mut Scratch,
-) -> Result<usize, CodecError> {
-    let limit = vlen_limit(src.len());
-    match decode_growing(codec, src, bound.min(limit), buf, scratch) {
-        Err(CodecError::Size { .. }) if limit < bound => {
-            Err(CodecError::Expands { codec: codec.name(), stored: src.len() as u64, limit: limit as u64 })
-        }
-        result => result,
-    }
 }
 
 /// Refuses to store a chunk of elements of variable length that would not be read again, because
@@ -317,11 +318,12 @@ mod tests {
     #[test]
     fn room_that_is_not_needed_is_not_touched() {
         let (mut buf, mut scratch) = (Vec::new(), Scratch::default());
-        assert_eq!(decode_growing(&Liar, b"", 4 << 30, &mut buf, &mut scratch).unwrap(), 5);
+        assert_eq!(decode_growing(&Liar, b"", Bound::Bytes(4 << 30), &mut buf, &mut scratch).unwrap(), 5);
         assert_eq!(buf.len(), 3 << 30);
-        let error = decode_growing(&Liar, b"", 2 << 30, &mut Vec::new(), &mut scratch).unwrap_err();
+        let error =
+            decode_growing(&Liar, b"", Bound::Bytes(2 << 30), &mut Vec::new(), &mut scratch).unwrap_err();
         assert!(matches!(error, CodecError::Size { .. }), "{error}");
-        assert!(decode_growing(&Liar, b"", usize::MAX, &mut buf, &mut scratch).is_ok());
+        assert!(decode_growing(&Liar, b"", Bound::Bytes(usize::MAX), &mut buf, &mut scratch).is_ok());
     }
 
     #[test]

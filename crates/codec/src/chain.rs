@@ -9,8 +9,9 @@
 //! Where elements are of variable length nothing tells how large the bytes behind the first codec
 //! are: buffers grow with what there is ([`bounded`]).
 
+use crate::bounded::{self, Bound, decode_growing};
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen, bounded};
+use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -174,8 +175,10 @@ impl CodecChain {
                         None if bound <= TRUSTED => {
                             codec.decode(input, stage(to, bound, codec.name())?, scratch)?
                         }
-                        None => bounded::decode_growing(codec.as_ref(), input, bound, to, scratch)?,
-                        Some(_) => bounded::decode_limited(codec.as_ref(), input, bound, to, scratch)?,
+                        vlen => {
+                            let bound = vlen.map_or(Bound::Bytes(bound), |_| Bound::Vlen(bound));
+                            decode_growing(codec.as_ref(), input, bound, to, scratch)?
+                        }
                     });
                     std::mem::swap(from, to);
                     left = earlier;

@@ -4,8 +4,17 @@
 //! knows no files. So the question is one of the whole process.
 
 use hyperslab_store::fork::Lazy;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 static ASK: Lazy<fn() -> bool> = Lazy::new();
+
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Ends all such work in the process (`true`), or lets it be done again. May be called by a signal
+/// handler.
+pub fn stop(stop: bool) {
+    STOPPED.store(stop, Relaxed);
+}
 
 /// Sets what is asked, on the thread that reads; `true` ends the work with
 /// [`Hdf5Error::Interrupted`](crate::Hdf5Error::Interrupted). It may run foreign code: no lock is
@@ -15,5 +24,5 @@ pub fn ask_with(ask: fn() -> bool) {
 }
 
 pub(crate) fn is_wanted() -> bool {
-    ASK.get().is_some_and(|ask| ask())
+    STOPPED.load(Relaxed) || ASK.get().is_some_and(|ask| ask())
 }

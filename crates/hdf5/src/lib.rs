@@ -27,6 +27,7 @@
 mod array_layout;
 mod attribute;
 mod cache_image;
+mod cast;
 mod checksum;
 mod convert;
 mod cursor;
@@ -66,7 +67,7 @@ pub use dataset::Dataset;
 pub use error::{Hdf5Error, HeapError, ParseError};
 pub use file::{File, FileOptions, FoundFile, NamedDatatype, Node, OtherFiles, Purpose};
 pub use group::{Group, Link, LinkTarget};
-pub use interrupt::ask_with;
+pub use interrupt::{ask_with, stop};
 pub use messages::{data_layout, dataspace, filter};
 pub use reference::Reference;
 pub use source::{Bytes, Source};

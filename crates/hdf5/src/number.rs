@@ -6,6 +6,10 @@
 //! ones it is no number or infinite, as HDF5 itself takes it also for layouts that know no such
 //! values (VAX).
 
+mod extended;
+
+pub(crate) use extended::Extended;
+
 use crate::ParseError;
 use crate::datatype::{Class, Datatype, FloatLayout, Order};
 use hyperslab_codec::{ByteOrder, DataType, Kind};

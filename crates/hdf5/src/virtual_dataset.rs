@@ -13,7 +13,7 @@ use crate::selection::{Selection, Slab};
 use crate::virtual_extent::{Along, END, Extent, cut, ends, pattern, slices};
 use crate::virtual_mapping::{self, Mapping};
 use crate::virtual_source::{Budget, Chain, Sources};
-use crate::{Cursor, Dataset, File, Hdf5Error};
+use crate::{Cursor, Dataset, File, Hdf5Error, element::Element};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location, Mosaic,
     MosaicSource, Piece,
@@ -29,12 +29,24 @@ pub(crate) fn layout(
     collection: Option<u64>,
     index: u32,
 ) -> Result<ArrayLayout, Hdf5Error> {
-    layout_within(dataset, dtype, (collection, index), None, &Budget::default())
+    let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), FillValue::new);
+    let wanted = Wanted { element: dataset.element(), dtype, fill };
+    layout_within(dataset, wanted, (collection, index), None, &Budget::default())
+}
+
+/// The elements that a virtual dataset is read as. They are its own, or those of the virtual
+/// dataset that it is a source of: the library converts what is stored just once.
+pub(crate) struct Wanted<'e> {
+    pub element: &'e Element,
+    /// The engine's type of them.
+    pub dtype: DataType,
+    /// What absent elements are.
+    pub fill: FillValue,
 }
 
 pub(crate) fn layout_within(
     dataset: &Dataset,
-    dtype: DataType,
+    wanted: Wanted<'_>,
     heap_id: (Option<u64>, u32),
     above: Option<Arc<Chain>>,
     budget: &Budget,
@@ -42,7 +54,8 @@ pub(crate) fn layout_within(
     let file = dataset.file();
     let invalid = |why: String| file.source().invalid(why);
     let mut shape: Dims = dataset.dataspace().shape().into();
-    let mut sources = Sources::new(dataset, above)?;
+    let Wanted { element, dtype, fill } = wanted;
+    let mut sources = Sources::new(dataset, element, above)?;
     let mut extent = Extent::new(shape.len());
     let mut pieces: Vec<Piece> = Vec::new();
     for (number, mapping) in mappings(file, heap_id)?.iter().enumerate() {
@@ -105,7 +118,6 @@ pub(crate) fn layout_within(
     let chunk = usual_part(&shape, &pieces, dtype.size());
     let encoding = ChunkEncoding::new(&chunk, dtype, dtype.order(), &[], Vec::new()).map_err(invalid)?;
     let grid = ChunkGrid::regular(chunk).ok_or_else(|| invalid("chunks without elements".into()))?;
-    let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), FillValue::new);
     let (name, store) = (format!("/{}", dataset.path()), file.source().store().clone());
     let layout = ArrayLayout::new(name, shape, dtype, grid, encoding, fill, Arc::new(NoChunks), store)?;
     Ok(layout.with_mosaic(Mosaic::new(pieces))?)

@@ -4,11 +4,13 @@
 //! as long as not too many others are. One of which there is no file or no path may come into being
 //! later: it is looked for each time.
 
-use crate::element::{Element, ElementKind};
+use crate::cast::Cast;
+use crate::element::Element;
 use crate::kept::Kept;
+use crate::virtual_dataset::{self, Wanted};
 use crate::virtual_mapping::Mapping;
-use crate::{Dataset, File, Hdf5Error, Node, Purpose, data_layout::DataLayout, virtual_dataset};
-use hyperslab_array::{ArrayLayout, LocateError, MosaicSource};
+use crate::{Dataset, File, Hdf5Error, Node, Purpose, data_layout::DataLayout};
+use hyperslab_array::{ArrayLayout, ConvertElements, FillValue, LocateError, MosaicSource, SourceArray};
 use hyperslab_store::Key;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -46,11 +48,12 @@ fn place(dataset: &Dataset) -> Result<(u64, u64), Hdf5Error> {
 #[derive(Debug)]
 struct Common {
     file: File,
+    /// What they are read as.
     element: Element,
     /// Whether elements refer to places of the file that they are in.
     refers: bool,
     chain: Arc<Chain>,
-    open: Kept<ArrayLayout>,
+    open: Kept<SourceArray>,
 }
 
 /// The sources of a dataset, each once.
@@ -70,10 +73,15 @@ pub(crate) struct OneSource {
 }
 
 impl Sources {
-    pub(crate) fn new(dataset: &Dataset, above: Option<Arc<Chain>>) -> Result<Self, Hdf5Error> {
+    /// Those of a dataset, to be read as `element`.
+    pub(crate) fn new(
+        dataset: &Dataset,
+        element: &Element,
+        above: Option<Arc<Chain>>,
+    ) -> Result<Self, Hdf5Error> {
         let common = Common {
             file: dataset.file().clone(),
-            element: dataset.element().clone(),
+            element: element.clone(),
             refers: dataset.datatype().refers(),
             chain: Arc::new(Chain { place: place(dataset)?, above }),
             open: Kept::new(OPEN),
@@ -102,15 +110,19 @@ impl Sources {
 impl OneSource {
     /// The dataset as the engine sees it; `None`: there is no such file, or no such path in it.
     pub(crate) fn get(&self, budget: &Budget) -> Result<Option<Arc<ArrayLayout>>, Hdf5Error> {
-        let make = || self.make(budget).map_err(Some)?.ok_or(None);
+        Ok(self.kept(budget)?.map(|source| source.layout.clone()))
+    }
+
+    fn kept(&self, budget: &Budget) -> Result<Option<Arc<SourceArray>>, Hdf5Error> {
+        let make = || self.make(budget).map_err(Some)?.map(Arc::new).ok_or(None);
         match self.common.open.get(self.number, make, |_| 1) {
-            Ok(layout) => Ok(Some(layout)),
+            Ok(source) => Ok(Some(source)),
             Err(None) => Ok(None),
             Err(Some(error)) => Err(error),
         }
     }
 
-    fn make(&self, budget: &Budget) -> Result<Option<Arc<ArrayLayout>>, Hdf5Error> {
+    fn make(&self, budget: &Budget) -> Result<Option<SourceArray>, Hdf5Error> {
         let common = &self.common;
         let file = match &self.file {
             None => common.file.clone(),
@@ -125,9 +137,11 @@ impl OneSource {
             Err(Hdf5Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        self.check(&dataset)?;
+        let cast = self.cast(&dataset)?;
         let DataLayout::Virtual { collection, index } = *dataset.data_layout() else {
-            return dataset.layout().map(Some);
+            let layout = dataset.layout()?;
+            let convert = (!cast.is_same()).then(|| Arc::new(cast) as Arc<dyn ConvertElements>);
+            return Ok(Some(SourceArray { layout, convert }));
         };
         let (place, mut depth, mut above) = (place(&dataset)?, 0, Some(&common.chain));
         while let Some(chain) = above {
@@ -146,22 +160,27 @@ impl OneSource {
             let why = format!("more than {MOST} virtual sources of virtual sources");
             return Err(file.source().invalid(why).within(&self.path));
         }
-        let dtype = dataset.element().engine_type();
+        let dtype = common.element.engine_type();
         let dtype =
             dtype.ok_or_else(|| file.source().invalid("its elements are too large").within(&self.path))?;
+        let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), |fill| {
+            let mut converted = vec![0; dtype.size()];
+            cast.convert(fill, &mut converted);
+            FillValue::new(&converted)
+        });
         let layout = virtual_dataset::layout_within(
             &dataset,
-            dtype,
+            Wanted { element: &common.element, dtype, fill },
             (collection, index),
             Some(common.chain.clone()),
             budget,
         );
-        layout.map(|layout| Some(Arc::new(layout))).map_err(|error| error.within(&self.path))
+        layout.map(|layout| Some(Arc::new(layout).into())).map_err(|error| error.within(&self.path))
     }
 
-    /// Refuses elements that cannot become those of the virtual dataset. Numbers can: the engine
-    /// converts them.
-    fn check(&self, dataset: &Dataset) -> Result<(), Hdf5Error> {
+    /// The way from the elements of a source to those of the virtual dataset. An error where the
+    /// HDF5 library has none.
+    fn cast(&self, dataset: &Dataset) -> Result<Cast, Hdf5Error> {
         let common = &self.common;
         let refuse = |what: String| Hdf5Error::Unsupported {
             file: dataset.file().source().name(),
@@ -169,24 +188,21 @@ impl OneSource {
             what,
         };
         let (from, to) = (dataset.element(), &common.element);
-        let numbers = matches!((&from.kind, &to.kind), (ElementKind::Plain(_), ElementKind::Plain(_)));
-        if from != to && !numbers {
+        let cast = Cast::new(dataset.datatype(), from, to).ok_or_else(|| {
             let (from, to) = (from.to_json(), to.to_json());
-            return Err(refuse(format!(
-                "a conversion of elements {from} to those of a virtual dataset, {to},"
-            )));
-        }
+            refuse(format!("a conversion of elements {from} to those of a virtual dataset, {to},"))
+        })?;
         if common.refers && !dataset.file().is(&common.file) {
             return Err(refuse(
                 "a virtual dataset of references or of elements of variable length in another file".into(),
             ));
         }
-        Ok(())
+        Ok(cast)
     }
 }
 
 impl MosaicSource for OneSource {
-    fn open(&self) -> Result<Option<Arc<ArrayLayout>>, LocateError> {
-        Ok(self.get(&Budget::default())?)
+    fn open(&self) -> Result<Option<SourceArray>, LocateError> {
+        Ok(self.kept(&Budget::default())?.map(|source| SourceArray::clone(&source)))
     }
 }

@@ -460,16 +460,6 @@ impl Array {
         }
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked
-    /// while this waits for others; `true` gives up.
-    pub fn change_attributes<R>(
-        &mut self,
-        ask: Option<Ask<'_>>,
-        change: impl FnOnce(&mut Json) -> R,
-    ) -> Result<R, Error> {
-        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
-    }
-
     /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts
     /// off never comes back: elements that come into view later are fill value.
     pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {

@@ -109,19 +109,10 @@ impl Group {
         }
     }
 
-    /// Replaces the attributes, atomically.
+    /// Replaces the attributes, atomically. (To change some of them as they are stored now:
+    /// [`Group::as_zarr_mut`].)
     pub fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
         Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
-    }
-
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked
-    /// while this waits for others; `true` gives up.
-    pub fn change_attributes<R>(
-        &mut self,
-        ask: Option<Ask<'_>>,
-        change: impl FnOnce(&mut Json) -> R,
-    ) -> Result<R, Error> {
-        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
     }
 
     /// The names of what is directly below (of Zarr, sorted), and what it is.

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 fn memory() -> Arc<dyn Store> {
@@ -361,11 +362,18 @@ fn what_cannot_be_copied_is_refused_before_anything_is_written() {
     assert_eq!(names(&directory.path().join("a.zarr")), ["beside", "field", "zarr.json"]);
 }
 
-/// Counts writes per key.
+/// Counts writes per key, and all that is asked.
 #[derive(Debug, Default)]
 struct Counting {
     inner: MemoryStore,
     writes: Mutex<BTreeMap<String, usize>>,
+    asked: AtomicUsize,
+}
+
+impl Counting {
+    fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Store for Counting {
@@ -375,6 +383,7 @@ impl Store for Counting {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool, StoreError> {
+        self.ask();
         self.inner.read_ranges(key, size, ranges)
     }
     fn open<'s>(
@@ -382,18 +391,23 @@ impl Store for Counting {
         key: Key<'_>,
         size: Option<u64>,
     ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+        self.ask();
         self.inner.open(key, size)
     }
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        self.ask();
         self.inner.read_exact(key, buf)
     }
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+        self.ask();
         self.inner.read_all(key, buf, limit)
     }
     fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+        self.ask();
         self.inner.size(key)
     }
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+        self.ask();
         *self.writes.lock().unwrap().entry(key.as_str().to_owned()).or_default() += 1;
         self.inner.write(key, parts)
     }
@@ -432,6 +446,25 @@ fn every_chunk_is_written_once() {
         assert_eq!(writes.len(), 1 + 3 * 2);
         assert!(writes.values().all(|n| *n == 1), "{writes:?}");
     }
+}
+
+/// The groups above a node were made by the copy itself: they are not looked at again for each.
+#[test]
+fn deep_groups_cost_what_they_are_deep() {
+    let asked = |depth: usize| {
+        let from = memory();
+        let path = vec!["g"; depth].join("/");
+        zarr::Group::create(from.clone(), &path, zarr::Format::V3, Json::object(), false).unwrap();
+        let source = open_node(&from, "", None).unwrap();
+        let counting = Arc::new(Counting::default());
+        let store: Arc<dyn Store> = counting.clone();
+        let report = copy_to_store(&source, &store, "copy", &CopyOptions::default()).unwrap();
+        assert_eq!(report.groups, depth as u64 + 1);
+        assert!(open_node(&store, &format!("copy/{path}"), None).is_ok());
+        counting.asked.load(Ordering::Relaxed)
+    };
+    let (few, more, many) = (asked(50), asked(100), asked(200));
+    assert_eq!(many - more, 2 * (more - few), "{few}, {more}, {many}");
 }
 
 #[test]

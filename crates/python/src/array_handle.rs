@@ -29,7 +29,7 @@ impl Stored for Array {
         ask: Option<Ask<'_>>,
         change: impl FnOnce(&mut Json) -> R,
     ) -> Result<R, Error> {
-        self.change_attributes(ask, change)
+        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
     }
 }
 

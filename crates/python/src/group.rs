@@ -35,7 +35,7 @@ impl Stored for Group {
         ask: Option<Ask<'_>>,
         change: impl FnOnce(&mut Json) -> R,
     ) -> Result<R, Error> {
-        self.change_attributes(ask, change)
+        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
     }
 }
 

@@ -64,6 +64,19 @@ impl Array {
         Self::create_by(store, path, spec, create::unseen)
     }
 
+    /// [`Array::create`] in a group that the caller has just made: the groups above are not looked
+    /// at.
+    pub fn create_inside(
+        store: Arc<dyn Store>,
+        path: &str,
+        spec: ArraySpec,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Self, ZarrError> {
+        Self::create_by(store, path, spec, |store, path, format, documents| {
+            create::inside(store, path, format, documents, ask)
+        })
+    }
+
     fn create_by(
         store: Arc<dyn Store>,
         path: &str,

@@ -81,6 +81,27 @@ pub(crate) fn unseen(
     Ok(())
 }
 
+/// Creates a node in a group that the caller has just made: the groups above are not looked at,
+/// which would be all of them for every node of a deep hierarchy.
+pub(crate) fn inside(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+    documents: &Documents,
+    ask: Option<Ask<'_>>,
+) -> Result<(), ZarrError> {
+    for (name, document) in documents {
+        node::check_document(&join(path, name), document)?;
+    }
+    check_node_name(path.rsplit('/').next().unwrap_or(path), format)?;
+    refuse_existing(store, path)?;
+    let lock = locked::lock(store, path, ask)?;
+    if put_new(store, path, documents, &lock, ask)? {
+        return Ok(());
+    }
+    refuse_existing(store, path)
+}
+
 /// The documents of a new group. Attributes first: the group appears when it is complete.
 pub(crate) fn group(format: Format, attributes: Json) -> Vec<(&'static str, Json)> {
     match format {

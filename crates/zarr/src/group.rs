@@ -98,6 +98,21 @@ impl Group {
         Ok(Group { store, path, format, attributes, consolidated: None })
     }
 
+    /// [`Group::create`] in a group that the caller has just made: the groups above are not looked
+    /// at.
+    pub fn create_inside(
+        store: Arc<dyn Store>,
+        path: &str,
+        format: Format,
+        attributes: Json,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Self, ZarrError> {
+        let path = normalize_path(path)?;
+        node::check_attributes(&path, &attributes)?;
+        create::inside(&store, &path, format, &create::group(format, attributes.clone()), ask)?;
+        Ok(Group { store, path, format, attributes, consolidated: None })
+    }
+
     pub(crate) fn from_stored(
         store: Arc<dyn Store>,
         path: String,

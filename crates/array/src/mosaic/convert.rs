@@ -1,15 +1,26 @@
 //! Elements of one type as elements of another, as HDF5 converts them: what a type cannot hold
-//! becomes its nearest value, fractions are cut off, texts are cut or padded with NULs.
+//! becomes its nearest value, fractions are cut off, texts end at their first NUL and are cut or
+//! padded with NULs.
 //!
 //! NaN as an integer is 0. Only, the HDF5 library leaves conversions between numbers in the
 //! machine's byte order to the processor, and x86 makes of NaN the least number of 32 and of 64
 //! bits: so it is here.
+//!
+//! Integers of one size in the other byte order have their bytes turned around by the library, and
+//! nothing else, signed or not: -2 of 16 bits becomes 65534. So they do here.
+//!
+//! One answer of the library is not followed: where one of the two numbers is not in the machine's
+//! byte order it makes the least integer of a fraction between -0.5 and 0. That is 0 here.
+//!
+//! The library trusts the processor as well with halves in integers that have room for every finite
+//! half: negative halves wrap in integers without a sign, and infinities become what the
+//! processor makes of them.
 
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
 /// Whether there is a conversion: between numbers, from Booleans to numbers and from integers to
 /// Booleans, between complex numbers, and between texts of fixed length.
-pub(super) fn is_possible(from: DataType, to: DataType) -> bool {
+pub fn can_convert(from: DataType, to: DataType) -> bool {
     let real = |kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Float);
     let whole = |kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Bool);
     from == to
@@ -21,7 +32,7 @@ pub(super) fn is_possible(from: DataType, to: DataType) -> bool {
 }
 
 /// Converts all elements of `src` to `dst`, which has room for as many. For types of which
-/// [`is_possible`] is true.
+/// [`can_convert`] is true.
 pub(super) fn elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]) {
     if from == to {
         dst.copy_from_slice(src);
@@ -29,20 +40,31 @@ pub(super) fn elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8])
     }
     if to.kind() == Kind::Bytes {
         for (src, dst) in src.chunks_exact(from.size()).zip(dst.chunks_exact_mut(to.size())) {
-            let len = src.len().min(dst.len());
+            let text = src.iter().position(|byte| *byte == 0).unwrap_or(src.len());
+            let len = text.min(dst.len());
             dst[..len].copy_from_slice(&src[..len]);
             dst[len..].fill(0);
         }
         return;
     }
     let (part, whole) = (from.number_size(), to.number_size());
+    if is_swapped(from, to) {
+        for (src, dst) in src.chunks_exact(part).zip(dst.chunks_exact_mut(whole)) {
+            dst.copy_from_slice(src);
+            dst.reverse();
+        }
+        return;
+    }
     let by_processor = from.order() == ByteOrder::NATIVE && to.order() == ByteOrder::NATIVE;
-    let nan = if by_processor { nan(to) } else { 0 };
+    let nan = if by_processor { convert_nan(to) } else { 0 };
+    let unchecked = by_processor && is_unchecked(from, to);
     for (src, dst) in src.chunks_exact(part).zip(dst.chunks_exact_mut(whole)) {
         let number = match load(from, src) {
             Number::Float(number) if number.is_nan() && matches!(to.kind(), Kind::Int | Kind::UInt) => {
                 Number::Int(nan)
             }
+            Number::Float(number) if by_processor && is_limit(number, from, to) => Number::Int(limit(to)),
+            Number::Float(number) if unchecked => Number::Int(half_by_processor(number, to)),
             number => number,
         };
         store(to, number, dst);
@@ -57,15 +79,76 @@ pub fn convert_elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]
         if size > 0 && bytes.is_multiple_of(size) { Some(bytes / size) } else { None }
     };
     let fits = count(src.len(), from).is_some() && count(src.len(), from) == count(dst.len(), to);
-    if fits && is_possible(from, to) {
+    if fits && can_convert(from, to) {
         elements(from, src, to, dst);
         return true;
     }
     false
 }
 
-/// What a processor makes of NaN as an integer.
-fn nan(to: DataType) -> i128 {
+/// Whether the HDF5 library only turns bytes around: integers of one size in the other order, also
+/// where one has a sign and the other none. So -2 becomes 65534 there.
+fn is_swapped(from: DataType, to: DataType) -> bool {
+    let whole = |dtype: DataType| matches!(dtype.kind(), Kind::Int | Kind::UInt);
+    whole(from) && whole(to) && from.size() == to.size() && from.size() > 1 && from.order() != to.order()
+}
+
+/// Whether the HDF5 library converts from one type to another without a look at the values: halves
+/// to integers that have room for every finite half. (x86 only; others do as they like.)
+fn is_unchecked(from: DataType, to: DataType) -> bool {
+    let roomy = match to.kind() {
+        Kind::Int => to.size() >= 4,
+        Kind::UInt => to.size() >= 2,
+        _ => false,
+    };
+    cfg!(target_arch = "x86_64") && from.kind() == Kind::Float && from.size() == 2 && roomy
+}
+
+/// Whether a number is one more than the largest of an integer type, and the HDF5 library takes it
+/// for the largest: it compares with that in the type of the number, which rounds it up.
+fn is_limit(number: f64, from: DataType, to: DataType) -> bool {
+    let bits = match to.kind() {
+        Kind::Int => 8 * to.size() as i32 - 1,
+        Kind::UInt => 8 * to.size() as i32,
+        _ => return false,
+    };
+    let exact = if from.size() == 4 { 24 } else { 53 };
+    cfg!(target_arch = "x86_64") && from.size() >= 4 && bits > exact && number == 2f64.powi(bits)
+}
+
+/// What x86 makes of that.
+fn limit(to: DataType) -> i128 {
+    match (to.kind(), to.size()) {
+        (Kind::Int, 4) => i32::MIN.into(),
+        (Kind::Int, _) => i64::MIN.into(),
+        _ => 0,
+    }
+}
+
+/// What x86 makes of a half as an integer: a signed one of 32 or 64 bits, of which the lowest
+/// bits count. What has no such integer is the least of 64 bits, of 32 in the smaller integers.
+fn half_by_processor(number: f64, to: DataType) -> i128 {
+    if number.is_finite() {
+        let bits = number as i64;
+        return match (to.kind(), to.size()) {
+            (Kind::UInt, 2) => i128::from(bits as u16),
+            (Kind::UInt, 4) => i128::from(bits as u32),
+            (Kind::UInt, _) => i128::from(bits as u64),
+            _ => bits.into(),
+        };
+    }
+    match (to.kind(), to.size()) {
+        (Kind::Int, 4) => i32::MIN.into(),
+        (Kind::Int, _) => i64::MIN.into(),
+        // Above 2⁶³ the compiler takes 2⁶³ off and puts it back as the highest bit.
+        (Kind::UInt, 8) if number < 0.0 => 1 << 63,
+        _ => 0,
+    }
+}
+
+/// What the HDF5 library makes of NaN as an integer, where both numbers are in this machine's byte
+/// order: what the processor makes of it.
+pub fn convert_nan(to: DataType) -> i128 {
     match (to.kind(), to.size()) {
         _ if !cfg!(any(target_arch = "x86_64", target_arch = "x86")) => 0,
         (Kind::Int, 4) => i32::MIN.into(),
@@ -231,11 +314,15 @@ mod tests {
         let src: Vec<u8> = all.iter().flat_map(|number| number.to_be_bytes()).collect();
         let bytes: Vec<u8> = all.iter().map(|number| (*number).clamp(-128, 127) as i8 as u8).collect();
         assert_eq!(convert(">i8", &src, "|i1"), bytes);
-        let unsigned: Vec<u8> = all.iter().flat_map(|number| (*number).max(0).to_le_bytes()).collect();
-        assert_eq!(convert(">i8", &src, "<u8"), unsigned);
+        let unsigned: Vec<u8> = all.iter().flat_map(|number| (*number).max(0).to_be_bytes()).collect();
+        assert_eq!(convert(">i8", &src, ">u8"), unsigned);
         let doubles: Vec<u8> = all.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect();
         assert_eq!(convert(">i8", &src, "<f8"), doubles);
         assert_eq!(convert("<u8", &[0xff; 8], "<i8"), i64::MAX.to_le_bytes());
+        // Of one size in the other order, bytes are turned around and nothing else (h5py 3.16).
+        assert_eq!(convert("<i2", &[0xfe, 0xff], ">u2"), [0xff, 0xfe]);
+        assert_eq!(convert(">u4", &[0xff; 4], "<i4"), [0xff; 4]);
+        assert_eq!(convert(">i4", &[0xff; 4], "<u2"), [0; 2]);
         assert_eq!(convert("<u8", &[0xff; 8], "<f4"), (u64::MAX as f32).to_le_bytes());
         assert_eq!(
             convert("<c8", &[0, 0, 128, 63, 0, 0, 0, 192], ">c16"),
@@ -250,6 +337,49 @@ mod tests {
         assert_eq!(convert("<i2", &[0, 0, 0xff, 0xff, 0, 1], "|b1"), [0, 1, 1]);
         assert_eq!(convert("|S3", b"ab\0abc", "|S5"), *b"ab\0\0\0abc\0\0");
         assert_eq!(convert("|S3", b"ab\0abc", "|S2"), *b"abab");
+        assert_eq!(convert("|S3", b"a\0b\0xy", "|S4"), *b"a\0\0\0\0\0\0\0");
+    }
+
+    /// What the HDF5 library gives for these on x86 (h5py 3.16 with HDF5 2.0).
+    #[test]
+    #[cfg(all(target_arch = "x86_64", target_endian = "little"))]
+    fn halves_are_left_to_the_processor() {
+        let halves: Vec<u8> = [0xc000_u16, 0xfb53, 0x7bff, 0x7c00, 0xfc00, 0x7e00, 0x5cb0]
+            .iter()
+            .flat_map(|half| half.to_le_bytes())
+            .collect();
+        let list = |numbers: &[i128], size: usize| -> Vec<u8> {
+            numbers.iter().flat_map(|number| number.to_le_bytes()[..size].to_vec()).collect()
+        };
+        let (low, lower) = (i128::from(i32::MIN), i128::from(i64::MIN));
+        let (half, wide) = (1 << 63, 1 << 64);
+        assert_eq!(convert("<f2", &halves, "<u2"), list(&[65534, 5536, 65504, 0, 0, 0, 300], 2));
+        let words = [4294967294, 4294907296, 65504, 0, 0, 0, 300];
+        assert_eq!(convert("<f2", &halves, "<u4"), list(&words, 4));
+        let longs = [wide - 2, wide - 60000, 65504, 0, half, half, 300];
+        assert_eq!(convert("<f2", &halves, "<u8"), list(&longs, 8));
+        assert_eq!(convert("<f2", &halves, "<i4"), list(&[-2, -60000, 65504, low, low, low, 300], 4));
+        let signed = [-2, -60000, 65504, lower, lower, lower, 300];
+        assert_eq!(convert("<f2", &halves, "<i8"), list(&signed, 8));
+        // Those without room are looked at.
+        assert_eq!(convert("<f2", &halves, "|u1"), [0, 0, 255, 255, 0, 0, 255]);
+    }
+
+    /// As above: the library compares with the largest integer as a float.
+    #[test]
+    #[cfg(all(target_arch = "x86_64", target_endian = "little"))]
+    fn one_more_than_the_largest() {
+        let single = |power: i32| 2f32.powi(power).to_le_bytes();
+        assert_eq!(convert("<f4", &single(31), "<i4"), i32::MIN.to_le_bytes());
+        assert_eq!(convert("<f4", &single(32), "<u4"), [0; 4]);
+        assert_eq!(convert("<f4", &single(63), "<i8"), i64::MIN.to_le_bytes());
+        assert_eq!(convert("<f4", &single(64), "<u8"), [0; 8]);
+        assert_eq!(convert("<f4", &single(31), ">i4"), i32::MAX.to_be_bytes());
+        assert_eq!(convert("<f4", &single(15), "<i2"), i16::MAX.to_le_bytes());
+        let double = |power: i32| 2f64.powi(power).to_le_bytes();
+        assert_eq!(convert("<f8", &double(31), "<i4"), i32::MAX.to_le_bytes());
+        assert_eq!(convert("<f8", &double(63), "<i8"), i64::MIN.to_le_bytes());
+        assert_eq!(convert("<f8", &double(64), "<u8"), [0; 8]);
     }
 
     #[test]
@@ -286,7 +416,7 @@ mod tests {
 
     #[test]
     fn what_is_converted() {
-        let possible = |from, to| is_possible(dtype(from), dtype(to));
+        let possible = |from, to| can_convert(dtype(from), dtype(to));
         assert!(
             possible("<f8", ">i2")
                 && possible("<c8", ">c16")

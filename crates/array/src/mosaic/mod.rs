@@ -21,11 +21,33 @@ use crate::{ArrayLayout, LocateError};
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// The array behind a [`MosaicSource`].
+#[derive(Clone, Debug)]
+pub struct SourceArray {
+    /// The array as it is stored.
+    pub layout: Arc<ArrayLayout>,
+    /// Makes elements of the mosaic from those of the array. `None`: they are the same, or numbers
+    /// that the engine converts.
+    pub convert: Option<Arc<dyn ConvertElements>>,
+}
+
+impl From<Arc<ArrayLayout>> for SourceArray {
+    fn from(layout: Arc<ArrayLayout>) -> Self {
+        SourceArray { layout, convert: None }
+    }
+}
+
+/// A conversion between elements whose types the engine does not know.
+pub trait ConvertElements: Debug + Send + Sync {
+    /// Converts all elements of `src`. `dst` has room for exactly as many.
+    fn convert(&self, src: &[u8], dst: &mut [u8]);
+}
+
 /// An array that others take elements from. Opened when it is first needed.
 pub trait MosaicSource: Debug + Send + Sync {
     /// The array; `None`: there is none, its elements read as fill value. Called for every request
     /// that needs it, from many threads: implementations keep what they have opened.
-    fn open(&self) -> Result<Option<Arc<ArrayLayout>>, LocateError>;
+    fn open(&self) -> Result<Option<SourceArray>, LocateError>;
 }
 
 /// A part of an array whose elements are those of another array.

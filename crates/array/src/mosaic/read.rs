@@ -10,11 +10,11 @@
 //!    needed are gathered in memory, in the order of the pattern, and scattered from there; so are
 //!    those of another type, which are converted in between.
 
-use super::Mosaic;
 use super::convert;
 use super::nesting::Nesting;
 use super::part::{How, Part, SubRead, touched};
 use super::pattern::{Kind, Pattern, Row, Rows};
+use super::{Mosaic, SourceArray};
 use crate::execute::{self, Interrupt, memory_error};
 use crate::strided::{self, Region};
 use crate::view::Bound;
@@ -24,7 +24,6 @@ use crate::{
 };
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// What opening the array of a piece costs, in bytes that could be moved instead.
 const PART_WORK: u64 = 64 << 10;
@@ -113,7 +112,7 @@ impl Request<'_> {
     ) -> Result<(), ArrayError> {
         let (layout, strides, base) = (self.layout, self.target.strides(), self.base());
         let element = layout.dtype().size();
-        let Some(source) = open(layout, part)? else {
+        let Some(opened) = open(layout, part)? else {
             if covered {
                 part.for_each_hit(strides, &mut |hit| {
                     let dst = base.wrapping_offset(hit.offset);
@@ -124,8 +123,9 @@ impl Request<'_> {
             }
             return Ok(());
         };
-        let pattern = within(layout, part, &source)?;
-        let how = part.how(&pattern, source.dtype() == layout.dtype());
+        let source = &opened.layout;
+        let pattern = within(layout, part, source)?;
+        let how = part.how(&pattern, is_same(&opened, layout));
         let options =
             ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
         let read = |sub: SubRead, base: *mut u8| {
@@ -133,7 +133,7 @@ impl Request<'_> {
             // they cover a part, or a buffer made for them.
             let mut target =
                 unsafe { Target::from_raw(base.wrapping_offset(sub.offset), &sub.shape, &sub.strides) };
-            read_target(&source, &sub.selection, &mut target, options, Some(nesting))
+            read_target(source, &sub.selection, &mut target, options, Some(nesting))
         };
         if let How::Direct = how {
             return part.for_each_read(&how, &pattern, (strides, element), &mut |sub| read(sub, base));
@@ -166,12 +166,8 @@ impl Request<'_> {
                 part.for_each_read(&how, &pattern, (strides, size), &mut |sub| read(sub, at))?;
             }
         }
-        if source.dtype() != layout.dtype() {
-            let len = gathered.len() / size.max(1) * element;
-            let none = || memory_error(layout, "the elements of a part", len as u64);
-            let mut converted = Memory::dirty(len).ok_or_else(none)?;
-            convert::elements(source.dtype(), gathered.as_slice(), layout.dtype(), converted.as_mut_slice());
-            gathered = converted;
+        if !is_same(&opened, layout) {
+            gathered = converted(layout, &opened, gathered.as_slice(), interrupt)?;
         }
         part.for_each_hit(strides, &mut |hit| {
             let steps: Strides =
@@ -218,17 +214,50 @@ fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::LocateError) -> Ar
     ArrayError::Part { array: layout.name().into(), part: part.number, source }
 }
 
+/// Whether the elements of a source are those of the mosaic, byte by byte.
+fn is_same(source: &SourceArray, layout: &ArrayLayout) -> bool {
+    source.convert.is_none() && source.layout.dtype() == layout.dtype()
+}
+
+/// Elements of a source as those of the mosaic.
+fn converted(
+    layout: &ArrayLayout,
+    source: &SourceArray,
+    elements: &[u8],
+    interrupt: Option<Interrupt<'_>>,
+) -> Result<Memory, ArrayError> {
+    /// Bytes that are converted between two questions whether to stop: some 10 ms.
+    const BLOCK: usize = 4 << 20;
+    let (from, to) = (source.layout.dtype(), layout.dtype());
+    let (size, element) = (from.size().max(1), to.size().max(1));
+    let len = elements.len() / size * element;
+    let none = || memory_error(layout, "the elements of a part", len as u64);
+    let mut converted = Memory::dirty(len).ok_or_else(none)?;
+    let block = (BLOCK / size.max(element)).max(1);
+    let blocks = elements.chunks(block * size).zip(converted.as_mut_slice().chunks_mut(block * element));
+    for (src, dst) in blocks {
+        match &source.convert {
+            Some(conversion) => conversion.convert(src, dst),
+            None => convert::elements(from, src, to, dst),
+        }
+        if interrupt.is_some_and(|ask| ask()) {
+            return Err(ArrayError::Interrupted { array: layout.name().into() });
+        }
+    }
+    Ok(converted)
+}
+
 /// The array of a part, if there is one. One whose elements cannot be converted is refused.
-fn open(layout: &ArrayLayout, part: &Part<'_>) -> Result<Option<Arc<ArrayLayout>>, ArrayError> {
-    let source = part.piece.array.open().map_err(|source| fail(layout, part, source))?;
-    if let Some(source) = &source
-        && !convert::is_possible(source.dtype(), layout.dtype())
+fn open(layout: &ArrayLayout, part: &Part<'_>) -> Result<Option<SourceArray>, ArrayError> {
+    let opened = part.piece.array.open().map_err(|source| fail(layout, part, source))?;
+    if let Some(SourceArray { layout: source, convert: None }) = &opened
+        && !convert::can_convert(source.dtype(), layout.dtype())
     {
         let (name, from, to) = (source.name(), source.dtype(), layout.dtype());
         let why = format!("the elements of '{name}' ({from}) cannot be converted to {to}");
         return Err(fail(layout, part, why.into()));
     }
-    Ok(source)
+    Ok(opened)
 }
 
 /// The source's pattern, where it lies within the source and has as many elements as the part.
@@ -273,19 +302,20 @@ pub(crate) fn explain(
         element_count(&selection.axes().iter().map(|axis| axis.len).collect::<Dims>()).unwrap_or(u64::MAX);
     let mut filled = all.saturating_sub(parts.iter().map(Part::count).fold(0, u64::saturating_add));
     for part in &parts {
-        let Some(source) = open(layout, part)? else {
+        let Some(opened) = open(layout, part)? else {
             filled = filled.saturating_add(part.count());
             continue;
         };
-        let pattern = within(layout, part, &source)?;
-        let how = part.how(&pattern, source.dtype() == layout.dtype());
+        let source = &opened.layout;
+        let pattern = within(layout, part, source)?;
+        let how = part.how(&pattern, is_same(&opened, layout));
         let element = if let How::Direct = how { layout.dtype().size() } else { source.dtype().size() };
         part.for_each_read(&how, &pattern, (strides, element), &mut |sub| {
             let mut given = sub.strides.iter();
             let stride =
                 |axis: &AxisSelection| if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
             let along: Strides = sub.selection.axes().iter().map(stride).collect();
-            tell(Told::Read(&source, &sub.selection, &along))
+            tell(Told::Read(source, &sub.selection, &along))
         })?;
     }
     if filled > 0 { tell(Told::Fill(filled)) } else { Ok(()) }

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 struct Given(Option<Arc<ArrayLayout>>);
 
 impl MosaicSource for Given {
-    fn open(&self) -> Result<Option<Arc<ArrayLayout>>, LocateError> {
-        Ok(self.0.clone())
+    fn open(&self) -> Result<Option<SourceArray>, LocateError> {
+        Ok(self.0.clone().map(SourceArray::from))
     }
 }
 
@@ -283,9 +283,9 @@ proptest! {
 struct Counted(Arc<ArrayLayout>, Arc<AtomicUsize>);
 
 impl MosaicSource for Counted {
-    fn open(&self) -> Result<Option<Arc<ArrayLayout>>, LocateError> {
+    fn open(&self) -> Result<Option<SourceArray>, LocateError> {
         self.1.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(self.0.clone()))
+        Ok(Some(self.0.clone().into()))
     }
 }
 
@@ -358,8 +358,8 @@ fn what_no_part_has_is_told_as_filled() {
 struct Itself(std::sync::OnceLock<std::sync::Weak<ArrayLayout>>);
 
 impl MosaicSource for Itself {
-    fn open(&self) -> Result<Option<Arc<ArrayLayout>>, LocateError> {
-        Ok(self.0.get().and_then(std::sync::Weak::upgrade))
+    fn open(&self) -> Result<Option<SourceArray>, LocateError> {
+        Ok(self.0.get().and_then(std::sync::Weak::upgrade).map(SourceArray::from))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::{ChunkIndex, IndexRequest};
 use crate::data_layout::ChunkedLayout;
-use crate::{File, Hdf5Error};
+use crate::{File, Hdf5Error, interrupt};
 use hyperslab_array::{ChunkLocator, LocateError, Location};
 use hyperslab_store::fork::Lazy;
-use hyperslab_store::turns;
+use hyperslab_store::turns::{self, Refused};
 use std::sync::Arc;
 
 /// The chunks of a dataset. Their index is read when the first is looked for.
@@ -53,7 +53,12 @@ impl Chunks {
         }
         // Without a turn this thread reads the index already, further up its stack: it reads it
         // once more.
-        let _turn = turns::take(self.reading, None).ok();
+        let _turn = match turns::take(self.reading, Some(&interrupt::is_wanted)) {
+            Err(Refused::Stopped) => {
+                return Err(Hdf5Error::Interrupted { file: self.file.source().name() });
+            }
+            turn => turn.ok(),
+        };
         if let Some(index) = self.index.get() {
             return Ok(index);
         }

@@ -131,6 +131,9 @@ fn implicit(
         return Err(source.invalid(format!("chunks from address {address} do not fit into {end} bytes")));
     }
     for slot in 0..slots.total.unwrap_or_default() {
+        if slot & 0xffff == 0 {
+            source.go_on()?;
+        }
         if let Some(number) = slots.number(slot) {
             let at = address.saturating_add(slot.saturating_mul(records.chunk_bytes));
             let added = records.add(at, number, at, records.chunk_bytes, 0);

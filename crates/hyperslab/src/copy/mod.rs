@@ -35,7 +35,7 @@ use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation};
-use place::Place;
+use place::{Place, Room};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -196,10 +196,10 @@ pub struct CopyReport {
 /// it is the source, inside it or around it), [`Error::Mismatch`] where verification finds another
 /// value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
-    let walked = Walked::new(source, options)?;
     let origin = origin(source);
     let target = local_path(destination)?;
     refuse_file_name(&target)?;
+    let walked = Walked::new(source, Some(Room::of(&target)), options)?;
     let place = Place::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
     let report = walked.copy(&staged.store(), "", options, true)?;
@@ -250,7 +250,7 @@ pub fn copy_to_store(
             }
         }
     }
-    let walked = Walked::new(source, options)?;
+    let walked = Walked::new(source, None, options)?;
     walked.copy(store, &path, options, false).inspect_err(|_| {
         // The first error is the one to report.
         if let Ok(node) = zarr::open(store, &path, None) {
@@ -273,7 +273,8 @@ struct Walked {
 }
 
 impl Walked {
-    fn new(source: &Node, options: &CopyOptions<'_>) -> Result<Self, Error> {
+    /// `room`: what paths have in the destination, if it is a directory.
+    fn new(source: &Node, room: Option<Room>, options: &CopyOptions<'_>) -> Result<Self, Error> {
         let mut walked = Walked {
             groups: Vec::new(),
             arrays: Vec::new(),
@@ -284,7 +285,7 @@ impl Walked {
         };
         match source {
             Node::Array(array) => walked.add_array(String::new(), array.clone(), options)?,
-            Node::Group(group) => walked.add_group(group, options)?,
+            Node::Group(group) => walked.add_group(group, room, options)?,
         }
         if let Some(chunks) = &options.chunks {
             walked.check_rank("chunks", chunks.len())?;
@@ -313,7 +314,12 @@ impl Walked {
     }
 
     /// The group, and all below it.
-    fn add_group(&mut self, group: &Group, options: &CopyOptions<'_>) -> Result<(), Error> {
+    fn add_group(
+        &mut self,
+        group: &Group,
+        room: Option<Room>,
+        options: &CopyOptions<'_>,
+    ) -> Result<(), Error> {
         let mut group = group.clone();
         if let Some(zarr) = group.as_zarr() {
             self.consolidated = zarr.is_consolidated();
@@ -348,6 +354,9 @@ impl Walked {
                 // HDF5 allows names that Zarr does not.
                 _ if zarr::check_node_name(name, format).is_err() => zarr::check_node_name(name, format)
                     .map_err(|why| Error::Copy { array: shown(&path), why: why.to_string() }),
+                _ if let Some(why) = room.and_then(|room| room.check(&path).err()) => {
+                    Err(Error::Copy { array: shortened(&path), why })
+                }
                 NodeKind::Group => child.open(&group, &path).and_then(Node::into_group).and_then(|group| {
                     let (name, notes) = (shown(&path), &mut self.notes);
                     let attributes = hdf5::group_attributes(&group, &name, options, self.is_netcdf, notes)?;
@@ -395,10 +404,13 @@ impl Walked {
         };
         for (path, attributes) in &self.groups {
             options.check()?;
-            let (store, path, attributes) = (store.clone(), target(path), attributes.clone());
+            let (store, place, attributes) = (store.clone(), target(path), attributes.clone());
             match unseen {
-                true => zarr::Group::create_unseen(store, &path, format, attributes)?,
-                false => zarr::Group::create_with(store, &path, format, attributes, false, ask)?,
+                true => zarr::Group::create_unseen(store, &place, format, attributes)?,
+                false if path.is_empty() => {
+                    zarr::Group::create_with(store, &place, format, attributes, false, ask)?
+                }
+                false => zarr::Group::create_inside(store, &place, format, attributes, ask)?,
             };
         }
         let mut jobs = Vec::new();
@@ -409,7 +421,8 @@ impl Walked {
             let (store, place) = (store.clone(), target(&path));
             let copied = match unseen {
                 true => zarr::Array::create_unseen(store, &place, spec)?,
-                false => zarr::Array::create_with(store, &place, spec, false, ask)?,
+                false if path.is_empty() => zarr::Array::create_with(store, &place, spec, false, ask)?,
+                false => zarr::Array::create_inside(store, &place, spec, ask)?,
             };
             jobs.push(Job { name: shown(&path), source: array, target: copied.into() });
         }
@@ -494,6 +507,17 @@ fn listed(names: &[String]) -> String {
     let more = names.len().saturating_sub(MOST);
     let listed = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
     if more == 0 { listed } else { format!("{listed} and {more} more") }
+}
+
+/// [`shown`], without the middle of a path that fills a screen.
+fn shortened(path: &str) -> String {
+    const KEPT: usize = 40;
+    if path.len() <= 4 * KEPT {
+        return shown(path);
+    }
+    let first: String = path.chars().take(KEPT).collect();
+    let last: Vec<char> = path.chars().rev().take(KEPT).collect();
+    format!("/{first}…{}", last.into_iter().rev().collect::<String>())
 }
 
 /// A path relative to the source, for messages.

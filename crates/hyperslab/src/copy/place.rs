@@ -24,6 +24,51 @@ use std::path::{Path, PathBuf};
 /// The documents that tell that a directory is an array or group.
 const METADATA: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
 
+/// How long paths may be in a destination.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Bytes of the directory in which the copy is made, or of the destination.
+    base: usize,
+}
+
+impl Room {
+    /// Bytes of a path (without the NUL behind it) that the system takes.
+    const PATH: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 4095 } else { 1023 };
+
+    /// Bytes of a name within a path.
+    const NAME: usize = 255;
+
+    /// What the name of a stage adds to the directory that it is in.
+    const STAGE: usize = "/.stage.0123456789abcdef.0.hyperslab-tmp/new".len();
+
+    /// That of a destination.
+    pub(super) fn of(destination: &Path) -> Room {
+        let absolute = std::path::absolute(destination).unwrap_or_else(|_| destination.to_owned());
+        let len = |path: &Path| path.as_os_str().len();
+        let stage = absolute.parent().map_or(0, len) + Self::STAGE;
+        Room { base: stage.max(len(&absolute)) }
+    }
+
+    /// Refuses the path of an array or group that the system would refuse, says why and what to do.
+    pub(super) fn check(self, path: &str) -> Result<(), String> {
+        const ADVICE: &str = "copy a group inside it, or into a store that is not a directory";
+        let longest = path.split('/').map(str::len).max().unwrap_or(0);
+        if longest > Self::NAME {
+            let most = Self::NAME;
+            return Err(format!("its name has {longest} bytes, a directory may have {most}: {ADVICE}"));
+        }
+        // The shortest name of a document within the node's directory.
+        let needed = self.base + 1 + path.len() + "/.zgroup".len();
+        if needed > Self::PATH {
+            let (levels, most) = (path.split('/').count(), Self::PATH);
+            return Err(format!(
+                "it is {levels} levels deep, and its files would have paths of {needed} bytes where the system takes {most}: {ADVICE}"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// A destination that may be made.
 #[derive(Debug)]
 pub(super) struct Place {

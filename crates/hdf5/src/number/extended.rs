@@ -1,0 +1,137 @@
+//! Numbers of 80 bits as others, and others as them.
+
+use super::{F16, F32, F64, F80, Float, Integer, extended_value, load, mask, store};
+use crate::datatype::Order;
+use hyperslab_array::{convert_elements, convert_nan};
+use hyperslab_codec::{ByteOrder, DataType, Kind};
+
+/// A number in memory that may be of 80 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extended {
+    /// The 80 bits of x87 in 16 bytes.
+    Wide(ByteOrder),
+    /// An integer, a Boolean or a float.
+    Plain(DataType),
+}
+
+impl Extended {
+    /// Converts one number as the HDF5 library does. One of the two is of 80 bits.
+    pub fn convert(self, src: &[u8], to: Extended, dst: &mut [u8]) {
+        match (self, to) {
+            (Extended::Wide(from), Extended::Wide(to)) => store(load(src, order(from)), to, dst),
+            (Extended::Plain(from), Extended::Wide(to)) => store(widened(from, src), to, dst),
+            (Extended::Wide(from), Extended::Plain(to)) => narrowed(load(src, order(from)), from, to, dst),
+            (Extended::Plain(from), Extended::Plain(to)) => {
+                convert_elements(from, src, to, dst);
+            }
+        }
+    }
+}
+
+fn order(order: ByteOrder) -> Order {
+    if order == ByteOrder::Little { Order::Little } else { Order::Big }
+}
+
+/// A number in 80 bits, which hold it exactly.
+fn widened(from: DataType, src: &[u8]) -> u128 {
+    let order = order(from.order());
+    if from.kind() == Kind::Float {
+        let float = match from.size() {
+            2 => F16,
+            4 => F32,
+            _ => F64,
+        };
+        return Float { size: float.size, layout: float.layout(order) }.convert(src, F80);
+    }
+    let signed = from.kind() == Kind::Int;
+    let precision = u16::try_from(src.len() * 8).unwrap_or(64);
+    let value = Integer { size: src.len(), order, signed, offset: 0, precision }.value(src);
+    u128::from(value < 0) << 79 | F80.bits(value.unsigned_abs(), 0)
+}
+
+/// 80 bits as a number that may have less room.
+fn narrowed(bits: u128, from: ByteOrder, to: DataType, dst: &mut [u8]) {
+    let value = extended_value(bits);
+    if to.kind() == Kind::Float {
+        // A smaller float is rounded once: the bit below what a double has says whether anything
+        // is left.
+        let value = if to.size() < 8 { rounded_to_odd(bits) } else { value };
+        if let Some(double) = DataType::new(Kind::Float, 8, ByteOrder::NATIVE) {
+            convert_elements(double, &value.to_ne_bytes(), to, dst);
+        }
+        return;
+    }
+    let by_processor = from == ByteOrder::NATIVE && to.order() == ByteOrder::NATIVE;
+    let whole = match value {
+        value if value.is_nan() && by_processor => convert_nan(to),
+        value if value.is_nan() => 0,
+        _ => {
+            let mantissa = i128::from(u64::try_from(bits & mask(64)).unwrap_or_default());
+            let exponent = i64::try_from(bits >> 64 & mask(15)).unwrap_or_default() - 16383 - 63;
+            let size = match u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX) {
+                count if exponent <= 0 => mantissa.checked_shr(count).unwrap_or_default(),
+                count if count < 63 => mantissa << count,
+                _ => i128::MAX,
+            };
+            if bits >> 79 & 1 == 0 { size } else { -size }
+        }
+    };
+    let signed = to.kind() == Kind::Int;
+    let width = u32::try_from(to.size() * 8).unwrap_or(64) - u32::from(signed);
+    let high = (1_i128 << width) - 1;
+    let low = if signed { -high - 1 } else { 0 };
+    store(whole.clamp(low, high).cast_unsigned(), to.order(), dst);
+}
+
+/// 80 bits as a double whose last bit is set where bits were lost, so that rounding it again is
+/// as good as rounding once.
+fn rounded_to_odd(bits: u128) -> f64 {
+    const LOST: u128 = (1 << 11) - 1;
+    let sticky = if bits & LOST == 0 { 0 } else { 1 << 11 };
+    extended_value(bits & !LOST | sticky)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn convert(src: &[u8], to: &str) -> Vec<u8> {
+        let to: DataType = to.parse().unwrap();
+        let mut dst = vec![0; to.size()];
+        Extended::Wide(ByteOrder::Little).convert(src, Extended::Plain(to), &mut dst);
+        dst
+    }
+
+    fn widen(src: &[u8], from: &str) -> Vec<u8> {
+        let mut dst = vec![0; 16];
+        Extended::Plain(from.parse().unwrap()).convert(src, Extended::Wide(ByteOrder::Little), &mut dst);
+        dst
+    }
+
+    #[test]
+    fn whole_numbers_are_exact() {
+        let wide = widen(&u64::MAX.to_le_bytes(), "<u8");
+        assert_eq!(wide[..10], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3e, 0x40]);
+        assert_eq!(convert(&wide, "<u8"), u64::MAX.to_le_bytes());
+        assert_eq!(convert(&wide, "<i8"), i64::MAX.to_le_bytes());
+        let odd = (1_i64 << 53) + 1;
+        assert_eq!(convert(&widen(&(-odd).to_le_bytes(), "<i8"), "<i8"), (-odd).to_le_bytes());
+        assert_eq!(convert(&widen(&i64::MIN.to_le_bytes(), "<i8"), ">i8"), i64::MIN.to_be_bytes());
+        assert_eq!(convert(&widen(&[0xfb], "|i1"), "|u1"), [0]);
+    }
+
+    #[test]
+    fn fractions_are_cut_off_and_rounded_once() {
+        for number in [1.9, -1.9, 0.3, 1e30, -1e30, f64::INFINITY, f64::NEG_INFINITY, 1e-300] {
+            let wide = widen(&number.to_le_bytes(), "<f8");
+            assert_eq!(convert(&wide, "<f8"), number.to_le_bytes());
+            assert_eq!(convert(&wide, "<f4"), (number as f32).to_le_bytes());
+            assert_eq!(convert(&wide, "<i2"), (number as i16).to_le_bytes());
+            assert_eq!(convert(&wide, "<u8"), (number as u64).to_le_bytes());
+        }
+        // Just above the middle between 1 and the next single; a double is that middle.
+        let mut above = [0_u8; 16];
+        above[..10].copy_from_slice(&[1, 0, 0, 0x00, 0x80, 0, 0, 0x80, 0xff, 0x3f]);
+        assert_eq!(convert(&above, "<f4"), (1.0_f32 + f32::EPSILON).to_le_bytes());
+    }
+}
