@@ -133,8 +133,8 @@ impl Array {
         Self::bind(store, path, metadata, &stored.key, consolidated, seen)
     }
 
-    /// Binds metadata to a place. `key` is that of its document, for messages; `seen`, the directory
-    /// that it was read from, if that is known.
+    /// Binds metadata to a place. `key` is that of its document, for messages; `seen`, the
+    /// directory that it was read from, if that is known.
     pub(crate) fn bind(
         store: Arc<dyn Store>,
         path: String,
