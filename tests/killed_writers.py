@@ -10,18 +10,16 @@ show.
 from __future__ import annotations
 
 import mmap
-import os
 import random
 import select
-import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import hyperslab as hs
 import numpy as np
+import support
 
 # Two shards of 4 × 4 inner chunks.
 ROWS, COLUMNS, LENGTH = 8, 4, 1500
@@ -76,19 +74,8 @@ def kill(path: Path, kills: int, seed: int, threads: int) -> None:
     z[...]
     # How many writes have begun: shared with the children, so that values never repeat.
     count = np.frombuffer(mmap.mmap(-1, 8), "i8")
-    chance = random.Random(seed)
-    for _ in range(kills):
-        child = os.fork()
-        if child == 0:
-            try:
-                write(z, count, seed)
-            finally:
-                os._exit(1)
-        time.sleep(chance.expovariate(1 / 0.008))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
-            sys.exit("a writer failed")
+    for _ in support.killed(lambda: write(z, count, seed), kills, seed, 0.008):
+        pass
     print(int(count[0]))
 
 

@@ -9,9 +9,6 @@ python metadata_writers.py kill KIND PATH KILLS SEED
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import sys
 import time
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 
 import hyperslab as hs
 import numpy as np
+import support
 
 #: Rows that one append adds, in chunks of which none ends where an append does.
 BLOCK, CHUNK = 3, 4
@@ -74,6 +72,40 @@ def overwrite(path: Path) -> None:
     z[...] = data
 
 
+def create_with_data(path: Path) -> None:
+    """The next generation with its data, also made of the last: block by block."""
+    last = hs.open_array(path, path="a", mode="r")
+    generation = int(last[0]) + 1
+    if generation % 2:
+        hs.open_group(path, mode="r+").create_array(
+            "a", data=values(generation), chunks=(CHUNK,), overwrite=True
+        )
+    else:
+        hs.from_array(path, name="a", data=Renewed(last, values(generation)), chunks=(CHUNK,), overwrite=True)
+
+
+class Renewed:
+    """Data that reads from an array that is being overwritten with it."""
+
+    def __init__(self, last: hs.Array, following: np.ndarray[Any, Any]) -> None:
+        self.last, self.following = last, following
+        self.shape, self.dtype = following.shape, following.dtype
+
+    def __getitem__(self, selection: slice) -> np.ndarray[Any, Any]:
+        assert set(self.last[selection].tolist()) <= {int(self.following[0]) - 1}
+        return self.following[selection]
+
+
+def assign(path: Path) -> None:
+    group = hs.open_group(path, mode="r+")
+    group["a"] = values(int(group["a"][0]) + 1)
+
+
+def save_group(path: Path) -> None:
+    """The group and its array."""
+    hs.save_group(path, a=values(int(hs.open_array(path, path="a", mode="r")[0]) + 1))
+
+
 def append_block(path: Path) -> None:
     z = hs.open_array(path, path="a", mode="r+")
     z.append(np.full((BLOCK, 2), z.shape[0] // BLOCK + 1, "i4"))
@@ -86,12 +118,15 @@ def resize(path: Path) -> None:
     z.resize((time.monotonic_ns() % LENGTH,))
 
 
-KINDS = {"overwrite": overwrite, "append": append_block, "resize": resize}
+#: Those that replace an array together with its data.
+WITH_DATA = {"create": create_with_data, "assign": assign, "save": save_group}
+
+KINDS = {"overwrite": overwrite, **WITH_DATA, "append": append_block, "resize": resize}
 
 
 def begin(kind: str, path: Path) -> None:
     group = hs.create_group(path)
-    if kind == "overwrite":
+    if kind == "overwrite" or kind in WITH_DATA:
         first = values(1)
         z = group.create_array(
             "a", shape=first.shape, dtype="i4", chunks=(CHUNK,), attributes={"generation": 1}
@@ -112,6 +147,8 @@ def check(kind: str, path: Path) -> None:
         assert z.shape == values(generation).shape
         # All old, or the new one with what was written of it.
         assert set(found.tolist()) <= {0, generation}, f"{generation}: {found}"
+    elif kind in WITH_DATA:
+        assert np.array_equal(found, values(int(found[0]))), found
     elif kind == "append":
         blocks = np.repeat(np.arange(1, z.shape[0] // BLOCK + 1), BLOCK)
         assert z.shape[0] % BLOCK == 0 and np.array_equal(found, np.stack([blocks, blocks], axis=1)), found
@@ -123,20 +160,7 @@ def check(kind: str, path: Path) -> None:
 
 def kill(kind: str, path: Path, kills: int, seed: int) -> None:
     """Forks writers, and kills each in the middle of something."""
-    chance = random.Random(seed)
-    for _ in range(kills):
-        child = os.fork()
-        if child == 0:
-            try:
-                while True:
-                    KINDS[kind](path)
-            finally:
-                os._exit(1)
-        time.sleep(chance.expovariate(1 / 0.01))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
-            sys.exit("a writer failed")
+    for _ in support.killed(lambda: KINDS[kind](path), kills, seed, 0.01):
         check(kind, path)
 
 

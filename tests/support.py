@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,27 @@ def scratch() -> Iterator[Path]:
     """An empty directory for one generated case (pytest's ``tmp_path`` lasts for the whole test)."""
     with tempfile.TemporaryDirectory(prefix="hyperslab-") as path:
         yield Path(path)
+
+
+def killed(write: Callable[[], object], kills: int, seed: int, seconds: float) -> Iterator[None]:
+    """Forks children that write without end, and kills each after some time, ``seconds`` on average; yields
+    after each.
+    """
+    chance = random.Random(seed)
+    for _ in range(kills):
+        child = os.fork()
+        if child == 0:
+            try:
+                while True:
+                    write()
+            finally:
+                os._exit(1)
+        time.sleep(chance.expovariate(1 / seconds))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            sys.exit("a writer failed")
+        yield
 
 
 def as_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

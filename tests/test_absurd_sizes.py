@@ -255,6 +255,43 @@ def test_unreadable_members_are_listed_and_refused(tmp_path: Path) -> None:
     assert group.info_complete().to_dict()["No. arrays"] == 5
 
 
+def test_whatever_lists_members_marks_the_unreadable_alike(tmp_path: Path) -> None:
+    group = _with_unreadable(tmp_path / "g")
+    # A group that cannot be opened, either.
+    group.create_group("inner/below")
+    inner = tmp_path / "g/inner/zarr.json"
+    inner.write_text(json.dumps(json.loads(inner.read_text()) | {"attributes": 5}))
+    for opened in (group, hs.open_group(tmp_path / "g", mode="r")):
+        members = dict(opened.members())
+        listings = [
+            dict(opened.items()),
+            dict(zip(opened, opened.values(), strict=True)),
+            {name: opened.get(name) for name in opened},
+            dict(opened.arrays()) | dict(opened.groups()),
+            dict(zip(opened.array_keys(), opened.array_values(), strict=True))
+            | dict(zip(opened.group_keys(), opened.group_values(), strict=True)),
+        ]
+        assert len(members) == 6 == len(opened.items()) == len(opened.values())
+        for found in listings:
+            assert found == members
+            bad = {name for name, node in found.items() if isinstance(node, hs.UnreadableArray)}
+            assert bad == {*BROKEN, "torn", "inner"}
+        for name, node in members.items():
+            assert (name, node) in opened.items() and node in opened.values()
+            assert (name, 5) not in opened.items() and ("none", node) not in opened.items()
+            if name != "good":
+                for read in (opened.__getitem__, opened.get_array, opened.get_group):
+                    with pytest.raises(hs.HyperslabError):
+                        read(name)
+        assert opened.get("none") is None and opened.get("none", 5) == 5
+        assert opened.get("..", 5) == 5 and opened.get("good/below") is None
+        assert opened.get("good") == opened["good"]
+    # It can be deleted and replaced.
+    del group["codec"], group["torn"]
+    group["type"] = [7]
+    assert "codec" not in group and "torn" not in group and group["type"][...].tolist() == [7]
+
+
 def test_copy_refuses_unreadable_members_before_it_begins(tmp_path: Path) -> None:
     group = _with_unreadable(tmp_path / "g")
     with pytest.raises(hs.HyperslabError, match="codec/zarr.json"):

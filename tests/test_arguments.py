@@ -539,19 +539,3 @@ def test_what_is_given_wins_over_what_is_kept() -> None:
     # What is nested in attributes is not shared.
     made.attrs.asdict()["a"]["b"].append(2)
     assert z.attrs["a"] == {"b": [1]}
-
-
-@needs_newest_zarr
-@LIBRARIES
-def test_an_array_does_not_overwrite_itself(tmp_path: Path, library: Any) -> None:
-    group = library.group(tmp_path)
-    group.create_array("a", shape=(3,), dtype="i4")[...] = [1, 2, 3]
-    with pytest.raises((ValueError, TypeError)):
-        group.create_array("a", data=group["a"], overwrite=True)
-    with pytest.raises((ValueError, TypeError)):
-        group["a"] = group["a"]
-    with pytest.raises(ValueError, match="overlap|another path"):
-        library.create_array(tmp_path, data=group["a"], overwrite=True)
-    assert group["a"][...].tolist() == [1, 2, 3]
-    group.create_array("ab", data=group["a"], overwrite=True)
-    assert group["ab"][...].tolist() == [1, 2, 3]

@@ -13,17 +13,6 @@ import atexit as _atexit
 
 from hyperslab import _native as _native
 from hyperslab import codecs, errors
-from hyperslab._api import (
-    consolidate_metadata,
-    create_array,
-    create_group,
-    from_array,
-    group,
-    open,
-    open_array,
-    open_consolidated,
-    open_group,
-)
 from hyperslab._array import Array
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache, CacheLike
@@ -38,6 +27,8 @@ from hyperslab._hdf5_group import Datatype, FileGroup
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5_types import Empty
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
+from hyperslab._new import create_array, create_group, from_array
+from hyperslab._open import consolidate_metadata, group, open, open_array, open_consolidated, open_group
 from hyperslab._ragged import Ragged
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
 from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning

@@ -24,6 +24,7 @@ from hyperslab._indexing import Indexed
 from hyperslab._info import Info, array_facts, chunks_per_object, human_size
 from hyperslab._iteration import rows, vlen_rows
 from hyperslab._metadata import Metadata
+from hyperslab._named import Named
 from hyperslab._native import Stream, Writer
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
@@ -36,7 +37,7 @@ __all__ = ["Array"]
 _NO_CONFIG = ArrayConfig()
 
 
-class Array(Indexed):
+class Array(Indexed, Named):
     """A chunked N-dimensional array in a store. Made by `hyperslab.open`, `hyperslab.create_array` and
     groups.
 
@@ -144,16 +145,6 @@ class Array(Indexed):
     def cache(self) -> Cache | None:
         """Where decoded chunks are kept; ``None``: nowhere."""
         return self._cache
-
-    @property
-    def name(self) -> str:
-        """``/`` and the path in the store."""
-        return f"/{self.path}"
-
-    @property
-    def basename(self) -> str:
-        """The last part of the path."""
-        return self.path.rpartition("/")[2]
 
     @property
     def attrs(self) -> Attributes:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._api import create_array, must_be_empty, open, open_group, with_type, write_blocks
 from hyperslab._array import Array
 from hyperslab._array_config import parse_cache, parse_config
 from hyperslab._create import (
@@ -23,8 +22,11 @@ from hyperslab._create import (
     normalize_format,
 )
 from hyperslab._group import Group
-from hyperslab._like import check_apart, described, is_zarr_array, layout_of
-from hyperslab._store import MemoryStore, StoreLike, resolve_store
+from hyperslab._like import described, is_zarr_array, layout_of
+from hyperslab._new import new_array, replace_group, with_type, write_all
+from hyperslab._open import open
+from hyperslab._place import must_be_empty
+from hyperslab._store import MemoryStore, StoreLike
 from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata
 from hyperslab.errors import InvalidArgumentError
@@ -125,8 +127,9 @@ def create(
         if data is None:
             raise InvalidArgumentError("shape is needed where there is no data")
         shape = np.shape(data)
-    new = create_array(
+    return new_array(
         MemoryStore() if store is None else store,
+        fill=None if data is None or not write_data else lambda new: write_all(new, data),
         name=path,
         shape=shape,
         dtype="f8" if dtype is None and object_codec is None else dtype,
@@ -144,9 +147,6 @@ def create(
         storage_options=storage_options,
         **arguments,
     )
-    if data is not None and write_data:
-        new[...] = data
-    return new
 
 
 # Arguments that say the same.
@@ -192,10 +192,6 @@ def array(data: Any, **kwargs: Any) -> Array:
     data = with_type(data, kwargs.get("dtype"))
     if is_zarr_array(data):
         kwargs = _like(data, kwargs)
-        if kwargs.get("overwrite") or kwargs.get("mode") == "w":
-            place, base = resolve_store(kwargs.get("store"))
-            path = "/".join(part for part in f"{base}/{kwargs.get('path') or ''}".split("/") if part)
-            check_apart(data, place, path)
     chunks = getattr(data, "chunks", None)
     if (
         isinstance(chunks, tuple)
@@ -204,13 +200,9 @@ def array(data: Any, **kwargs: Any) -> Array:
         and kwargs.get("chunk_shape") is None
     ):
         kwargs.setdefault("chunks", chunks)
-    write_data = kwargs.pop("write_data", True)
     if kwargs.get("dtype") is None:
         kwargs["dtype"] = data.dtype
-    new = create(data.shape, **kwargs)
-    if write_data:
-        write_blocks(new, data)
-    return new
+    return create(data.shape, data=data, **kwargs)
 
 
 def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -310,9 +302,12 @@ def save_group(
     values = {name: _values(name, value) for name, value in arrays.items()}
     for value in values.values():
         normalize_dtype(value.dtype)
-    group = open_group(store, mode="w", path=path, zarr_format=zarr_format)
-    for name, value in values.items():
-        group.create_array(name, data=value)
+
+    def fill(group: Group) -> None:
+        for name, value in values.items():
+            group.create_array(name, data=value)
+
+    replace_group(store, path, zarr_format, fill)
 
 
 def save(

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from hyperslab import _native
-from hyperslab._api import open
 from hyperslab._array import Array
 from hyperslab._config import config, parse_size
 from hyperslab._create import CopySpec, normalize_format
 from hyperslab._group import Group
+from hyperslab._open import open
 from hyperslab._store import LocalStore, Store, StoreLike, resolve_store
 from hyperslab.codecs import CodecsLike, codecs_metadata
 from hyperslab.errors import InvalidArgumentError, ReadOnlyError

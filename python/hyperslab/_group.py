@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -26,6 +26,7 @@ from hyperslab._create import (
 )
 from hyperslab._info import Info
 from hyperslab._metadata import Metadata
+from hyperslab._named import Named
 from hyperslab._store import Store
 from hyperslab._tree import Tree
 from hyperslab._unreadable import UNREADABLE, UnreadableArray, why
@@ -54,11 +55,40 @@ def node_of(
     return Group(handle, store, cache)
 
 
-class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
+class _Items(ItemsView[str, Any]):
+    """Names and what `Group.get` has for them."""
+
+    _mapping: Group
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._mapping._each()
+
+    def __contains__(self, item: object) -> bool:
+        name, value = cast("tuple[Any, Any]", item)
+        return name in self._mapping and bool(self._mapping.get(name) == value)
+
+
+class _Values(ValuesView[Any]):
+    """What `Group.get` has for each name."""
+
+    _mapping: Group
+
+    def __iter__(self) -> Iterator[Any]:
+        return (found for _, found in self._mapping._each())
+
+    def __contains__(self, value: object) -> bool:
+        return any(found is value or found == value for found in self)
+
+
+class Group(_native.GroupBase, Named, MutableMapping[str, "Array | Group"]):
     """A group: arrays and other groups by name. Made by `hyperslab.open_group`, `hyperslab.create_group` and
     groups.
 
     A mapping from names to nodes; names of nodes further down are paths (``group["ocean/sst"]``).
+
+    A member that cannot be opened (its codec is not known, its metadata is damaged) is listed, marked, and
+    refused when it is read: `get`, `items`, `values`, `members`, `arrays` and `tree` have an
+    `UnreadableArray` for it, which raises the reason when it is used; ``group[name]`` raises it at once.
 
     A group opened with consolidated metadata shows what that says, without a look at the store: iteration,
     ``in`` and ``[]`` agree. What is changed through this object, and through nodes reached from it, shows at
@@ -109,16 +139,6 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     def cache(self) -> Cache | None:
         """Where decoded chunks of the arrays below are kept; ``None``: nowhere."""
         return self._cache
-
-    @property
-    def name(self) -> str:
-        """``/`` and the path in the store."""
-        return f"/{self.path}"
-
-    @property
-    def basename(self) -> str:
-        """The last part of the path."""
-        return self.path.rpartition("/")[2]
 
     @property
     def attrs(self) -> Attributes:
@@ -188,9 +208,9 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
 
         Raises `TypeError` for what is no array and does not make one: a group, a dictionary, ``None``.
         """
-        from hyperslab import _api
+        from hyperslab import _new
 
-        self.create_array(path, data=_api.with_type(array_like(path, value)), overwrite=True)
+        self.create_array(path, data=_new.with_type(array_like(path, value)), overwrite=True)
 
     def __delitem__(self, path: str) -> None:
         try:
@@ -215,6 +235,26 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         except InvalidArgumentError:
             return False
 
+    def get(self, path: str, /, default: Any = None) -> Any:
+        """The node at a path, ``default`` where there is nothing; an `UnreadableArray` where there is a node
+        that cannot be opened.
+        """
+        try:
+            return self._member(path)
+        except (KeyError, InvalidArgumentError):
+            return default
+
+    def items(self) -> ItemsView[str, Any]:
+        """Names and nodes directly below, as `get` has them."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """Nodes directly below, as `get` has them."""
+        return _Values(self)
+
+    def _each(self) -> Iterator[tuple[str, Any]]:
+        return ((name, self._member(name)) for name in self)
+
     def get_array(self, path: str) -> Array:
         """The array at a path.
 
@@ -238,8 +278,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Array | Group], ...]:
         """Nodes below, with their paths relative to this group.
 
-        An array that cannot be opened (its codec is not known, its metadata is damaged) is among them as an
-        `UnreadableArray`, which raises the reason when it is used.
+        A node that cannot be opened is among them as an `UnreadableArray`.
 
         Parameters
         ----------
@@ -251,7 +290,7 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
     def _member(self, path: str) -> Any:
         """The node at a path that was listed; of one that cannot be read, what is known of it."""
         try:
-            return node_of(self._child(path), self._store, self._cache)
+            return self[path]
         except UNREADABLE as error:
             return UnreadableArray(self, path, error)
 
@@ -260,14 +299,12 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         return len(self._walk(_levels(max_depth)))
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Names and arrays directly below; those that cannot be opened as in `members`."""
-        for name in self.array_keys():
-            yield name, self._member(name)
+        """Names and arrays directly below; an `UnreadableArray` for each that cannot be opened."""
+        return ((name, self._member(name)) for name in self.array_keys())
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """Names and groups directly below."""
-        for name in self.group_keys():
-            yield name, self.get_group(name)
+        """Names and groups directly below; an `UnreadableArray` for each that cannot be opened."""
+        return ((name, self._member(name)) for name in self.group_keys())
 
     def array_keys(self) -> Iterator[str]:
         """Names of arrays directly below."""
@@ -320,9 +357,9 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
         self, name: str, *, overwrite: bool = False, attributes: Mapping[str, Any] | None = None
     ) -> Group:
         """Create a group below this one; see `hyperslab.create_group`."""
-        from hyperslab import _api
+        from hyperslab import _new
 
-        created = _api.create_group(
+        created = _new.create_group(
             self._store,
             path=self._path_of(name),
             zarr_format=self.zarr_format,
@@ -373,9 +410,9 @@ class Group(_native.GroupBase, MutableMapping[str, "Array | Group"]):
 
         Arguments are those of `hyperslab.create_array`; the format is the group's.
         """
-        from hyperslab import _api
+        from hyperslab import _new
 
-        created = _api.create_array(
+        created = _new.create_array(
             self._store,
             name=self._path_of(name),
             shape=shape,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,16 +37,6 @@ def _refuse() -> NoReturn:
 
 # What goes wrong with a link that leads nowhere, out of bounds, or to what cannot be opened.
 _NOWHERE = (ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
-
-
-class _Items(ItemsView[str, Any]):
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        return self._mapping._each()  # type: ignore[attr-defined, no-any-return]
-
-
-class _Values(ValuesView[Any]):
-    def __iter__(self) -> Iterator[Any]:
-        return (found for _, found in self._mapping._each())  # type: ignore[attr-defined]
 
 
 class Datatype:
@@ -90,7 +80,8 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
     """A group of an HDF5 or NetCDF file. Made by `hyperslab.open` and groups.
 
     A mapping from names to arrays, groups and committed datatypes, which follows links:
-    ``group["ocean/sst"]``. Names of links that lead nowhere are in it too; getting them raises `KeyError`.
+    ``group["ocean/sst"]``. Names of links that lead nowhere are in it too: `get`, `items` and `values` have
+    ``None`` for them, ``group[name]`` raises `KeyError`.
     ``group[reference]`` is what a `Reference` refers to.
 
     Examples
@@ -204,14 +195,6 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
         except (KeyError, *_NOWHERE):
             return default
         return type(found) if getclass else found
-
-    def items(self) -> ItemsView[str, Any]:
-        """Names and what they lead to: ``None`` for a link that leads nowhere."""
-        return _Items(self)
-
-    def values(self) -> ValuesView[Any]:
-        """What names lead to: ``None`` for a link that leads nowhere."""
-        return _Values(self)
 
     def _link(self, name: str) -> Link | None:
         """The link at a name or path."""

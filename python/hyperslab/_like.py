@@ -8,10 +8,8 @@ from typing import Any
 
 from hyperslab._array import Array
 from hyperslab._create import DEFAULT_FILL_VALUE
-from hyperslab._store import Store, resolve_store
-from hyperslab.errors import HyperslabError, InvalidArgumentError
 
-__all__ = ["check_apart", "described", "is_zarr_array", "layout_of"]
+__all__ = ["described", "is_zarr_array", "layout_of"]
 
 
 def is_zarr_array(data: Any) -> bool:
@@ -67,27 +65,3 @@ def layout_of(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str
 
 def _is_keep(value: Any) -> bool:
     return isinstance(value, str) and value == "keep"
-
-
-def check_apart(data: Any, place: Store, path: str) -> None:
-    """Refuses to overwrite an array with itself: it is deleted before it is read."""
-    try:
-        store, base = resolve_store(data.store if isinstance(data, Array) else data.store_path)
-    except (HyperslabError, TypeError):
-        return  # in no store of ours
-    if isinstance(data, Array):
-        base = data.path
-    here, there = (
-        "/".join(part for part in (*_root(s), p) if part) for s, p in ((store, base), (place, path))
-    )
-    related = store._native.same(place._native) or (_root(store) and _root(place))
-    if related and (f"{here}/".startswith(f"{there}/") or f"{there}/".startswith(f"{here}/") or not there):
-        raise InvalidArgumentError(
-            f"cannot overwrite '{path}' with the array at '{base}': it would be deleted before it is read; "
-            "write to another path, or pass data=array[...]"
-        )
-
-
-def _root(store: Store) -> tuple[str, ...]:
-    root = getattr(store, "root", None)
-    return () if root is None else (str(root).strip("/"),)

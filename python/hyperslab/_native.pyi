@@ -44,6 +44,7 @@ __all__ = [
     "ragged_take",
     "ragged_views",
     "recycled_bytes",
+    "replace_group",
     "run_cli",
     "set_decodes_in_flight",
     "set_external_files",
@@ -85,7 +86,20 @@ def open_node(
 def open_root(
     location: str, fsync: bool, zarr_format: int | None = None
 ) -> tuple[StoreHandle, ArrayHandle | GroupHandle] | None: ...
-def create_array(store: StoreHandle, path: str, spec: ArraySpec, overwrite: bool) -> ArrayHandle: ...
+def create_array(
+    store: StoreHandle,
+    path: str,
+    spec: ArraySpec,
+    overwrite: bool,
+    fill: Callable[[ArrayHandle], object] | None = None,
+) -> ArrayHandle: ...
+def replace_group(
+    store: StoreHandle,
+    path: str,
+    zarr_format: int,
+    attributes: str,
+    fill: Callable[[StoreHandle], object],
+) -> GroupHandle: ...
 def create_group(
     store: StoreHandle, path: str, zarr_format: int, attributes: str, overwrite: bool
 ) -> GroupHandle: ...

@@ -20,6 +20,7 @@ __all__ = [
     "open_root",
     "refuse_file_name",
     "resolve_store",
+    "store_beside",
 ]
 
 
@@ -85,6 +86,13 @@ class Store:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def store_beside(handle: _native.StoreHandle) -> Store:
+    """The store of a node that is under construction."""
+    store = object.__new__(Store)
+    store._native, store._read_only = handle, False
+    return store
 
 
 class LocalStore(Store):

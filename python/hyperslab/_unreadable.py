@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from hyperslab._named import Named
 from hyperslab.errors import (
     ChunkError,
     HyperslabError,
@@ -33,8 +34,8 @@ def why(error: Exception) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-class UnreadableArray:
-    """An array of a group that cannot be opened: its codec or type is not known here, or its metadata is
+class UnreadableArray(Named):
+    """A member of a group that cannot be opened: its codec or type is not known here, or its metadata is
     damaged.
 
     Groups list it among their members, so that the others can be used. It knows its name and, where its
@@ -54,16 +55,6 @@ class UnreadableArray:
         return f"{self._group.path}/{self._relative}" if self._group.path else self._relative
 
     @property
-    def name(self) -> str:
-        """``/`` and the path."""
-        return f"/{self.path}"
-
-    @property
-    def basename(self) -> str:
-        """The last part of the path."""
-        return self.path.rpartition("/")[2]
-
-    @property
     def attrs(self) -> dict[str, Any]:
         """The user's attributes, as far as they can be read. Changing them changes nothing."""
         for name, member in (("zarr.json", "attributes"), (".zattrs", None)):
@@ -77,6 +68,13 @@ class UnreadableArray:
             if isinstance(found, dict):
                 return found
         return {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UnreadableArray):
+            return NotImplemented
+        return self._group.store == other._group.store and self.path == other.path
+
+    __hash__ = None  # type: ignore[assignment]
 
     def _refuse(self) -> NoReturn:
         raise self.error

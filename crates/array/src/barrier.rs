@@ -12,12 +12,14 @@
 //!    before, and does not lie in the new one, is refused: the caller chose it before the array
 //!    shrank.
 //!
+//! The same holds where an array is replaced or deleted ([`settle_below`]): the steps are 1 and 2.
+//!
 //! Writes that are not queued, made by other threads at the same time, are not waited for.
 
 use crate::execute::{self, Interrupt, store_error};
 use crate::writer::Shared;
 use crate::{ArrayError, ArrayLayout, Dims, Task, process};
-use hyperslab_store::{Ask, Key, StoreError, turns};
+use hyperslab_store::{Ask, Key, Store, StoreError, turns};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The writers of a process that are alive, by the number of their array.
@@ -84,6 +86,33 @@ pub fn settle(layout: &ArrayLayout, ask: Option<Interrupt<'_>>) -> Result<Settle
     let writers = process::current().writers.of(Some(array));
     writers.iter().try_for_each(|writer| writer.finish(ask, layout))?;
     Ok(Settled { writers, before: layout.shape().into(), _turn })
+}
+
+/// [`settle`] for each array at a path of a store (`""`: the root) and below it: before all of that
+/// is replaced or deleted. Jobs that are stored later would be chunks of the next array.
+///
+/// Finds writers by the address of their store. Writers that were opened through a symbolic link
+/// have another address, and are not found.
+pub fn settle_below(
+    store: &dyn Store,
+    path: &str,
+    ask: Option<Interrupt<'_>>,
+) -> Result<Vec<Settled>, ArrayError> {
+    let mut writers = process::current().writers.of(None);
+    if writers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let place = |url: String, key: &str| format!("{url}/{key}/").replace("//", "/");
+    let top = place(store.url(), path);
+    writers.retain(|writer| {
+        let (layout, mut key) = (writer.layout(), String::new());
+        let first = vec![0; layout.shape().len()];
+        layout.locate(&first, &mut key).is_ok() && place(layout.store().url(), &key).starts_with(&top)
+    });
+    // Two that settle the same arrays take turns in one order.
+    writers.sort_by_key(|writer| number(writer.layout()));
+    writers.dedup_by_key(|writer| number(writer.layout()));
+    writers.iter().map(|writer| settle(writer.layout(), ask)).collect()
 }
 
 /// Waits until all writers of this process have stored what they were given: before a program ends.

@@ -168,6 +168,12 @@ impl ArrayLayout {
         Ok(self)
     }
 
+    /// The same array with another name in messages.
+    #[must_use]
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        ArrayLayout { name: name.into(), ..self }
+    }
+
     /// The same array, whose reads look whether another has taken its place.
     pub fn with_origin(mut self, origin: Arc<dyn Origin>) -> Self {
         self.origin = Some(origin);

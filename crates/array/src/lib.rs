@@ -55,7 +55,7 @@ mod view;
 mod write;
 mod writer;
 
-pub use barrier::{Settled, settle, settle_all};
+pub use barrier::{Settled, settle, settle_all, settle_below};
 pub use cache::ChunkCache;
 pub use dims::{Dims, MAX_RANK, Strides, c_strides, element_count};
 pub use encoding::ChunkEncoding;

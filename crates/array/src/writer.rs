@@ -273,6 +273,11 @@ impl Shared {
         }
     }
 
+    /// The layout of the array when the writer was made.
+    pub(crate) fn layout(&self) -> &ArrayLayout {
+        &self.layout
+    }
+
     /// Works until all that is queued now is stored.
     pub(crate) fn finish(
         self: &Arc<Self>,

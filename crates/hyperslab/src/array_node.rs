@@ -64,6 +64,45 @@ impl Array {
         Ok(zarr::Array::create(new_store_at(location)?, "", spec.clone(), false)?.into())
     }
 
+    /// Creates an array at a path or `file://` URL in the place of whatever is there.
+    ///
+    /// `fill` writes the elements to the new array, which lies beside the old one until it is
+    /// complete. If `fill` fails or the process is killed, the old array is as it was.
+    ///
+    /// ```
+    /// use hyperslab::prelude::*;
+    ///
+    /// # fn main() -> Result<(), hyperslab::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let location = directory.path().join("a").display().to_string();
+    /// let spec = ArraySpec::new(Format::ZarrV3.zarr()?, &[3], "|u1".parse()?);
+    /// Array::create(&location, &spec)?.write_slice(&[], &[1u8, 2, 3])?;
+    ///
+    /// let doubled = Array::replace(&location, &spec, |new| {
+    ///     let old = Array::open(&location)?.read_vec::<u8>(&[])?;
+    ///     new.write_slice(&[], &old.iter().map(|n| 2 * n).collect::<Vec<_>>())
+    /// })?;
+    /// assert_eq!(doubled.read_vec::<u8>(&[])?, [2, 4, 6]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn replace(
+        location: &str,
+        spec: &ArraySpec,
+        fill: impl FnOnce(&Array) -> Result<(), Error>,
+    ) -> Result<Array, Error> {
+        Self::replaced(new_store_at(location)?, "", spec, fill).map(Array::from)
+    }
+
+    pub(crate) fn replaced(
+        store: Arc<dyn Store>,
+        path: &str,
+        spec: &ArraySpec,
+        fill: impl FnOnce(&Array) -> Result<(), Error>,
+    ) -> Result<zarr::Array, Error> {
+        zarr::Array::replace_with(store, path, spec.clone(), None, |new| fill(&new.clone().into()))
+    }
+
     pub(crate) fn of_hdf5(array: Hdf5Array) -> Array {
         Array(Inner::Hdf5(array))
     }

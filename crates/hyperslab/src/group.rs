@@ -188,7 +188,22 @@ impl Group {
     pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array, Error> {
         self.format().zarr()?;
         let path = self.below(name)?;
-        let mut made = zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?;
+        self.adopt(zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?)
+    }
+
+    /// Creates an array below this group in the place of whatever has that name; see
+    /// [`Array::replace`].
+    pub fn replace_array(
+        &self,
+        name: &str,
+        spec: &ArraySpec,
+        fill: impl FnOnce(&Array) -> Result<(), Error>,
+    ) -> Result<Array, Error> {
+        self.format().zarr()?;
+        self.adopt(Array::replaced(self.store().clone(), &self.below(name)?, spec, fill)?)
+    }
+
+    fn adopt(&self, mut made: zarr::Array) -> Result<Array, Error> {
         if let Some(group) = self.as_zarr() {
             group.adopt(&mut made)?;
         }

@@ -5,7 +5,7 @@ use crate::cache::CacheBase;
 use crate::cells;
 use crate::elements::{Elements, Types};
 use crate::engine;
-use crate::errors;
+use crate::errors::{self, Failed};
 use crate::explain;
 use crate::fancy::{self, Meaning};
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
@@ -16,9 +16,9 @@ use crate::settings;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
+use hyperslab::Array;
 use hyperslab::array::{ChunkCache, Selection, check_stored, element_count};
 use hyperslab::zarr::{self, Format, Json};
-use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::intern;
@@ -26,18 +26,6 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::Arc;
-
-/// What goes wrong in an append: our own errors, or those of converting and writing values.
-enum Failed {
-    Ours(Error),
-    Python(PyErr),
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Failed::Ours(error)
-    }
-}
 
 /// What is fast or unsafe about an array.
 #[pyclass(frozen, subclass, module = "hyperslab._native")]
@@ -381,10 +369,7 @@ impl ArrayBase {
                 })?;
                 Ok(array.shape().to_vec())
             },
-            |failed: Failed| match failed {
-                Failed::Ours(error) => errors::any(py, &error),
-                Failed::Python(error) => error,
-            },
+            |failed: Failed| failed.raise(py),
         )?;
         PyTuple::new(py, shape)
     }

@@ -2,7 +2,7 @@
 
 use crate::array_handle::ArrayHandle;
 use crate::engine;
-use crate::errors;
+use crate::errors::{self, Failed};
 use crate::group::{GroupHandle, NodeHandle};
 use crate::slot::Origin;
 use crate::store::StoreHandle;
@@ -12,6 +12,7 @@ use hyperslab::store::{Ask, LocalOptions, LocalStore};
 use hyperslab::zarr::{
     Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
 };
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -111,6 +112,32 @@ pub(crate) fn create_group(
     Ok(GroupHandle::new(group.into()))
 }
 
+/// Creates a group in the place of what is there. `fill` is called with a store that has the new
+/// group at its root, and creates its members; then the group takes its place.
+#[pyfunction]
+pub(crate) fn replace_group(
+    py: Python<'_>,
+    store: &StoreHandle,
+    path: &str,
+    zarr_format: u32,
+    attributes: &str,
+    fill: Py<PyAny>,
+) -> PyResult<GroupHandle> {
+    let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
+    let attributes = json(py, "attributes", attributes)?;
+    let fill = |new: &Group| call(&fill, StoreHandle::beside(new.store().clone()));
+    let create =
+        |ask: Ask<'_>| Group::replace_with(store.store.clone(), path, format, attributes, Some(ask), fill);
+    let group = engine::run_with(py, create, |failed: Failed| failed.raise(py))?;
+    Ok(GroupHandle::new(group.into()))
+}
+
+/// Calls a Python function of one argument.
+fn call<A: for<'py> IntoPyObject<'py>>(function: &Py<PyAny>, argument: A) -> Result<(), Failed> {
+    let answer = Python::attach(|py| function.call1(py, (argument.into_py_any(py)?,)).map(drop));
+    answer.map_err(Failed::Python)
+}
+
 /// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's type
 /// string.
 #[derive(FromPyObject)]
@@ -191,17 +218,32 @@ impl Spec {
     }
 }
 
-/// Creates an array.
+/// Creates an array. `fill` is called with it and writes its elements: with `overwrite`, before the
+/// new array takes the place of what is there.
 #[pyfunction]
+#[pyo3(signature = (store, path, spec, overwrite, fill=None))]
 pub(crate) fn create_array(
     py: Python<'_>,
     store: &StoreHandle,
     path: &str,
     spec: Spec,
     overwrite: bool,
+    fill: Option<Py<PyAny>>,
 ) -> PyResult<ArrayHandle> {
     let spec = spec.parse(py)?;
-    let create = |ask: Ask<'_>| Array::create_with(store.store.clone(), path, spec, overwrite, Some(ask));
-    let array = engine::run_with(py, create, |error| errors::zarr(py, &error))?;
+    let create = |ask: Ask<'_>| {
+        let fill = |new: &Array| match &fill {
+            None => Ok(()),
+            Some(fill) => call(fill, ArrayHandle::new(new.clone().into())),
+        };
+        let store = store.store.clone();
+        if overwrite {
+            return Array::replace_with(store, path, spec, Some(ask), fill);
+        }
+        let new = Array::create_with(store, path, spec, false, Some(ask))?;
+        fill(&new)?;
+        Ok(new)
+    };
+    let array = engine::run_with(py, create, |failed: Failed| failed.raise(py))?;
     Ok(ArrayHandle::new(array.into()))
 }

@@ -1,6 +1,7 @@
 //! Errors of Rust as the exceptions of `hyperslab.errors`. The message is Rust's, unchanged.
 
 use crate::engine;
+use hyperslab::Error;
 use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
 use hyperslab::hdf5::{Hdf5Error, ParseError};
@@ -11,6 +12,27 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::io;
+
+/// What goes wrong in work that runs Python code in its middle: our own errors, or exceptions.
+pub(crate) enum Failed {
+    Ours(Error),
+    Python(PyErr),
+}
+
+impl<E: Into<Error>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Failed::Ours(error.into())
+    }
+}
+
+impl Failed {
+    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Failed::Ours(error) => any(py, &error),
+            Failed::Python(error) => error,
+        }
+    }
+}
 
 /// The exception class of `hyperslab.errors` with this name, with this message.
 pub(crate) fn exception(py: Python<'_>, class: &str, message: impl Into<String>) -> PyErr {
@@ -142,8 +164,7 @@ fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
 }
 
 /// An error of any layer.
-pub(crate) fn any(py: Python<'_>, error: &hyperslab::Error) -> PyErr {
-    use hyperslab::Error;
+pub(crate) fn any(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
     let class = match error {
         Error::Store(error) => return store(py, error),

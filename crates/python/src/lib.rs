@@ -60,7 +60,7 @@ mod _native {
     #[pymodule_export]
     use crate::copy::copy;
     #[pymodule_export]
-    use crate::create::{create_array, create_group, open_node, open_root};
+    use crate::create::{create_array, create_group, open_node, open_root, replace_group};
     #[pymodule_export]
     use crate::frozen::frozen;
     #[pymodule_export]

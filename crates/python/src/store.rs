@@ -27,6 +27,11 @@ impl StoreHandle {
         StoreHandle { root: Some(store.root().to_owned()), store: Arc::new(store), file: None }
     }
 
+    /// A store of what is under construction.
+    pub(crate) fn beside(store: Arc<dyn Store>) -> Self {
+        StoreHandle { root: None, store, file: None }
+    }
+
     pub(crate) fn of_file(file: DataFile) -> Self {
         StoreHandle { root: None, store: file.store().clone(), file: Some(file) }
     }
@@ -86,7 +91,7 @@ impl StoreHandle {
     /// Objects in memory.
     #[staticmethod]
     fn memory() -> Self {
-        StoreHandle { store: Arc::new(MemoryStore::new()), root: None, file: None }
+        Self::beside(Arc::new(MemoryStore::new()))
     }
 
     /// The file of HDF5 or NetCDF at a path or `file://` URL, or above it, and the path in it.

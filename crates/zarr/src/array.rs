@@ -36,6 +36,9 @@ impl Array {
     /// whatever is stored at `path` and below, which stays until the new array is there, and is
     /// deleted then; otherwise an array or group there is an error. Nothing is changed where `spec`
     /// is not valid.
+    ///
+    /// The new array is empty. To replace an array together with its elements, use
+    /// [`Array::replace_with`].
     pub fn create(
         store: Arc<dyn Store>,
         path: &str,
@@ -77,12 +80,52 @@ impl Array {
         })
     }
 
+    /// Creates an array with its elements in the place of whatever is stored at `path` and below,
+    /// as [`Array::create`] with `overwrite` does without them.
+    ///
+    /// `fill` writes the elements. It is given the new array, which lies beside the old one and is
+    /// seen by nobody else; it must not use that array afterwards. Then the new array takes its
+    /// place, and is returned. If `fill` fails, `ask` gives up or the process is killed, the old
+    /// array is as it was: `fill` may read from it.
+    ///
+    /// A store that cannot move what was written gathers the new array in memory and writes it at
+    /// the end ([`Store::stage`]).
+    pub fn replace_with<E: From<ZarrError>>(
+        store: Arc<dyn Store>,
+        path: &str,
+        spec: ArraySpec,
+        ask: Option<Ask<'_>>,
+        fill: impl FnOnce(&Array) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let (array, documents) = Self::planned(&store, path, spec)?;
+        create::replacing(&store, &array.path, array.format(), &documents, ask, |new| {
+            let (root, metadata) = (String::new(), array.metadata.clone());
+            let mut beside = Self::bind(new.clone(), root, metadata, "", false, None)?;
+            // Messages call it what the caller does.
+            let layout = ArrayLayout::clone(&beside.layout);
+            beside.layout = Arc::new(layout.with_name(array.layout.name()));
+            fill(&beside)
+        })?;
+        Ok(array)
+    }
+
     fn create_by(
         store: Arc<dyn Store>,
         path: &str,
         spec: ArraySpec,
         create: impl FnOnce(&Arc<dyn Store>, &str, Format, &create::Documents) -> Result<(), ZarrError>,
     ) -> Result<Self, ZarrError> {
+        let (array, documents) = Self::planned(&store, path, spec)?;
+        create(&store, &array.path, array.format(), &documents)?;
+        Ok(array)
+    }
+
+    /// An array that is not stored yet, and its documents.
+    fn planned(
+        store: &Arc<dyn Store>,
+        path: &str,
+        spec: ArraySpec,
+    ) -> Result<(Self, Vec<create::Document>), ZarrError> {
         let path = normalize_path(path)?;
         let invalid = |why: String| ZarrError::Invalid { path: path.clone(), why };
         let (document, attributes) = spec.document().map_err(|problem| invalid(problem.text()))?;
@@ -106,12 +149,11 @@ impl Array {
                     error => error,
                 }
             })?;
-        let documents = match spec.format {
-            Format::V2 => vec![(ZATTRS, attributes), (file, stored.document)],
-            Format::V3 => vec![(file, stored.document)],
-        };
-        create(&store, &path, spec.format, &documents)?;
-        Ok(array)
+        let mut documents = vec![(file, stored.document.clone())];
+        if spec.format == Format::V2 {
+            documents.insert(0, (ZATTRS, attributes));
+        }
+        Ok((array, documents))
     }
 
     pub(crate) fn from_stored(

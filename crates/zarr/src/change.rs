@@ -32,11 +32,7 @@ impl Array {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
         let mut stored = self.read()?;
-        let old = stored.attributes(&store)?;
-        let mut attributes = old.clone();
-        let result = change(&mut attributes);
-        node::check_attributes(&path, &attributes)?;
-        let changed = attributes != old;
+        let (attributes, changed, result) = stored.changed_attributes(&store, &path, change)?;
         match stored.format {
             Format::V2 => stored.attributes = Some(attributes.clone()),
             Format::V3 if changed => stored.document.set("attributes", attributes.clone()),

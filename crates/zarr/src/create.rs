@@ -5,19 +5,21 @@ use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
 use crate::path::{check_node_name, join, parents};
 use crate::{Format, ZarrError};
+use hyperslab_array as engine;
 use hyperslab_store::{Ask, Key, Store};
 use std::sync::Arc;
 
-/// Documents of a node and their names, in the order in which they are written: the node is there
-/// with the last.
-pub(crate) type Documents = [(&'static str, Json)];
+/// A document of a node, and its name.
+pub(crate) type Document = (&'static str, Json);
+
+/// Documents of a node in the order in which they are written: the node is there with the last.
+pub(crate) type Documents = [Document];
 
 /// Creates a node, and missing groups above it, as zarr-python does. Nothing is changed where the
 /// node cannot be.
 ///
-/// Of several who create one node at once, one wins; for the others it exists. With `overwrite`, it
-/// is built beside what is there and takes its place with all that is below, in one step where the
-/// store can do that.
+/// Of several who create one node at once, one wins; for the others it exists. `overwrite`: see
+/// [`replacing`].
 pub(crate) fn node(
     store: &Arc<dyn Store>,
     path: &str,
@@ -26,6 +28,59 @@ pub(crate) fn node(
     overwrite: bool,
     ask: Option<Ask<'_>>,
 ) -> Result<(), ZarrError> {
+    if overwrite {
+        return replacing(store, path, format, documents, ask, |_| Ok(()));
+    }
+    let missing = check(store, path, format, documents)?;
+    refuse_existing(store, path)?;
+    make_parents(store, missing, format, ask)?;
+    let lock = locked::lock(store, path, ask)?;
+    refuse_existing(store, path)?;
+    if put_new(store, path, documents, &lock, ask)? {
+        return Ok(());
+    }
+    refuse_existing(store, path)?;
+    // It was there and is gone.
+    Err(ZarrError::NotFound { what: "array or group", url: store.url(), path: path.to_owned() })
+}
+
+/// Creates a node in the place of what is there, with all that is below, in one step where the
+/// store can do that.
+///
+/// The node is built beside the old one. `fill` is given a store that has the new node at its root,
+/// and writes the rest of it: chunks of an array, members of a group. Nobody else sees that store.
+/// Then the new node takes its place. If `fill` fails, or the process is killed, the old node is as
+/// it was. No lock is held while `fill` runs, so it may run for hours, and may run foreign code.
+pub(crate) fn replacing<E: From<ZarrError>>(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+    documents: &Documents,
+    ask: Option<Ask<'_>>,
+    fill: impl FnOnce(&Arc<dyn Store>) -> Result<(), E>,
+) -> Result<(), E> {
+    check(store, path, format, documents)?;
+    let staged = store.stage(locked::prefix(path)?).map_err(ZarrError::from)?;
+    let new = staged.store();
+    for (name, document) in documents {
+        node::write_document(&new, name, document)?;
+    }
+    fill(&new)?;
+    // What is above may have changed meanwhile.
+    make_parents(store, missing_parents(store, path, format)?, format, ask)?;
+    let _lock = locked::lock(store, path, ask)?;
+    // Writers store what was queued for the old arrays, and queue nothing meanwhile.
+    let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
+    Ok(staged.commit(ask).map_err(ZarrError::from)?)
+}
+
+/// Checks that a node can be at `path`. Returns the groups above it that are missing.
+fn check<'p>(
+    store: &Arc<dyn Store>,
+    path: &'p str,
+    format: Format,
+    documents: &Documents,
+) -> Result<Vec<&'p str>, ZarrError> {
     for (name, document) in documents {
         node::check_document(&join(path, name), document)?;
     }
@@ -33,9 +88,16 @@ pub(crate) fn node(
     for new in missing.iter().copied().chain([path]).filter(|new| !new.is_empty()) {
         check_node_name(new.rsplit('/').next().unwrap_or(new), format)?;
     }
-    if !overwrite {
-        refuse_existing(store, path)?;
-    }
+    Ok(missing)
+}
+
+/// Creates groups, outermost first.
+fn make_parents(
+    store: &Arc<dyn Store>,
+    missing: Vec<&str>,
+    format: Format,
+    ask: Option<Ask<'_>>,
+) -> Result<(), ZarrError> {
     for parent in missing {
         let lock = locked::lock(store, parent, ask)?;
         // Where somebody else was faster, it is a group as well: whatever else cannot be below it.
@@ -45,21 +107,7 @@ pub(crate) fn node(
             return Err(in_the_way(store, parent));
         }
     }
-    let lock = locked::lock(store, path, ask)?;
-    if overwrite {
-        let staged = store.stage(locked::prefix(path)?)?;
-        for (name, document) in documents {
-            node::write_document(&staged.store(), name, document)?;
-        }
-        return Ok(staged.commit(ask)?);
-    }
-    refuse_existing(store, path)?;
-    if put_new(store, path, documents, &lock, ask)? {
-        return Ok(());
-    }
-    refuse_existing(store, path)?;
-    // It was there and is gone.
-    Err(ZarrError::NotFound { what: "array or group", url: store.url(), path: path.to_owned() })
+    Ok(())
 }
 
 /// Creates a node in a store that nobody else knows yet, where nothing is at `path` and the groups
@@ -103,7 +151,7 @@ pub(crate) fn inside(
 }
 
 /// The documents of a new group. Attributes first: the group appears when it is complete.
-pub(crate) fn group(format: Format, attributes: Json) -> Vec<(&'static str, Json)> {
+pub(crate) fn group(format: Format, attributes: Json) -> Vec<Document> {
     match format {
         Format::V2 => vec![(ZATTRS, attributes), (ZGROUP, Json::from([("zarr_format", 2u32.into())]))],
         Format::V3 => {
@@ -120,6 +168,7 @@ pub(crate) fn group(format: Format, attributes: Json) -> Vec<(&'static str, Json
 /// Removes a node and all below it, in one step where the store can do that.
 pub(crate) fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
     let _lock = locked::lock(store, path, ask)?;
+    let _settled = engine::settle_below(&**store, path, ask)?;
     // Nothing takes its place.
     Ok(store.stage(locked::prefix(path)?)?.commit(ask)?)
 }
@@ -201,4 +250,87 @@ fn missing_parents<'p>(
         missing.push(parent);
     }
     Ok(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Array, ArraySpec, Format, Group, Json, ZarrError};
+    use hyperslab_array::{self as engine, ReadOptions, Selection, Source, WriteOptions};
+    use hyperslab_store::{LocalOptions, LocalStore, MemoryStore, Store};
+    use std::sync::Arc;
+
+    fn stores() -> (tempfile::TempDir, [Arc<dyn Store>; 2]) {
+        let directory = tempfile::tempdir().unwrap();
+        let local = LocalStore::open(directory.path().join("s"), LocalOptions::default()).unwrap();
+        (directory, [Arc::new(local), Arc::new(MemoryStore::new())])
+    }
+
+    fn spec(format: Format) -> ArraySpec {
+        let mut spec = ArraySpec::new(format, &[5], "|u1".parse().unwrap());
+        spec.chunks = Some([2].as_slice().into());
+        spec
+    }
+
+    fn all(array: &Array) -> Selection {
+        Selection::all(array.layout().shape())
+    }
+
+    fn write(array: &Array, value: u8) -> Result<(), ZarrError> {
+        let values = [value; 5];
+        let source = Source::dense(&values, &[5], 1).unwrap();
+        Ok(engine::write(array.layout(), &all(array), &source, WriteOptions::default())?)
+    }
+
+    fn read(array: &Array) -> Vec<u8> {
+        engine::read(array.layout(), &all(array), ReadOptions::default()).unwrap().as_slice().to_vec()
+    }
+
+    #[test]
+    fn an_array_is_replaced_when_its_data_is_there() {
+        for format in [Format::V2, Format::V3] {
+            let (directory, stores) = stores();
+            for store in stores {
+                let old = Array::create(store.clone(), "g/a", spec(format), false).unwrap();
+                write(&old, 1).unwrap();
+                let before = store.list(None).unwrap();
+                // An error in the middle.
+                let failed = Array::replace_with(store.clone(), "g/a", spec(format), None, |new| {
+                    write(new, 2)?;
+                    Err(ZarrError::Invalid { path: String::new(), why: "enough".into() })
+                });
+                assert!(failed.unwrap_err().to_string().contains("enough"));
+                assert_eq!((store.list(None).unwrap(), read(&old)), (before, vec![1; 5]));
+
+                let new = Array::replace_with(store.clone(), "g/a", spec(format), None, |new| {
+                    assert_eq!(new.layout().name(), "/g/a", "messages say what the caller says");
+                    write(new, 2)?;
+                    // Nobody sees it; the old one can be read.
+                    assert_eq!(read(&Array::open(&store, "g/a", None)?), [1; 5]);
+                    Ok::<_, ZarrError>(())
+                });
+                let new = new.unwrap();
+                assert_eq!((new.path(), new.store().url()), ("g/a", store.url()));
+                write(&new, 3).unwrap();
+                assert_eq!(read(&Array::open(&store, "g/a", Some(format)).unwrap()), [3; 5]);
+            }
+            let entries = std::fs::read_dir(directory.path()).unwrap();
+            assert_eq!(entries.count(), 1, "nothing is left beside the store");
+        }
+    }
+
+    #[test]
+    fn a_group_is_replaced_with_its_members() {
+        let (_directory, stores) = stores();
+        for store in stores {
+            let old = Array::create(store.clone(), "g/old", spec(Format::V3), false).unwrap();
+            write(&old, 1).unwrap();
+            let made = Group::replace_with(store.clone(), "g", Format::V3, Json::object(), None, |new| {
+                let member = Array::create(new.store().clone(), "sub/new", spec(Format::V3), false)?;
+                write(&member, read(&old)[0] + 1)
+            });
+            assert_eq!(made.unwrap().path(), "g");
+            assert_eq!(read(&Array::open(&store, "g/sub/new", None).unwrap()), [2; 5]);
+            assert!(store.list(None).unwrap().iter().all(|key| !key.contains("old")));
+        }
+    }
 }

@@ -84,6 +84,27 @@ impl Group {
         Ok(Group { store, path, format, attributes, consolidated: None })
     }
 
+    /// Creates a group with its members in the place of whatever is stored at `path` and below, as
+    /// [`Array::replace_with`] does an array. `fill` is given the new group, at the root of a store
+    /// of its own, and creates the members.
+    pub fn replace_with<E: From<ZarrError>>(
+        store: Arc<dyn Store>,
+        path: &str,
+        format: Format,
+        attributes: Json,
+        ask: Option<Ask<'_>>,
+        fill: impl FnOnce(&Group) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let path = normalize_path(path)?;
+        node::check_attributes(&path, &attributes)?;
+        let documents = create::group(format, attributes.clone());
+        let made = |store, path| Group { store, path, format, attributes, consolidated: None };
+        create::replacing(&store, &path, format, &documents, ask, |new| {
+            fill(&made.clone()(new.clone(), String::new()))
+        })?;
+        Ok(made(store, path))
+    }
+
     /// [`Group::create`] in a store that nobody else knows yet, where nothing is at `path` and the
     /// groups above it are there: nothing is looked at.
     pub fn create_unseen(
@@ -190,11 +211,8 @@ impl Group {
         let _lock = locked::lock(&self.store, &self.path, ask)?;
         let mut stored =
             node::read(&self.store, &self.path, Some(self.format))?.ok_or_else(|| self.not_found())?;
-        let old = stored.attributes(&self.store)?;
-        let mut attributes = old.clone();
-        let result = change(&mut attributes);
-        node::check_attributes(&self.path, &attributes)?;
-        if attributes != old {
+        let (attributes, changed, result) = stored.changed_attributes(&self.store, &self.path, change)?;
+        if changed {
             match self.format {
                 Format::V2 => {
                     let copy = consolidated::with_own_attributes(&self.store, &self.path, &attributes)?;
@@ -278,7 +296,8 @@ impl Group {
         node::open_with(&self.store, &path, Some(self.format), Consolidation::Auto)
     }
 
-    /// Whether there is a node below this group, and what it is.
+    /// Whether there is a node below this group, and what it is listed as: an array where its
+    /// document cannot be read.
     pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>, ZarrError> {
         let relative = normalize_path(name)?;
         match &self.consolidated {
@@ -286,7 +305,7 @@ impl Group {
             Some(view) => return Ok(view.kind(&relative)),
             None => {}
         }
-        node::kind(&self.store, &join(&self.path, &relative), self.format)
+        walk::listed_kind(&self.store, &join(&self.path, &relative), self.format)
     }
 
     /// Where this group was opened with consolidated metadata: sees a node below, and groups on the

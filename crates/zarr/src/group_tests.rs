@@ -265,6 +265,13 @@ fn unreadable_arrays_do_not_stop_a_listing() {
         assert_eq!(group.children().unwrap().len(), 4);
         let error = group.child("odd").unwrap_err();
         assert!(error.to_string().contains("odd"), "{error}");
+        // Not even JSON.
+        put(&store, key, "{");
+        let mut group = Group::open(&store, "", None, Consolidation::Ignore).unwrap();
+        assert_eq!(group.children().unwrap().len(), 4);
+        assert_eq!(group.child_kind("odd").unwrap(), Some(NodeKind::Array));
+        group.delete_child("odd").unwrap();
+        assert_eq!(group.child_kind("odd").unwrap(), None);
     }
 }
 

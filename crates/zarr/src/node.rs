@@ -142,6 +142,22 @@ impl Stored {
         attributes(found).map_err(|problem| problem.at(&store.url(), &self.key))
     }
 
+    /// The attributes of the node at `path` after `change`, whether they differ from those before,
+    /// and what `change` returned. Nothing is stored.
+    pub(crate) fn changed_attributes<R>(
+        &self,
+        store: &Arc<dyn Store>,
+        path: &str,
+        change: impl FnOnce(&mut Json) -> R,
+    ) -> Result<(Json, bool, R), ZarrError> {
+        let old = self.attributes(store)?;
+        let mut attributes = old.clone();
+        let result = change(&mut attributes);
+        check_attributes(path, &attributes)?;
+        let changed = attributes != old;
+        Ok((attributes, changed, result))
+    }
+
     fn v2_attributes(&self) -> Result<Json, Problem> {
         attributes(self.attributes.as_ref())
     }

@@ -8,10 +8,11 @@
 
 use crate::node::{self, NodeKind};
 use crate::path::join;
-use crate::{Group, ZarrError};
-use hyperslab_store::{Ask, Identity, Key, StoreError};
+use crate::{Format, Group, ZarrError};
+use hyperslab_store::{Ask, Identity, Key, Store, StoreError};
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 /// How often one group may be entered through different links. A few groups full of links to each
 /// other have more paths than could ever be listed.
@@ -99,14 +100,23 @@ impl Walk<'_> {
             if !entry.is_prefix || Key::new(&path).is_err() {
                 continue;
             }
-            let kind = match node::kind(store, &path, self.group.format()) {
-                Err(error) if is_unreadable(&error) => Some(NodeKind::Array),
-                kind => kind?,
-            };
+            let kind = listed_kind(store, &path, self.group.format())?;
             pending.extend(kind.map(|kind| (join(below, &entry.name), kind)));
         }
         pending.reverse();
         Ok(Some(Level { identity, pending }))
+    }
+}
+
+/// What a node is listed as: as an array where its document cannot be read.
+pub(crate) fn listed_kind(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+) -> Result<Option<NodeKind>, ZarrError> {
+    match node::kind(store, path, format) {
+        Err(error) if is_unreadable(&error) => Ok(Some(NodeKind::Array)),
+        kind => kind,
     }
 }
 

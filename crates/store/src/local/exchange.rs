@@ -22,7 +22,7 @@ use super::attempts::Attempts;
 use super::delete::is_missing;
 use super::{LocalStore, base, canonical};
 use crate::staged::Staged;
-use crate::{Ask, Key, Operation, Store, StoreError, hash, key::TEMPORARY_SUFFIX};
+use crate::{Ask, Key, Operation, Store, StoreError, fork, hash, key::TEMPORARY_SUFFIX};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
 use std::ffi::{CString, OsStr};
@@ -51,11 +51,13 @@ struct Stage {
     _file: OwnedFd,
     /// Whether it is left to be swept.
     left: bool,
+    /// The process that made it: a forked child leaves it alone.
+    generation: u64,
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        if !self.left {
+        if !self.left && self.generation == fork::generation() {
             // What cannot be removed now is swept later.
             let _ = remove_asking(&self.path, None);
         }
@@ -129,6 +131,10 @@ impl LocalStore {
 }
 
 impl Stage {
+    fn of(path: PathBuf, file: OwnedFd) -> Stage {
+        Stage { path, _file: file, left: false, generation: fork::generation() }
+    }
+
     /// Makes a stage for `target` in the directory `place`. What a dead process left under its name
     /// is removed.
     fn make(place: &Path, target: &Path) -> io::Result<Stage> {
@@ -147,7 +153,7 @@ impl Stage {
                         for entry in fs::read_dir(&path)? {
                             remove_asking(&entry?.path(), None)?;
                         }
-                        return Ok(Stage { path, _file: file, left: false });
+                        return Ok(Stage::of(path, file));
                     }
                 }
             }
@@ -190,7 +196,7 @@ pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
             && let Ok(Some(file)) = open_dead(&entry.path(), false)
             && leads_to(&entry.path(), &file)
         {
-            drop(Stage { path: entry.path(), _file: file, left: false });
+            drop(Stage::of(entry.path(), file));
             removed += 1;
         }
     }
@@ -226,6 +232,7 @@ impl StagedDirectory<'_> {
 
     /// Puts the new directory in its place. `false`: something is there, and has to stay (`keep`).
     fn put(&self, keep: bool) -> io::Result<bool> {
+        self.check_process()?;
         let (new, fsync) = (self.new.root.as_path(), self.store.options.fsync);
         match fs::symlink_metadata(&self.target) {
             Ok(found) if found.is_dir() => {
@@ -307,8 +314,17 @@ impl StagedDirectory<'_> {
         Ok(true)
     }
 
+    /// Errors in a forked child, whose parent still writes to the stage.
+    fn check_process(&self) -> io::Result<()> {
+        if self.stage.generation == fork::generation() {
+            return Ok(());
+        }
+        Err(io::Error::other("only the process that began to build it can put it in its place"))
+    }
+
     /// Moves the target into the stage: nothing takes its place.
     fn take_away(&self) -> io::Result<()> {
+        self.check_process()?;
         match fs::symlink_metadata(&self.target) {
             Ok(found) if found.is_dir() || found.is_symlink() && self.target.is_dir() => {}
             Err(error) if !is_missing(&error) => return Err(error),
