@@ -7,9 +7,8 @@
 # -fsanitize (gcc with its libasan headers, clang).
 #
 # AddressSanitizer sees the memory of the standard library though that is not instrumented, because its allocator takes the place of malloc.
-# ThreadSanitizer does not see the atomics inside of it: contended locks, the last owner of an Arc, the end of scoped threads. Without
-# the library's source (`rustup component add rust-src`), which it then builds as well, it reports those as races, hundreds of them: then
-# only the codecs, which have no threads of their own, are run under it. scripts/tsan.supp has what the test harness does.
+# ThreadSanitizer does not see the atomics inside of it (contended locks, the last owner of an Arc, the end of scoped threads) and would report
+# hundreds of races that are none. So for it the library is built as well, from its source, which rustup installs.
 set -euo pipefail
 sanitizer=${1:?address or thread}
 crate=${2:-}
@@ -37,18 +36,15 @@ if [[ $sanitizer == thread ]]; then
     export HYPERSLAB_NO_RACES=1
 fi
 
-crates='hyperslab-codec hyperslab-store hyperslab-array'
 std=()
 if [[ $sanitizer == thread ]]; then
-    if [[ -d $(rustc --print sysroot)/lib/rustlib/src/rust/library ]]; then
-        std=(-Zbuild-std)
-    else
-        printf '    thread: the source of the standard library is not installed: codecs only\n'
-        crates=hyperslab-codec
+    if [[ ! -d $(rustc --print sysroot)/lib/rustlib/src/rust/library ]]; then
+        rustup component add rust-src
     fi
+    std=(-Zbuild-std)
 fi
 
-for each in ${crate:-$crates}; do
+for each in ${crate:-hyperslab-codec hyperslab-store hyperslab-array}; do
     printf '    %s: %s\n' "$sanitizer" "$each"
     cargo test --locked --quiet "${std[@]}" --target "$host" --package "$each" --lib --tests -- $filter
 done
