@@ -2,6 +2,7 @@
 
 use hyperslab_store::{Key, LocalOptions, LocalStore, Opened, RangeRead, Store, StoreError};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -182,6 +183,7 @@ fn rewrite_for_ever(store: &LocalStore) {
 #[test]
 fn killed_at_any_instant() {
     if let Some(root) = std::env::var_os(CHILD) {
+        println!("\nbegun");
         return rewrite_for_ever(&open(Path::new(&root)));
     }
     let dir = tempfile::tempdir().unwrap();
@@ -191,9 +193,11 @@ fn killed_at_any_instant() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "killed_at_any_instant", "--nocapture"])
             .env(CHILD, dir.path())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(told.any(|line| line.unwrap() == "begun"));
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let until = Instant::now() + Duration::from_micros(2_000 + (random >> 33) % 20_000);
         while Instant::now() < until {
