@@ -1,7 +1,7 @@
 # Everything a developer needs, in a few words: `make help`.
 #
-# Needed on the machine: CPython >= 3.11 with venv, a Rust toolchain and a C compiler. Everything else comes
-# from PyPI and crates.io into .venv-*/ and target/.
+# Needed on the machine: CPython >= 3.11 with venv, a Rust toolchain and a C compiler. Everything
+# else comes from PyPI and crates.io into .venv-*/ and target/.
 
 SHELL := bash
 MAKEFLAGS += --no-builtin-rules
@@ -19,13 +19,15 @@ CARGO ?= cargo
 CARGO_FLAGS ?= --locked
 STEP := scripts/step.sh
 
-# The stable ABI makes one wheel for every CPython from 3.11 on, so it is built once and tested on two.
+# The stable ABI makes one wheel for every CPython from 3.11 on, so it is built once and tested on
+# two.
 WHEEL_STAMP := build/wheel/stamp
 SOURCES := $(shell find crates python -type f \( -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.toml' \
 	-o -name py.typed \)) Cargo.toml $(wildcard Cargo.lock) pyproject.toml README.md LICENSE-MIT LICENSE-APACHE
 
-# Recipes begin with one of these. `$$venv` is then an environment with the pinned tools, and with hyperslab;
-# PYO3_PYTHON keeps the Rust build off a `python3` that may be too old. `set -e` is here because macOS still ships a make without .SHELLFLAGS.
+# Recipes begin with one of these. `$$venv` is then an environment with the pinned tools, and with
+# hyperslab; PYO3_PYTHON keeps the Rust build off a `python3` that may be too old. `set -e` is here
+# because macOS still ships a make without .SHELLFLAGS.
 with_tools := set -e; venv=$$(scripts/venv.sh newest);
 with_rust := set -e; PYO3_PYTHON=$$(scripts/find-python.sh newest); export PYO3_PYTHON;
 with_wheel := set -e; venv=$$(scripts/venv.sh newest build/wheel/*.whl);
@@ -73,8 +75,9 @@ test-docs: $(WHEEL_STAMP) ## Build the Rust documentation; run the examples of R
 sanitize: tools ## Run the Rust tests of codec, store and array under AddressSanitizer and ThreadSanitizer (SANITIZER=address chooses)
 	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
 
-# Crates are checked as if published, in a target directory of a new name each time: cargo keeps unpacked sources and what it has compiled of
-# them by that name and by their version, and would take those of an earlier state with the same version.
+# Crates are checked as if published, in a target directory of a new name each time: cargo keeps
+# unpacked sources and what it has compiled of them by that name and by their version, and would
+# take those of an earlier state with the same version.
 test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as they would be published
 	@$(with_tools) rm -rf build/sdist; \
 	$(STEP) 'Package: sdist' "$$venv/bin/maturin" sdist --out build/sdist; \

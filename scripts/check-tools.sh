@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says what is missing before anything is built: a Rust toolchain, its formatter and linter, a C compiler. And
-# what some tests are skipped without.
+# Says what is missing before anything is built: a Rust toolchain, its formatter and linter, a C
+# compiler. And what some tests are skipped without.
 set -uo pipefail
 
 need_minor=88

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Prints the path of a CPython: find-python.sh newest|oldest
 #
-# Only interpreters that really run and can make a virtual environment count: a pyenv shim may exist and
-# fail, and Debian splits `ensurepip` into a package of its own. Free-threaded builds are passed over
-# because they cannot load the stable-ABI wheel. PYTHON=... names the newest one outright.
+# Only interpreters that really run and can make a virtual environment count: a pyenv shim may exist
+# and fail, and Debian splits `ensurepip` into a package of its own. Free-threaded builds are passed
+# over because they cannot load the stable-ABI wheel. PYTHON=... names the newest one outright.
 set -euo pipefail
 
 which=${1:?usage: find-python.sh newest|oldest}

@@ -9,7 +9,8 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 "$python" -m venv "$directory/venv"
-# Dependencies that are compiled already are used again; the build is otherwise isolated, as a user's is.
+# Dependencies that are compiled already are used again; the build is otherwise isolated, as a
+# user's is.
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} "$directory/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$sdist"
 
 cd "$directory"

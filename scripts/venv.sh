@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes a virtual environment ready and prints its path: venv.sh newest|oldest|bench [WHEEL]
 #
-# `bench` is the environment of the newest Python with what only the measurements need.
-# The pinned requirements, and the wheel where one is given, are installed only when they differ from what
-# the environment's stamps say is already there, so that a second run costs nothing.
+# `bench` is the environment of the newest Python with what only the measurements need. The pinned
+# requirements, and the wheel where one is given, are installed only when they differ from what the
+# environment's stamps say is already there, so that a second run costs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
