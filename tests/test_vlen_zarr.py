@@ -88,6 +88,15 @@ def same(found: Any, expected: Objects, what: str = "") -> None:
             assert one == other, f"{what}: element {at}: {one!r}, expected {other!r}"
 
 
+def same_by_zarr(theirs: zarr.Array, expected: Objects, what: str) -> None:
+    """As zarr-python reads it. Older ones drop NULs at the end of a text that is alone in its array."""
+    is_older = tuple(int(part) for part in zarr.__version__.split(".")[:2]) < (3, 4)
+    if is_older and np.ndim(expected) == 0:
+        assert str(theirs[...]).rstrip("\0") == str(np.asarray(expected)[()]).rstrip("\0"), what
+    else:
+        same(theirs[...], expected, what)
+
+
 @given(kind=kinds(), data=st.data())
 @settings(max_examples=examples(120))
 def test_zarr_python_writes_text_and_we_read(kind: dict[str, Any], data: st.DataObject) -> None:
@@ -129,7 +138,7 @@ def test_we_write_text_and_zarr_python_reads(kind: dict[str, Any], data: st.Data
             ours[...] = given_
         theirs = zarr.open_array(str(root / "a"), mode="r")
         model = values.copy()
-        same(theirs[...], model, how)
+        same_by_zarr(theirs, model, how)
         for _ in range(3):
             selection = data.draw(selections(kind["shape"]))
             shape = data.draw(broadcastable(np.shape(model[as_view(selection)])))
@@ -137,7 +146,7 @@ def test_we_write_text_and_zarr_python_reads(kind: dict[str, Any], data: st.Data
             assign(model, selection, value)
             ours[selection] = value if shape else value[()]
         same(ours[...], model, "parts")
-        same(theirs[...], model, "parts, zarr-python")
+        same_by_zarr(theirs, model, "parts, zarr-python")
 
 
 def test_metadata_is_that_of_zarr_python(tmp_path: Path) -> None:

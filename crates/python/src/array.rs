@@ -10,6 +10,7 @@ use crate::explain;
 use crate::fancy::{self, Meaning};
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::{names_something, selection};
+use crate::once::interned;
 use crate::output::{Reading, read_new};
 use crate::ragged;
 use crate::settings;
@@ -21,7 +22,6 @@ use hyperslab::array::{ChunkCache, Selection, check_stored, element_count};
 use hyperslab::zarr::{self, Format, Json};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -616,7 +616,7 @@ impl ArrayBase {
         let is_object = matches!(types.elements, Elements::Objects);
         let in_file = base.slot.file().is_some();
         if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
-            return this.call_method1(intern!(py, "_read_objects"), (selection,));
+            return this.call_method1(interned!(py, "_read_objects"), (selection,));
         }
         let selection = base.select(&array, Some(selection))?;
         base.item(py, &array, types, &selection)

@@ -14,11 +14,11 @@
 
 use crate::cells::Cells;
 use crate::frozen::Validity;
+use crate::once::interned;
 use crate::output::data_of;
 use crate::ragged::{Parts, ragged_class};
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -260,7 +260,7 @@ impl Node {
     /// The items of arrays.
     fn of_numbers(values: &Bound<'_, PyUntypedArray>) -> PyResult<Node> {
         let (py, dtype, length) = (values.py(), values.dtype(), values.len());
-        let name: String = dtype.getattr(intern!(py, "str"))?.extract()?;
+        let name: String = dtype.getattr(interned!(py, "str"))?.extract()?;
         let format = match (dtype.kind(), name.get(1..).unwrap_or_default()) {
             (b'b', _) => "b".to_owned(),
             (_, "i1") => "c".to_owned(),
@@ -290,15 +290,15 @@ impl Node {
         if format.is_empty() || values.ndim() != 1 {
             return Err(PyTypeError::new_err(format!("Arrow has no type for items of type {dtype}")));
         }
-        let numpy = py.import(intern!(py, "numpy"))?;
+        let numpy = py.import(interned!(py, "numpy"))?;
         let memory = if format == "b" {
             let options = PyDict::new(py);
             options.set_item("bitorder", "little")?;
-            numpy.call_method(intern!(py, "packbits"), (values,), Some(&options))?
+            numpy.call_method(interned!(py, "packbits"), (values,), Some(&options))?
         } else {
             // Arrow knows only the machine's byte order, and no gaps: usually this copies nothing.
-            let native = dtype.call_method1(intern!(py, "newbyteorder"), ("=",))?;
-            numpy.call_method1(intern!(py, "ascontiguousarray"), (values, native))?
+            let native = dtype.call_method1(interned!(py, "newbyteorder"), ("=",))?;
+            numpy.call_method1(interned!(py, "ascontiguousarray"), (values, native))?
         };
         // An array of a class that is derived from NumPy's may answer with anything.
         let memory = memory.cast::<PyUntypedArray>()?;

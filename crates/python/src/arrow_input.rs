@@ -5,10 +5,10 @@
 
 use crate::arrow::{ArrowArray, ArrowSchema};
 use crate::errors;
+use crate::once::interned;
 use crate::vlen_input::Builder;
 use numpy::PyArrayDescr;
 use pyo3::exceptions::PyOverflowError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -43,15 +43,15 @@ enum Form {
 /// Whether an object is Arrow's.
 pub(crate) fn is_arrow(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = object.py();
-    Ok(object.hasattr(intern!(py, "__arrow_c_array__"))?
-        || object.hasattr(intern!(py, "__arrow_c_stream__"))?)
+    Ok(object.hasattr(interned!(py, "__arrow_c_array__"))?
+        || object.hasattr(interned!(py, "__arrow_c_stream__"))?)
 }
 
 /// Copies all elements of an object of Arrow's to `builder`; says what they are.
 pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> PyResult<Kind<'py>> {
     let py = object.py();
-    if object.hasattr(intern!(py, "__arrow_c_array__"))? {
-        let capsules = object.call_method0(intern!(py, "__arrow_c_array__"))?.cast_into::<PyTuple>()?;
+    if object.hasattr(interned!(py, "__arrow_c_array__"))? {
+        let capsules = object.call_method0(interned!(py, "__arrow_c_array__"))?.cast_into::<PyTuple>()?;
         let (schema, array) = (
             capsules.get_item(0)?.cast_into::<PyCapsule>()?,
             capsules.get_item(1)?.cast_into::<PyCapsule>()?,
@@ -66,7 +66,7 @@ pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> Py
         copy(py, array, &kind, form, builder)?;
         return Ok(kind);
     }
-    let capsule = object.call_method0(intern!(py, "__arrow_c_stream__"))?.cast_into::<PyCapsule>()?;
+    let capsule = object.call_method0(interned!(py, "__arrow_c_stream__"))?.cast_into::<PyCapsule>()?;
     let stream: *mut ArrowArrayStream = capsule.pointer_checked(Some(c"arrow_array_stream"))?.as_ptr().cast();
     let mut schema = ArrowSchema::released();
     // SAFETY: a capsule of this name holds a stream, and is held meanwhile.

@@ -5,12 +5,12 @@
 
 use crate::errors;
 use crate::npy_string::new_strings;
+use crate::once::interned;
 use crate::output::{Owner, data_of, is_writeable, new_array};
 use hyperslab::Memory;
 use numpy::npyffi::PY_ARRAY_API;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyUnicodeDecodeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use pyo3::{PyTypeInfo, ffi};
@@ -110,7 +110,7 @@ impl<'a> Cells<'a> {
             PyUnicodeDecodeError::type_object(py).call1(("utf-8", found, start, end, why.to_string_lossy()));
         let raised = raised?;
         raised.call_method1(
-            intern!(py, "add_note"),
+            interned!(py, "add_note"),
             (format!(
                 "it is element {index} in C order; read bytes instead, or decode them from another encoding"
             ),),
@@ -164,7 +164,7 @@ impl Wanted<'_> {
         match text {
             Some(text) => Ok(PyString::new(py, text).into_any()),
             // Python knows all encodings, and what to do with wrong bytes.
-            None => PyBytes::new(py, bytes).call_method1(intern!(py, "decode"), (encoding, errors)),
+            None => PyBytes::new(py, bytes).call_method1(interned!(py, "decode"), (encoding, errors)),
         }
     }
 }

@@ -9,6 +9,7 @@ use hyperslab::copy::{
     Compressors, CopyOptions, CopyReport, Order, Phase, Progress, Shards, copy as to_location, copy_to_store,
 };
 use hyperslab::{Error, Format, Node};
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::cell::{Cell, RefCell};
@@ -37,8 +38,6 @@ pub(crate) enum Destination<'py> {
 }
 
 /// What the copy is to be like: the items of a dictionary.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub(crate) struct Wanted {
     chunks: Option<Vec<Option<u64>>>,
     shards: WantedShards,
@@ -51,6 +50,28 @@ pub(crate) struct Wanted {
     skip_unsupported: bool,
     overwrite: bool,
     fsync: bool,
+}
+
+// Not derived: that makes names of items under a lock (see `once::interned`).
+impl<'py> FromPyObject<'_, 'py> for Wanted {
+    type Error = PyErr;
+
+    fn extract(items: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let item = |name: &str| items.get_item(name);
+        Ok(Wanted {
+            chunks: item("chunks")?.extract()?,
+            shards: item("shards")?.extract()?,
+            compressors: item("compressors")?.extract()?,
+            fortran_order: item("fortran_order")?.extract()?,
+            zarr_format: item("zarr_format")?.extract()?,
+            threads: item("threads")?.extract()?,
+            max_memory: item("max_memory")?.extract()?,
+            verify: item("verify")?.extract()?,
+            skip_unsupported: item("skip_unsupported")?.extract()?,
+            overwrite: item("overwrite")?.extract()?,
+            fsync: item("fsync")?.extract()?,
+        })
+    }
 }
 
 /// A shape, or "keep", "none", "auto".

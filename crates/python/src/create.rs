@@ -12,6 +12,7 @@ use hyperslab::store::{Ask, LocalOptions, LocalStore};
 use hyperslab::zarr::{
     Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
 };
+use pyo3::Borrowed;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -140,8 +141,6 @@ fn call<A: for<'py> IntoPyObject<'py>>(function: &Py<PyAny>, argument: A) -> Res
 
 /// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's type
 /// string.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub(crate) struct Spec {
     zarr_format: u32,
     shape: Vec<u64>,
@@ -160,6 +159,33 @@ pub(crate) struct Spec {
     attributes: String,
     dimension_names: Option<Vec<Option<String>>>,
     key_encoding: Option<(String, char)>,
+}
+
+// Not derived: that makes names of items under a lock (see `once::interned`).
+impl<'py> FromPyObject<'_, 'py> for Spec {
+    type Error = PyErr;
+
+    fn extract(items: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let item = |name: &str| items.get_item(name);
+        Ok(Spec {
+            zarr_format: item("zarr_format")?.extract()?,
+            shape: item("shape")?.extract()?,
+            dtype: item("dtype")?.extract()?,
+            vlen: item("vlen")?.extract()?,
+            chunks: item("chunks")?.extract()?,
+            shards: item("shards")?.extract()?,
+            choose_shards: item("choose_shards")?.extract()?,
+            index_at_start: item("index_at_start")?.extract()?,
+            filters: item("filters")?.extract()?,
+            compressors: item("compressors")?.extract()?,
+            serializer: item("serializer")?.extract()?,
+            fill: item("fill")?.extract()?,
+            fortran_order: item("fortran_order")?.extract()?,
+            attributes: item("attributes")?.extract()?,
+            dimension_names: item("dimension_names")?.extract()?,
+            key_encoding: item("key_encoding")?.extract()?,
+        })
+    }
 }
 
 impl Spec {

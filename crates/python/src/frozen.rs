@@ -8,6 +8,7 @@
 //!
 //! What is not frozen is copied, and checked in the copy.
 
+use crate::once::interned;
 use crate::output::{data_of, is_writeable, new_array};
 use hyperslab::Memory;
 use numpy::npyffi::{NPY_ARRAY_WRITEABLE, PY_ARRAY_API};
@@ -16,7 +17,6 @@ use numpy::{
     PyUntypedArrayMethods, dtype,
 };
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
-use pyo3::intern;
 use pyo3::prelude::*;
 
 /// Keeps a block that nobody changes: the base of the arrays over it.
@@ -67,7 +67,7 @@ impl<'py> Validity<'py> {
         if booleans.dtype().kind() != b'b' {
             return Err(PyTypeError::new_err("validity: expected an array of Booleans"));
         }
-        FrozenArray::of(&array.call_method1(intern!(py, "view"), (intern!(py, "u1"),))?).map(Validity)
+        FrozenArray::of(&array.call_method1(interned!(py, "view"), (interned!(py, "u1"),))?).map(Validity)
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {

@@ -9,6 +9,7 @@ use crate::cells::{self, Cells, Wanted};
 use crate::errors;
 use crate::frozen;
 use crate::group::NodeHandle;
+use crate::once::interned;
 use crate::output::over;
 use crate::store::StoreHandle;
 use hyperslab::array::convert_elements as convert;
@@ -21,7 +22,6 @@ use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedData
 use hyperslab::{Array, DataFile, DataType, Kind, netcdf};
 use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
@@ -263,8 +263,8 @@ pub(crate) fn descr<'py>(
 
 /// The description that Python makes.
 fn described<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyArrayDescr>> {
-    let types = py.import(intern!(py, "hyperslab._hdf5_types"))?;
-    Ok(types.call_method1(intern!(py, "dtype_of"), (element.to_json(),))?.cast_into::<PyArrayDescr>()?)
+    let types = py.import(interned!(py, "hyperslab._hdf5_types"))?;
+    Ok(types.call_method1(interned!(py, "dtype_of"), (element.to_json(),))?.cast_into::<PyArrayDescr>()?)
 }
 
 /// An attribute of a file.

@@ -95,6 +95,7 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         // Before there are threads of ours.
         hyperslab::store::fork::prepare();
+        crate::once::make_early(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

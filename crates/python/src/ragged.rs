@@ -3,13 +3,13 @@
 use crate::cells::{self, Cells, Views, Wanted};
 use crate::frozen::{self, FrozenArray, Validity};
 use crate::once;
+use crate::once::interned;
 use crate::output::over;
 use hyperslab::array::Ragged;
 use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
@@ -63,7 +63,7 @@ pub(crate) fn made<'py>(
     let shape = PyTuple::new(py, shape)?;
     let validity = validity.map(|valid| frozen::booleans(py, valid)).transpose()?;
     let offsets = frozen::offsets(py, offsets)?;
-    ragged_class(py)?.call_method1(intern!(py, "_made"), (form.name(), shape, offsets, values, validity))
+    ragged_class(py)?.call_method1(interned!(py, "_made"), (form.name(), shape, offsets, values, validity))
 }
 
 /// What was read as an object of Python's, without a copy.
@@ -98,14 +98,14 @@ impl<'py> Parts<'py> {
     /// checked here, and offsets by [`Cells`].
     pub(crate) fn of(ragged: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = ragged.py();
-        let kind: String = ragged.getattr(intern!(py, "_kind"))?.extract()?;
-        let shape: Vec<u64> = ragged.getattr(intern!(py, "shape"))?.extract()?;
-        let offsets = FrozenArray::<i64>::of(&ragged.getattr(intern!(py, "offsets"))?)?;
-        let mut values = ragged.getattr(intern!(py, "values"))?;
+        let kind: String = ragged.getattr(interned!(py, "_kind"))?.extract()?;
+        let shape: Vec<u64> = ragged.getattr(interned!(py, "shape"))?.extract()?;
+        let offsets = FrozenArray::<i64>::of(&ragged.getattr(interned!(py, "offsets"))?)?;
+        let mut values = ragged.getattr(interned!(py, "values"))?;
         if kind != "items" {
             values = FrozenArray::<u8>::of(&values)?.into_array().into_any();
         }
-        let validity = ragged.getattr(intern!(py, "validity"))?;
+        let validity = ragged.getattr(interned!(py, "validity"))?;
         let validity = if validity.is_none() { None } else { Some(Validity::of(&validity)?) };
         let count = shape.iter().try_fold(1_u64, |count, len| count.checked_mul(*len));
         if count.and_then(|count| count.checked_add(1)) != Some(offsets.as_slice().len() as u64) {
@@ -129,12 +129,13 @@ impl<'py> Parts<'py> {
 /// The bytes of an array of one axis.
 pub(crate) fn bytes_of<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
     let py = values.py();
-    let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "ascontiguousarray"), (values,))?;
+    let array =
+        py.import(interned!(py, "numpy"))?.call_method1(interned!(py, "ascontiguousarray"), (values,))?;
     let array = array.cast_into::<PyUntypedArray>()?;
     if array.len() == 0 || array.dtype().itemsize() == 0 {
         return Ok(PyArray1::<u8>::zeros(py, 0, false));
     }
-    Ok(array.call_method1(intern!(py, "view"), (intern!(py, "u1"),))?.cast_into::<PyArray1<u8>>()?)
+    Ok(array.call_method1(interned!(py, "view"), (interned!(py, "u1"),))?.cast_into::<PyArray1<u8>>()?)
 }
 
 /// As strings of NumPy's, of this type.

@@ -9,11 +9,11 @@ use crate::arrow_input::{self, Kind};
 use crate::errors;
 use crate::frozen;
 use crate::npy_string::{for_each_string, is_strings};
+use crate::once::interned;
 use crate::output::data_of;
 use crate::ragged::{Form, made, ragged_check_text, ragged_class};
 use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 
@@ -60,7 +60,7 @@ impl Builder {
         };
         let size = item.bind(py).itemsize().max(1) as i64;
         offsets.iter_mut().for_each(|at| *at /= size);
-        let values = PyArray1::from_vec(py, bytes).call_method1(intern!(py, "view"), (item,))?;
+        let values = PyArray1::from_vec(py, bytes).call_method1(interned!(py, "view"), (item,))?;
         made(form, shape, offsets, values.cast_into::<PyUntypedArray>()?, validity)
     }
 }
@@ -146,7 +146,7 @@ pub(crate) fn of<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyRes
     if arrow_input::is_arrow(values)? {
         return of_arrow(values, target);
     }
-    let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (values,))?;
+    let array = py.import(interned!(py, "numpy"))?.call_method1(interned!(py, "asarray"), (values,))?;
     let array = array.cast_into::<PyUntypedArray>()?;
     if array.ndim() == 0 {
         let kind = values.get_type().name()?;
@@ -169,8 +169,8 @@ fn is_bytes(object: &Bound<'_, PyAny>) -> bool {
 
 fn of_ragged<'py>(ragged: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = ragged.py();
-    let kind: String = ragged.getattr(intern!(py, "_kind"))?.extract()?;
-    let values = ragged.getattr(intern!(py, "values"))?;
+    let kind: String = ragged.getattr(interned!(py, "_kind"))?.extract()?;
+    let values = ragged.getattr(interned!(py, "values"))?;
     let found = match kind.as_str() {
         "text" => Form::Text,
         "bytes" => Form::Bytes,
@@ -188,7 +188,7 @@ fn of_ragged<'py>(ragged: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<
     target.check(&found)?;
     match (target, &found) {
         (Target::Items(Some(wanted)), Form::Items(item)) if !item.bind(py).is_equiv_to(wanted) => {
-            ragged.call_method1(intern!(py, "_with_items"), (wanted,))
+            ragged.call_method1(interned!(py, "_with_items"), (wanted,))
         }
         _ => Ok(ragged.clone()),
     }
@@ -262,8 +262,8 @@ fn of_characters<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
     target.check(&Form::Text)?;
-    let native = array.dtype().call_method1(intern!(py, "newbyteorder"), ("=",))?;
-    let array = array.call_method1(intern!(py, "astype"), (native,))?.cast_into::<PyUntypedArray>()?;
+    let native = array.dtype().call_method1(interned!(py, "newbyteorder"), ("=",))?;
+    let array = array.call_method1(interned!(py, "astype"), (native,))?.cast_into::<PyUntypedArray>()?;
     let len = array.dtype().itemsize() / size_of::<u32>();
     let mut builder = Builder::new(array.len());
     let (mut text, mut buffer) = (String::new(), [0; 4]);
@@ -328,15 +328,15 @@ fn of_rows<'py>(
     let Some((len, shape)) = shape.split_last() else {
         return Err(PyTypeError::new_err("expected arrays, found a single value: give a list of one"));
     };
-    let numpy = py.import(intern!(py, "numpy"))?;
+    let numpy = py.import(interned!(py, "numpy"))?;
     let item = match target {
         Target::Items(Some(item)) => item.clone(),
         _ => array.dtype(),
     };
     // A copy: what is made of values does not change with them.
     let flat = numpy
-        .call_method1(intern!(py, "array"), (array, &item))?
-        .call_method1(intern!(py, "reshape"), (-1,))?;
+        .call_method1(interned!(py, "array"), (array, &item))?
+        .call_method1(interned!(py, "reshape"), (-1,))?;
     let count: u64 = shape.iter().product();
     let offsets = (0..=count).map(|index| (index * len) as i64).collect();
     made(&Form::Items(item.unbind()), shape, offsets, flat.cast_into::<PyUntypedArray>()?, None)
@@ -473,7 +473,7 @@ fn of_arrays<'py>(
     objects: &[Bound<'py, PyAny>],
     item: Option<&Bound<'py, PyArrayDescr>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let numpy = py.import(intern!(py, "numpy"))?;
+    let numpy = py.import(interned!(py, "numpy"))?;
     let null = |object: &Bound<'_, PyAny>| object.is_none();
     let validity = objects.iter().any(null).then(|| objects.iter().map(|object| !object.is_none()).collect());
     let (mut offsets, mut end) = (Vec::with_capacity(objects.len() + 1), 0);
@@ -487,13 +487,13 @@ fn of_arrays<'py>(
         let flat = PyList::empty(py);
         for object in objects {
             if !object.is_none() {
-                flat.call_method1(intern!(py, "extend"), (object,))?;
+                flat.call_method1(interned!(py, "extend"), (object,))?;
             }
             offsets.push(flat.len() as i64);
         }
         let made = match (item, flat.is_empty()) {
-            (None, true) => numpy.call_method1(intern!(py, "empty"), (0,))?,
-            _ => numpy.call_method1(intern!(py, "array"), (flat, item))?,
+            (None, true) => numpy.call_method1(interned!(py, "empty"), (0,))?,
+            _ => numpy.call_method1(interned!(py, "array"), (flat, item))?,
         };
         let made = made.cast_into::<PyUntypedArray>()?;
         if made.ndim() != 1 {
@@ -507,7 +507,7 @@ fn of_arrays<'py>(
                 let array = match object.cast::<PyUntypedArray>() {
                     Ok(array) => array.clone(),
                     Err(_) => numpy
-                        .call_method1(intern!(py, "asarray"), (object, item))?
+                        .call_method1(interned!(py, "asarray"), (object, item))?
                         .cast_into::<PyUntypedArray>()?,
                 };
                 if array.ndim() != 1 {
@@ -520,11 +520,11 @@ fn of_arrays<'py>(
         }
         let options = PyDict::new(py);
         if let Some(item) = item {
-            options.set_item(intern!(py, "dtype"), item)?;
-            options.set_item(intern!(py, "casting"), "unsafe")?;
+            options.set_item(interned!(py, "dtype"), item)?;
+            options.set_item(interned!(py, "casting"), "unsafe")?;
         }
         numpy
-            .call_method(intern!(py, "concatenate"), (arrays,), Some(&options))?
+            .call_method(interned!(py, "concatenate"), (arrays,), Some(&options))?
             .cast_into::<PyUntypedArray>()?
     };
     if values.dtype().has_object() {
