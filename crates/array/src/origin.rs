@@ -32,14 +32,14 @@ pub enum Seen {
 /// How often a read begins again before it gives up.
 const ATTEMPTS: usize = 16;
 
-/// Does a read of so many `objects` until all of them are of one array. `read` gets `true` where it
-/// was done before: what was found out about the objects then is of no use.
+/// Does a read of so many objects (`count`) until all of them are of one array. `read` gets `true`
+/// where it was done before: what was found out about the objects then is of no use.
 pub(crate) fn of_one_array<T>(
     layout: &ArrayLayout,
-    objects: usize,
+    count: impl FnOnce() -> usize,
     mut read: impl FnMut(bool) -> Result<T, ArrayError>,
 ) -> Result<T, ArrayError> {
-    let Some(origin) = layout.origin().filter(|_| objects > 1) else { return read(false) };
+    let Some(origin) = layout.origin().filter(|_| count() > 1) else { return read(false) };
     let replaced = || ArrayError::Replaced { array: layout.name().into() };
     let look = || origin.look().map_err(|source| layout.format_error(&[], source));
     if !origin.is_known() && look()? == Seen::Other {

@@ -165,14 +165,18 @@ fn execute_all(
     options: ReadOptions<'_>,
     nesting: Option<&mosaic::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
-    let objects = plan.len();
+    let count = plan.len();
     let mut plan = Some(plan);
-    origin::of_one_array(layout, objects, |again| {
-        let absent = if again { Absent::default() } else { absent };
-        let plan = plan.take().or_else(|| Plan::new(layout, selection));
-        let plan = plan.ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
-        execute_once(layout, plan, selection, target, absent, bytes, options, nesting)
-    })
+    origin::of_one_array(
+        layout,
+        || count,
+        |again| {
+            let absent = if again { Absent::default() } else { absent };
+            let plan = plan.take().or_else(|| Plan::new(layout, selection));
+            let plan = plan.ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+            execute_once(layout, plan, selection, target, absent, bytes, options, nesting)
+        },
+    )
 }
 
 /// As [`execute_all`], of whatever arrays the objects are.

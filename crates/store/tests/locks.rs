@@ -151,6 +151,24 @@ fn one_is_first_in_the_place_of_a_dangling_link() {
     }
 }
 
+/// What is no object and stays is an error: whoever looked again for an object would never end.
+#[test]
+fn other_things_in_the_place_of_an_object_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    fs::create_dir(dir.path().join("directory")).unwrap();
+    std::os::unix::fs::symlink("directory", dir.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("self", dir.path().join("self")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+    for name in ["directory", "link", "self", "socket"] {
+        let put = store.swap(key(name), Expected::Absent, &[b"new"], None);
+        assert!(matches!(put, Err(StoreError::Io { .. })), "{name}: {put:?}");
+    }
+    let mut left = names(dir.path());
+    left.sort();
+    assert_eq!(left, ["directory", "link", "self", "socket"]);
+}
+
 /// Stores whose roots are nested, and ways through links, lead to one lock. It shows nowhere.
 #[test]
 fn one_lock_whatever_the_way() {

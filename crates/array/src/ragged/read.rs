@@ -45,8 +45,12 @@ pub fn read_ragged(
     selection: &Selection,
     options: ReadOptions<'_>,
 ) -> Result<Ragged, ArrayError> {
-    let objects = Plan::new(layout, selection).map_or(usize::MAX, |plan| plan.len());
-    of_one_array(layout, objects, |_| read_once(layout, selection, options))
+    // Points are nearly always of several objects; a plan of them is a table.
+    let count = || match selection.points() {
+        [] => Plan::new(layout, selection).map_or(usize::MAX, |plan| plan.len()),
+        _ => usize::MAX,
+    };
+    of_one_array(layout, count, |_| read_once(layout, selection, options))
 }
 
 fn read_once(

@@ -4,6 +4,7 @@
 use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
+use crate::descriptors::Lockable;
 use crate::fork::{self, Lazy};
 use crate::{Ask, Expected, Key, hash, key::TEMPORARY_SUFFIX};
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
@@ -165,15 +166,16 @@ impl LocalStore {
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        match rustix::fs::lstat(target) {
+        match rustix::fs::stat(target) {
             Ok(found) => match FileType::from_raw_mode(found.st_mode) {
-                FileType::Symlink => replace_dangling(new, target),
-                // A directory never goes away by waiting.
+                FileType::RegularFile => Ok(false),
+                // These are no objects, and never go away by waiting.
                 FileType::Directory => Err(Errno::ISDIR.into()),
-                _ => Ok(false),
+                _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "its name is that of no file")),
             },
-            // It has just been deleted: the caller may look again.
-            Err(_) => Ok(false),
+            // It has just been deleted, and the caller may look again; or a link leads nowhere.
+            Err(Errno::NOENT) => replace_dangling(new, target),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -202,22 +204,27 @@ fn as_path(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// Puts a file in the place of a link that leads nowhere, which is in the way of a name, and is no
-/// object. `false`: it leads to one.
+/// Puts a file in the place of a link that leads nowhere: it is in the way of a name, and is no
+/// object. `false`: there is no such link any more.
 ///
-/// A link cannot be replaced on condition. So whoever does it holds the lock of the directory, and
-/// looks again: others that find no object cannot put one there as long as the link is.
+/// A link cannot be replaced on condition. So whoever does it locks the directory and looks again:
+/// as long as the link is there, others cannot put an object in its place.
 fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
+    let is_link = || {
+        rustix::fs::lstat(target)
+            .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
+    };
+    if !is_link() {
+        return Ok(false);
+    }
     let mut directory = PathBytes::new();
     let directory = beside(target, b".", &mut directory)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = retry_on_intr(|| rustix::fs::open(directory, flags, Mode::empty()))?;
+    let directory = Lockable::open(|| rustix::fs::open(directory, flags, Mode::empty()))?;
     // Not for ever: the caller may hold it itself, as the lock of a node.
     let mut attempts = Attempts::default();
     while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() && attempts.again() {}
-    let is_link = rustix::fs::lstat(target)
-        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink);
-    let dangles = is_link && matches!(rustix::fs::stat(target), Err(Errno::NOENT));
+    let dangles = is_link() && matches!(rustix::fs::stat(target), Err(Errno::NOENT));
     if dangles {
         new.complete(target, &mut PathBytes::new())?.rename(target)?;
     }
