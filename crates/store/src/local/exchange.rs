@@ -21,6 +21,7 @@
 use super::attempts::Attempts;
 use super::delete::is_missing;
 use super::{LocalStore, base, canonical};
+use crate::descriptors::Lockable;
 use crate::staged::Staged;
 use crate::{Ask, Key, Operation, Store, StoreError, fork, hash, key::TEMPORARY_SUFFIX};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -28,7 +29,6 @@ use rustix::io::{Errno, retry_on_intr};
 use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -47,8 +47,9 @@ const DOCUMENTS: [&str; 2] = ["zarr.json", ".zgroup"];
 #[derive(Debug)]
 struct Stage {
     path: PathBuf,
-    /// Holds the lock.
-    _file: OwnedFd,
+    /// Holds the lock, which does not pass to a forked child: else the stage of a killed process
+    /// would seem alive as long as a child of it lives.
+    _file: Lockable,
     /// Whether it is left to be swept.
     left: bool,
     /// The process that made it: a forked child leaves it alone.
@@ -131,7 +132,7 @@ impl LocalStore {
 }
 
 impl Stage {
-    fn of(path: PathBuf, file: OwnedFd) -> Stage {
+    fn of(path: PathBuf, file: Lockable) -> Stage {
         Stage { path, _file: file, left: false, generation: fork::generation() }
     }
 
@@ -164,9 +165,9 @@ impl Stage {
 
 /// Opens a stage and locks it. `None`: somebody alive has it, or it is not known. A `new` one is
 /// taken also where files cannot be locked.
-fn open_dead(path: &Path, new: bool) -> io::Result<Option<OwnedFd>> {
+fn open_dead(path: &Path, new: bool) -> io::Result<Option<Lockable>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = match retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())) {
+    let file = match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
         Ok(file) => file,
         Err(Errno::NOENT | Errno::ACCESS | Errno::PERM | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -430,7 +431,7 @@ fn mount(_: &Path) -> Option<u64> {
 }
 
 /// Whether a path leads to this open directory.
-fn leads_to(path: &Path, file: &OwnedFd) -> bool {
+fn leads_to(path: &Path, file: &Lockable) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     super::lock::leads_to(&path, std::os::fd::AsFd::as_fd(file))
 }
