@@ -70,7 +70,7 @@ pub enum ArrayError {
         /// The chunk's index per axis.
         chunk: Vec<u64>,
         /// The format's reason.
-        source: crate::LocateError,
+        source: crate::layout::LocateError,
     },
     /// The bytes of a chunk are not what the metadata says.
     #[error("array '{array}', chunk {chunk:?}, key '{key}': {source}")]
@@ -84,7 +84,7 @@ pub enum ArrayError {
         /// The cause.
         source: Box<CodecError>,
     },
-    /// An object that is to be there is not: see [`crate::check_stored`].
+    /// An object that is to be there is not: see [`crate::read::missing::check_stored`].
     #[error(
         "array '{array}', chunk {chunk:?}, key '{key}': it is not stored, and missing chunks are not read as fill values here"
     )]
@@ -116,7 +116,7 @@ pub enum ArrayError {
         /// Which of its parts, counted from 0.
         part: usize,
         /// The format's reason.
-        source: crate::LocateError,
+        source: crate::layout::LocateError,
     },
     /// The chunk cannot be written where it is; or the array cannot be written, which has no chunk
     /// of its own.

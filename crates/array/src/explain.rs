@@ -1,15 +1,25 @@
 //! What a request would do: the plan, made visible.
 
-use crate::cache::Wanted;
-use crate::mosaic::Nesting;
+use crate::error::ArrayError;
+use crate::layout::dims::c_strides;
+use crate::layout::{ArrayLayout, Location};
+use crate::mosaic;
+use crate::mosaic::Mosaic;
+use crate::mosaic::nesting::Nesting;
+use crate::plan::strategy::Strategy;
+use crate::plan::strategy::{Rows, choose_read, choose_write};
+use crate::plan::{Plan, Task};
+use crate::read::cache::ChunkCache;
+use crate::read::cache::Wanted;
+use crate::read::pieces;
 use crate::read::{reach, read_region};
-use crate::shard::{self, ShardPlan};
-use crate::strategy::{Rows, choose_read, choose_write};
+use crate::runtime::tasks::memory_error;
+use crate::runtime::{settings, tasks};
+use crate::select::Selection;
+use crate::select::view::along;
+use crate::shard;
+use crate::shard::plan::ShardPlan;
 use crate::write::write_region;
-use crate::{
-    ArrayError, ArrayLayout, ChunkCache, Location, Mosaic, Plan, Selection, Strategy, Task, c_strides,
-    execute, execute::memory_error, mosaic, pieces, settings, view::along,
-};
 use hyperslab_codec::Reach;
 use hyperslab_store::Key;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +91,7 @@ pub fn explain_read(layout: &ArrayLayout, selection: &Selection, list: usize) ->
     explain(layout, selection, list, None, false)
 }
 
-/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. What is in the cache is looked at
+/// Explains [`crate::read`] with [`crate::read::ReadOptions::cache`]. What is in the cache is looked at
 /// now; the read itself may put chunks there and push others out.
 pub fn explain_read_cached(
     layout: &ArrayLayout,
@@ -112,7 +122,9 @@ fn explain(
 ) -> Result<Explain, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
     let shape = selection.shape();
-    let bytes = crate::element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
+    let bytes = crate::layout::dims::element_count(&shape)
+        .unwrap_or(u64::MAX)
+        .saturating_mul(layout.dtype().size() as u64);
     // The sign that a negative step brings is kept: it decides whether a chunk is one run.
     let strides = along(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
     let mut explain = Explain {
@@ -132,9 +144,9 @@ fn explain(
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
     let mut seen = Seen { list, write, cache, left: most, ..Seen::default() };
     seen.visit(layout, selection, &strides, None, &mut explain)?;
-    let limit = if write { execute::write_limit(layout, None) } else { execute::limit(None) };
-    let work = execute::work(layout, explain.chunks, bytes);
-    explain.threads = execute::worthwhile(work, execute::INLINE_WORK, explain.chunks, limit);
+    let limit = if write { tasks::write_limit(layout, None) } else { tasks::limit(None) };
+    let work = tasks::work(layout, explain.chunks, bytes);
+    explain.threads = tasks::worthwhile(work, tasks::INLINE_WORK, explain.chunks, limit);
     explain.examined = most - seen.left;
     explain.objects = seen.objects.len();
     explain.strategies = seen.strategies.into_values().collect();
@@ -185,7 +197,7 @@ impl Seen<'_> {
             }
             let plan =
                 Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
-            return mosaic::for_each_box(layout, &plan, &mut |_, selection| {
+            return mosaic::points::for_each_box(layout, &plan, &mut |_, selection| {
                 self.visit_mosaic(layout, mosaic, selection, layout.encoding().strides(), nesting, explain)
             });
         }
@@ -212,7 +224,7 @@ impl Seen<'_> {
             if self.left == 0 {
                 break;
             }
-            let found = shard::locate(layout, sharding, &plan, &shards, shard, self.left, &mut key)?;
+            let found = shard::find::locate(layout, sharding, &plan, &shards, shard, self.left, &mut key)?;
             for (number, range) in found {
                 plan.task(layout, number, &mut task);
                 let location = range.map_or(Location::Absent, |(offset, len)| Location::Range {
@@ -246,12 +258,12 @@ impl Seen<'_> {
             Some(nesting) => nesting.deeper(layout, mosaic.pieces().len(), 0)?,
             None => Nesting::new(&left),
         };
-        mosaic::explain(layout, mosaic, selection, strides, &mut |told| match told {
+        mosaic::read::explain(layout, mosaic, selection, strides, &mut |told| match told {
             _ if self.left == 0 => Ok(()),
-            mosaic::Told::Read(source, selection, strides) => {
+            mosaic::read::Told::Read(source, selection, strides) => {
                 self.visit(source, selection, strides, Some(&nesting), explain)
             }
-            mosaic::Told::Fill(elements) => {
+            mosaic::read::Told::Fill(elements) => {
                 let told = ExplainTask {
                     chunk: Vec::new(),
                     key: String::new(),
@@ -282,16 +294,16 @@ fn explain_task(
     let layout = some.as_deref().unwrap_or(layout);
     let cache = cache.filter(|_| !layout.encoding().chain().is_identity());
     let encoding = layout.encoding();
-    let fail = |source| execute::store_error(layout, task, source);
+    let fail = |source| tasks::store_error(layout, task, source);
     let size = match location {
         Location::Absent => None,
-        Location::Object => layout.store().size(execute::key(layout, task, key)?).map_err(fail)?,
+        Location::Object => layout.store().size(tasks::key(layout, task, key)?).map_err(fail)?,
         Location::Range { len, .. } => Some(len),
     };
     let start = if let Location::Range { offset, .. } = location { offset } else { 0 };
     let cached = match cache {
         Some(cache) if size.is_some() => {
-            let checked = execute::key(layout, task, key)?;
+            let checked = tasks::key(layout, task, key)?;
             cache.holds(&Wanted::new(layout, checked, location, settings::verify_checksums()))
         }
         _ => false,

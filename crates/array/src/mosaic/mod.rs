@@ -5,19 +5,14 @@
 //! missing array has, is fill value. Where pieces overlap, the later one counts.
 
 pub(crate) mod convert;
-mod nesting;
-mod part;
-mod pattern;
-mod points;
-mod read;
+pub(crate) mod nesting;
+pub(crate) mod part;
+pub(crate) mod pattern;
+pub(crate) mod points;
+pub(crate) mod read;
 
-pub(crate) use nesting::Nesting;
-pub(crate) use points::{for_each_box, read_points};
-pub(crate) use read::{Request, Told, covers, explain};
-
-pub use pattern::{Blocks, Pattern};
-
-use crate::{ArrayLayout, LocateError};
+use self::pattern::Pattern;
+use crate::layout::{ArrayLayout, LocateError};
 use std::fmt::Debug;
 use std::sync::Arc;
 

@@ -3,7 +3,8 @@
 //! A circle would have no end, and a few levels that each name the next one several times would
 //! take years: both depth and work are bounded.
 
-use crate::{ArrayError, ArrayLayout};
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Mosaics may be parts of mosaics, but not deeper than this.

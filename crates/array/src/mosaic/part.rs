@@ -4,7 +4,10 @@
 
 use super::pattern::{Ascending, Blocks, Kind, Pattern, Row, Run, Runs, meet, through};
 use super::{Mosaic, Piece};
-use crate::{ArrayError, ArrayLayout, AxisSelection, Dims, Selection, Strides, element_count};
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::dims::{Dims, Strides, element_count};
+use crate::select::{AxisSelection, Selection};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -288,7 +291,7 @@ impl Part<'_> {
             }
             (How::Box(_, bounds), _, _) => {
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
-                let steps = crate::c_strides(&lens, element);
+                let steps = crate::layout::dims::c_strides(&lens, element);
                 let along = |((start, end), stride): (&(u64, u64), &isize)| Along {
                     runs: [Run { out: 0, out_step: 1, at: *start, at_step: 1, len: end - start }]
                         .into_iter()

@@ -4,7 +4,7 @@
 //! written out: where such an axis meets a selection, or another such axis, the elements are a few
 //! runs of equal steps ([`Run`]). All other patterns are lists of rows.
 
-use crate::element_count;
+use crate::layout::dims::element_count;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
@@ -295,7 +295,7 @@ pub(super) struct Ascending {
 }
 
 impl Ascending {
-    pub(super) fn new(axis: &crate::AxisSelection) -> Self {
+    pub(super) fn new(axis: &crate::select::AxisSelection) -> Self {
         let step = axis.step.unsigned_abs();
         let reach = axis.len.saturating_sub(1).saturating_mul(step);
         let lowest = if axis.step > 0 { axis.first } else { axis.first.saturating_sub(reach) };

@@ -3,13 +3,19 @@
 //! They are cut along its grid as those of any array are. What would be a chunk elsewhere is a box
 //! of the mosaic here, read as a whole into memory; the points are taken from there.
 
-use crate::execute::memory_error;
-use crate::gather::{self, Direction};
+use crate::copy::gather;
+use crate::copy::gather::Direction;
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::dims::Dims;
+use crate::plan::{Plan, Task};
+use crate::read::ReadOptions;
 use crate::read::{read_region, read_target};
-use crate::view::Bound;
-use crate::{
-    ArrayError, ArrayLayout, AxisSelection, Dims, Memory, Plan, ReadOptions, Selection, Target, Task,
-};
+use crate::runtime::memory::Memory;
+use crate::runtime::tasks::memory_error;
+use crate::select::view::Bound;
+use crate::select::view::Target;
+use crate::select::{AxisSelection, Selection};
 
 /// Calls `each` with every task of a plan and the box of the array that has its elements.
 pub(crate) fn for_each_box(

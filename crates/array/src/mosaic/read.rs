@@ -15,13 +15,20 @@ use super::nesting::Nesting;
 use super::part::{How, Part, SubRead, touched};
 use super::pattern::{Kind, Pattern, Row, Rows};
 use super::{Mosaic, SourceArray};
-use crate::execute::{self, Interrupt, memory_error};
-use crate::strided::{self, Region};
-use crate::view::Bound;
-use crate::{
-    ArrayError, ArrayLayout, AxisSelection, ChunkCache, Dims, Memory, ReadOptions, Selection, Strides,
-    Target, element_count, process, read::read_target,
-};
+use crate::copy::strided;
+use crate::copy::strided::Region;
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::dims::{Dims, Strides, element_count};
+use crate::read::cache::ChunkCache;
+use crate::read::{ReadOptions, read_target};
+use crate::runtime::memory::Memory;
+use crate::runtime::process;
+use crate::runtime::tasks;
+use crate::runtime::tasks::{Interrupt, memory_error};
+use crate::select::view::Bound;
+use crate::select::view::Target;
+use crate::select::{AxisSelection, Selection};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -75,10 +82,10 @@ impl Request<'_> {
             // SAFETY: the target covers the selection.
             unsafe { strided::fill(&counts, self.target.strides(), self.layout.fill().bytes(), self.base()) };
         }
-        let limit = execute::limit(threads);
+        let limit = tasks::limit(threads);
         let work = bytes.saturating_add(PART_WORK.saturating_mul(parts.len() as u64));
         let several = match self.mosaic.disjoint && parts.len() >= limit {
-            true => execute::worthwhile(work, execute::INLINE_WORK, parts.len(), limit),
+            true => tasks::worthwhile(work, tasks::INLINE_WORK, parts.len(), limit),
             false => 1,
         };
         let interrupted = || {
@@ -210,7 +217,7 @@ fn take_rows<'r>(
     }
 }
 
-fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::LocateError) -> ArrayError {
+fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::layout::LocateError) -> ArrayError {
     ArrayError::Part { array: layout.name().into(), part: part.number, source }
 }
 

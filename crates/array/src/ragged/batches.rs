@@ -6,10 +6,17 @@
 //! smaller part is taken for that, or a larger one within a bound.
 
 use super::cuts::{Bounds, Cuts};
-use crate::execute::memory_error;
-use crate::selection::Part as Factor;
-use crate::{ArrayError, ArrayLayout, AxisSelection, Memory, ReadOptions, Selection, Target, element_count};
-use crate::{read, read_into};
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::dims::element_count;
+use crate::read;
+use crate::read::ReadOptions;
+use crate::read::read_into;
+use crate::runtime::memory::Memory;
+use crate::runtime::tasks::memory_error;
+use crate::select::Part as Factor;
+use crate::select::view::Target;
+use crate::select::{AxisSelection, Selection};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -277,10 +284,13 @@ fn next_chunk(axis: &AxisSelection, chunk: u64, at: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::select::Index;
+    use crate::select::view::Source;
     use crate::tests::generated::{index, spec};
     use crate::tests::model::{Spec, Watched};
     use crate::tests::points::chosen;
-    use crate::{Index, Source, WriteOptions, write};
+    use crate::write;
+    use crate::write::WriteOptions;
     use hyperslab_store::MemoryStore;
     use proptest::prelude::*;
     use std::collections::BTreeSet;

@@ -1,18 +1,14 @@
 //! Values of variable length: what the engine's second kind of output is, and how it is made.
 
-mod batches;
-mod cuts;
-mod parts;
-mod read;
-mod rows;
-mod write;
+pub(crate) mod batches;
+pub(crate) mod cuts;
+pub(crate) mod parts;
+pub(crate) mod read;
+pub(crate) mod rows;
+pub(crate) mod write;
 
-pub use batches::{Batch, in_batches};
-pub use parts::each_part;
-pub use read::read_ragged;
-pub use write::write_ragged;
-
-use crate::{Dims, Memory};
+use crate::layout::dims::Dims;
+use crate::runtime::memory::Memory;
 use hyperslab_codec::{Heap, HeapMemory, Vlen};
 use std::sync::Arc;
 

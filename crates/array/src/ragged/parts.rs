@@ -1,10 +1,10 @@
 //! Parts of a request that need nothing of each other, on all threads.
 
-use crate::{execute, process};
+use crate::runtime::{process, tasks};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Calls `each` once for every part, with its number and the part (places of the result that are
-/// its own, say), on up to `threads` threads (`None`: [`crate::settings::threads`]). `work` is that
+/// its own, say), on up to `threads` threads (`None`: [`crate::runtime::settings::threads`]). `work` is that
 /// of all in bytes that could be moved instead: little of it stays on the caller's thread. Returns
 /// what each made of its part, in their order.
 ///
@@ -29,8 +29,8 @@ pub fn each_part<P: Send, T: Send + Sync, E: Send>(
         Ok(())
     };
     let pool = &process::current().pool;
-    let inline = if pool.is_awake() { execute::INLINE_WORK / 4 } else { execute::INLINE_WORK };
-    let threads = execute::worthwhile(work, inline, parts.len(), execute::limit(threads));
+    let inline = if pool.is_awake() { tasks::INLINE_WORK / 4 } else { tasks::INLINE_WORK };
+    let threads = tasks::worthwhile(work, inline, parts.len(), tasks::limit(threads));
     pool.run(parts.len(), threads, &|| 0, &task, &|| None)?;
     Ok(parts.into_iter().filter_map(|(_, made)| made.into_inner()).collect())
 }

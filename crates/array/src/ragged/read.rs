@@ -10,10 +10,17 @@
 //! elements of the chunks that it touched.
 
 use super::batches::Batches;
-use super::{Ragged, each_part, heap};
-use crate::execute::{self, memory_error};
-use crate::origin::of_one_array;
-use crate::{ArrayError, ArrayLayout, Memory, Plan, ReadOptions, Selection};
+use super::parts::each_part;
+use super::{Ragged, heap};
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::origin::of_one_array;
+use crate::plan::Plan;
+use crate::read::ReadOptions;
+use crate::runtime::memory::Memory;
+use crate::runtime::tasks;
+use crate::runtime::tasks::memory_error;
+use crate::select::Selection;
 use hyperslab_codec::{Cell, Heap, Vlen};
 use std::sync::Arc;
 
@@ -63,7 +70,7 @@ fn read_once(
     let options = ReadOptions { cache: None, fortran: false, ..options };
     let mut batches = Batches::new(layout, selection)?;
     let mut output = Output::new(layout, vlen, batches.total())?;
-    let mut cells = first_cells(layout, selection, execute::limit(options.threads));
+    let mut cells = first_cells(layout, selection, tasks::limit(options.threads));
     let (mut buffer, mut first) = (None, 0);
     let mut stretches = u64::MAX;
     while let Some(part) = batches.next(layout, first, cells, stretches)? {
@@ -178,8 +185,8 @@ impl Output {
         })?;
 
         let work = ((len - done) as u64).saturating_add(CELL_WORK * cells.len() as u64);
-        let limit = execute::limit(options.threads);
-        let threads = execute::worthwhile(work, execute::INLINE_WORK, cells.len(), limit).max(1);
+        let limit = tasks::limit(options.threads);
+        let threads = tasks::worthwhile(work, tasks::INLINE_WORK, cells.len(), limit).max(1);
         let pieces = if threads == 1 { 1 } else { threads * TURNS };
         let mut left = (cells, &mut self.values.as_mut_slice()[done..]);
         let mut jobs = Vec::with_capacity(pieces);

@@ -5,11 +5,15 @@
 
 use super::read::{codec, one_size};
 use super::{Ragged, heap};
-use crate::execute::memory_error;
-use crate::{
-    ArrayError, ArrayLayout, Memory, Selection, Source, Strides, WriteOptions, c_strides, element_count,
-    write,
-};
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::dims::{Strides, c_strides, element_count};
+use crate::runtime::memory::Memory;
+use crate::runtime::tasks::memory_error;
+use crate::select::Selection;
+use crate::select::view::Source;
+use crate::write;
+use crate::write::WriteOptions;
 use hyperslab_codec::{Cell, Vlen, VlenKind};
 use std::sync::Arc;
 

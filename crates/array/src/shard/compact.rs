@@ -4,8 +4,13 @@
 use super::find::Finder;
 use super::output::{Sink, begin, finish};
 use super::write::former;
-use crate::execute::{self, Interrupt, codec_error, store_error};
-use crate::{ArrayError, ArrayLayout, Dims, Location, Plan, Selection, Task};
+use crate::error::ArrayError;
+use crate::layout::dims::Dims;
+use crate::layout::{ArrayLayout, Location};
+use crate::plan::{Plan, Task};
+use crate::runtime::tasks;
+use crate::runtime::tasks::{Interrupt, codec_error, store_error};
+use crate::select::Selection;
 use hyperslab_store::Expected;
 
 /// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that
@@ -44,9 +49,9 @@ pub fn compact_asking(
     if layout.locate(&task.chunk, &mut key)? != Location::Object {
         return Ok(0);
     }
-    let checked = execute::key(layout, &task, &key)?;
+    let checked = tasks::key(layout, &task, &key)?;
     let store = &**layout.store();
-    let turn = if dry { None } else { Some(execute::take(layout, &task, checked, ask)?) };
+    let turn = if dry { None } else { Some(tasks::take(layout, &task, checked, ask)?) };
     let lock = if dry { None } else { Some(store.lock(checked, ask).map_err(fail)?) };
     let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
     let Some(finder) = Finder::open(layout, sharding, &plan, checked, &task, true)? else { return Ok(0) };

@@ -10,9 +10,14 @@ use super::index::ShardIndex;
 use super::level::{ShardLevel, Sharding};
 use super::memory::InMemory;
 use super::plan::{ShardPlan, Touched};
-use crate::execute::{self, codec_error, memory_error, store_error};
-use crate::runs::Chunk;
-use crate::{ArrayError, ArrayLayout, Dims, Plan, Task, process, settings};
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::dims::Dims;
+use crate::plan::{Plan, Task};
+use crate::read::runs::Chunk;
+use crate::runtime::tasks;
+use crate::runtime::tasks::{codec_error, memory_error, store_error};
+use crate::runtime::{process, settings};
 use hyperslab_codec::{Scratch, decode_bounded, vlen_limit};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use std::sync::Arc;
@@ -287,7 +292,7 @@ pub(crate) fn locate(
     let mut task = Task::default();
     shards.shard(number, &mut task);
     layout.locate(&task.chunk, key)?;
-    let checked = execute::key(layout, &task, key)?;
+    let checked = tasks::key(layout, &task, key)?;
     let mut found: Vec<Located> = Vec::new();
     match Finder::open(layout, sharding, plan, checked, &task, settings::verify_checksums())? {
         Some(mut finder) => {

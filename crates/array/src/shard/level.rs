@@ -1,9 +1,10 @@
 //! What a format tells the engine about shards.
 
-use super::IndexEncoding;
+use super::index::IndexEncoding;
 use super::plan::Touched;
-use crate::dims::element_count;
-use crate::{ChunkGrid, Dims};
+use crate::layout::dims::Dims;
+use crate::layout::dims::element_count;
+use crate::layout::grid::ChunkGrid;
 use hyperslab_codec::Codec;
 use hyperslab_store::fork::Lazy;
 use smallvec::SmallVec;

@@ -9,23 +9,13 @@
 //!
 //! Source: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
 
-mod cache;
-mod compact;
-mod find;
-mod index;
-mod level;
-mod memory;
-mod output;
-mod plan;
-mod read;
-mod write;
-
-pub(crate) use cache::IndexCache;
-pub use compact::{compact, compact_asking};
-pub(crate) use find::locate;
-pub use index::IndexEncoding;
-pub use level::{ShardLevel, Sharding};
-pub(crate) use memory::InMemory;
-pub(crate) use plan::ShardPlan;
-pub(crate) use read::Request;
-pub(crate) use write::WriteRequest;
+pub(crate) mod cache;
+pub(crate) mod compact;
+pub(crate) mod find;
+pub(crate) mod index;
+pub(crate) mod level;
+pub(crate) mod memory;
+pub(crate) mod output;
+pub(crate) mod plan;
+pub(crate) mod read;
+pub(crate) mod write;

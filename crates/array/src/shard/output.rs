@@ -6,8 +6,10 @@
 
 use super::index::ShardIndex;
 use super::level::ShardLevel;
-use crate::execute::{codec_error, store_error};
-use crate::{ArrayError, ArrayLayout, Task};
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::plan::Task;
+use crate::runtime::tasks::{codec_error, store_error};
 use hyperslab_codec::Scratch;
 use hyperslab_store::{Ask, Expected, Key, Opened, RangeRead, Replacement, Store, StoreError};
 use std::collections::BTreeMap;
@@ -291,7 +293,7 @@ impl<'s> Output<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::IndexEncoding;
+    use crate::shard::index::IndexEncoding;
     use hyperslab_codec::ByteOrder;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -361,7 +363,7 @@ mod tests {
                 false => sink.append(&stored).unwrap(),
             }
             let Sink::Memory(bytes) = sink else { panic!() };
-            let opened = crate::shard::InMemory { bytes, key: "k".into(), url: "u".into() };
+            let opened = crate::shard::memory::InMemory { bytes, key: "k".into(), url: "u".into() };
             let former =
                 Former { range: (0, opened.size()), opened: &opened, index: std::sync::Arc::new(index) };
             let mut sink = Sink::Memory(Vec::new());

@@ -1,6 +1,9 @@
 //! A request, shard by shard.
 
-use crate::{ArrayLayout, Dims, Plan, Sharding, Task};
+use crate::layout::ArrayLayout;
+use crate::layout::dims::Dims;
+use crate::plan::{Plan, Task};
+use crate::shard::level::Sharding;
 use smallvec::SmallVec;
 use std::ops::Range;
 

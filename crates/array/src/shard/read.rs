@@ -8,15 +8,18 @@
 //!    each chunk straight to where it belongs. The runs of all the shards are in one queue, so
 //!    uneven shards leave no thread idle.
 
-use super::Sharding;
 use super::find::{Blobs, Finder};
+use super::level::Sharding;
 use super::plan::ShardPlan;
-use crate::execute::{self, Interrupt, store_error};
-use crate::fetch::Parts;
+use crate::error::ArrayError;
+use crate::layout::Location;
+use crate::read::fetch::Parts;
 use crate::read::read_region;
-use crate::runs::{Chunk, LONGEST, RangeRequest, Run, location, runs};
-use crate::scratch::{Scratch, with_ranges};
-use crate::{ArrayError, Location, settings};
+use crate::read::runs::{Chunk, LONGEST, RangeRequest, Run, location, runs};
+use crate::runtime::scratch::{Scratch, with_ranges};
+use crate::runtime::settings;
+use crate::runtime::tasks;
+use crate::runtime::tasks::{Interrupt, store_error};
 use hyperslab_store::{RangeRead, Stamp};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -71,7 +74,7 @@ impl Request<'_> {
             // Local: only threads of this request know them.
             let found: Vec<Mutex<Option<Shard<'_>>>> = (0..count).map(|_| Mutex::default()).collect();
             let work = count as u64 * (64 << 10);
-            execute::run_tasks(self.inner.layout, count, work, limit, interrupt, &|number, scratch, _| {
+            tasks::run_tasks(self.inner.layout, count, work, limit, interrupt, &|number, scratch, _| {
                 let shard = self.find(&shards, first + number, scratch)?;
                 if let Some(slot) = found.get(number) {
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = shard;
@@ -99,8 +102,8 @@ impl Request<'_> {
             }
             let chunks: usize = found.iter().map(|shard| shard.chunks.len()).sum();
             let part = (bytes as u128 * chunks as u128 / self.inner.plan.len().max(1) as u128) as u64;
-            let work = execute::work(self.inner.layout, chunks, part);
-            execute::run_tasks(
+            let work = tasks::work(self.inner.layout, chunks, part);
+            tasks::run_tasks(
                 self.inner.layout,
                 jobs.len(),
                 work,
@@ -145,7 +148,7 @@ impl Request<'_> {
         }
         let present = location != Location::Absent
             && self.inner.absent.present.is_none_or(|present| present.contains(key.as_str()));
-        let checked = execute::key(layout, task, key)?;
+        let checked = tasks::key(layout, task, key)?;
         let finder = match present {
             true => Finder::open(layout, self.sharding, self.inner.plan, checked, task, self.inner.verify)?,
             false => None,

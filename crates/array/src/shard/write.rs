@@ -19,14 +19,19 @@
 //! A shard within a shard is one inner chunk: it is put together in memory, in the same steps.
 
 use super::find::Finder;
+use super::level::{ShardLevel, Sharding};
+use super::memory::InMemory;
 use super::output::{Former, Output, Sink, begin, finish};
 use super::plan::{ShardPlan, Touched};
-use super::{InMemory, ShardLevel, Sharding};
-use crate::execute::{self, Interrupt, codec_error, store_error};
-use crate::scratch::Scratch;
-use crate::view::Bound;
+use crate::error::ArrayError;
+use crate::layout::{ArrayLayout, Location};
+use crate::plan::{Plan, Task};
+use crate::runtime::scratch::Scratch;
+use crate::runtime::settings;
+use crate::runtime::tasks;
+use crate::runtime::tasks::{Interrupt, codec_error, store_error};
+use crate::select::view::Bound;
 use crate::write::{Old, Writer};
-use crate::{ArrayError, ArrayLayout, Location, Plan, Task, settings};
 use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
 use hyperslab_store::{Ask, Expected, Opened, StoreError};
 
@@ -86,9 +91,9 @@ impl WriteRequest<'_> {
     ) -> Result<(), ArrayError> {
         let shards = ShardPlan::new(self.layout, self.sharding, self.plan);
         let limit = limit.min(settings::decodes_in_flight());
-        let work = execute::work(self.layout, self.plan.len(), bytes);
+        let work = tasks::work(self.layout, self.plan.len(), bytes);
         if shards.len() > 1 && self.plan.len() / shards.len() < FEW * limit {
-            return execute::run_tasks(
+            return tasks::run_tasks(
                 self.layout,
                 shards.len(),
                 work,
@@ -105,7 +110,7 @@ impl WriteRequest<'_> {
         let limit = limit.min(settings::threads());
         for number in 0..shards.len() {
             if interrupt.is_some_and(|ask| ask()) {
-                return Err(execute::interrupted(self.layout));
+                return Err(tasks::interrupted(self.layout));
             }
             let work = work / shards.len() as u64;
             let never = || false;
@@ -135,9 +140,9 @@ impl WriteRequest<'_> {
                 why: "shards that are a part of an object cannot be replaced",
             });
         }
-        let checked = execute::key(layout, &task, &key)?;
+        let checked = tasks::key(layout, &task, &key)?;
         let store = &**layout.store();
-        let _turn = execute::take(layout, &task, checked, Some(ask))?;
+        let _turn = tasks::take(layout, &task, checked, Some(ask))?;
         let (mut lock, mut finder) = (None, None);
         if !task.whole {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
@@ -190,10 +195,10 @@ impl WriteRequest<'_> {
                     }
                     stop
                 };
-                execute::run_tasks(layout, units.len(), work, (limit, limit), Some(&ask), &each)?;
+                tasks::run_tasks(layout, units.len(), work, (limit, limit), Some(&ask), &each)?;
             }
             Workers::This(scratch) => (0..units.len()).try_for_each(|turn| match ask() {
-                true => Err(execute::interrupted(layout)),
+                true => Err(tasks::interrupted(layout)),
                 false => each(turn, scratch, ask),
             })?,
         }

@@ -1,9 +1,13 @@
 //! Resizing while writers have work queued.
 
 use super::model::{Spec, Watched};
-use crate::{
-    ArrayError, ArrayLayout, Index, Selection, Source, Writer, WriterOptions, execute, settle, settle_all,
-};
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::runtime::tasks;
+use crate::select::view::Source;
+use crate::select::{Index, Selection};
+use crate::write::barrier::{settle, settle_all};
+use crate::write::write_behind::{Writer, WriterOptions};
 use hyperslab_store::{Key, MemoryStore, Store, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -92,10 +96,10 @@ fn waiting_for_writers_can_be_stopped() {
 fn a_writer_that_is_dropped_inside_its_chunk_loses_nothing() {
     let (store, spec) = (MemoryStore::new(), spec());
     let layout = Arc::new(spec.layout(&store));
-    let (mut key, task) = (String::new(), crate::Task::default());
+    let (mut key, task) = (String::new(), crate::plan::Task::default());
     layout.locate(&[3, 0], &mut key).unwrap();
     let checked = Key::new(&key).unwrap();
-    let inside = execute::take(&layout, &task, checked, None).unwrap();
+    let inside = tasks::take(&layout, &task, checked, None).unwrap();
     let writer = Writer::new(layout.clone(), OPTIONS);
     write(&writer, &layout, 3).unwrap();
     let error = writer.flush(None).unwrap_err();
@@ -115,9 +119,9 @@ fn a_writer_that_is_dropped_inside_its_chunk_loses_nothing() {
 fn a_write_inside_itself_is_refused_and_others_are_not() {
     let (store, spec) = (MemoryStore::new(), spec());
     let layout = Arc::new(spec.layout(&store));
-    let (mut key, task) = (String::new(), crate::Task::default());
+    let (mut key, task) = (String::new(), crate::plan::Task::default());
     layout.locate(&[3, 0], &mut key).unwrap();
-    let _inside = execute::take(&layout, &task, Key::new(&key).unwrap(), None).unwrap();
+    let _inside = tasks::take(&layout, &task, Key::new(&key).unwrap(), None).unwrap();
     let put = |index: Index<'_>| {
         let selection = Selection::new("test", layout.shape(), &[index]).unwrap();
         let (one, shape) = (1i32.to_le_bytes(), selection.shape());
@@ -126,7 +130,7 @@ fn a_write_inside_itself_is_refused_and_others_are_not() {
             &layout,
             &selection,
             &source,
-            crate::WriteOptions { threads: Some(4), ..Default::default() },
+            crate::write::WriteOptions { threads: Some(4), ..Default::default() },
         )
     };
     put(Index::At(4)).unwrap();

@@ -1,7 +1,7 @@
 //! Reading and writing generated arrays by generated selections.
 
 use super::model::{Model, Packed, Spec};
-use crate::Strategy;
+use crate::plan::strategy::Strategy;
 use crate::*;
 use hyperslab_codec::{ByteOrder, DataType, Scratch};
 use hyperslab_store::{Key, MemoryStore, Store};

@@ -2,7 +2,7 @@
 //! k-th of the other.
 
 use super::model::{Model, Packed, PerChunk, Spec};
-use crate::Strategy;
+use crate::plan::strategy::Strategy;
 use crate::*;
 use hyperslab_store::MemoryStore;
 use proptest::prelude::*;

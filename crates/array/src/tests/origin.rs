@@ -1,10 +1,13 @@
 //! Reads while another array takes the place of the one that is read.
 
 use super::model::{Spec, Watched};
-use crate::{
-    ArrayError, ArrayLayout, Index, LocateError, Origin, ReadOptions, Seen, Selection, Target, read,
-    read_into,
-};
+use crate::error::ArrayError;
+use crate::layout::origin::{Origin, Seen};
+use crate::layout::{ArrayLayout, LocateError};
+use crate::read;
+use crate::read::{ReadOptions, read_into};
+use crate::select::view::Target;
+use crate::select::{Index, Selection};
 use hyperslab_store::{Key, MemoryStore, Store};
 use std::sync::Arc;
 use std::sync::Mutex;

@@ -3,7 +3,7 @@
 use super::generated::{check_elision, index, spec, values};
 use super::model::{Model, PerChunk, Spec};
 use super::shards::{Counting, Level, layout as sharded, level};
-use crate::Strategy;
+use crate::plan::strategy::Strategy;
 use crate::*;
 use hyperslab_store::{MemoryStore, Store};
 use proptest::prelude::*;

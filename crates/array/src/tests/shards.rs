@@ -2,7 +2,7 @@
 
 use super::generated::{case, values};
 use super::model::{Model, Spec};
-use crate::shard::ShardPlan;
+use crate::shard::plan::ShardPlan;
 use crate::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, Zstd};
 use hyperslab_store::{

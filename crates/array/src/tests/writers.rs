@@ -2,10 +2,13 @@
 //! no error lost.
 
 use super::model::{Model, Spec, Watched};
-use crate::{
-    ArrayError, ArrayLayout, ChunkLocator, Index, Location, ReadOptions, Selection, Source, Writer,
-    WriterOptions, read,
-};
+use crate::error::ArrayError;
+use crate::layout::{ArrayLayout, ChunkLocator, Location};
+use crate::read;
+use crate::read::ReadOptions;
+use crate::select::view::Source;
+use crate::select::{Index, Selection};
+use crate::write::write_behind::{Writer, WriterOptions};
 use hyperslab_store::{MemoryStore, Store};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -157,7 +160,7 @@ fn errors_are_raised_once_and_stop_nothing_else() {
     #[derive(Debug)]
     struct Broken(Arc<AtomicBool>, fn(&[u64]) -> bool);
     impl ChunkLocator for Broken {
-        fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, crate::LocateError> {
+        fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, crate::layout::LocateError> {
             std::thread::sleep(Duration::from_millis(1));
             key.push_str(if self.0.load(Relaxed) && (self.1)(chunk) { "../" } else { "a/" });
             key.push_str(&chunk[0].to_string());

@@ -1,0 +1,157 @@
+//! Copies of points: between their places in a chunk and those in the caller's memory.
+//!
+//! What is copied at each place is a [`Region`], one element where points are on all axes. Where
+//! the region has rows that are contiguous on both sides, each place is a copy of it. Otherwise the
+//! region is walked, and the places are the innermost loop, compiled once per element size.
+
+use crate::copy::strided;
+use crate::copy::strided::{Axis, Region, Unit, by_unit, copy_row, for_each};
+use crate::plan::point_plan::Places;
+use smallvec::SmallVec;
+
+/// Which side the chunk is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the chunk to the caller's memory.
+    Read,
+    /// From the caller's memory to the chunk.
+    Write,
+    /// One element to the caller's memory, again and again.
+    Fill,
+}
+
+/// A run of points: bytes from the start on either side, points, bytes from one to the next.
+#[derive(Clone, Copy)]
+struct Run {
+    dst: isize,
+    src: isize,
+    axis: Axis,
+}
+
+/// The runs of one set of points.
+fn runs<'p>(places: &'p Places<'_>, direction: Direction) -> impl Iterator<Item = Run> + use<'p> {
+    places.entries.iter().map(move |entry| {
+        let (chunk, memory, len) = (places.chunk(*entry), places.memory(*entry), entry.len() as usize);
+        let axis = |dst, src| Axis { len, dst, src };
+        match direction {
+            Direction::Read => Run { dst: memory, src: chunk, axis: axis(places.stride, places.step) },
+            Direction::Write => Run { dst: chunk, src: memory, axis: axis(places.step, places.stride) },
+            Direction::Fill => Run { dst: memory, src: 0, axis: axis(places.stride, 0) },
+        }
+    })
+}
+
+/// Copies `region` at all combinations of places.
+///
+/// # Safety
+/// As [`strided::copy`], at each place: `dst` and `src` are moved along by it.
+pub(crate) unsafe fn copy(
+    places: &[Places<'_>],
+    direction: Direction,
+    region: &Region,
+    dst: *mut u8,
+    src: *const u8,
+) {
+    let (last, outer) = match places {
+        _ if region.empty => return,
+        // SAFETY: as promised by the caller.
+        [] => return unsafe { strided::copy(region, dst, src) },
+        [outer @ .., last] => (last, outer),
+    };
+    if let Some((first, _)) = outer.split_first() {
+        let rest = &places[1..];
+        for run in runs(first, direction) {
+            for n in 0..run.axis.len as isize {
+                let (to, from) = (run.dst + n * run.axis.dst, run.src + n * run.axis.src);
+                // SAFETY: as promised by the caller.
+                unsafe { copy(rest, direction, region, dst.wrapping_offset(to), src.wrapping_offset(from)) };
+            }
+        }
+        return;
+    }
+    if !region.axes.is_empty() && region.row().is_some() {
+        for run in runs(last, direction) {
+            // SAFETY: as promised by the caller.
+            unsafe { copy_run(region, run.axis, dst.wrapping_offset(run.dst), src.wrapping_offset(run.src)) };
+        }
+        return;
+    }
+    for_each(&region.axes, dst, src, &mut |dst, src| {
+        // SAFETY: as promised by the caller, for the units of one size at this index of the region.
+        unsafe {
+            if region.swap {
+                by_unit!(region.unit, copy_runs::<_, true>(last, direction, dst, src));
+            } else {
+                by_unit!(region.unit, copy_runs::<_, false>(last, direction, dst, src));
+            }
+        }
+    });
+}
+
+/// Copies `region` at each point of a run.
+///
+/// # Safety
+/// As [`strided::copy`], at each point.
+pub(crate) unsafe fn copy_run(region: &Region, run: Axis, dst: *mut u8, src: *const u8) {
+    if region.axes.is_empty() && !region.empty {
+        // SAFETY: as promised by the caller, for units of one size.
+        return unsafe {
+            if region.swap {
+                by_unit!(region.unit, copy_row::<_, true>(run, dst, src));
+            } else {
+                by_unit!(region.unit, copy_row::<_, false>(run, dst, src));
+            }
+        };
+    }
+    for n in 0..run.len as isize {
+        let (dst, src) = (dst.wrapping_offset(n * run.dst), src.wrapping_offset(n * run.src));
+        // SAFETY: as promised by the caller.
+        unsafe { strided::copy(region, dst, src) };
+    }
+}
+
+/// # Safety
+/// As [`copy`], with a region of one unit.
+unsafe fn copy_runs<T: Unit, const SWAP: bool>(
+    places: &Places<'_>,
+    direction: Direction,
+    dst: *mut u8,
+    src: *const u8,
+) {
+    let size = size_of::<T>() as isize;
+    for Run { dst: to, src: from, axis } in runs(places, direction) {
+        let (dst, src) = (dst.wrapping_offset(to), src.wrapping_offset(from));
+        // SAFETY: the elements of one run.
+        unsafe {
+            if axis.len == 1 {
+                let value = src.cast::<T>().read_unaligned();
+                dst.cast::<T>().write_unaligned(if SWAP { value.reversed() } else { value });
+            } else if !SWAP && axis.dst == size && axis.src == size {
+                std::ptr::copy_nonoverlapping(src, dst, axis.len * size_of::<T>());
+            } else {
+                copy_row::<T, SWAP>(axis, dst, src);
+            }
+        }
+    }
+}
+
+/// Writes `value` to `counts` elements at all combinations of places.
+///
+/// # Safety
+/// As [`strided::fill`], at each place.
+pub(crate) unsafe fn fill(
+    places: &[Places<'_>],
+    counts: &[u64],
+    strides: &[isize],
+    value: &[u8],
+    dst: *mut u8,
+) {
+    if places.is_empty() {
+        // SAFETY: as promised by the caller.
+        return unsafe { strided::fill(counts, strides, value, dst) };
+    }
+    let still = SmallVec::<[isize; 8]>::from_elem(0, strides.len());
+    let region = Region::new(counts, strides, &still, value.len(), 1);
+    // SAFETY: as promised by the caller; the source is one element, not moved along.
+    unsafe { copy(places, Direction::Fill, &region, dst, value.as_ptr()) }
+}

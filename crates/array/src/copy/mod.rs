@@ -1,0 +1,7 @@
+//! Moving elements between two pieces of memory: strides, byte order, order of axes, points.
+
+pub(crate) mod gather;
+pub(crate) mod prefetch;
+pub(crate) mod strided;
+pub(crate) mod swap;
+pub(crate) mod transpose;

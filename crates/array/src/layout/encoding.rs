@@ -1,0 +1,132 @@
+//! How the stored bytes of a chunk become its elements.
+
+use crate::layout::dims::{Dims, Strides};
+use crate::layout::dims::{c_strides, element_count};
+use hyperslab_codec::{ByteOrder, Codec, CodecChain, DataType, Heap};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The codecs of an array, bound to its element type and chunk shape.
+///
+/// Between the bytes-to-bytes codecs and the elements lie only an order of axes (a transposed chunk
+/// is a chunk with other strides) and a byte order. Neither is a pass of its own: the copy between
+/// chunk and output applies both.
+#[derive(Clone, Debug)]
+pub struct ChunkEncoding {
+    chunk: Dims,
+    element: usize,
+    /// `order[k]` is the array axis that is stored as the k-th, slowest first. Identity: C order.
+    order: SmallVec<[u8; 8]>,
+    /// Bytes of one element of each array axis step in the decoded chunk.
+    strides: Strides,
+    /// Bytes reversed as a unit when reading; 1: none.
+    swap: usize,
+    chain: CodecChain,
+}
+
+impl ChunkEncoding {
+    /// Binds codecs. `order`: which array axis is stored as the k-th, slowest first (empty: C
+    /// order). `stored` is the byte order of the stored elements. Errors (as text) where `order` is
+    /// no permutation of the axes, or where a chunk has more bytes than memory can hold.
+    pub fn new(
+        chunk: &[u64],
+        dtype: DataType,
+        stored: ByteOrder,
+        order: &[usize],
+        codecs: Vec<Arc<dyn Codec>>,
+    ) -> Result<Self, String> {
+        let rank = chunk.len();
+        let order: SmallVec<[u8; 8]> = if order.is_empty() {
+            (0..rank as u8).collect()
+        } else {
+            order.iter().map(|axis| *axis as u8).collect()
+        };
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        if rank > crate::layout::dims::MAX_RANK
+            || seen.iter().enumerate().any(|(k, axis)| k != *axis as usize)
+            || seen.len() != rank
+        {
+            return Err(format!(
+                "the stored order of axes {order:?} is not a permutation of the {rank} axes"
+            ));
+        }
+        let size = element_count(chunk)
+            .and_then(|n| n.checked_mul(dtype.size() as u64))
+            .and_then(|n| isize::try_from(n).ok())
+            .ok_or_else(|| {
+                format!("a chunk of shape {chunk:?} of {dtype} has more bytes than memory can hold")
+            })?;
+        let stored_shape: Dims = order.iter().map(|axis| chunk[*axis as usize]).collect();
+        let mut strides: Strides = SmallVec::from_elem(0, rank);
+        for (axis, stride) in order.iter().zip(c_strides(&stored_shape, dtype.size())) {
+            strides[*axis as usize] = stride;
+        }
+        let swap = if dtype.has_order() && stored != dtype.order() { dtype.number_size() } else { 1 };
+        let chain = CodecChain::new(codecs, size as usize);
+        Ok(ChunkEncoding { chunk: chunk.into(), element: dtype.size(), order, strides, swap, chain })
+    }
+
+    /// The encoding of chunks for which some codecs were left out: bit `i` is the `i`-th of the
+    /// chain.
+    pub(crate) fn without(&self, skipped: u32) -> Self {
+        ChunkEncoding { chain: self.chain.without(skipped), ..self.clone() }
+    }
+
+    /// The same encoding of elements of variable length whose bytes are in `heap`. `None`: they
+    /// have one size.
+    pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
+        Some(ChunkEncoding { chain: self.chain.bound(heap)?, ..self.clone() })
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.chunk.len()
+    }
+
+    /// Elements of a whole chunk per axis.
+    pub fn chunk_shape(&self) -> &[u64] {
+        &self.chunk
+    }
+
+    /// Bytes of one element.
+    pub fn element_size(&self) -> usize {
+        self.element
+    }
+
+    /// Bytes of a decoded chunk.
+    pub fn decoded_size(&self) -> usize {
+        self.chain.decoded_size()
+    }
+
+    /// The array axis stored as the k-th, slowest first.
+    pub fn order(&self) -> &[u8] {
+        &self.order
+    }
+
+    /// Whether the last axis is stored fastest, the first slowest.
+    pub fn is_c_order(&self) -> bool {
+        self.order.iter().enumerate().all(|(k, axis)| k == *axis as usize)
+    }
+
+    /// Byte strides of a decoded chunk, per array axis.
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// How many bytes are reversed as a unit between stored and in-memory elements; 1: none.
+    pub fn swap(&self) -> usize {
+        self.swap
+    }
+
+    /// The bytes-to-bytes codecs.
+    pub fn chain(&self) -> &CodecChain {
+        &self.chain
+    }
+
+    /// Whether the stored bytes are the elements in memory, up to the order of axes: nothing to
+    /// decode, nothing to swap.
+    pub fn is_plain(&self) -> bool {
+        self.swap == 1 && self.chain.is_identity()
+    }
+}

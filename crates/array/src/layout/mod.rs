@@ -1,0 +1,334 @@
+//! What a format tells the engine about one array.
+
+pub(crate) mod dims;
+pub(crate) mod encoding;
+pub(crate) mod fill;
+pub(crate) mod grid;
+pub(crate) mod origin;
+
+use crate::error::ArrayError;
+use crate::layout::dims::Dims;
+use crate::layout::encoding::ChunkEncoding;
+use crate::layout::fill::FillValue;
+use crate::layout::grid::ChunkGrid;
+use crate::layout::origin::Origin;
+use crate::mosaic::Mosaic;
+use crate::shard::level::Sharding;
+use hyperslab_codec::{DataType, Heap, Vlen};
+use hyperslab_store::Store;
+use hyperslab_store::fork::Lazy;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Where one chunk's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// The chunk does not exist: it reads as fill value.
+    Absent,
+    /// The chunk is all of the object whose key was written (the object itself may be missing: fill
+    /// value).
+    Object,
+    /// The chunk is `len` bytes of that object from `offset`. Such chunks can be read, not written.
+    Range {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+        /// Codecs that were left out when this chunk was written: bit `i` stands for the `i`-th of
+        /// [`CodecChain::codecs`](hyperslab_codec::CodecChain::codecs). 0: none.
+        skipped: u32,
+    },
+}
+
+/// Why a chunk cannot be found: an error of the format, whose index of chunks could not be read or
+/// cannot be right.
+pub type LocateError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file.
+/// Where chunks lie in shards, it finds shards: they are the chunks of
+/// [`ArrayLayout::object_grid`].
+pub trait ChunkLocator: Debug + Send + Sync {
+    /// Writes the key of the object that holds chunk `chunk` (one index per axis) to `key`, which
+    /// comes in empty, and says where in it the chunk is. Called once for each chunk of a request,
+    /// from many threads: no allocation, no I/O in the usual case.
+    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError>;
+
+    /// The prefix below which all objects of chunks lie, and little else (`""`: the whole store);
+    /// `None`: there is none.
+    fn folder(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Everything the engine needs to know about one array. Built once, when the array is opened;
+/// immutable, shared.
+#[derive(Clone, Debug)]
+pub struct ArrayLayout {
+    name: String,
+    shape: Dims,
+    dtype: DataType,
+    grid: ChunkGrid,
+    encoding: ChunkEncoding,
+    fill: FillValue,
+    locator: Arc<dyn ChunkLocator>,
+    store: Arc<dyn Store>,
+    sharding: Option<Arc<Sharding>>,
+    mosaic: Option<Arc<Mosaic>>,
+    origin: Option<Arc<dyn Origin>>,
+    /// Made when it is first asked for.
+    decoding: Lazy<Arc<str>>,
+    /// See [`ArrayLayout::without`].
+    without: [Lazy<(u32, Arc<ArrayLayout>)>; KEPT],
+}
+
+/// So many layouts of chunks with codecs left out are kept. More different sets of codecs than that
+/// are not in use.
+const KEPT: usize = 4;
+
+impl ArrayLayout {
+    /// Joins the parts. `name` is what errors call the array (its path).
+    ///
+    /// Errors with [`ArrayError::Layout`] where the parts contradict each other: other ranks, a
+    /// fill value that is not one element, an encoding bound to another chunk size, axes longer
+    /// than `i64::MAX`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        name: impl Into<String>,
+        shape: Dims,
+        dtype: DataType,
+        grid: ChunkGrid,
+        encoding: ChunkEncoding,
+        fill: FillValue,
+        locator: Arc<dyn ChunkLocator>,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, ArrayError> {
+        let name = name.into();
+        let refuse = |why: String| Err(ArrayError::Layout { array: name.clone(), why });
+        if shape.len() != grid.rank() || shape.len() != encoding.rank() {
+            return refuse(format!(
+                "the shape has {} axes, the chunk grid {}, the codecs {}",
+                shape.len(),
+                grid.rank(),
+                encoding.rank()
+            ));
+        }
+        if let Some(axis) = shape.iter().position(|n| *n > i64::MAX as u64) {
+            return refuse(format!("axis {axis} is {} elements long; the limit is 2⁶³ - 1", shape[axis]));
+        }
+        if fill.bytes().len() != dtype.size() || encoding.element_size() != dtype.size() {
+            return refuse(format!(
+                "elements are {} bytes, the fill value {}, the codecs' {}",
+                dtype.size(),
+                fill.bytes().len(),
+                encoding.element_size()
+            ));
+        }
+        if encoding.chunk_shape() != grid.chunk_shape() {
+            return refuse(format!(
+                "chunks have shape {:?}, the codecs are made for {:?}",
+                grid.chunk_shape(),
+                encoding.chunk_shape()
+            ));
+        }
+        Ok(ArrayLayout {
+            name,
+            shape,
+            dtype,
+            grid,
+            encoding,
+            fill,
+            locator,
+            store,
+            sharding: None,
+            mosaic: None,
+            origin: None,
+            decoding: Lazy::new(),
+            without: Default::default(),
+        })
+    }
+
+    /// The same array, its chunks in shards. Errors with [`ArrayError::Layout`] where the innermost
+    /// shards hold other chunks.
+    pub fn with_sharding(mut self, sharding: Sharding) -> Result<Self, ArrayError> {
+        if sharding.chunk_shape() != self.grid.chunk_shape() {
+            let (found, chunk) = (sharding.chunk_shape(), self.grid.chunk_shape());
+            let why = format!("shards hold chunks of shape {found:?}, the array has {chunk:?}");
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        self.sharding = Some(Arc::new(sharding));
+        self.without = Default::default();
+        Ok(self)
+    }
+
+    /// The same array, made of parts of others: its chunks are never asked for, its grid says how
+    /// much to read at a time (points: all of what they touch). It can be read, not written. Errors
+    /// with [`ArrayError::Layout`] where a part has another number of axes, and where elements are
+    /// encoded.
+    pub fn with_mosaic(mut self, mosaic: Mosaic) -> Result<Self, ArrayError> {
+        let ranks = mosaic.pieces().iter().map(|piece| piece.target.bounds().map(|bounds| bounds.len()));
+        if let Some(part) =
+            ranks.into_iter().position(|rank| rank.is_some_and(|rank| rank != self.shape.len()))
+        {
+            let why = format!("part {part} has another number of axes than shape {:?}", self.shape);
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        if !self.encoding.is_plain() || !self.encoding.is_c_order() {
+            let why = "an array that is made of others has no codecs of its own".into();
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        self.mosaic = Some(Arc::new(mosaic));
+        Ok(self)
+    }
+
+    /// The same array with another name in messages.
+    #[must_use]
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        ArrayLayout { name: name.into(), ..self }
+    }
+
+    /// The same array, whose reads look whether another has taken its place.
+    pub fn with_origin(mut self, origin: Arc<dyn Origin>) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// Tells whether another array has taken its place, where that can be told.
+    pub(crate) fn origin(&self) -> Option<&dyn Origin> {
+        self.origin.as_deref()
+    }
+
+    /// The array's name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Elements per axis.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The same array with another extent (after a resize). Errors as [`ArrayLayout::new`].
+    pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
+        let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
+        let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
+        let Self { sharding, mosaic, origin, .. } = self.clone();
+        Ok(ArrayLayout { sharding, mosaic, origin, ..layout })
+    }
+
+    /// The element type in memory.
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// How the array is cut into chunks.
+    pub fn grid(&self) -> &ChunkGrid {
+        &self.grid
+    }
+
+    /// How chunks lie in shards, if they do.
+    pub fn sharding(&self) -> Option<&Sharding> {
+        self.sharding.as_deref()
+    }
+
+    /// The other arrays that this one is made of, if it is.
+    pub fn mosaic(&self) -> Option<&Mosaic> {
+        self.mosaic.as_deref()
+    }
+
+    /// Refuses to write an array that is made of others. Errors with [`ArrayError::ReadOnly`].
+    pub(crate) fn check_writable(&self) -> Result<(), ArrayError> {
+        match self.mosaic {
+            Some(_) => Err(ArrayError::ReadOnly {
+                array: self.name.clone(),
+                chunk: Vec::new(),
+                key: String::new(),
+                why: "its elements are those of other arrays, which are to be written themselves",
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// How the array is cut into objects: shards, or chunks where there are none.
+    pub fn object_grid(&self) -> &ChunkGrid {
+        self.sharding.as_ref().map_or(&self.grid, |sharding| sharding.grid())
+    }
+
+    /// How a chunk's bytes become elements.
+    pub fn encoding(&self) -> &ChunkEncoding {
+        &self.encoding
+    }
+
+    /// How stored bytes are decoded, as text: equal texts make equal bytes of equal bytes.
+    pub(crate) fn decoding(&self) -> &Arc<str> {
+        // Codecs print all that they are made of.
+        self.decoding.get_or_make(|| format!("{:?}", self.encoding.chain()).into())
+    }
+
+    /// How a chunk is read that was written without some of the codecs ([`Location::Range`]): the
+    /// same array with the others. `None`: as all chunks.
+    pub(crate) fn without(&self, location: Location) -> Option<Arc<ArrayLayout>> {
+        let Location::Range { skipped, .. } = location else { return None };
+        // Bits beyond the codecs mean nothing.
+        let codecs = u32::try_from(self.encoding.chain().codecs().len()).unwrap_or(u32::MAX);
+        let skipped = skipped & 1u32.checked_shl(codecs).map_or(u32::MAX, |bit| bit - 1);
+        if skipped == 0 {
+            return None;
+        }
+        let made = || {
+            let (encoding, decoding) = (self.encoding.without(skipped), Lazy::new());
+            Arc::new(ArrayLayout { encoding, decoding, without: Default::default(), ..self.clone() })
+        };
+        let found = self.without.iter().find_map(|place| {
+            let (kept, layout) = place.get_or_make(|| (skipped, made()));
+            (*kept == skipped).then(|| layout.clone())
+        });
+        Some(found.unwrap_or_else(made))
+    }
+
+    /// The codec of elements of variable length; `None`: they have one size. Where there is one,
+    /// elements are [`hyperslab_codec::Cell`]s, and the array is read with [`crate::ragged::read::read_ragged`]
+    /// and written with [`crate::ragged::write::write_ragged`].
+    pub fn vlen(&self) -> Option<&Vlen> {
+        self.encoding.chain().vlen()
+    }
+
+    /// The same array of elements of variable length, whose bytes are in `heap`: for one request.
+    /// `None`: they have one size. The request as a whole looks whether another array has taken its
+    /// place.
+    pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
+        let encoding = self.encoding.bound(heap)?;
+        let (decoding, without) = (Lazy::new(), Default::default());
+        Some(ArrayLayout { encoding, decoding, without, origin: None, ..self.clone() })
+    }
+
+    /// What absent chunks hold.
+    pub fn fill(&self) -> &FillValue {
+        &self.fill
+    }
+
+    /// Finds chunks.
+    pub fn locator(&self) -> &Arc<dyn ChunkLocator> {
+        &self.locator
+    }
+
+    /// Where a chunk is (where there are shards: a shard); `key` becomes the key of its object.
+    /// Errors with [`ArrayError::Locate`], and with [`ArrayError::Store`] where the store failed.
+    pub fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, ArrayError> {
+        key.clear();
+        self.locator.locate(chunk, key).map_err(|source| self.format_error(chunk, source))
+    }
+
+    /// What a format says about a chunk.
+    pub(crate) fn format_error(&self, chunk: &[u64], source: LocateError) -> ArrayError {
+        let (array, chunk) = (self.name.clone(), chunk.to_vec());
+        match source.downcast() {
+            Ok(source) => ArrayError::Store { array, chunk, source },
+            Err(source) => ArrayError::Locate { array, chunk, source },
+        }
+    }
+
+    /// Where objects are.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+}

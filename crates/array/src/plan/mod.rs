@@ -1,0 +1,444 @@
+//! A selection cut along the chunk grid.
+
+pub(crate) mod point_plan;
+pub(crate) mod strategy;
+
+use crate::layout::ArrayLayout;
+use crate::layout::dims::Dims;
+use crate::layout::grid::ChunkGrid;
+use crate::plan::point_plan::{AllPlaces, Pick, PointPlan};
+use crate::select::{AxisSelection, Selection};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The part of one axis of a selection that falls into one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    /// Chunk index along the axis.
+    chunk: u64,
+    /// First selected element, counted from the start of the chunk.
+    first: u64,
+    /// Number of selected elements.
+    count: u64,
+    /// Position of the first one along the ascending selection.
+    out: u64,
+}
+
+/// One axis of a plan, always walked upwards; a negative step is the target's to mirror.
+#[derive(Clone, Copy, Debug)]
+struct AxisPlan {
+    /// The lowest selected element.
+    lowest: u64,
+    /// Distance to the next.
+    step: u64,
+    /// Number of selected elements, at least 1.
+    len: u64,
+    /// Elements of a chunk, or of a part of one.
+    chunk: u64,
+    /// Number of chunks (or parts) with a selected element.
+    spans: u64,
+    /// Parts of a chunk; 1: chunks are not cut.
+    parts: u64,
+}
+
+impl AxisPlan {
+    fn new(axis: &AxisSelection, chunk: u64) -> Option<Self> {
+        let step = axis.step.unsigned_abs();
+        let reach = (axis.len - 1).checked_mul(step)?;
+        let lowest = if axis.step > 0 { axis.first } else { axis.first.checked_sub(reach)? };
+        Some(Self::cut(lowest, step, axis.len, chunk))
+    }
+
+    /// `len` elements from `lowest` on, `step` apart; the last of them is within 64 bits.
+    #[inline]
+    fn cut(lowest: u64, step: u64, len: u64, chunk: u64) -> Self {
+        let reach = (len - 1) * step;
+        // Steps up to a chunk's length miss no chunk between the first and the last; longer ones
+        // meet another chunk each time.
+        let spans = if step <= chunk { (lowest + reach) / chunk - lowest / chunk + 1 } else { len };
+        AxisPlan { lowest, step, len, chunk, spans, parts: 1 }
+    }
+
+    /// The number of the chunk that holds the `out`-th selected element.
+    fn number(&self, out: u64) -> u64 {
+        if self.step > self.chunk {
+            return out;
+        }
+        (self.lowest + out * self.step) / self.chunk - self.lowest / self.chunk
+    }
+
+    /// The n-th chunk with a selected element. Worked out, not looked up: an axis may have any
+    /// number of chunks.
+    fn span(&self, n: u64) -> Span {
+        let AxisPlan { lowest, step, len, chunk, .. } = *self;
+        let out = match () {
+            () if step > chunk => n,
+            () if n == 0 => 0,
+            () => ((lowest / chunk + n) * chunk - lowest).div_ceil(step),
+        };
+        let element = lowest + out * step;
+        let first = element % chunk;
+        Span { chunk: element / chunk, first, count: ((chunk - first - 1) / step + 1).min(len - out), out }
+    }
+}
+
+/// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a
+/// thread's while, small enough for a core's own cache. Unit tests have a small bound, so that they
+/// meet it.
+const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
+
+/// A chunk is cut into at most so many.
+const MOST_PARTS: u64 = 64;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// The tasks of a request: one for each chunk that has a selected element. Those of slices are in C
+/// order of the chunks.
+///
+/// Task `i` is put together on demand, on the thread that executes it, without allocating: a plan
+/// of any number of tasks is a few numbers per axis, and where points are picked one by one, a
+/// table of these.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Axes that points are on have a single span here.
+    axes: SmallVec<[AxisPlan; 8]>,
+    points: Vec<PointPlan>,
+    count: usize,
+}
+
+/// One chunk's share of a request. All vectors have one number per axis of the array.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Task {
+    /// Which chunk.
+    pub chunk: Dims,
+    /// First selected element within the chunk.
+    pub first: Dims,
+    /// Distance between selected elements, at least 1.
+    pub step: Dims,
+    /// Number of selected elements.
+    pub count: Dims,
+    /// Where the first one goes, in elements from the start of the ascending selection. (Of points
+    /// that are on several axes: how many come before it, at the first of these axes.)
+    pub out: Dims,
+    /// Which points, along the axes that have them, where there is more than one run of them; their
+    /// axes count one element above.
+    pub(crate) picks: Vec<Pick>,
+    /// Whether every element of the chunk that lies inside the array is selected.
+    pub whole: bool,
+}
+
+impl Task {
+    /// Number of selected elements.
+    pub fn elements(&self) -> u64 {
+        self.count.iter().product::<u64>() * self.picks.iter().map(|pick| pick.points).product::<u64>()
+    }
+}
+
+impl Plan {
+    /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks
+    /// than can be counted, or where there is no memory for the table of points.
+    pub fn new(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
+        Self::saturating(layout, selection).filter(|plan| plan.count < usize::MAX)
+    }
+
+    /// As [`Plan::new`]; more tasks than can be counted are `usize::MAX`. The first of them can be
+    /// put together all the same.
+    pub(crate) fn saturating(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
+        let mut plan = Plan { axes: SmallVec::new(), points: Vec::new(), count: 0 };
+        if selection.is_empty() {
+            return Some(plan);
+        }
+        plan.count = 1;
+        for (axis, chunk) in selection.axes().iter().zip(layout.grid().chunk_shape()) {
+            let axis = AxisPlan::new(axis, *chunk)?;
+            plan.count = plan.count.saturating_mul(usize::try_from(axis.spans).ok()?);
+            plan.axes.push(axis);
+        }
+        for points in selection.points() {
+            let points = PointPlan::new(layout, points)?;
+            plan.count = plan.count.saturating_mul(points.len());
+            plan.points.push(points);
+        }
+        Some(plan)
+    }
+
+    /// The same cut along the grid of objects; and for each set of points, the first of its spans
+    /// here in each of its spans there.
+    pub(crate) fn by_object(&self, layout: &ArrayLayout) -> (Self, Vec<Vec<usize>>) {
+        let axes: SmallVec<[AxisPlan; 8]> = (self.axes.iter().zip(layout.object_grid().chunk_shape()))
+            .map(|(axis, object)| AxisPlan::cut(axis.lowest, axis.step, axis.len, *object))
+            .collect();
+        let (points, firsts): (Vec<_>, Vec<_>) = self.points.iter().map(PointPlan::by_object).unzip();
+        // No more than there are chunks.
+        let spans = axes.iter().map(|axis| axis.spans as usize).chain(points.iter().map(PointPlan::len));
+        let count = if self.count == 0 { 0 } else { spans.product() };
+        (Plan { axes, points, count }, firsts)
+    }
+
+    /// Makes what is written last of an element that is named more than once be what stays.
+    pub(crate) fn in_order_of_result(&mut self) {
+        self.points.iter_mut().for_each(PointPlan::in_order_of_result);
+    }
+
+    /// Where the points of a task are, in memory of these strides per axis of the array.
+    #[inline]
+    pub(crate) fn places(&self, task: &Task, strides: &[isize]) -> AllPlaces<'_> {
+        if task.picks.is_empty() {
+            return AllPlaces::new();
+        }
+        task.picks.iter().filter_map(|pick| pick.places(&self.points, strides)).collect()
+    }
+
+    /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of
+    /// their own, along the axis that is stored slowest: so that several threads can read it, and
+    /// so that what is read is still in the cache when its axes or bytes are reordered.
+    ///
+    /// Parts are equally long: their number divides the chunk's length. A chunk of prime length
+    /// stays whole.
+    pub(crate) fn cut(mut self, layout: &ArrayLayout, selection: &Selection, threads: usize) -> Self {
+        let encoding = layout.encoding();
+        let reordered = encoding.swap() > 1 || !encoding.is_c_order();
+        let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * PART;
+        if self.count != 1 || !self.points.is_empty() || !large || !(reordered || threads > 1) {
+            return self;
+        }
+        let long = |axis: &&u8| encoding.chunk_shape()[**axis as usize] > 1;
+        let Some(k) = encoding.order().iter().find(long).map(|axis| *axis as usize) else { return self };
+        let (chunk, row) = (encoding.chunk_shape()[k], encoding.strides()[k].unsigned_abs());
+        // Parts of a transposed chunk are rows of the output if the axis is the output's fastest:
+        // rows of whole cache lines.
+        let least = if k + 1 == self.axes.len() { LINE / encoding.element_size().max(1) } else { 1 };
+        let least = least.max(PART.div_ceil(row.max(1))) as u64;
+        let Some(parts) = (2..=(chunk / least).min(MOST_PARTS)).rev().find(|parts| chunk % parts == 0) else {
+            return self;
+        };
+        let Some(axis) = selection.axes().get(k).and_then(|axis| AxisPlan::new(axis, chunk / parts)) else {
+            return self;
+        };
+        self.count = axis.spans as usize;
+        self.axes[k] = AxisPlan { parts, ..axis };
+        self
+    }
+
+    /// Whether the tasks are parts of one chunk.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.axes.iter().any(|axis| axis.parts > 1)
+    }
+
+    /// Number of tasks.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Puts task `number` (below [`Plan::len`]) together in `task`, whose vectors are reused.
+    pub fn task(&self, layout: &ArrayLayout, number: usize, task: &mut Task) {
+        self.task_of(layout, layout.grid(), number, task);
+    }
+
+    /// [`Plan::task`] for a plan along another grid of the array.
+    pub(crate) fn task_of(&self, layout: &ArrayLayout, grid: &ChunkGrid, number: usize, task: &mut Task) {
+        let shape = layout.shape();
+        let rank = self.axes.len();
+        for vector in [&mut task.chunk, &mut task.first, &mut task.step, &mut task.count, &mut task.out] {
+            vector.resize(rank, 0);
+        }
+        task.picks.clear();
+        task.whole = true;
+        let mut rest = number as u64;
+        for (k, axis) in self.axes.iter().enumerate().rev() {
+            let span = axis.span(rest % axis.spans);
+            rest /= axis.spans;
+            task.chunk[k] = span.chunk / axis.parts;
+            task.first[k] = span.first + span.chunk % axis.parts * axis.chunk;
+            task.step[k] = axis.step;
+            task.count[k] = span.count;
+            task.out[k] = span.out;
+            // `count` equal to the elements inside can only mean all of them: steps above 1 select
+            // fewer, unless there is but one.
+            task.whole &= span.count == grid.inside(k, task.chunk[k], shape[k]);
+        }
+        if !self.points.is_empty() {
+            self.put_points(layout, grid, rest as usize, task);
+        }
+    }
+
+    /// Adds the points to a task; `rest`: which of their spans.
+    #[inline(never)]
+    fn put_points(&self, layout: &ArrayLayout, grid: &ChunkGrid, rest: usize, task: &mut Task) {
+        let inside = |axis: usize, index: u64| grid.inside(axis, index, layout.shape()[axis]);
+        let picked = |axis: usize| self.points.iter().any(|points| points.axes().contains(&axis));
+        let mut whole = (0..self.axes.len()).all(|k| picked(k) || task.count[k] == inside(k, task.chunk[k]));
+        for (number, span) in self.point_spans(rest).into_iter().enumerate() {
+            whole &= self.points[number].task(number, span, &inside, layout.encoding().strides(), task);
+        }
+        task.whole = whole;
+    }
+
+    /// The span of each set of points, from what is left of a task's number after the axes.
+    fn point_spans(&self, mut rest: usize) -> SmallVec<[usize; 2]> {
+        let mut spans = SmallVec::from_elem(0, self.points.len());
+        for (span, points) in spans.iter_mut().zip(&self.points).rev() {
+            *span = rest % points.len();
+            rest /= points.len();
+        }
+        spans
+    }
+
+    /// The spans of the points of task `number`.
+    pub(crate) fn point_spans_of(&self, number: usize) -> SmallVec<[usize; 2]> {
+        self.point_spans(number / self.axes.iter().map(|axis| axis.spans as usize).product::<usize>().max(1))
+    }
+
+    /// The number of spans of the `k`-th set of points.
+    pub(crate) fn point_count(&self, k: usize) -> usize {
+        self.points.get(k).map_or(0, PointPlan::len)
+    }
+
+    /// The numbers, along each axis, of the tasks that hold the selected elements from `out` on,
+    /// `count` of them.
+    pub(crate) fn numbers(&self, out: &[u64], count: &[u64]) -> SmallVec<[Range<u64>; 8]> {
+        let range = |(axis, (out, count)): (&AxisPlan, (&u64, &u64))| match axis.spans {
+            1 => 0..1, // also axes that points are on
+            _ => axis.number(*out)..axis.number(out + count - 1) + 1,
+        };
+        self.axes.iter().zip(out.iter().zip(count)).map(range).collect()
+    }
+
+    /// The index along `axis` of the chunk of the tasks that have these numbers along the axes, and
+    /// then along the sets of points.
+    pub(crate) fn chunk(&self, axis: usize, along: &[u64]) -> u64 {
+        let (axes, spans) = along.split_at(self.axes.len());
+        let picked = self.points.iter().zip(spans).find_map(|(points, n)| points.chunk(*n as usize, axis));
+        picked.unwrap_or_else(|| self.axes[axis].span(axes[axis]).chunk)
+    }
+
+    /// The number of the task that has these numbers along the axes, and then along the sets of
+    /// points.
+    pub(crate) fn number(&self, along: &[u64]) -> usize {
+        // Below the number of tasks, which was counted.
+        let (axes, spans) = along.split_at(self.axes.len());
+        let number =
+            self.points.iter().zip(spans).fold(0, |number, (points, n)| number * points.len() + *n as usize);
+        self.axes
+            .iter()
+            .zip(axes)
+            .fold(number, |number, (axis, n)| number * axis.spans as usize + *n as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Span by span, element by element.
+    fn walked(axis: &AxisSelection, chunk: u64) -> Vec<Span> {
+        let mut elements: Vec<u64> =
+            (0..axis.len as i64).map(|i| (axis.first as i64 + i * axis.step) as u64).collect();
+        elements.sort_unstable();
+        let mut spans: Vec<Span> = Vec::new();
+        for (out, element) in elements.iter().enumerate() {
+            match spans.last_mut() {
+                Some(span) if span.chunk == element / chunk => span.count += 1,
+                _ => spans.push(Span {
+                    chunk: element / chunk,
+                    first: element % chunk,
+                    count: 1,
+                    out: out as u64,
+                }),
+            }
+        }
+        spans
+    }
+
+    #[test]
+    fn spans_are_those_of_a_walk() {
+        for chunk in 1..8 {
+            for (first, step) in
+                [(0, 1), (3, 1), (5, 2), (1, 3), (2, 7), (4, 20), (140, -1), (139, -3), (141, -7)]
+            {
+                for len in 1..8 {
+                    let axis = AxisSelection { first, step, len, dropped: false };
+                    let plan = AxisPlan::new(&axis, chunk).unwrap();
+                    let spans: Vec<Span> = (0..plan.spans).map(|number| plan.span(number)).collect();
+                    assert_eq!(spans, walked(&axis, chunk), "{axis:?} in chunks of {chunk}");
+                    for (number, span) in spans.iter().enumerate() {
+                        for out in span.out..span.out + span.count {
+                            assert_eq!(plan.number(out), number as u64);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A layout of one plain chunk of `shape`, stored in `order`.
+    fn plain(shape: &[u64], order: &[usize]) -> ArrayLayout {
+        let dtype = "<f4".parse().unwrap();
+        let encoding = crate::layout::encoding::ChunkEncoding::new(
+            shape,
+            dtype,
+            hyperslab_codec::ByteOrder::Little,
+            order,
+            vec![],
+        )
+        .unwrap();
+        let grid = crate::layout::grid::ChunkGrid::regular(shape.into()).unwrap();
+        let store = std::sync::Arc::new(hyperslab_store::MemoryStore::new());
+        let locator = std::sync::Arc::new(crate::tests::model::PerChunk("c"));
+        ArrayLayout::new(
+            "a",
+            shape.into(),
+            dtype,
+            grid,
+            encoding,
+            crate::layout::fill::FillValue::zero(4),
+            locator,
+            store,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn parts_cover_a_chunk_once() {
+        for (shape, order, parts) in [
+            (vec![1, 32, 4, 6], vec![], 32),
+            (vec![32, 4, 6], vec![2, 1, 0], 1), // not whole cache lines of the output
+            (vec![4, 2, 64], vec![2, 1, 0], 4),
+            (vec![257, 2], vec![], 1),   // prime
+            (vec![1, 4, 10], vec![], 1), // small
+            (vec![1 << 22], vec![], 64),
+        ] {
+            let layout = plain(&shape, &order);
+            let selection = Selection::all(&shape);
+            let plan = Plan::new(&layout, &selection).unwrap().cut(&layout, &selection, 2);
+            assert_eq!(plan.len(), parts, "{shape:?}");
+            let mut task = Task::default();
+            let mut next = 0;
+            let axis = (0..shape.len()).find(|k| plan.axes[*k].parts > 1).unwrap_or(0);
+            for number in 0..plan.len() {
+                plan.task(&layout, number, &mut task);
+                assert!(task.chunk.iter().all(|index| *index == 0));
+                assert_eq!((task.first[axis], task.out[axis]), (next, next));
+                next += task.count[axis];
+            }
+            assert_eq!(next, shape[axis]);
+        }
+    }
+
+    #[test]
+    fn an_axis_of_any_length_takes_no_memory() {
+        let len = i64::MAX as u64;
+        let axis = AxisSelection { first: len - 1, step: -1, len, dropped: false };
+        let plan = AxisPlan::new(&axis, 10).unwrap();
+        assert_eq!(plan.spans, len.div_ceil(10));
+        assert_eq!(plan.span(0), Span { chunk: 0, first: 0, count: 10, out: 0 });
+        let last = plan.span(plan.spans - 1);
+        assert_eq!(last, Span { chunk: len / 10, first: 0, count: len % 10, out: len - len % 10 });
+    }
+}

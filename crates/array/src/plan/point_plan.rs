@@ -1,0 +1,403 @@
+//! Points cut along the chunk grid.
+//!
+//! 1. Every run of points is cut where chunks and rows end. What is left is an [`Entry`]: its
+//!    **place** in the array as it is stored (chunk by chunk, byte by byte within the chunk), its
+//!    place in the result, and how many points follow each other.
+//! 2. Entries are sorted by place: those of one chunk are one span, in the order of the chunk's
+//!    bytes; where chunks lie in shards, chunks of one shard are neighbours.
+//! 3. Each span becomes a task. One with a single entry is a task like those of slices, and takes
+//!    the same ways. Others carry a [`Pick`].
+//!
+//! An entry is 16 bytes, however many axes there are.
+
+use crate::layout::ArrayLayout;
+use crate::layout::dims::Dims;
+use crate::plan::Task;
+use crate::select::points::{Axes, Points, Run};
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Some points that follow each other along the last of their axes, in the chunk and in the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    /// The number of its chunk times bytes of a chunk, plus the first byte within it.
+    place: u64,
+    /// Where the first one goes in the result, and how many there are, less one (the lowest bits).
+    out: u64,
+}
+
+const LEN_BITS: u32 = 16;
+
+/// The most points of one entry.
+const LONGEST: u64 = 1 << LEN_BITS;
+
+/// Results of more points than this fit into no memory.
+const MOST: u64 = 1 << (64 - LEN_BITS);
+
+impl Entry {
+    /// Number of the first point in the result.
+    pub(crate) fn out(self) -> u64 {
+        self.out >> LEN_BITS
+    }
+
+    /// Number of points, at least 1.
+    pub(crate) fn len(self) -> u64 {
+        (self.out & (LONGEST - 1)) + 1
+    }
+}
+
+/// The entries of one chunk, or one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Span {
+    entries: Range<usize>,
+    /// First byte of an entry, and of the point that lies furthest, from the start of the chunk.
+    reach: Range<u64>,
+    points: u64,
+    /// Whether points may be named more than once.
+    repeats: bool,
+}
+
+/// Points of a selection, as tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct PointPlan {
+    axes: Axes,
+    entries: Arc<Vec<Entry>>,
+    spans: Vec<Span>,
+    /// Bytes of places of a chunk (a shard).
+    size: u64,
+    /// Chunks (shards) of an object per axis, of those that the points are on; and objects of the
+    /// array.
+    per_object: Dims,
+    objects: Dims,
+    /// Bytes between points that follow each other, in a chunk.
+    step: u64,
+    /// The longest step in a chunk along one of the axes.
+    across: u64,
+}
+
+/// The points of a task, along the axes that they are on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    /// Which of [`crate::plan::Plan`]'s.
+    plan: usize,
+    entries: Range<usize>,
+    /// The place where the chunk starts.
+    start: u64,
+    /// See [`Span`].
+    pub(crate) reach: Range<u64>,
+    pub(crate) points: u64,
+}
+
+/// Where the points of a task are: in the chunk, and in the caller's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places<'a> {
+    pub(crate) entries: &'a [Entry],
+    /// The place where the chunk starts.
+    pub(crate) start: u64,
+    /// Bytes from one point of an entry to the next in the chunk.
+    pub(crate) step: isize,
+    /// Bytes from one point of the result to the next in the caller's memory.
+    pub(crate) stride: isize,
+    /// The longest step in the chunk.
+    pub(crate) across: isize,
+}
+
+impl Places<'_> {
+    /// Where an entry lies in the chunk.
+    pub(crate) fn chunk(&self, entry: Entry) -> isize {
+        (entry.place - self.start) as isize
+    }
+
+    /// Where it goes in the caller's memory.
+    pub(crate) fn memory(&self, entry: Entry) -> isize {
+        self.stride.wrapping_mul(entry.out() as isize)
+    }
+}
+
+/// [`Places`] of a task, one for each set of points; none for a task of slices.
+pub(crate) type AllPlaces<'a> = SmallVec<[Places<'a>; 1]>;
+
+impl PointPlan {
+    /// `None` where there are more places than can be counted, or no memory.
+    pub(crate) fn new(layout: &ArrayLayout, points: &Points) -> Option<Self> {
+        let encoding = layout.encoding();
+        let of = |numbers: &[u64]| points.axes.iter().map(|axis| numbers[*axis]).collect::<Dims>();
+        let chunk = of(layout.grid().chunk_shape());
+        let object = of(layout.object_grid().chunk_shape());
+        let per_object: Dims = object.iter().zip(&chunk).map(|(object, chunk)| object / chunk).collect();
+        let objects: Dims =
+            points.extent.iter().zip(&object).map(|(len, object)| len.div_ceil(*object)).collect();
+        let strides: Dims =
+            points.axes.iter().map(|axis| encoding.strides()[*axis].unsigned_abs() as u64).collect();
+        let size = (encoding.decoded_size() as u64).max(1);
+        objects.iter().chain(&per_object).try_fold(size, |places, n| places.checked_mul(*n))?;
+
+        let mut plan = PointPlan {
+            axes: points.axes.clone(),
+            entries: Arc::default(),
+            spans: Vec::new(),
+            size,
+            per_object,
+            objects,
+            step: *strides.last()?,
+            across: strides.iter().copied().max()?,
+        };
+        let entries = plan.cut(points, &chunk, &strides)?;
+        let entries = plan.sorted(entries)?;
+        plan.spans = spans(&entries, size, plan.step)?;
+        plan.entries = Arc::new(entries);
+        Some(plan)
+    }
+
+    /// Cuts runs where chunks and rows end.
+    fn cut(&self, points: &Points, chunk: &[u64], strides: &[u64]) -> Option<Vec<Entry>> {
+        let mut entries: Vec<Entry> = Vec::new();
+        entries.try_reserve(points.runs.len()).ok()?;
+        let (mut row, mut first, mut out) = (0..0, 0, 0u64);
+        for Run { mut at, mut len } in points.runs.iter().copied() {
+            while len > 0 {
+                if !row.contains(&at) {
+                    (row, first) = self.row(at, &points.extent, chunk, strides);
+                }
+                let count = len.min(row.end - at).min(LONGEST);
+                if out + count > MOST {
+                    return None;
+                }
+                self.push(&mut entries, first + (at - row.start) * self.step, out, count)?;
+                (at, len, out) = (at + count, len - count, out + count);
+            }
+        }
+        Some(entries)
+    }
+
+    /// The part of a chunk's row that element number `at` lies in: which elements, and the place of
+    /// the first.
+    fn row(&self, at: u64, extent: &[u64], chunk: &[u64], strides: &[u64]) -> (Range<u64>, u64) {
+        let mut index = Dims::from_elem(0, extent.len());
+        let mut rest = at;
+        for (index, len) in index.iter_mut().zip(extent).rev() {
+            (*index, rest) = (rest % len, rest / len);
+        }
+        let last = extent.len() - 1;
+        let within = index[last] % chunk[last];
+        let row = at - within..at + (chunk[last] - within).min(extent[last] - index[last]);
+        index[last] -= within;
+        let (mut object, mut inner, mut byte) = (0, 0, 0);
+        for k in 0..=last {
+            let (number, within) = (index[k] / chunk[k], index[k] % chunk[k]);
+            let per = self.per_object[k];
+            let (outer, number) = if per == 1 { (number, 0) } else { (number / per, number % per) };
+            object = object * self.objects[k] + outer;
+            inner = inner * per + number;
+            byte += within * strides[k];
+        }
+        let number = object * self.per_object.iter().product::<u64>() + inner;
+        (row, number * self.size + byte)
+    }
+
+    /// Sorts entries by place, and those of one place by their place in the result. `None` if there
+    /// is no memory.
+    fn sorted(&self, mut entries: Vec<Entry>) -> Option<Vec<Entry>> {
+        let chunks = self.objects.iter().chain(&self.per_object).product::<u64>();
+        if entries.is_sorted() {
+            return Some(entries);
+        }
+        if chunks > entries.len() as u64 {
+            entries.sort_unstable();
+            return Some(entries);
+        }
+        // By chunk first, counting: those of one chunk are often in order then.
+        let mut ends: Vec<usize> = Vec::new();
+        ends.try_reserve_exact(chunks as usize + 1).ok()?;
+        ends.resize(chunks as usize + 1, 0);
+        for entry in &entries {
+            ends[(entry.place / self.size) as usize + 1] += 1;
+        }
+        for n in 1..ends.len() {
+            ends[n] += ends[n - 1];
+        }
+        let mut sorted = Vec::new();
+        sorted.try_reserve_exact(entries.len()).ok()?;
+        sorted.resize(entries.len(), Entry { place: 0, out: 0 });
+        let mut starts = ends.clone();
+        for entry in entries {
+            let next = &mut starts[(entry.place / self.size) as usize];
+            sorted[*next] = entry;
+            *next += 1;
+        }
+        ends.windows(2).for_each(|ends| sorted[ends[0]..ends[1]].sort_unstable());
+        Some(sorted)
+    }
+
+    /// Appends points, to the last entry if they go on where it ends. `None` if there is no memory.
+    fn push(&self, entries: &mut Vec<Entry>, place: u64, out: u64, count: u64) -> Option<()> {
+        let step = self.step;
+        if let Some(last) = entries.last_mut()
+            && last.place + last.len() * step == place
+            && place % self.size >= step.max(1) // in the same chunk
+            && last.out() + last.len() == out
+            && last.len() + count <= LONGEST
+        {
+            last.out += count;
+            return Some(());
+        }
+        entries.try_reserve(1).ok()?;
+        entries.push(Entry { place, out: out << LEN_BITS | (count - 1) });
+        Some(())
+    }
+
+    /// Number of tasks.
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// The same points by the objects that their chunks lie in; and for each of these the first of
+    /// its chunks here.
+    pub(crate) fn by_object(&self) -> (Self, Vec<usize>) {
+        let chunks: u64 = self.per_object.iter().product();
+        let (size, mut firsts) = (self.size * chunks, Vec::new());
+        let mut spans: Vec<Span> = Vec::new();
+        for (n, span) in self.spans.iter().enumerate() {
+            let object = self.start(span) / size;
+            match spans.last_mut() {
+                Some(last) if self.start(last) / size == object => {
+                    last.entries.end = span.entries.end;
+                    last.points += span.points;
+                    last.repeats |= span.repeats;
+                }
+                _ => {
+                    firsts.push(n);
+                    spans.push(span.clone());
+                }
+            }
+        }
+        let per_object = Dims::from_elem(1, self.axes.len());
+        (PointPlan { spans, size, per_object, ..self.clone() }, firsts)
+    }
+
+    /// The place where the chunk of a span starts.
+    fn start(&self, span: &Span) -> u64 {
+        let place = self.entries.get(span.entries.start).map_or(0, |entry| entry.place);
+        place - place % self.size
+    }
+
+    /// The index of chunk `n` of these along the `k`-th of the points' axes.
+    fn index(&self, n: usize, k: usize) -> u64 {
+        let number = self.spans.get(n).map_or(0, |span| self.start(span)) / self.size;
+        let chunks: u64 = self.per_object.iter().product();
+        let digit = |number: u64, counts: &[u64]| {
+            let below: u64 = counts[k + 1..].iter().product();
+            number / below.max(1) % counts[k].max(1)
+        };
+        digit(number / chunks, &self.objects) * self.per_object[k] + digit(number % chunks, &self.per_object)
+    }
+
+    /// The index of chunk `n` of these along an axis of the array, if points are on it.
+    pub(crate) fn chunk(&self, n: usize, axis: usize) -> Option<u64> {
+        let k = self.axes.iter().position(|on| *on == axis)?;
+        Some(self.index(n, k))
+    }
+
+    pub(crate) fn axes(&self) -> &[usize] {
+        &self.axes
+    }
+
+    /// Puts the share of chunk `n` of these into a task. `number`: which plan of points this is.
+    /// Returns whether every element of the chunk that lies inside the array is selected, as far as
+    /// these axes say; `inside`: how many elements of a chunk do, per axis of the array.
+    pub(crate) fn task(
+        &self,
+        number: usize,
+        n: usize,
+        inside: &dyn Fn(usize, u64) -> u64,
+        strides: &[isize],
+        task: &mut Task,
+    ) -> bool {
+        let Some(span) = self.spans.get(n) else { return false };
+        let start = self.start(span);
+        let mut all = 1u64;
+        for (k, axis) in self.axes.iter().enumerate() {
+            let index = self.index(n, k);
+            task.chunk[*axis] = index;
+            (task.first[*axis], task.step[*axis], task.count[*axis], task.out[*axis]) = (0, 1, 1, 0);
+            all = all.saturating_mul(inside(*axis, index));
+        }
+        match &self.entries[span.entries.clone()] {
+            [entry] => {
+                // Longer strides are multiples of what the shorter ones reach.
+                let mut rest = entry.place - start;
+                let mut axes = self.axes.clone();
+                axes.sort_unstable_by_key(|axis| std::cmp::Reverse(strides[*axis]));
+                for axis in axes {
+                    let stride = strides[axis].unsigned_abs().max(1) as u64;
+                    (task.first[axis], rest) = (rest / stride, rest % stride);
+                }
+                if let (Some(first), Some(last)) = (self.axes.first(), self.axes.last()) {
+                    task.count[*last] = entry.len();
+                    task.out[*first] = entry.out();
+                }
+            }
+            _ => task.picks.push(Pick {
+                plan: number,
+                entries: span.entries.clone(),
+                start,
+                reach: span.reach.clone(),
+                points: span.points,
+            }),
+        }
+        !span.repeats && span.points == all
+    }
+
+    /// Puts entries of chunks in which points may come more than once into the order of the result:
+    /// what is written last stays.
+    pub(crate) fn in_order_of_result(&mut self) {
+        if self.spans.iter().any(|span| span.repeats) {
+            let entries = Arc::make_mut(&mut self.entries);
+            for span in self.spans.iter().filter(|span| span.repeats) {
+                entries[span.entries.clone()].sort_unstable_by_key(|entry| entry.out);
+            }
+        }
+    }
+}
+
+impl Pick {
+    /// Where the points are, in memory of these strides per axis of the array.
+    pub(crate) fn places<'p>(&self, plans: &'p [PointPlan], strides: &[isize]) -> Option<Places<'p>> {
+        let plan = plans.get(self.plan)?;
+        Some(Places {
+            entries: plan.entries.get(self.entries.clone())?,
+            start: self.start,
+            step: plan.step as isize,
+            stride: plan.axes.first().map_or(0, |axis| strides[*axis]),
+            across: plan.across as isize,
+        })
+    }
+}
+
+/// The spans of sorted entries. `None` if there is no memory.
+fn spans(entries: &[Entry], size: u64, step: u64) -> Option<Vec<Span>> {
+    let mut spans: Vec<Span> = Vec::new();
+    // Behind the last byte that is known to be taken.
+    let (mut start, mut taken) = (0, 0);
+    for (n, entry) in entries.iter().enumerate() {
+        let last = entry.place + (entry.len() - 1) * step;
+        match spans.last_mut() {
+            Some(span) if entry.place - start < size => {
+                span.entries.end = n + 1;
+                span.repeats |= entry.place < taken;
+                span.points += entry.len();
+                span.reach.end = span.reach.end.max(last - start);
+                taken = taken.max(last + 1);
+            }
+            _ => {
+                start = entry.place - entry.place % size;
+                taken = last + 1;
+                let reach = entry.place - start..last - start;
+                spans.try_reserve(1).ok()?;
+                spans.push(Span { entries: n..n + 1, reach, points: entry.len(), repeats: false });
+            }
+        }
+    }
+    Some(spans)
+}

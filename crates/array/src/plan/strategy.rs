@@ -1,0 +1,217 @@
+//! How one chunk's share of a request is executed: the one place that decides.
+//!
+//! | strategy | when | what happens |
+//! |---|---|---|
+//! | read-into | no codec, one run on both sides | read straight into the output; swap bytes there |
+//! | read-rows | no codec, but strided, or only a part is wanted | read only the wanted ranges: long rows straight into the output, short ones through scratch |
+//! | decode-into | all of the chunk is wanted, and it is one run of the output | decode straight into the output, swap bytes there |
+//! | decode-part | a part is wanted that the codec can decode by itself | decode only that to its place in scratch, then as below |
+//! | decode-scatter | anything else | decode to scratch, then one pass: byte order, order of axes, strides |
+//! | cached | the chunk is kept in a cache, as it is in the store | one pass from there |
+//! | fill | the chunk is absent | nothing where the output is already zero and so is the fill; else fill |
+//! | write-from | a whole chunk, no codec, one run of the caller's memory | the caller's memory goes to the store |
+//! | gather | a whole chunk, otherwise | one pass into scratch, then encode |
+//! | encode-from | a whole chunk, one run of the caller's memory | encode straight from the caller's memory |
+//! | elide | a whole chunk of nothing but fill value | delete what is stored, if anything |
+//! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
+//!
+//! Tasks with several runs of points have no single run of bytes on either side: of a chunk without
+//! codecs they read the ranges around the points ([`crate::read::pieces`]), and the pass in the end goes
+//! from place to place ([`crate::copy::gather`]).
+
+use crate::copy::strided::Region;
+use crate::layout::dims::Strides;
+use crate::layout::encoding::ChunkEncoding;
+use crate::plan::Task;
+use crate::runtime::settings;
+use hyperslab_codec::Reach;
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Range;
+
+/// How a chunk's share of a request is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// Read straight into the output.
+    ReadInto,
+    /// Read only the wanted byte ranges of an unencoded chunk.
+    ReadRows,
+    /// Decode straight into the output.
+    DecodeInto,
+    /// Decode only the part that is wanted to scratch, then scatter into the output.
+    DecodePart,
+    /// Decode to scratch, then scatter into the output.
+    DecodeScatter,
+    /// Scatter from a decoded chunk in a [`crate::read::cache::ChunkCache`].
+    Cached,
+    /// The chunk is absent: fill value.
+    Fill,
+    /// Write the caller's memory as it is.
+    WriteFrom,
+    /// Gather into scratch, then encode and write.
+    Gather,
+    /// Encode straight from the caller's memory.
+    EncodeFrom,
+    /// Only fill value: store nothing.
+    Elide,
+    /// Read, overlay, replace.
+    Modify,
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Strategy::ReadInto => "read-into",
+            Strategy::ReadRows => "read-rows",
+            Strategy::DecodeInto => "decode-into",
+            Strategy::DecodePart => "decode-part",
+            Strategy::DecodeScatter => "decode-scatter",
+            Strategy::Cached => "cached",
+            Strategy::Fill => "fill",
+            Strategy::WriteFrom => "write-from",
+            Strategy::Gather => "gather",
+            Strategy::EncodeFrom => "encode-from",
+            Strategy::Elide => "elide",
+            Strategy::Modify => "modify",
+        })
+    }
+}
+
+/// What one more byte range costs, in bytes that could be read instead.
+pub(crate) const RANGE_COST: u64 = 4096;
+
+/// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the
+/// output (if there are points, at each of them), `wanted` the bytes of the decoded chunk that are
+/// touched.
+pub(crate) fn choose_read(
+    encoding: &ChunkEncoding,
+    task: &Task,
+    region: &Region,
+    wanted: Range<usize>,
+) -> Strategy {
+    let run = if task.picks.is_empty() { region.contiguous() } else { None };
+    if encoding.chain().is_identity() {
+        match run {
+            Some(_) => Strategy::ReadInto,
+            None => Strategy::ReadRows,
+        }
+    } else if run == Some(encoding.decoded_size()) && !encoding.chain().only_frames() {
+        Strategy::DecodeInto
+    } else if is_worth_a_part(encoding, wanted) {
+        Strategy::DecodePart
+    } else {
+        Strategy::DecodeScatter
+    }
+}
+
+/// Where fewer bytes than this need not be decoded, all are: codecs go by blocks, zstd by such of
+/// 128 KiB. Unit tests have a small bound, so that they meet it.
+const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
+
+/// Whether decoding a part of a chunk is worth it: step by step costs a little more than all at
+/// once, and checks less.
+fn is_worth_a_part(encoding: &ChunkEncoding, wanted: Range<usize>) -> bool {
+    let decoded = match encoding.chain().reach() {
+        Reach::Prefix => wanted.end,
+        Reach::Blocks => wanted.len(),
+        Reach::Whole | Reach::Bytes => return false,
+    };
+    encoding.decoded_size() - decoded >= WORTH_A_PART && settings::partial_decode()
+}
+
+/// Chooses for writing a chunk. `region` is the copy from the caller's memory to the decoded chunk.
+/// (Elide is found by looking at the elements.)
+pub(crate) fn choose_write(encoding: &ChunkEncoding, task: &Task, region: &Region) -> Strategy {
+    if !task.whole {
+        Strategy::Modify
+    } else if !task.picks.is_empty()
+        || region.contiguous() != Some(encoding.decoded_size())
+        || encoding.swap() != 1
+    {
+        // Chunks that reach past the array's end come here too: they need padding.
+        Strategy::Gather
+    } else if encoding.chain().is_identity() {
+        Strategy::WriteFrom
+    } else {
+        Strategy::EncodeFrom
+    }
+}
+
+/// The byte ranges of an unencoded chunk that hold a part of it: `Π outer counts` ranges of `span`
+/// bytes each.
+///
+/// Reading every wanted run by itself moves the fewest bytes but may take very many ranges; one
+/// range from the first to the last wanted byte takes one, but may read a lot that nobody wants. In
+/// between, the slower axes are walked and the faster ones covered: the split with the lowest cost
+/// is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rows {
+    /// Axes that are walked: how many steps, bytes of each. Slowest first.
+    pub(crate) outer: SmallVec<[(u64, u64); 8]>,
+    /// First wanted byte of the chunk.
+    pub(crate) start: u64,
+    /// Bytes of one range.
+    pub(crate) span: u64,
+    /// Number of ranges.
+    pub(crate) count: u64,
+}
+
+impl Rows {
+    pub(crate) fn new(encoding: &ChunkEncoding, task: &Task) -> Self {
+        let element = encoding.element_size() as u64;
+        let mut axes: SmallVec<[(u64, u64); 8]> = SmallVec::new();
+        let mut start = 0;
+        for axis in encoding.order() {
+            let k = *axis as usize;
+            let stride = encoding.strides()[k] as u64;
+            start += task.first[k] * stride;
+            if task.count[k] > 1 {
+                axes.push((task.count[k], stride * task.step[k]));
+            }
+        }
+        let reach = |axes: &[(u64, u64)]| axes.iter().map(|(n, step)| (n - 1) * step).sum::<u64>() + element;
+        let mut best = (u64::MAX, 0);
+        let mut ranges = 1u64;
+        for depth in 0..=axes.len() {
+            let cost = ranges.saturating_mul(RANGE_COST + reach(&axes[depth..]));
+            if cost < best.0 {
+                best = (cost, depth);
+            }
+            if let Some((n, _)) = axes.get(depth) {
+                ranges = ranges.saturating_mul(*n);
+            }
+        }
+        let span = reach(&axes[best.1..]);
+        axes.truncate(best.1);
+        let count = axes.iter().map(|(n, _)| n).product();
+        Rows { outer: axes, start, span, count }
+    }
+
+    /// The offsets of all ranges within the chunk, ascending.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(|number| {
+            let mut rest = number;
+            self.outer.iter().rev().fold(self.start, |offset, (n, step)| {
+                let index = rest % n;
+                rest /= n;
+                offset + index * step
+            })
+        })
+    }
+
+    /// Where selected elements lie when the ranges stand one behind the other in a buffer: bytes
+    /// from one to the next, per axis of the array. `within` is the same within the chunk. The
+    /// first selected element is the first byte.
+    pub(crate) fn packed(&self, encoding: &ChunkEncoding, task: &Task, within: &[isize]) -> Strides {
+        let mut strides: Strides = within.into();
+        // The axes that are walked are the slowest with more than one element, in stored order;
+        // their steps in the buffer are whole ranges.
+        let walked = encoding.order().iter().map(|axis| *axis as usize).filter(|k| task.count[*k] > 1);
+        let mut step = self.count * self.span;
+        for (k, (n, _)) in walked.zip(&self.outer) {
+            step /= n;
+            strides[k] = step as isize;
+        }
+        strides
+    }
+}

@@ -1,0 +1,60 @@
+//! Missing objects as errors, for callers who know that all of an array is stored.
+
+use crate::error::ArrayError;
+use crate::layout::{ArrayLayout, Location};
+use crate::plan::Plan;
+use crate::read::present;
+use crate::runtime::scratch::Scratch;
+use crate::runtime::tasks;
+use crate::runtime::tasks::{Interrupt, memory_error};
+use crate::select::Selection;
+
+/// Checks that every object (chunk, or shard) of a selection is stored. Chunks that a stored shard
+/// leaves out hold fill values: they are not missing. What is deleted between this check and a read
+/// is not noticed.
+///
+/// Errors with [`ArrayError::Missing`], which names the first that is missing.
+pub fn check_stored(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    interrupt: Option<Interrupt<'_>>,
+) -> Result<(), ArrayError> {
+    selection.check(layout.name(), layout.shape())?;
+    if layout.mosaic().is_some() {
+        return Ok(());
+    }
+    let chunks = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+    let plan = if layout.sharding().is_some() { chunks.by_object(layout).0 } else { chunks };
+    let listed = present(layout, plan.len());
+    Scratch::with(|scratch| {
+        for n in 0..plan.len() {
+            if interrupt.is_some_and(|ask| ask()) {
+                return Err(ArrayError::Interrupted { array: layout.name().into() });
+            }
+            plan.task_of(layout, layout.object_grid(), n, &mut scratch.task);
+            let stored = match layout.locate(&scratch.task.chunk, &mut scratch.key)? {
+                Location::Absent => false,
+                Location::Object => match &listed {
+                    Some(listed) => listed.contains(scratch.key.as_str()),
+                    None => {
+                        let key = tasks::key(layout, &scratch.task, &scratch.key)?;
+                        layout.store().exists(key).map_err(|source| ArrayError::Store {
+                            array: layout.name().into(),
+                            chunk: scratch.task.chunk.to_vec(),
+                            source: Box::new(source),
+                        })?
+                    }
+                },
+                _ => true,
+            };
+            if !stored {
+                return Err(ArrayError::Missing {
+                    array: layout.name().into(),
+                    chunk: scratch.task.chunk.to_vec(),
+                    key: scratch.key.as_str().into(),
+                });
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,532 @@
+//! Read-ahead: the rows of an array along one axis, one after the other, while threads of the pool
+//! read those to come.
+//!
+//! 1. The axis is cut into blocks: the rows of one chunk along the axis, or of several where chunks
+//!    are small, so that a hand-off between threads is paid for many kilobytes. A chunk is decoded
+//!    once.
+//! 2. Workers begin blocks in order, as long as what is begun and not yet delivered fits
+//!    [`StreamOptions::ahead`].
+//! 3. The consumer takes the next block. If nobody has begun it, it reads it itself; if a worker is
+//!    at it, it reads a later one, and waits only when there is none that may be begun. So two
+//!    threads decode all the time, also where the consumer has nothing else to do.
+//! 4. An error is delivered in the place of its block, after all rows before it, and ends the
+//!    stream.
+//!
+//! A dropped stream cancels what has not begun. A worker inside a block finishes its chunk and
+//! throws the block away.
+
+use crate::copy::strided;
+use crate::copy::strided::Region;
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::dims::{Dims, c_strides, element_count};
+use crate::read;
+use crate::read::ReadOptions;
+use crate::runtime::memory::Memory;
+use crate::runtime::pool::Background;
+use crate::runtime::tasks::Interrupt;
+use crate::runtime::{process, settings};
+use crate::select::{Index, Selection};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Options of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamOptions {
+    /// The most bytes that are read ahead. A block that is larger is read all the same, alone.
+    /// `None`: four blocks per thread, but at least 64 and at most 512 MiB, and never less than two
+    /// blocks.
+    pub ahead: Option<u64>,
+    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With
+    /// 1 nothing is read ahead.
+    pub threads: Option<usize>,
+    /// Whether checksums are verified; `None`: [`settings::verify_checksums`].
+    pub verify: Option<bool>,
+}
+
+/// One index of the streamed axis, and what is there.
+#[derive(Debug)]
+pub struct Row {
+    /// Index along the axis.
+    pub index: u64,
+    /// The elements, dense, in C order, of shape [`Stream::row_shape`]. Nothing else lies in this
+    /// memory.
+    pub memory: Memory,
+}
+
+/// The rows of an array along one axis, in order, read ahead by other threads. See [`Stream::new`].
+///
+/// The stream is of the array as it was when it began: of that shape. What is written meanwhile may
+/// or may not be seen.
+#[derive(Debug)]
+pub struct Stream {
+    shared: Arc<Shared>,
+    /// The process whose threads read ahead.
+    process: u32,
+    /// Blocks that were delivered.
+    delivered: u64,
+    /// The block being handed out, and how much of `ahead` it takes.
+    current: Option<Block>,
+    ended: bool,
+}
+
+/// Blocks of at least this many bytes are worth a hand-off each.
+const WORTHWHILE: u64 = 512 << 10;
+
+/// Where the rows of one chunk have more bytes than this, blocks are smaller, and chunks decoded
+/// more than once: memory stays bounded.
+const LARGEST: u64 = 256 << 20;
+
+/// How often a waiting consumer asks whether to stop.
+pub(crate) const ASK: Duration = Duration::from_millis(50);
+
+/// A bound on what is under way, for units of work of `unit` bytes on `threads` threads.
+pub(crate) fn default_bound(unit: u64, threads: usize) -> u64 {
+    unit.saturating_mul(4)
+        .saturating_mul(threads as u64)
+        .clamp(64 << 20, 512 << 20)
+        .max(unit.saturating_mul(2))
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What all threads of a stream know.
+#[derive(Debug)]
+struct Shared {
+    layout: Arc<ArrayLayout>,
+    axis: usize,
+    rows: Range<u64>,
+    /// Rows of a block; blocks end at multiples of it.
+    per_block: u64,
+    row_bytes: u64,
+    ahead: u64,
+    /// Workers that may read at a time.
+    helpers: usize,
+    /// Threads per block: all of them where only few blocks fit `ahead`.
+    threads: Option<usize>,
+    verify: Option<bool>,
+    /// Per process: a child makes another, see [`Stream::follow_fork`].
+    state: Mutex<State>,
+    /// A block was read.
+    ready: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Blocks begun, delivered ones included.
+    begun: u64,
+    /// Blocks begun and not delivered, in order; `None`: being read.
+    window: VecDeque<Option<Outcome>>,
+    /// Bytes of these and of the one being handed out.
+    bytes: u64,
+    /// Workers called and not gone yet.
+    called: usize,
+    stopped: bool,
+    waiting: bool,
+    #[cfg(test)]
+    most_bytes: u64,
+}
+
+/// A panic of a worker is the consumer's.
+type Outcome = std::thread::Result<Result<Block, ArrayError>>;
+
+/// Rows to be handed out.
+#[derive(Debug)]
+struct Block {
+    rows: Range<u64>,
+    /// Index of the first row in memory.
+    first: u64,
+    bytes: u64,
+    elements: Elements,
+}
+
+#[derive(Debug)]
+enum Elements {
+    /// The memory of each row.
+    Rows(VecDeque<Memory>),
+    /// All rows in one array, to be copied from: a row that is kept must not keep its block.
+    Together(Memory),
+}
+
+impl Stream {
+    /// Streams `rows` of `axis`: what [`read()`](crate::read()) gives for each index, the axis
+    /// dropped.
+    ///
+    /// Errors with [`ArrayError::Index`] where there is no such axis, or it has no such rows.
+    pub fn new(
+        layout: Arc<ArrayLayout>,
+        axis: usize,
+        rows: Range<u64>,
+        options: StreamOptions,
+    ) -> Result<Self, ArrayError> {
+        let refuse = |why: String| ArrayError::Index { array: layout.name().to_owned(), why };
+        let Some(len) = layout.shape().get(axis).copied() else {
+            let rank = layout.shape().len();
+            return Err(refuse(format!("there is no axis {axis}: the array has {rank} axes")));
+        };
+        if rows.start > rows.end || rows.end > len {
+            return Err(refuse(format!("rows {rows:?} are out of bounds for axis {axis} with size {len}")));
+        }
+        let others: Dims =
+            layout.shape().iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n).collect();
+        let row_bytes =
+            element_count(&others).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
+        let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
+
+        let chunk = layout.grid().chunk_shape()[axis];
+        let share = options.ahead.map_or(WORTHWHILE, |ahead| (ahead / 2 / threads as u64).min(WORTHWHILE));
+        let per_block = match chunk.saturating_mul(row_bytes) {
+            // Rows without elements: nothing is read.
+            0 => u64::MAX,
+            bytes if bytes > LARGEST.max(options.ahead.unwrap_or(0)) => (LARGEST / row_bytes).max(1),
+            bytes => chunk.saturating_mul((share / bytes).max(1)),
+        };
+        let block = per_block.min(len).saturating_mul(row_bytes);
+        let ahead = options.ahead.unwrap_or_else(|| default_bound(block, threads));
+        let few = block.saturating_mul(threads as u64) > ahead;
+        let shared = Shared {
+            axis,
+            rows,
+            per_block,
+            row_bytes,
+            ahead,
+            helpers: threads - 1,
+            threads: if few { options.threads } else { Some(1) },
+            verify: options.verify,
+            state: Mutex::default(),
+            ready: Condvar::new(),
+            layout,
+        };
+        let stream = Stream {
+            shared: Arc::new(shared),
+            process: std::process::id(),
+            delivered: 0,
+            current: None,
+            ended: false,
+        };
+        stream.shared.call(&mut lock(&stream.shared.state));
+        Ok(stream)
+    }
+
+    /// The shape of a row: the array's without the streamed axis.
+    pub fn row_shape(&self) -> Dims {
+        self.shared.row_shape()
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> u64 {
+        self.shared.row_bytes
+    }
+
+    /// How many rows are still to come, if no error does.
+    pub fn remaining(&self) -> u64 {
+        let handed_out = match &self.current {
+            Some(block) => block.rows.start - self.shared.rows.start,
+            None if self.delivered == 0 => 0,
+            None => self.shared.block_rows(self.delivered - 1).end - self.shared.rows.start,
+        };
+        if self.ended { 0 } else { self.shared.rows.end - self.shared.rows.start - handed_out }
+    }
+
+    /// Whether the next row needs no reading, no waiting, and no copying to speak of.
+    pub fn is_ready(&self) -> bool {
+        const QUICK: u64 = 64 << 10;
+        self.current.as_ref().is_some_and(|block| {
+            !block.rows.is_empty()
+                && (matches!(block.elements, Elements::Rows(_)) || self.shared.row_bytes <= QUICK)
+        })
+    }
+
+    /// The next row, as the iterator gives it. `interrupt` is asked now and then while this reads
+    /// or waits; `true` ends the stream with [`ArrayError::Interrupted`].
+    pub fn next_row(&mut self, interrupt: Option<Interrupt<'_>>) -> Option<Result<Row, ArrayError>> {
+        if self.ended {
+            return None;
+        }
+        let outcome = self.row(interrupt).transpose();
+        if !matches!(outcome, Some(Ok(_))) {
+            self.close();
+        }
+        outcome
+    }
+
+    /// Ends the stream: reading ahead stops, what was read is dropped.
+    pub fn close(&mut self) {
+        self.ended = true;
+        self.current = None;
+        // In a forked child the lock may be held by a thread that is not there.
+        if self.process == std::process::id() {
+            let mut state = lock(&self.shared.state);
+            state.stopped = true;
+            let window = std::mem::take(&mut state.window);
+            drop(state);
+            drop(window);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn most_bytes(&self) -> u64 {
+        lock(&self.shared.state).most_bytes
+    }
+
+    /// As if this process were a child of the one that made the stream, forked while a thread held
+    /// the lock.
+    #[cfg(test)]
+    pub(crate) fn as_in_a_child(&mut self) {
+        std::mem::forget(lock(&self.shared.state));
+        self.process = 0;
+    }
+
+    fn row(&mut self, interrupt: Option<Interrupt<'_>>) -> Result<Option<Row>, ArrayError> {
+        while self.current.as_ref().is_none_or(|block| block.rows.is_empty()) {
+            match self.advance(interrupt)? {
+                Some(block) => self.current = Some(block),
+                None => return Ok(None),
+            }
+        }
+        let Some(block) = &mut self.current else { return Ok(None) };
+        let Some(index) = block.rows.next() else { return Ok(None) };
+        let memory = match &mut block.elements {
+            Elements::Rows(rows) => rows.pop_front(),
+            Elements::Together(all) => Some(self.shared.copy_row(all, index - block.first)?),
+        };
+        Ok(memory.map(|memory| Row { index, memory }))
+    }
+
+    /// The next block. Reads it or others while it is not there.
+    fn advance(&mut self, interrupt: Option<Interrupt<'_>>) -> Result<Option<Block>, ArrayError> {
+        self.follow_fork();
+        let shared = &*self.shared;
+        let done = self.current.take().map_or(0, |block| block.bytes);
+        let mut state = lock(&shared.state);
+        state.bytes -= done;
+        loop {
+            if matches!(state.window.front(), Some(Some(_))) {
+                let outcome = state.window.pop_front().flatten();
+                self.delivered += 1;
+                self.shared.call(&mut state);
+                drop(state);
+                return match outcome {
+                    Some(Ok(block)) => block.map(Some),
+                    Some(Err(panic)) => {
+                        // The rows of this block never come: whoever catches the panic must not get
+                        // those behind it.
+                        self.close();
+                        resume_unwind(panic)
+                    }
+                    None => Ok(None),
+                };
+            }
+            if let Some(number) = shared.begin(&mut state) {
+                self.shared.call(&mut state);
+                drop(state);
+                let outcome = catch_unwind(AssertUnwindSafe(|| shared.read(number, interrupt)));
+                if let Ok(Err(error @ ArrayError::Interrupted { .. })) = outcome {
+                    return Err(error);
+                }
+                state = lock(&shared.state);
+                shared.put(&mut state, number, outcome);
+            } else if state.window.is_empty() {
+                return Ok(None);
+            } else {
+                state.waiting = true;
+                state = shared.ready.wait_timeout(state, ASK).unwrap_or_else(PoisonError::into_inner).0;
+                state.waiting = false;
+                if let Some(ask) = interrupt {
+                    // Asking may wait for another thread, which may need the lock.
+                    drop(state);
+                    if ask() {
+                        return Err(ArrayError::Interrupted { array: shared.layout.name().to_owned() });
+                    }
+                    state = lock(&shared.state);
+                }
+            }
+        }
+    }
+
+    /// In a forked child: begins anew where the parent was. Its threads are not here, and its lock
+    /// may be held for ever.
+    fn follow_fork(&mut self) {
+        if self.process == std::process::id() {
+            return;
+        }
+        let fresh = self.shared.anew(self.delivered, self.current.as_ref().map_or(0, |block| block.bytes));
+        // Never freed: that would be up to threads that do not exist.
+        std::mem::forget(std::mem::replace(&mut self.shared, Arc::new(fresh)));
+        self.process = std::process::id();
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<Row, ArrayError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_row(None)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // An error ends it early.
+        (0, usize::try_from(self.remaining()).ok())
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    /// The same, of which `begun` blocks are done and nothing is under way but the one handed out.
+    fn anew(&self, begun: u64, bytes: u64) -> Self {
+        Shared {
+            layout: self.layout.clone(),
+            rows: self.rows.clone(),
+            state: Mutex::new(State { begun, bytes, ..State::default() }),
+            ready: Condvar::new(),
+            ..*self
+        }
+    }
+
+    fn row_shape(&self) -> Dims {
+        self.layout.shape().iter().enumerate().filter(|(k, _)| *k != self.axis).map(|(_, n)| *n).collect()
+    }
+
+    /// Number of blocks.
+    fn blocks(&self) -> u64 {
+        if self.rows.is_empty() {
+            return 0;
+        }
+        (self.rows.end - 1) / self.per_block - self.rows.start / self.per_block + 1
+    }
+
+    fn block_rows(&self, number: u64) -> Range<u64> {
+        let start = (self.rows.start / self.per_block + number).saturating_mul(self.per_block);
+        start.max(self.rows.start)..start.saturating_add(self.per_block).min(self.rows.end)
+    }
+
+    fn block_bytes(&self, number: u64) -> u64 {
+        let rows = self.block_rows(number);
+        (rows.end - rows.start).saturating_mul(self.row_bytes)
+    }
+
+    /// Whether another block may be begun: there is one, and it fits, or nothing else is under way.
+    fn may_begin(&self, state: &State) -> bool {
+        // Of blocks larger than anything can be, more bytes than there are numbers for: they do not
+        // fit, however far ahead is allowed.
+        let fits = |block| state.bytes.checked_add(block).is_some_and(|bytes| bytes <= self.ahead);
+        !state.stopped
+            && state.begun < self.blocks()
+            && (state.bytes == 0 || fits(self.block_bytes(state.begun)))
+    }
+
+    /// Begins the next block: whoever is given it must read it and [`Shared::put`] it.
+    fn begin(&self, state: &mut State) -> Option<u64> {
+        if !self.may_begin(state) {
+            return None;
+        }
+        let number = state.begun;
+        state.begun += 1;
+        state.window.push_back(None);
+        state.bytes += self.block_bytes(number);
+        #[cfg(test)]
+        {
+            state.most_bytes = state.most_bytes.max(state.bytes);
+        }
+        Some(number)
+    }
+
+    fn put(&self, state: &mut State, number: u64, outcome: Outcome) {
+        if state.stopped {
+            return;
+        }
+        let first = state.begun - state.window.len() as u64;
+        if let Some(place) = state.window.get_mut((number - first) as usize) {
+            *place = Some(outcome);
+        }
+        if state.waiting {
+            self.ready.notify_one();
+        }
+    }
+
+    /// Calls workers for what may be begun.
+    fn call(self: &Arc<Self>, state: &mut State) {
+        while state.called < self.helpers && self.may_begin(state) {
+            state.called += 1;
+            // One more than helpers: where a block is read by several threads, one of them may be
+            // the consumer's, and asleep.
+            process::current().pool.background(self.clone(), self.helpers + 1);
+        }
+    }
+
+    fn read(&self, number: u64, interrupt: Option<Interrupt<'_>>) -> Result<Block, ArrayError> {
+        let rows = self.block_rows(number);
+        let bytes = (rows.end - rows.start).saturating_mul(self.row_bytes);
+        let options =
+            ReadOptions { threads: self.threads, verify: self.verify, interrupt, ..ReadOptions::default() };
+        let select = |index: Index<'_>| {
+            let mut indices = vec![Index::ALL; self.layout.shape().len()];
+            indices[self.axis] = index;
+            Selection::new(self.layout.name(), self.layout.shape(), &indices)
+        };
+        let together = || -> Result<_, ArrayError> {
+            let all = select(Index::range(rows.start as i64, rows.end as i64))?;
+            Ok(Elements::Together(read(&self.layout, &all, options)?))
+        };
+        let each = || -> Result<_, ArrayError> {
+            let row = |at: u64| read(&self.layout, &select(Index::At(at as i64))?, options);
+            Ok(Elements::Rows(rows.clone().map(row).collect::<Result<_, _>>()?))
+        };
+        // Rows that are chunks need not be taken apart.
+        let apart = self.row_bytes > 0 && self.layout.grid().chunk_shape()[self.axis] == 1;
+        let elements = if apart { each()? } else { together()? };
+        Ok(Block { first: rows.start, rows, bytes, elements })
+    }
+
+    /// A row of a block.
+    fn copy_row(&self, block: &Memory, row: u64) -> Result<Memory, ArrayError> {
+        let none = || crate::runtime::tasks::memory_error(&self.layout, "a row", self.row_bytes);
+        let len = usize::try_from(self.row_bytes).map_err(|_| none())?;
+        let mut memory = Memory::dirty(len).ok_or_else(none)?;
+        if len == 0 {
+            return Ok(memory);
+        }
+        let (shape, element) = (self.row_shape(), self.layout.dtype().size());
+        let mut whole: Dims = self.layout.shape().into();
+        whole[self.axis] = (block.len() / len) as u64;
+        let mut strides = c_strides(&whole, element);
+        let offset = strides.remove(self.axis) as usize * row as usize;
+        let region = Region::new(&shape, &c_strides(&shape, element), &strides, element, 1);
+        // SAFETY: `memory` is a dense row; `block` is a dense array of rows of which this is one,
+        // so all of it lies within.
+        unsafe {
+            strided::copy(&region, memory.as_mut_slice().as_mut_ptr(), block.as_slice()[offset..].as_ptr())
+        };
+        Ok(memory)
+    }
+}
+
+impl Background for Shared {
+    fn step(self: Arc<Self>) -> bool {
+        let mut state = lock(&self.state);
+        let Some(number) = self.begin(&mut state) else {
+            state.called -= 1;
+            return false;
+        };
+        drop(state);
+        let stopped = || lock(&self.state).stopped;
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.read(number, Some(&stopped))));
+        let mut state = lock(&self.state);
+        self.put(&mut state, number, outcome);
+        let again = self.may_begin(&state);
+        if !again {
+            state.called -= 1;
+        }
+        again
+    }
+}

@@ -1,0 +1,9 @@
+//! What requests run on: threads, memory, settings. Knows no array.
+
+pub(crate) mod memory;
+pub(crate) mod pool;
+pub(crate) mod process;
+pub(crate) mod recycler;
+pub(crate) mod scratch;
+pub mod settings;
+pub(crate) mod tasks;

@@ -1,0 +1,249 @@
+//! What reading and writing have in common: tasks on threads, errors with their context.
+
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::plan::{Plan, Task};
+use crate::runtime::scratch::Scratch;
+use crate::runtime::{process, settings};
+use hyperslab_codec::CodecError;
+use hyperslab_store::{Ask, Key, StoreError, turns};
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+/// Asked now and then whether to stop; the answer `true` ends a request with
+/// [`ArrayError::Interrupted`].
+pub type Interrupt<'a> = &'a dyn Fn() -> bool;
+
+/// Below this much work (in bytes to move; decoding counts several times) a request stays on the
+/// caller's thread: waking another costs more than it saves.
+pub(crate) const INLINE_WORK: u64 = 512 << 10;
+
+/// Requests of less work than this (a few milliseconds) leave the workers to others where threads
+/// are busy with requests of their own.
+const SMALL_WORK: u64 = 16 << 20;
+
+/// What opening an object costs, in bytes that could be moved instead.
+const TASK_WORK: u64 = 16 << 10;
+
+/// How much slower than moving bytes decoding or encoding them is, roughly.
+const CODEC_FACTOR: u64 = 4;
+
+/// How many threads may work on a request for which `asked` were asked.
+pub(crate) fn limit(asked: Option<usize>) -> usize {
+    asked.filter(|n| *n > 0).unwrap_or_else(settings::threads)
+}
+
+/// How many threads may work on a read for which `asked` were asked, if it waits.
+pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
+    if layout.store().waits() {
+        asked.filter(|n| *n > 0).unwrap_or_else(settings::waiting_threads)
+    } else {
+        0
+    }
+}
+
+/// How many threads may work on a write for which `asked` were asked.
+pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
+    let usual = if layout.store().waits() { settings::waiting_threads() } else { settings::threads() };
+    asked.filter(|n| *n > 0).unwrap_or(usual)
+}
+
+/// The work of a request of this many tasks, in bytes to move.
+pub(crate) fn work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
+    let (encoding, chunks) = (layout.encoding(), tasks as u64);
+    let moved = if encoding.chain().is_identity() {
+        bytes
+    } else {
+        // However little of a chunk is wanted, all of it goes through the codecs.
+        chunks.saturating_mul(encoding.decoded_size() as u64).saturating_mul(CODEC_FACTOR)
+    };
+    moved.saturating_add(chunks.saturating_mul(TASK_WORK))
+}
+
+/// How many of `limit` threads a request of so much work is worth; with less than `inline`, one.
+pub(crate) fn worthwhile(work: u64, inline: u64, tasks: usize, limit: usize) -> usize {
+    limit.min(tasks).min((work / inline) as usize + 1)
+}
+
+/// How long this thread has not been running, and whether it gave up its processor by itself.
+struct Waited {
+    start: Instant,
+    begun: Used,
+}
+
+/// What a thread has used so far.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    /// The time for which a processor worked for it.
+    ran: Duration,
+    /// How often it gave up its processor to wait for something. A thread that others took it from,
+    /// on a busy machine, did not wait: more threads would only make it worse.
+    waits: libc::c_long,
+}
+
+impl Used {
+    fn now() -> Self {
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        #[cfg(target_os = "linux")]
+        const WHO: libc::c_int = libc::RUSAGE_THREAD;
+        #[cfg(not(target_os = "linux"))]
+        const WHO: libc::c_int = libc::RUSAGE_SELF;
+        // SAFETY: the call fills the structure, which is as large as it expects; zeros are valid
+        // for it if it fails.
+        let usage = unsafe {
+            libc::getrusage(WHO, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        let time = |time: libc::timeval| {
+            Duration::new(time.tv_sec.unsigned_abs(), 1000 * u32::try_from(time.tv_usec).unwrap_or(0))
+        };
+        Used { ran: time(usage.ru_utime) + time(usage.ru_stime), waits: usage.ru_nvcsw }
+    }
+}
+
+impl Waited {
+    fn new() -> Self {
+        Waited { start: Instant::now(), begun: Used::now() }
+    }
+
+    /// Whether it has waited so long, and for such a part of the time, that it must have been for a
+    /// disk or a network.
+    fn long(&self) -> bool {
+        let (passed, used) = (self.start.elapsed(), Used::now());
+        let waited = passed.saturating_sub(used.ran.saturating_sub(self.begun.ran));
+        used.waits > self.begun.waits && waited > WAITED && waited > passed / 3
+    }
+}
+
+/// Several times what a busy machine makes a thread wait before it runs again.
+const WAITED: Duration = Duration::from_micros(50);
+
+/// Executes all tasks of a plan on up to `limit` threads. `bytes` is an estimate of what is moved.
+/// Where the first task turns out to wait (what it reads is not in the system's cache), up to
+/// `waiting` threads do.
+pub(crate) fn run(
+    layout: &ArrayLayout,
+    plan: &Plan,
+    bytes: u64,
+    limit: usize,
+    waiting: usize,
+    interrupt: Option<Interrupt<'_>>,
+    execute: &(dyn Fn(&mut Scratch, Ask<'_>) -> Result<(), ArrayError> + Sync),
+) -> Result<(), ArrayError> {
+    let work = work(layout, plan.len(), bytes);
+    run_tasks(layout, plan.len(), work, (limit, waiting), interrupt, &|number, scratch, ask| {
+        plan.task(layout, number, &mut scratch.task);
+        execute(scratch, ask)
+    })
+}
+
+/// Executes tasks `0..count` of `work` in all, as [`run`] does. A task that takes long asks now and
+/// then whether to give up; the error that it then returns is not told.
+pub(crate) fn run_tasks(
+    layout: &ArrayLayout,
+    count: usize,
+    work: u64,
+    (limit, waiting): (usize, usize),
+    interrupt: Option<Interrupt<'_>>,
+    execute: &(dyn Fn(usize, &mut Scratch, Ask<'_>) -> Result<(), ArrayError> + Sync),
+) -> Result<(), ArrayError> {
+    let task = |number: usize, ask: Ask<'_>| Scratch::with(|scratch| execute(number, scratch, ask));
+    let pool = &process::current().pool;
+    let (_caller, others) = pool.enter();
+    // Requests of other threads are help enough for each other: handing over parts of small ones
+    // would only make them wait.
+    let limit = if work < SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
+    let inline = if pool.is_awake() { INLINE_WORK / 4 } else { INLINE_WORK };
+    let threads = worthwhile(work, inline, count, limit);
+    let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| interrupted(layout));
+    // Only where more could come: it takes a system call.
+    let waited = (threads > 1 && waiting > limit && others == 0).then(Waited::new);
+    let more = || {
+        let most = if waited.as_ref().is_some_and(Waited::long) { waiting.min(count) } else { 0 };
+        most.saturating_sub(threads)
+    };
+    let outcome = pool.run(count, threads, &more, &task, &interrupted);
+    Scratch::trim();
+    outcome
+}
+
+thread_local! {
+    /// The turns of chunks and shards that this thread has.
+    static HELD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The turn of a chunk or a shard.
+pub(crate) struct Taken {
+    number: u64,
+    _turn: turns::Turn,
+}
+
+/// Waits for the turn of an object, of the chunk or shard of `task`. Errors with
+/// [`StoreError::Busy`] if this thread has it already.
+pub(crate) fn take(
+    layout: &ArrayLayout,
+    task: &Task,
+    key: Key<'_>,
+    ask: Option<Ask<'_>>,
+) -> Result<Taken, ArrayError> {
+    let store = &**layout.store();
+    let number = store.lock_id(key);
+    let turn = turns::take(number, ask)
+        .map_err(|refused| store_error(layout, task, StoreError::refused(refused, store, key.as_str())))?;
+    let _ = HELD.try_with(|held| held.borrow_mut().push(number));
+    Ok(Taken { number, _turn: turn })
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let _ = HELD.try_with(|held| {
+            let mut held = held.borrow_mut();
+            if let Some(at) = held.iter().rposition(|number| *number == self.number) {
+                held.remove(at);
+            }
+        });
+    }
+}
+
+/// Whether this thread is in the middle of a chunk or a shard, further up its stack: it runs a
+/// signal handler or a finalizer. What it does then it does by itself: a worker would wait for the
+/// turn that this thread has, and this thread for the worker.
+pub(crate) fn is_inside() -> bool {
+    HELD.try_with(|held| !held.borrow().is_empty()).unwrap_or(false)
+}
+
+/// Whether another thread waits for what this thread is in the middle of.
+pub(crate) fn is_waited_for() -> bool {
+    let held = HELD.try_with(|held| held.borrow().clone()).unwrap_or_default();
+    held.iter().any(|number| turns::is_waited_for(*number))
+}
+
+/// The key, checked: locators of hostile metadata must not name anything outside the store.
+pub(crate) fn key<'k>(layout: &ArrayLayout, task: &Task, key: &'k str) -> Result<Key<'k>, ArrayError> {
+    Key::new(key).map_err(|source| store_error(layout, task, source))
+}
+
+pub(crate) fn store_error(layout: &ArrayLayout, task: &Task, source: StoreError) -> ArrayError {
+    if matches!(source, StoreError::Interrupted { .. }) {
+        return interrupted(layout);
+    }
+    ArrayError::Store { array: layout.name().into(), chunk: task.chunk.to_vec(), source: source.into() }
+}
+
+/// The answer to who asked to stop.
+pub(crate) fn interrupted(layout: &ArrayLayout) -> ArrayError {
+    ArrayError::Interrupted { array: layout.name().into() }
+}
+
+pub(crate) fn codec_error(layout: &ArrayLayout, task: &Task, key: &str, source: CodecError) -> ArrayError {
+    ArrayError::Codec {
+        array: layout.name().into(),
+        chunk: task.chunk.to_vec(),
+        key: key.into(),
+        source: source.into(),
+    }
+}
+
+pub(crate) fn memory_error(layout: &ArrayLayout, what: &'static str, bytes: u64) -> ArrayError {
+    ArrayError::Memory { array: layout.name().into(), what, bytes }
+}

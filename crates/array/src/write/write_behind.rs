@@ -1,0 +1,566 @@
+//! Write-behind: writes that return at once, while threads of the pool encode and store.
+//!
+//! 1. A write copies the caller's elements, queues them and returns. What is queued and not stored
+//!    yet is bounded ([`WriterOptions::buffer`]).
+//! 2. Workers take the first job that may start: one whose chunks no earlier unfinished job
+//!    touches. So writes to one chunk take effect in order, and all others at the same time. Jobs
+//!    behind it that only go on along an axis, in the same chunks, are joined with it.
+//! 3. When the queue is full, the caller executes jobs itself until there is room. It waits only
+//!    where every job left is under way, or behind one that is.
+//! 4. A job that fails stops no other. The error of the earliest is kept, and returned once, by the
+//!    next call.
+//!
+//! Points that are picked one by one, and requests that many threads can share (several chunks,
+//! together larger than a thread's share of the buffer) wait for the queue to empty and are then
+//! executed as ever, without the copy.
+
+use crate::copy::strided;
+use crate::copy::strided::Region;
+use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::dims::{Dims, Strides, c_strides, element_count};
+use crate::plan::{Plan, Task};
+use crate::read::stream::{ASK, default_bound, lock};
+use crate::runtime::memory::Memory;
+use crate::runtime::pool::Background;
+use crate::runtime::tasks;
+use crate::runtime::tasks::{Interrupt, memory_error, store_error};
+use crate::runtime::{process, settings};
+use crate::select::Selection;
+use crate::select::view::Bound;
+use crate::select::view::Source;
+use crate::write;
+use crate::write::WriteOptions;
+use crate::write::barrier;
+use crate::write::batch;
+use crate::write::batch::{Batch, Work};
+use hyperslab_store::StoreError;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Options of a writer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriterOptions {
+    /// The most bytes that wait to be stored. A write that is larger is executed before it returns.
+    /// `None`: four chunks per thread, but at least 64 and at most 512 MiB, and never less than two
+    /// chunks.
+    pub buffer: Option<u64>,
+    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With
+    /// 1 nothing is written behind.
+    pub threads: Option<usize>,
+    /// As in [`WriteOptions`].
+    pub write_empty_chunks: Option<bool>,
+}
+
+/// Writes to an array that return before they are done. May be shared by threads.
+///
+/// What was written is stored when [`Writer::flush`] returns without an error; before that, reading
+/// the array may or may not show it. An error is returned by the call after it happened; it names
+/// the chunk. Writes after the failed one are done all the same. Dropping a writer finishes what is
+/// queued, and loses errors: flush first.
+///
+/// A signal handler or a finalizer that flushes or drops a writer may run in the middle of a write
+/// by the same thread to the same chunk: the queue cannot be emptied then. Calls return
+/// [`StoreError::Busy`], and nothing is lost: workers store what is queued as soon as they can.
+/// [`crate::write::barrier::settle_all`] waits for them.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    /// The process whose queue this is.
+    process: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// That of the array when the writer was made.
+    layout: Arc<ArrayLayout>,
+    /// The number of the array, see [`barrier::number`].
+    array: u64,
+    buffer: u64,
+    /// Workers that may write at a time.
+    helpers: usize,
+    threads: Option<usize>,
+    write_empty_chunks: Option<bool>,
+    /// Per process: in a child the writer does not touch it.
+    state: Mutex<State>,
+    /// A job was done.
+    done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is not done, in the order of the calls.
+    jobs: VecDeque<Job>,
+    /// Number of the next job.
+    next: u64,
+    /// Bytes of all jobs.
+    bytes: u64,
+    /// Workers called and not gone yet.
+    called: usize,
+    /// Threads that wait for `done`.
+    waiting: usize,
+    failed: Option<(u64, Failure)>,
+    /// The last change of the array's shape that made it smaller: the shape before, and after.
+    shrunk: Option<(Dims, Dims)>,
+    /// The writer was dropped, and could not store what was queued.
+    abandoned: bool,
+    #[cfg(test)]
+    most_bytes: u64,
+}
+
+/// An error, or what a job panicked with.
+type Failure = Result<ArrayError, Box<dyn std::any::Any + Send>>;
+
+#[derive(Debug)]
+struct Job {
+    number: u64,
+    chunks: Chunks,
+    bytes: u64,
+    /// `None`: under way.
+    work: Option<Work>,
+}
+
+/// A box of chunks, with its corners.
+#[derive(Debug, Default, PartialEq)]
+struct Chunks {
+    first: Dims,
+    last: Dims,
+}
+
+/// Only so many waiting jobs are looked at for one that may start: the search stays short where
+/// thousands wait for one chunk.
+const LOOK_AT: usize = 32;
+
+impl Writer {
+    /// A writer to this array.
+    pub fn new(layout: Arc<ArrayLayout>, options: WriterOptions) -> Self {
+        let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
+        let chunk = layout.encoding().decoded_size() as u64;
+        let shared = Shared {
+            array: barrier::number(&layout),
+            layout,
+            buffer: options.buffer.unwrap_or_else(|| default_bound(chunk, threads)),
+            helpers: threads - 1,
+            threads: options.threads,
+            write_empty_chunks: options.write_empty_chunks,
+            state: Mutex::default(),
+            done: Condvar::new(),
+        };
+        let shared = Arc::new(shared);
+        process::current().writers.add(shared.array, &shared);
+        Writer { shared, process: std::process::id() }
+    }
+
+    /// Writes a selection, as [`write()`](crate::write()) does, soon. The memory may be changed
+    /// when this returns.
+    ///
+    /// Errors with what is wrong with the request, or with what went wrong with an earlier one; the
+    /// request is then not done. `interrupt` is asked while this waits; `true` gives the request up
+    /// with [`ArrayError::Interrupted`].
+    pub fn write(
+        &self,
+        selection: &Selection,
+        source: &Source<'_>,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        self.write_resized(&self.shared.layout, selection, source, interrupt)
+    }
+
+    /// [`Writer::write`] for an array that has grown since the writer was made: `layout` is the
+    /// same array's with its present shape. (Before it shrinks, flush.)
+    pub fn write_resized(
+        &self,
+        layout: &Arc<ArrayLayout>,
+        selection: &Selection,
+        source: &Source<'_>,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        layout.check_writable()?;
+        // Cells are of the heap of one request, and those of nothing but fill value would be
+        // written without being encoded.
+        if layout.vlen().is_some() {
+            let why = "elements of variable length are written with write_ragged".into();
+            return Err(ArrayError::Values { array: layout.name().to_owned(), why });
+        }
+        let shared = &self.shared;
+        let direct = || {
+            let Shared { threads, write_empty_chunks, .. } = **shared;
+            write(layout, selection, source, WriteOptions { threads, write_empty_chunks, interrupt })
+        };
+        let bound = Bound::source(layout, source, selection)?;
+        // A forked child has no part in its parent's queue, and its lock may be held for ever.
+        if self.process != std::process::id() {
+            return direct();
+        }
+        shared.check_shape(layout, selection)?;
+        if !selection.points().is_empty() {
+            self.flush(interrupt)?;
+            return direct();
+        }
+        shared.report()?;
+        if selection.is_empty() {
+            return Ok(());
+        }
+        let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
+        let chunks = Chunks::of(layout, &plan);
+        let copied = Copied::new(layout, selection, &bound);
+        if shared.helpers == 0 || shared.is_large(layout, plan.len() as u64, copied.bytes) {
+            self.flush(interrupt)?;
+            return direct();
+        }
+        shared.make_room(copied.bytes, interrupt, layout)?;
+        let queued = copied.copy(layout, selection, &bound).and_then(|(values, strides)| {
+            // Whoever resizes the array has it meanwhile.
+            let _turn = barrier::turn(layout, shared.array, interrupt)?;
+            shared.check_shape(layout, selection)?;
+            let work = Work { layout: layout.clone(), selection: selection.clone(), values, strides };
+            shared.push(chunks, copied.bytes, work);
+            Ok(())
+        });
+        if queued.is_err() {
+            lock(&shared.state).bytes -= copied.bytes;
+            shared.done.notify_all();
+        }
+        queued
+    }
+
+    /// Returns when everything written before is stored. This thread works on it, too.
+    ///
+    /// Errors with the first thing that went wrong since the last call; then, too, nothing is under
+    /// way any more. `interrupt` as in [`Writer::write`]: what is queued stays queued.
+    pub fn flush(&self, interrupt: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
+        self.shared.finish(interrupt, &self.shared.layout)?;
+        self.shared.report()
+    }
+}
+
+#[cfg(test)]
+impl Writer {
+    pub(crate) fn most_bytes(&self) -> u64 {
+        lock(&self.shared.state).most_bytes
+    }
+
+    /// As if this process were a child of the one that made the writer, forked while a thread held
+    /// the lock.
+    pub(crate) fn as_in_a_child(&mut self) {
+        std::mem::forget(lock(&self.shared.state));
+        self.process = 0;
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // An error has nobody to go to, and a panic would abort.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.flush(None)));
+        // What is left is up to the workers, which keep the queue.
+        if self.process == std::process::id() {
+            let mut state = lock(&self.shared.state);
+            state.abandoned = true;
+            self.shared.call(&mut state);
+        }
+    }
+}
+
+impl Shared {
+    /// Whether a request is better executed at once, by all threads.
+    fn is_large(&self, layout: &ArrayLayout, chunks: u64, bytes: u64) -> bool {
+        let encoded = chunks.saturating_mul(layout.encoding().decoded_size() as u64);
+        bytes > self.buffer || chunks > 1 && encoded > self.buffer / (self.helpers as u64 + 1)
+    }
+
+    /// The error kept, if there is one.
+    fn report(&self) -> Result<(), ArrayError> {
+        let failed = lock(&self.state).failed.take();
+        match failed {
+            None => Ok(()),
+            Some((_, Ok(error))) => Err(error),
+            Some((_, Err(panic))) => resume_unwind(panic),
+        }
+    }
+
+    /// The layout of the array when the writer was made.
+    pub(crate) fn layout(&self) -> &ArrayLayout {
+        &self.layout
+    }
+
+    /// Works until all that is queued now is stored.
+    pub(crate) fn finish(
+        self: &Arc<Self>,
+        interrupt: Option<Interrupt<'_>>,
+        layout: &ArrayLayout,
+    ) -> Result<(), ArrayError> {
+        let state = lock(&self.state);
+        let until = state.next;
+        let pending = |state: &State| state.jobs.front().is_some_and(|job| job.number < until);
+        drop(self.work_while(state, &pending, interrupt, layout)?);
+        Ok(())
+    }
+
+    /// [`Shared::finish`] of a writer that nobody has any more, whose error is told here.
+    pub(crate) fn finish_abandoned(
+        self: &Arc<Self>,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        self.finish(interrupt, &self.layout)?;
+        let abandoned = lock(&self.state).abandoned;
+        if abandoned { self.report() } else { Ok(()) }
+    }
+
+    /// Notes a change of the array's shape.
+    pub(crate) fn resized(&self, before: &[u64], after: &[u64]) {
+        let smaller = before.iter().zip(after).any(|(before, after)| after < before);
+        lock(&self.state).shrunk = smaller.then(|| (before.into(), after.into()));
+    }
+
+    /// Refuses what was chosen before the array shrank, and does not lie in it any more.
+    fn check_shape(&self, layout: &ArrayLayout, selection: &Selection) -> Result<(), ArrayError> {
+        let state = lock(&self.state);
+        let Some((before, after)) = &state.shrunk else { return Ok(()) };
+        let last = |axis: &crate::select::AxisSelection| {
+            axis.first.max((axis.first as i128 + i128::from(axis.step) * (i128::from(axis.len) - 1)) as u64)
+        };
+        let outside = !selection.points().is_empty()
+            || selection.axes().iter().zip(after).any(|(axis, len)| axis.len > 0 && last(axis) >= *len);
+        if layout.shape() != before.as_slice() || !outside {
+            return Ok(());
+        }
+        let why = format!(
+            "it was resized from {before:?} to {after:?} after this write was begun, which reaches beyond: nothing was written"
+        );
+        Err(ArrayError::Index { array: layout.name().to_owned(), why })
+    }
+
+    /// Works until so many more bytes fit.
+    fn make_room(
+        self: &Arc<Self>,
+        bytes: u64,
+        interrupt: Option<Interrupt<'_>>,
+        layout: &ArrayLayout,
+    ) -> Result<(), ArrayError> {
+        let full = |state: &State| state.bytes > 0 && state.bytes.saturating_add(bytes) > self.buffer;
+        let mut state = self.work_while(lock(&self.state), &full, interrupt, layout)?;
+        // Taken now: another thread must not fill the room meanwhile.
+        state.bytes += bytes;
+        #[cfg(test)]
+        {
+            state.most_bytes = state.most_bytes.max(state.bytes);
+        }
+        Ok(())
+    }
+
+    /// Executes jobs, or waits where there is none to execute, until `pending` is false.
+    fn work_while<'s>(
+        self: &'s Arc<Self>,
+        mut state: MutexGuard<'s, State>,
+        pending: &dyn Fn(&State) -> bool,
+        interrupt: Option<Interrupt<'_>>,
+        layout: &ArrayLayout,
+    ) -> Result<MutexGuard<'s, State>, ArrayError> {
+        // In the middle of a chunk, in a signal handler: what waits for this chunk is left to the
+        // workers, and not waited for.
+        let inside = tasks::is_inside();
+        while pending(&state) {
+            match if inside { None } else { state.take() } {
+                Some((number, batch)) => {
+                    let (after, stopped) = self.execute(state, number, batch, interrupt);
+                    state = after;
+                    if stopped {
+                        drop(state);
+                        return Err(tasks::interrupted(layout));
+                    }
+                }
+                None => {
+                    self.call(&mut state);
+                    let left = state.jobs.len();
+                    state.waiting += 1;
+                    state = self.done.wait_timeout(state, ASK).unwrap_or_else(PoisonError::into_inner).0;
+                    state.waiting -= 1;
+                    if inside && state.jobs.len() >= left && tasks::is_waited_for() {
+                        let (key, url) = (layout.name().to_owned(), layout.store().url());
+                        return Err(store_error(layout, &Task::default(), StoreError::Busy { key, url }));
+                    }
+                }
+            }
+            if let Some(ask) = interrupt {
+                // Asking may wait for another thread, which may need the lock.
+                drop(state);
+                if ask() {
+                    return Err(ArrayError::Interrupted { array: layout.name().to_owned() });
+                }
+                state = lock(&self.state);
+            }
+        }
+        Ok(state)
+    }
+
+    /// Queues a job, for which there is room.
+    fn push(self: &Arc<Self>, chunks: Chunks, bytes: u64, work: Work) {
+        let mut state = lock(&self.state);
+        let number = state.next;
+        state.next += 1;
+        state.jobs.push_back(Job { number, chunks, bytes, work: Some(work) });
+        self.call(&mut state);
+    }
+
+    /// Calls a worker, if there may be something for it.
+    fn call(self: &Arc<Self>, state: &mut State) {
+        if state.called < self.helpers && state.jobs.iter().any(|job| job.work.is_some()) {
+            state.called += 1;
+            process::current().pool.background(self.clone(), self.helpers);
+        }
+    }
+
+    /// Executes a job, or several that are joined. Tells also whether that was stopped: then they
+    /// are queued as before.
+    fn execute<'s>(
+        self: &'s Arc<Self>,
+        state: MutexGuard<'s, State>,
+        number: u64,
+        batch: Batch,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> (MutexGuard<'s, State>, bool) {
+        drop(state);
+        let work = || batch::execute(&batch, self.write_empty_chunks, interrupt);
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        if matches!(outcome, Ok(Err(ArrayError::Interrupted { .. }))) {
+            let mut state = lock(&self.state);
+            if let Some(at) = state.jobs.iter().position(|job| job.number == number) {
+                for (job, work) in state.jobs.range_mut(at..).zip(batch) {
+                    job.work = Some(work);
+                }
+            }
+            self.call(&mut state);
+            return (state, true);
+        }
+        let jobs = batch.len();
+        drop(batch);
+        let mut state = lock(&self.state);
+        if let Some(at) = state.jobs.iter().position(|job| job.number == number) {
+            let done: u64 = state.jobs.drain(at..at + jobs).map(|job| job.bytes).sum();
+            state.bytes -= done;
+        }
+        let failure = match outcome {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(Ok(error)),
+            Err(panic) => Some(Err(panic)),
+        };
+        if let Some(failure) = failure
+            && state.failed.as_ref().is_none_or(|(first, _)| number < *first)
+        {
+            state.failed = Some((number, failure));
+        }
+        if state.waiting > 0 {
+            self.done.notify_all();
+        }
+        // Jobs that waited for this one may start now.
+        self.call(&mut state);
+        (state, false)
+    }
+}
+
+impl State {
+    /// The first job that may start, and those that it is joined with; they are the `number`th and
+    /// following ones.
+    fn take(&mut self) -> Option<(u64, Batch)> {
+        let free = |at: &usize| {
+            let job = &self.jobs[*at];
+            job.work.is_some() && self.jobs.range(..*at).all(|earlier| !earlier.chunks.meet(&job.chunks))
+        };
+        let at = (0..self.jobs.len().min(LOOK_AT)).find(free)?;
+        let number = self.jobs[at].number;
+        let mut batch: Batch = self.jobs[at].work.take().into_iter().collect();
+        // One behind the other, so nothing between them is overtaken; in the same chunks, so they
+        // may all start.
+        let mut along = None;
+        for next in at + 1..self.jobs.len() {
+            let (last, job) = (batch.last()?, &self.jobs[next]);
+            let axis = job.work.as_ref().and_then(|work| last.continued_by(work));
+            let joins = job.chunks == self.jobs[at].chunks && job.number == number + batch.len() as u64;
+            if axis.is_none() || !joins || along.is_some_and(|along| Some(along) != axis) {
+                break;
+            }
+            along = axis;
+            batch.extend(self.jobs[next].work.take());
+        }
+        Some((number, batch))
+    }
+}
+
+impl Background for Shared {
+    fn step(self: Arc<Self>) -> bool {
+        let mut state = lock(&self.state);
+        let Some((number, batch)) = state.take() else {
+            // What may not start yet: whoever is at the job before it calls again.
+            state.called -= 1;
+            return false;
+        };
+        drop(self.execute(state, number, batch, None));
+        true
+    }
+}
+
+impl Chunks {
+    fn of(layout: &ArrayLayout, plan: &Plan) -> Self {
+        let mut task = Task::default();
+        plan.task(layout, 0, &mut task);
+        let first = std::mem::take(&mut task.chunk);
+        plan.task(layout, plan.len() - 1, &mut task);
+        Chunks { first, last: task.chunk }
+    }
+
+    /// Whether two boxes of one array have a chunk in common. (Without axes, there is but one
+    /// chunk.)
+    fn meet(&self, other: &Self) -> bool {
+        (0..self.first.len()).all(|k| self.first[k] <= other.last[k] && other.first[k] <= self.last[k])
+    }
+}
+
+/// The shape of a copy: that of the source, with axes that repeat one element taken once.
+struct Copied {
+    counts: Dims,
+    bytes: u64,
+}
+
+impl Copied {
+    fn new(layout: &ArrayLayout, selection: &Selection, bound: &Bound<*const u8>) -> Self {
+        let axes = selection.axes().iter().zip(bound.strides());
+        let counts: Dims = axes.map(|(axis, stride)| if *stride == 0 { 1 } else { axis.len }).collect();
+        let bytes = element_count(&counts).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
+        Copied { counts, bytes }
+    }
+
+    /// The elements, one behind the other in the order of the selection; and their strides, per
+    /// axis of its shape.
+    fn copy(
+        &self,
+        layout: &ArrayLayout,
+        selection: &Selection,
+        bound: &Bound<*const u8>,
+    ) -> Result<(Memory, Strides), ArrayError> {
+        let none = || memory_error(layout, "the elements to be written", self.bytes);
+        let element = layout.dtype().size();
+        let mut memory = usize::try_from(self.bytes).ok().and_then(Memory::dirty).ok_or_else(none)?;
+        let dense = c_strides(&self.counts, element);
+        // Bound views are walked upwards; this copy keeps the selection's own order.
+        let backwards = || selection.axes().iter().map(|axis| axis.step < 0);
+        let strides: Strides =
+            bound.strides().iter().zip(backwards()).map(|(s, back)| if back { -s } else { *s }).collect();
+        let corner: Dims =
+            self.counts.iter().zip(backwards()).map(|(n, back)| if back { n - 1 } else { 0 }).collect();
+        let region = Region::new(&self.counts, &dense, &strides, element, 1);
+        let start = bound.at(&corner);
+        // SAFETY: the source covers the selection (bound to it, so checked), `memory` is dense and
+        // has room for `counts` elements.
+        unsafe { strided::copy(&region, memory.as_mut_slice().as_mut_ptr(), start) };
+        let axes = selection.axes().iter().zip(self.counts.iter().zip(&dense));
+        let strides = axes
+            .filter(|(axis, _)| !axis.dropped)
+            .map(|(axis, (count, stride))| if *count == 1 && axis.len != 1 { 0 } else { *stride })
+            .collect();
+        Ok((memory, strides))
+    }
+}
