@@ -70,7 +70,7 @@ pub enum ArrayError {
         /// The chunk's index per axis.
         chunk: Vec<u64>,
         /// The format's reason.
-        source: crate::layout::LocateError,
+        source: crate::layout::locate::LocateError,
     },
     /// The bytes of a chunk are not what the metadata says.
     #[error("array '{array}', chunk {chunk:?}, key '{key}': {source}")]
@@ -116,7 +116,7 @@ pub enum ArrayError {
         /// Which of its parts, counted from 0.
         part: usize,
         /// The format's reason.
-        source: crate::layout::LocateError,
+        source: crate::layout::locate::LocateError,
     },
     /// The chunk cannot be written where it is; or the array cannot be written, which has no chunk
     /// of its own.

@@ -1,29 +1,29 @@
-//! What a request would do: the plan, made visible.
+//! What a request would do: the lots of the executor, told instead of read.
 
 use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
 use crate::layout::dims::c_strides;
-use crate::layout::{ArrayLayout, Location};
+use crate::layout::dims::element_count;
+use crate::layout::locate::Location;
 use crate::mosaic;
 use crate::mosaic::Mosaic;
 use crate::mosaic::nesting::Nesting;
-use crate::plan::strategy::Strategy;
-use crate::plan::strategy::{Rows, choose_read, choose_write};
-use crate::plan::{Plan, Task};
+use crate::plan::Plan;
+use crate::plan::strategy::{Strategy, choose_write};
 use crate::read::cache::ChunkCache;
-use crate::read::cache::Wanted;
-use crate::read::pieces;
-use crate::read::{reach, read_region};
-use crate::runtime::tasks::memory_error;
-use crate::runtime::{settings, tasks};
+use crate::read::lot::{Alone, Lot, Lots, Step};
+use crate::read::reader::Reader;
+use crate::read::request::{Absent, Request, location};
+use crate::runtime::memory::Memory;
+use crate::runtime::scratch::Scratch;
+use crate::runtime::tasks::{self, memory_error};
 use crate::select::Selection;
-use crate::select::view::along;
-use crate::shard;
-use crate::shard::plan::ShardPlan;
+use crate::select::view::{Bound, along};
 use crate::write::write_region;
-use hyperslab_codec::Reach;
 use hyperslab_store::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 /// One chunk's share of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,12 +65,37 @@ pub struct Explain {
     pub threads: usize,
     /// How many chunks are executed by which strategy.
     pub strategies: Vec<(Strategy, usize)>,
+    /// Byte ranges that are read of objects: runs of chunks that lie close together, and what is
+    /// read of others.
+    pub ranges: usize,
     /// Bytes read from the store, in all; without the indexes of shards.
     pub bytes_read: u64,
+    /// How many of these lie between chunks: reading them costs less than another request.
+    pub gap_bytes: u64,
+    /// Bytes of indexes of shards that had to be read to tell this.
+    pub index_bytes: u64,
     /// Bytes that come out of decoders, in all.
     pub bytes_decoded: u64,
     /// The first chunks, one by one.
     pub tasks: Vec<ExplainTask>,
+}
+
+impl ExplainTask {
+    /// Adds another part of the same chunk.
+    fn join(&mut self, part: &mut ExplainTask) {
+        self.ranges.append(&mut part.ranges);
+        self.ranges.sort_unstable();
+        self.ranges.dedup_by(|next, last| {
+            let touches = last.0 + last.1 == next.0;
+            if touches {
+                last.1 += next.1;
+            }
+            touches
+        });
+        self.elements += part.elements;
+        self.bytes_read += part.bytes_read;
+        self.bytes_decoded += part.bytes_decoded;
+    }
 }
 
 impl Explain {
@@ -122,9 +147,7 @@ fn explain(
 ) -> Result<Explain, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
     let shape = selection.shape();
-    let bytes = crate::layout::dims::element_count(&shape)
-        .unwrap_or(u64::MAX)
-        .saturating_mul(layout.dtype().size() as u64);
+    let bytes = element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     // The sign that a negative step brings is kept: it decides whether a chunk is one run.
     let strides = along(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
     let mut explain = Explain {
@@ -137,7 +160,10 @@ fn explain(
         objects: 0,
         threads: 0,
         strategies: Vec::new(),
+        ranges: 0,
         bytes_read: 0,
+        gap_bytes: 0,
+        index_bytes: 0,
         bytes_decoded: 0,
         tasks: Vec::new(),
     };
@@ -168,9 +194,10 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn tell(&mut self, layout: &ArrayLayout, told: ExplainTask, explain: &mut Explain) {
-        self.left -= 1;
+        self.left = self.left.saturating_sub(1);
         self.strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
         explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
+        explain.ranges = explain.ranges.saturating_add(told.ranges.len());
         explain.bytes_decoded = explain.bytes_decoded.saturating_add(told.bytes_decoded);
         let object = Key::new(&told.key).map_or(0, |key| layout.store().lock_id(key));
         if !told.key.is_empty() {
@@ -204,39 +231,177 @@ impl Seen<'_> {
         let plan =
             Plan::saturating(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
         explain.chunks = explain.chunks.saturating_add(plan.len());
-        let cache = self.cache.filter(|_| !layout.encoding().chain().is_identity());
-        let (mut task, mut key) = (Task::default(), String::new());
-        let Some(sharding) = layout.sharding() else {
-            for number in 0..plan.len().min(self.left) {
-                plan.task(layout, number, &mut task);
-                let location = layout.locate(&task.chunk, &mut key)?;
-                let told = explain_task(layout, &plan, &task, strides, cache, self.write, (&key, location))?;
-                self.tell(layout, told, explain);
-            }
-            return Ok(());
-        };
-        if plan.len() == usize::MAX {
+        let limits = tasks::decoding_limits(layout, (tasks::limit(None), 0));
+        let plan = if self.write { plan } else { plan.cut(layout, selection, limits.0) };
+        let target = Bound::unread(strides);
+        let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
+        let request = Request { dry: true, ..request };
+        let lots = Lots::new(layout, &plan, limits.0);
+        let mut scratch = Scratch::default();
+        match lots {
             // Chunks that cannot be counted cannot be numbered either, which those of shards are.
-            return Ok(());
-        }
-        let shards = ShardPlan::new(layout, sharding, &plan);
-        for shard in 0..shards.len() {
-            if self.left == 0 {
-                break;
+            Lots::Shards(_) if plan.len() == usize::MAX => {}
+            Lots::Cut(_) | Lots::Shards(_) => {
+                request.rounds(&lots, limits, self.left, None, &mut |found, steps| {
+                    let mut steps = steps.iter().peekable();
+                    for (n, lot) in found.iter().enumerate() {
+                        let own =
+                            std::iter::from_fn(|| steps.next_if(|(lot, _)| *lot == n).map(|(_, step)| step));
+                        self.tell_lot(&request, lot, own, &mut scratch, explain)?;
+                    }
+                    Ok(self.left > 0)
+                })?;
             }
-            let found = shard::find::locate(layout, sharding, &plan, &shards, shard, self.left, &mut key)?;
-            for (number, range) in found {
-                plan.task(layout, number, &mut task);
-                let location = range.map_or(Location::Absent, |(offset, len)| Location::Range {
-                    offset,
-                    len,
-                    skipped: 0,
-                });
-                let told = explain_task(layout, &plan, &task, strides, cache, self.write, (&key, location))?;
-                self.tell(layout, told, explain);
+            Lots::Single(_) | Lots::Neighbours(..) => {
+                for number in 0..lots.len() {
+                    if self.left == 0 {
+                        break;
+                    }
+                    let (mut lot, mut steps) =
+                        (request.find(&lots, number, self.left, &mut scratch)?, Vec::new());
+                    request.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push(step));
+                    self.tell_lot(&request, &lot, steps.iter(), &mut scratch, explain)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Tells what is done of a lot, in the order of its chunks.
+    fn tell_lot<'s>(
+        &mut self,
+        request: &Request<'_>,
+        lot: &Lot<'_>,
+        steps: impl Iterator<Item = &'s Step>,
+        scratch: &mut Scratch,
+        explain: &mut Explain,
+    ) -> Result<(), ArrayError> {
+        let mut told: Vec<(usize, ExplainTask)> = Vec::new();
+        // Bytes between chunks of runs; and how many ranges fewer there are than chunks.
+        let (mut gap_bytes, mut joined) = (0, 0);
+        explain.index_bytes += lot.index_bytes;
+        let mut tell = |object: usize,
+                        number: usize,
+                        place: Location,
+                        joined: bool,
+                        held: Option<Arc<Memory>>,
+                        scratch: &mut Scratch| {
+            let object = lot.objects.get(object);
+            scratch.key.clone_from(object.map_or(&String::new(), |object| &object.key));
+            request.plan.task(request.layout, number, &mut scratch.task);
+            let mut task = self.explain_task(request, place, joined, held, scratch)?;
+            if object.is_some_and(|object| object.in_memory) {
+                (task.ranges, task.bytes_read) = (Vec::new(), 0);
+            }
+            told.push((number, task));
+            Ok::<_, ArrayError>(())
+        };
+        for step in steps {
+            match step {
+                Step::Run(run) => {
+                    let chunks = lot.chunks.get(run.chunks.clone()).unwrap_or_default();
+                    for chunk in chunks {
+                        tell(chunk.object, chunk.number, location(chunk), true, None, scratch)?;
+                    }
+                    let in_memory = lot.objects.get(run.object).is_none_or(|object| object.in_memory);
+                    let gaps = run.len.saturating_sub(chunks.iter().map(|chunk| chunk.len).sum());
+                    if !self.write && !in_memory {
+                        (gap_bytes, joined) = (gap_bytes + gaps, joined + chunks.len() - 1);
+                    }
+                }
+                Step::Direct(chunks) => {
+                    for chunk in lot.chunks.get(chunks.clone()).unwrap_or_default() {
+                        tell(chunk.object, chunk.number, location(chunk), false, None, scratch)?;
+                    }
+                }
+                Step::Alone(n) => {
+                    if let Some(Alone { object, location, number }) = lot.alone.get(*n) {
+                        tell(*object, *number, *location, false, None, scratch)?;
+                    }
+                }
+                Step::Held(n) => {
+                    if let Some((chunk, memory)) = lot.held.get(*n) {
+                        tell(
+                            chunk.object,
+                            chunk.number,
+                            location(chunk),
+                            false,
+                            Some(memory.clone()),
+                            scratch,
+                        )?;
+                    }
+                }
+                Step::Fill(absent) => {
+                    for (number, object) in lot.absent.get(absent.clone()).unwrap_or_default() {
+                        tell(*object, *number, Location::Absent, false, None, scratch)?;
+                    }
+                }
+            }
+        }
+        told.sort_by_key(|(number, _)| *number);
+        // Nobody sees the parts of a chunk that is cut.
+        told.dedup_by(|(_, part), (_, first)| {
+            let same = request.plan.is_cut();
+            if same {
+                first.join(part);
+            }
+            same
+        });
+        told.into_iter().for_each(|(_, task)| self.tell(request.layout, task, explain));
+        explain.gap_bytes = explain.gap_bytes.saturating_add(gap_bytes);
+        explain.bytes_read = explain.bytes_read.saturating_add(gap_bytes);
+        explain.ranges -= joined;
+        Ok(())
+    }
+
+    /// What is done of the chunk of the task at hand.
+    fn explain_task(
+        &self,
+        request: &Request<'_>,
+        place: Location,
+        joined: bool,
+        held: Option<Arc<Memory>>,
+        scratch: &mut Scratch,
+    ) -> Result<ExplainTask, ArrayError> {
+        let fail = |source| tasks::store_error(request.layout, &scratch.task, source);
+        let stored = match place {
+            Location::Absent => None,
+            Location::Object => {
+                let key = tasks::key(request.layout, &scratch.task, &scratch.key)?;
+                request.layout.store().size(key).map_err(fail)?.map(|len| (0, len))
+            }
+            Location::Range { offset, len, .. } => Some((offset, len)),
+        };
+        let told = |strategy, ranges: Vec<(u64, u64)>, bytes_decoded, scratch: &Scratch| ExplainTask {
+            chunk: scratch.task.chunk.to_vec(),
+            key: scratch.key.clone(),
+            strategy,
+            elements: scratch.task.elements(),
+            bytes_read: ranges.iter().map(|(_, len)| len).sum(),
+            bytes_decoded,
+            ranges,
+        };
+        if self.write {
+            let (layout, task) = (request.layout, &scratch.task);
+            let some = layout.without(place);
+            let encoding = some.as_deref().unwrap_or(layout).encoding();
+            let region = write_region(layout, task, request.target.strides()).0;
+            let strategy = choose_write(encoding, task, &region, || false);
+            let reads = stored.filter(|_| strategy == Strategy::Modify);
+            let decodes = reads.filter(|_| !encoding.chain().is_identity());
+            let decoded = decodes.map_or(0, |_| encoding.decoded_size() as u64);
+            return Ok(told(strategy, reads.into_iter().collect(), decoded, scratch));
+        }
+        let Some(stored) = stored else { return Ok(told(Strategy::Fill, Vec::new(), 0, scratch)) };
+        let mut tell = |reader: &Reader<'_>, scratch: &mut Scratch| {
+            let task = &scratch.task;
+            Ok(told(reader.strategy, reader.ranges(task, stored), reader.decodes(task), scratch))
+        };
+        if joined || held.is_some() {
+            let reader = Reader::new(request, request.layout, &scratch.task, held, joined);
+            return tell(&reader, scratch);
+        }
+        request.decide(place, scratch, &mut tell)
     }
 
     /// Looks at the chunks of the arrays that a mosaic is made of. What is filled is told as one
@@ -281,110 +446,6 @@ impl Seen<'_> {
     }
 }
 
-fn explain_task(
-    layout: &ArrayLayout,
-    plan: &Plan,
-    task: &Task,
-    strides: &[isize],
-    cache: Option<&ChunkCache>,
-    write: bool,
-    (key, location): (&str, Location),
-) -> Result<ExplainTask, ArrayError> {
-    let some = layout.without(location);
-    let layout = some.as_deref().unwrap_or(layout);
-    let cache = cache.filter(|_| !layout.encoding().chain().is_identity());
-    let encoding = layout.encoding();
-    let fail = |source| tasks::store_error(layout, task, source);
-    let size = match location {
-        Location::Absent => None,
-        Location::Object => layout.store().size(tasks::key(layout, task, key)?).map_err(fail)?,
-        Location::Range { len, .. } => Some(len),
-    };
-    let start = if let Location::Range { offset, .. } = location { offset } else { 0 };
-    let cached = match cache {
-        Some(cache) if size.is_some() => {
-            let checked = tasks::key(layout, task, key)?;
-            cache.holds(&Wanted::new(layout, checked, location, settings::verify_checksums()))
-        }
-        _ => false,
-    };
-    let strategy = match size {
-        _ if write => choose_write(encoding, task, &write_region(layout, task, strides).0),
-        None => Strategy::Fill,
-        Some(_) if cached => Strategy::Cached,
-        Some(_) => {
-            match choose_read(encoding, task, &read_region(layout, task, strides).0, reach(layout, task)) {
-                // What is to be kept is decoded as a whole.
-                Strategy::DecodePart if cache.is_some() => Strategy::DecodeScatter,
-                strategy => strategy,
-            }
-        }
-    };
-    let whole: Vec<(u64, u64)> = size.map(|len| (start, len)).into_iter().collect();
-    let ranges = match strategy {
-        Strategy::ReadInto => {
-            let (region, offset) = read_region(layout, task, strides);
-            vec![(start + offset as u64, region.contiguous().unwrap_or(0) as u64)]
-        }
-        Strategy::ReadRows => read_row_ranges(layout, plan, task, strides, start),
-        Strategy::DecodeInto | Strategy::DecodePart | Strategy::DecodeScatter | Strategy::Modify => whole,
-        _ => Vec::new(),
-    };
-    let bytes_decoded = match strategy {
-        Strategy::DecodePart if encoding.chain().reach() == Reach::Blocks => reach(layout, task).len(),
-        Strategy::DecodePart => reach(layout, task).end,
-        Strategy::DecodeInto | Strategy::DecodeScatter => encoding.decoded_size(),
-        Strategy::Modify if size.is_some() && !encoding.chain().is_identity() => encoding.decoded_size(),
-        _ => 0,
-    };
-    Ok(ExplainTask {
-        chunk: task.chunk.to_vec(),
-        key: key.into(),
-        strategy,
-        elements: task.elements(),
-        bytes_read: ranges.iter().map(|(_, len)| len).sum(),
-        bytes_decoded: bytes_decoded as u64,
-        ranges,
-    })
-}
-
-fn read_row_ranges(
-    layout: &ArrayLayout,
-    plan: &Plan,
-    task: &Task,
-    strides: &[isize],
-    start: u64,
-) -> Vec<(u64, u64)> {
-    let (region, offset) = read_region(layout, task, strides);
-    let mut ranges: Vec<(u64, u64)> = match region.direct_row() {
-        _ if !task.picks.is_empty() => {
-            let ranges = pieces::ranges(region, &plan.places(task, strides), offset);
-            ranges.into_iter().map(|(offset, len)| (start + offset, len)).collect()
-        }
-        Some(row) => {
-            let mut ranges = Vec::new();
-            region.for_each_row(&mut |_, src| {
-                ranges.push((start + (offset as isize + src) as u64, row as u64))
-            });
-            ranges
-        }
-        None => {
-            let rows = Rows::new(layout.encoding(), task);
-            rows.offsets().map(|offset| (start + offset, rows.span)).collect()
-        }
-    };
-    // As a store does: ranges that touch are one.
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, last| {
-        let touches = last.0 + last.1 == next.0;
-        if touches {
-            last.1 += next.1;
-        }
-        touches
-    });
-    ranges
-}
-
 impl fmt::Display for Explain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.write { "write" } else { "read" };
@@ -405,7 +466,14 @@ impl fmt::Display for Explain {
             "  strategy {}",
             if counts.is_empty() { "nothing to do".into() } else { counts.join(", ") }
         )?;
-        writeln!(f, "  read     {}", Bytes(self.bytes_read))?;
+        write!(f, "  read     {}", Bytes(self.bytes_read))?;
+        if self.ranges > 1 {
+            write!(f, " in {}", count(self.ranges, "range"))?;
+        }
+        if self.gap_bytes > 0 {
+            write!(f, ", {} of them between chunks", Bytes(self.gap_bytes))?;
+        }
+        writeln!(f)?;
         writeln!(f, "  decode   {}", Bytes(self.bytes_decoded))?;
         let width = self.tasks.iter().map(|task| task.key.chars().count()).max().unwrap_or(0);
         for task in &self.tasks {

@@ -53,12 +53,17 @@ static COUNTING: Counting = Counting;
 struct Keys;
 
 impl ChunkLocator for Keys {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
-        key.push('c');
-        for index in chunk {
-            let _ = write!(key, "/{index}");
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        for chunk in wanted.iter() {
+            found.object(|key| {
+                key.push('c');
+                for index in chunk {
+                    let _ = write!(key, "/{index}");
+                }
+            });
+            found.chunk(Location::Object);
         }
-        Ok(Location::Object)
+        Ok(())
     }
 }
 

@@ -9,8 +9,8 @@ use crate::dataspace::Dataspace;
 use crate::element::ElementKind;
 use crate::{Dataset, Hdf5Error, Purpose, virtual_dataset};
 use hyperslab_array::{
-    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
-    element_count,
+    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, Dims, FillValue, Found, LocateError,
+    Location, element_count,
 };
 use hyperslab_codec::{Codec, CodecError, DataType};
 use hyperslab_store::{Segment, SegmentStore, Store};
@@ -24,9 +24,10 @@ struct SingleChunk {
 }
 
 impl ChunkLocator for SingleChunk {
-    fn locate(&self, _chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
-        key.push_str(&self.key);
-        Ok(self.location)
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        found.object(|key| key.push_str(&self.key));
+        wanted.iter().for_each(|_| found.chunk(self.location));
+        Ok(())
     }
 }
 
@@ -48,13 +49,20 @@ impl Rows {
 }
 
 impl ChunkLocator for Rows {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
-        key.push_str(Self::KEY);
-        let offset = chunk
-            .iter()
-            .zip(&self.strides)
-            .fold(0_u64, |offset, (index, stride)| offset.saturating_add(index.saturating_mul(*stride)));
-        Ok(Location::Range { offset, len: self.len, skipped: 0 })
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        found.object(|key| key.push_str(Self::KEY));
+        for chunk in wanted.iter() {
+            let offset = chunk
+                .iter()
+                .zip(&self.strides)
+                .fold(0_u64, |offset, (index, stride)| offset.saturating_add(index.saturating_mul(*stride)));
+            found.chunk(Location::Range { offset, len: self.len, skipped: 0 });
+        }
+        Ok(())
+    }
+
+    fn shares_objects(&self) -> bool {
+        true
     }
 }
 

@@ -15,8 +15,8 @@ use crate::virtual_mapping::{self, Mapping};
 use crate::virtual_source::{Budget, Chain, Sources};
 use crate::{Cursor, Dataset, File, Hdf5Error, element::Element};
 use hyperslab_array::{
-    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location, Mosaic,
-    MosaicSource, Piece,
+    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, Dims, FillValue, Found, LocateError,
+    Location, Mosaic, MosaicSource, Piece,
 };
 use hyperslab_codec::DataType;
 use std::sync::Arc;
@@ -185,8 +185,9 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
 struct NoChunks;
 
 impl ChunkLocator for NoChunks {
-    fn locate(&self, _: &[u64], _: &mut String) -> Result<Location, LocateError> {
-        Ok(Location::Absent)
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        wanted.iter().for_each(|_| found.chunk(Location::Absent));
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{Dims, Error, Json, hdf5_json};
 use hyperslab_array::{
-    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, FillValue, LocateError, Location, Ragged,
+    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, FillValue, Found, LocateError, Ragged,
     ReadOptions, Selection, element_count,
 };
 use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
@@ -229,7 +229,7 @@ struct Unreadable {
 }
 
 impl ChunkLocator for Unreadable {
-    fn locate(&self, _: &[u64], _: &mut String) -> Result<Location, LocateError> {
+    fn locate(&self, _: ChunkList<'_>, _: &mut Found) -> Result<(), LocateError> {
         Err(Box::new(self.problem.error(self.file.clone(), self.path.clone())))
     }
 }

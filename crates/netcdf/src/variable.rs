@@ -6,7 +6,8 @@
 use crate::header::Declared;
 use crate::{Attribute, Dimension, External, File, NetcdfError};
 use hyperslab_array::{
-    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkLocator, Dims, FillValue, LocateError, Location,
+    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, Dims, FillValue, Found, LocateError,
+    Location,
 };
 use hyperslab_codec::ByteOrder;
 use std::sync::Arc;
@@ -103,20 +104,27 @@ impl Variable {
 struct Slabs(Variable);
 
 impl ChunkLocator for Slabs {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
         let Slabs(variable) = self;
         let (facts, inner) = (&variable.facts, &variable.file.inner);
-        let record = chunk.first().copied().unwrap_or(0);
-        let start = record.checked_mul(facts.step).and_then(|at| at.checked_add(facts.declared.begin));
-        let inside = |start: &u64| start.checked_add(facts.slab).is_some_and(|end| end <= inner.size);
-        let Some(offset) = start.filter(inside) else {
-            let (begin, step, len, size) = (facts.declared.begin, facts.step, facts.slab, inner.size);
-            let why =
-                format!("{len} bytes at {begin} + {record} × {step} are not in the file of {size} bytes");
-            return Err(variable.wrong(why).into());
-        };
-        key.push_str(&inner.key);
-        Ok(Location::Range { offset, len: facts.slab, skipped: 0 })
+        found.object(|key| key.push_str(&inner.key));
+        for chunk in wanted.iter() {
+            let record = chunk.first().copied().unwrap_or(0);
+            let start = record.checked_mul(facts.step).and_then(|at| at.checked_add(facts.declared.begin));
+            let inside = |start: &u64| start.checked_add(facts.slab).is_some_and(|end| end <= inner.size);
+            let Some(offset) = start.filter(inside) else {
+                let (begin, step, len, size) = (facts.declared.begin, facts.step, facts.slab, inner.size);
+                let why =
+                    format!("{len} bytes at {begin} + {record} × {step} are not in the file of {size} bytes");
+                return Err(variable.wrong(why).into());
+            };
+            found.chunk(Location::Range { offset, len: facts.slab, skipped: 0 });
+        }
+        Ok(())
+    }
+
+    fn shares_objects(&self) -> bool {
+        true
     }
 }
 

@@ -230,7 +230,7 @@ fn fill_chunks(array: &Array, counts: [u64; 2]) {
     for i in 0..counts[0] {
         for j in 0..counts[1] {
             key.clear();
-            array.layout().locator().locate(&[i, j], &mut key).unwrap();
+            array.layout().locate(&[i, j], &mut key).unwrap();
             put(array.store(), &key, "xyz");
         }
     }
@@ -535,7 +535,7 @@ fn zero_dimensional_arrays() {
         spec.key_encoding = keys;
         let mut array = Array::create(memory(), "a", spec, false).unwrap();
         let mut found = String::new();
-        array.layout().locator().locate(&[], &mut found).unwrap();
+        array.layout().locate(&[], &mut found).unwrap();
         assert_eq!(found, key);
         assert_eq!(array.chunks_stored().unwrap(), (0, 0));
         put(array.store(), key, "1234");

@@ -7,7 +7,7 @@
 //! | v2, `.` | `a/1.20` | `a/0` |
 //! | v2, `/` | `a/1/20` | `a/0` |
 
-use hyperslab_array::{ChunkLocator, Dims, LocateError, Location};
+use hyperslab_array::{ChunkList, ChunkLocator, Dims, Found, LocateError, Location};
 
 /// How the indices of a chunk become its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,10 +115,15 @@ impl ChunkKeys {
 }
 
 impl ChunkLocator for ChunkKeys {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
-        key.push_str(&self.prefix);
-        self.encoding.write(chunk, key);
-        Ok(Location::Object)
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        for chunk in wanted.iter() {
+            found.object(|key| {
+                key.push_str(&self.prefix);
+                self.encoding.write(chunk, key);
+            });
+            found.chunk(Location::Object);
+        }
+        Ok(())
     }
 
     /// A chunk of an array without axes is no directory, so nothing is found below it; but one
@@ -158,12 +163,11 @@ mod tests {
                 assert_eq!(key(encoding, chunk), expected);
             }
         }
-        let mut key = String::new();
-        ChunkKeys::new("a/b", ENCODINGS[0]).locate(&[3], &mut key).unwrap();
-        assert_eq!(key, "a/b/c/3");
-        key.clear();
-        assert_eq!(ChunkKeys::new("", ENCODINGS[2]).locate(&[3, 4], &mut key).unwrap(), Location::Object);
-        assert_eq!(key, "3.4");
+        let mut found = Found::default();
+        ChunkKeys::new("a/b", ENCODINGS[0]).locate(ChunkList::one(&[3]), &mut found).unwrap();
+        ChunkKeys::new("", ENCODINGS[2]).locate(ChunkList::one(&[3, 4]), &mut found).unwrap();
+        assert_eq!(found.get(0), Some(("a/b/c/3", Location::Object)));
+        assert_eq!(found.get(1), Some(("3.4", Location::Object)));
     }
 
     #[test]

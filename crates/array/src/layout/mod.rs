@@ -4,6 +4,7 @@ pub(crate) mod dims;
 pub(crate) mod encoding;
 pub(crate) mod fill;
 pub(crate) mod grid;
+pub(crate) mod locate;
 pub(crate) mod origin;
 
 use crate::error::ArrayError;
@@ -11,54 +12,14 @@ use crate::layout::dims::Dims;
 use crate::layout::encoding::ChunkEncoding;
 use crate::layout::fill::FillValue;
 use crate::layout::grid::ChunkGrid;
+use crate::layout::locate::{ChunkList, ChunkLocator, Found, LocateError, Location};
 use crate::layout::origin::Origin;
 use crate::mosaic::Mosaic;
 use crate::shard::level::Sharding;
 use hyperslab_codec::{DataType, Heap, Vlen};
 use hyperslab_store::Store;
 use hyperslab_store::fork::Lazy;
-use std::fmt::Debug;
 use std::sync::Arc;
-
-/// Where one chunk's bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Location {
-    /// The chunk does not exist: it reads as fill value.
-    Absent,
-    /// The chunk is all of the object whose key was written (the object itself may be missing: fill
-    /// value).
-    Object,
-    /// The chunk is `len` bytes of that object from `offset`. Such chunks can be read, not written.
-    Range {
-        /// First byte.
-        offset: u64,
-        /// Number of bytes.
-        len: u64,
-        /// Codecs that were left out when this chunk was written: bit `i` stands for the `i`-th of
-        /// [`CodecChain::codecs`](hyperslab_codec::CodecChain::codecs). 0: none.
-        skipped: u32,
-    },
-}
-
-/// Why a chunk cannot be found: an error of the format, whose index of chunks could not be read or
-/// cannot be right.
-pub type LocateError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file.
-/// Where chunks lie in shards, it finds shards: they are the chunks of
-/// [`ArrayLayout::object_grid`].
-pub trait ChunkLocator: Debug + Send + Sync {
-    /// Writes the key of the object that holds chunk `chunk` (one index per axis) to `key`, which
-    /// comes in empty, and says where in it the chunk is. Called once for each chunk of a request,
-    /// from many threads: no allocation, no I/O in the usual case.
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError>;
-
-    /// The prefix below which all objects of chunks lie, and little else (`""`: the whole store);
-    /// `None`: there is none.
-    fn folder(&self) -> Option<&str> {
-        None
-    }
-}
 
 /// Everything the engine needs to know about one array. Built once, when the array is opened;
 /// immutable, shared.
@@ -314,8 +275,18 @@ impl ArrayLayout {
     /// Where a chunk is (where there are shards: a shard); `key` becomes the key of its object.
     /// Errors with [`ArrayError::Locate`], and with [`ArrayError::Store`] where the store failed.
     pub fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, ArrayError> {
-        key.clear();
-        self.locator.locate(chunk, key).map_err(|source| self.format_error(chunk, source))
+        let mut found = Found::reusing(key);
+        let outcome = self.locate_all(ChunkList::one(chunk), &mut found);
+        let (text, location) = found.into_one();
+        *key = text;
+        outcome.map(|()| location.unwrap_or(Location::Absent))
+    }
+
+    /// Where chunks are (where there are shards: shards), all of which `found` gets. Errors as
+    /// [`ArrayLayout::locate`], about the chunk at fault.
+    pub(crate) fn locate_all(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), ArrayError> {
+        let fail = |found: &Found, source| self.format_error(wanted.get(found.len()), source);
+        self.locator.locate(wanted, found).map_err(|source| fail(found, source))
     }
 
     /// What a format says about a chunk.

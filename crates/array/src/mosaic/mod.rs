@@ -12,7 +12,8 @@ pub(crate) mod points;
 pub(crate) mod read;
 
 use self::pattern::Pattern;
-use crate::layout::{ArrayLayout, LocateError};
+use crate::layout::ArrayLayout;
+use crate::layout::locate::LocateError;
 use std::fmt::Debug;
 use std::sync::Arc;
 

@@ -14,12 +14,14 @@ use super::convert;
 use super::nesting::Nesting;
 use super::part::{How, Part, SubRead, touched};
 use super::pattern::{Kind, Pattern, Row, Rows};
+use super::points;
 use super::{Mosaic, SourceArray};
 use crate::copy::strided;
 use crate::copy::strided::Region;
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
 use crate::layout::dims::{Dims, Strides, element_count};
+use crate::plan::Plan;
 use crate::read::cache::ChunkCache;
 use crate::read::{ReadOptions, read_target};
 use crate::runtime::memory::Memory;
@@ -47,6 +49,27 @@ pub(crate) struct Request<'a> {
     pub(crate) cache: Option<&'a ChunkCache>,
     /// What it is a part of, if it is.
     pub(crate) nesting: Option<&'a Nesting<'a>>,
+}
+
+/// Reads a selection of a mosaic. `filled`: the target already holds fill value.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn execute(
+    layout: &ArrayLayout,
+    mosaic: &Mosaic,
+    plan: &Plan,
+    selection: &Selection,
+    target: &Bound<*mut u8>,
+    filled: bool,
+    bytes: u64,
+    options: ReadOptions<'_>,
+    nesting: Option<&Nesting<'_>>,
+) -> Result<(), ArrayError> {
+    if !selection.points().is_empty() {
+        return points::read_points(layout, plan, target, options);
+    }
+    let ReadOptions { verify, cache, .. } = options;
+    let request = Request { layout, mosaic, selection, target, filled, verify, cache, nesting };
+    request.read(bytes, options.threads, options.interrupt)
 }
 
 /// Whether pieces have all of a selection, each element once.
@@ -217,7 +240,7 @@ fn take_rows<'r>(
     }
 }
 
-fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::layout::LocateError) -> ArrayError {
+fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::layout::locate::LocateError) -> ArrayError {
     ArrayError::Part { array: layout.name().into(), part: part.number, source }
 }
 

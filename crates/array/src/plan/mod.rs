@@ -1,10 +1,11 @@
 //! A selection cut along the chunk grid.
 
+pub(crate) mod costs;
 pub(crate) mod point_plan;
 pub(crate) mod strategy;
 
 use crate::layout::ArrayLayout;
-use crate::layout::dims::Dims;
+use crate::layout::dims::{Dims, Strides};
 use crate::layout::grid::ChunkGrid;
 use crate::plan::point_plan::{AllPlaces, Pick, PointPlan};
 use crate::select::{AxisSelection, Selection};
@@ -200,7 +201,7 @@ impl Plan {
         let encoding = layout.encoding();
         let reordered = encoding.swap() > 1 || !encoding.is_c_order();
         let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * PART;
-        if self.count != 1 || !self.points.is_empty() || !large || !(reordered || threads > 1) {
+        if self.count != 1 || !self.points.is_empty() || layout.sharding().is_some() || !large || !(reordered || threads > 1) {
             return self;
         }
         let long = |axis: &&u8| encoding.chunk_shape()[**axis as usize] > 1;
@@ -330,6 +331,31 @@ impl Plan {
             .zip(axes)
             .fold(number, |number, (axis, n)| number * axis.spans as usize + *n as usize)
     }
+}
+
+/// The bytes of a decoded chunk between the first that a task wants and the last.
+pub(crate) fn reach(layout: &ArrayLayout, task: &Task) -> Range<usize> {
+    let (strides, start) = within_chunk(layout, task);
+    let last: usize =
+        strides.iter().zip(&task.count).map(|(step, count)| *step as usize * (*count as usize - 1)).sum();
+    let end = start + last + layout.encoding().element_size();
+    let picks = task.picks.iter().map(|pick| pick.reach.start as usize..pick.reach.end as usize);
+    picks.fold(start..end, |reach, pick| reach.start + pick.start..reach.end + pick.end)
+}
+
+/// Bytes between selected elements in a decoded chunk, per axis, and those before the first.
+pub(crate) fn within_chunk(layout: &ArrayLayout, task: &Task) -> (Strides, usize) {
+    let given = layout.encoding().strides();
+    // A step is at most the chunk's length where more than one element is selected, so products
+    // stay inside the chunk.
+    let strides = given
+        .iter()
+        .zip(task.step.iter().zip(&task.count))
+        .map(|(stride, (step, count))| if *count > 1 { stride * *step as isize } else { 0 })
+        .collect();
+    let offset =
+        given.iter().zip(&task.first).map(|(stride, first)| *stride as usize * *first as usize).sum();
+    (strides, offset)
 }
 
 #[cfg(test)]

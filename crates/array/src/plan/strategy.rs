@@ -4,15 +4,16 @@
 //! |---|---|---|
 //! | read-into | no codec, one run on both sides | read straight into the output; swap bytes there |
 //! | read-rows | no codec, but strided, or only a part is wanted | read only the wanted ranges: long rows straight into the output, short ones through scratch |
+//! | read-scatter | no codec, small chunks that are read together with their neighbours | one pass from there |
 //! | decode-into | all of the chunk is wanted, and it is one run of the output | decode straight into the output, swap bytes there |
 //! | decode-part | a part is wanted that the codec can decode by itself | decode only that to its place in scratch, then as below |
-//! | decode-scatter | anything else | decode to scratch, then one pass: byte order, order of axes, strides |
+//! | decode-scatter | anything else, and what a cache is to keep | decode to scratch (or to memory for the cache), then one pass: byte order, order of axes, strides |
 //! | cached | the chunk is kept in a cache, as it is in the store | one pass from there |
 //! | fill | the chunk is absent | nothing where the output is already zero and so is the fill; else fill |
 //! | write-from | a whole chunk, no codec, one run of the caller's memory | the caller's memory goes to the store |
 //! | gather | a whole chunk, otherwise | one pass into scratch, then encode |
 //! | encode-from | a whole chunk, one run of the caller's memory | encode straight from the caller's memory |
-//! | elide | a whole chunk of nothing but fill value | delete what is stored, if anything |
+//! | elide | a whole chunk, and the values are nothing but fill value | delete what is stored, if anything |
 //! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
 //!
 //! Tasks with several runs of points have no single run of bytes on either side: of a chunk without
@@ -36,6 +37,8 @@ pub enum Strategy {
     ReadInto,
     /// Read only the wanted byte ranges of an unencoded chunk.
     ReadRows,
+    /// Scatter from bytes that were read together with those of neighbours.
+    ReadScatter,
     /// Decode straight into the output.
     DecodeInto,
     /// Decode only the part that is wanted to scratch, then scatter into the output.
@@ -63,6 +66,7 @@ impl fmt::Display for Strategy {
         f.pad(match self {
             Strategy::ReadInto => "read-into",
             Strategy::ReadRows => "read-rows",
+            Strategy::ReadScatter => "read-scatter",
             Strategy::DecodeInto => "decode-into",
             Strategy::DecodePart => "decode-part",
             Strategy::DecodeScatter => "decode-scatter",
@@ -80,22 +84,39 @@ impl fmt::Display for Strategy {
 /// What one more byte range costs, in bytes that could be read instead.
 pub(crate) const RANGE_COST: u64 = 4096;
 
+/// What there is of a chunk besides its stored bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct State {
+    /// A cache holds it, decoded.
+    pub(crate) cached: bool,
+    /// A cache is to keep it, decoded: all of it is.
+    pub(crate) keep: bool,
+    /// Its stored bytes are read together with those of neighbours.
+    pub(crate) joined: bool,
+}
+
 /// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the
-/// output (if there are points, at each of them), `wanted` the bytes of the decoded chunk that are
-/// touched.
+/// output (if there are points, at each of them), `wanted` gives the bytes of the decoded chunk that
+/// are touched.
 pub(crate) fn choose_read(
     encoding: &ChunkEncoding,
     task: &Task,
     region: &Region,
-    wanted: Range<usize>,
+    state: State,
+    wanted: impl FnOnce() -> Range<usize>,
 ) -> Strategy {
-    let run = if task.picks.is_empty() { region.contiguous() } else { None };
-    if encoding.chain().is_identity() {
-        match run {
-            Some(_) => Strategy::ReadInto,
-            None => Strategy::ReadRows,
+    let row = || if task.picks.is_empty() { region.contiguous() } else { None };
+    if state.cached {
+        Strategy::Cached
+    } else if encoding.chain().is_identity() {
+        match state.joined {
+            true => Strategy::ReadScatter,
+            false if row().is_some() => Strategy::ReadInto,
+            false => Strategy::ReadRows,
         }
-    } else if run == Some(encoding.decoded_size()) && !encoding.chain().only_frames() {
+    } else if state.keep {
+        Strategy::DecodeScatter
+    } else if row() == Some(encoding.decoded_size()) && !encoding.chain().only_frames() {
         Strategy::DecodeInto
     } else if is_worth_a_part(encoding, wanted) {
         Strategy::DecodePart
@@ -110,20 +131,31 @@ const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 
 /// Whether decoding a part of a chunk is worth it: step by step costs a little more than all at
 /// once, and checks less.
-fn is_worth_a_part(encoding: &ChunkEncoding, wanted: Range<usize>) -> bool {
+fn is_worth_a_part(encoding: &ChunkEncoding, wanted: impl FnOnce() -> Range<usize>) -> bool {
+    if encoding.decoded_size() < WORTH_A_PART {
+        return false;
+    }
     let decoded = match encoding.chain().reach() {
-        Reach::Prefix => wanted.end,
-        Reach::Blocks => wanted.len(),
+        Reach::Prefix => wanted().end,
+        Reach::Blocks => wanted().len(),
         Reach::Whole | Reach::Bytes => return false,
     };
     encoding.decoded_size() - decoded >= WORTH_A_PART && settings::partial_decode()
 }
 
-/// Chooses for writing a chunk. `region` is the copy from the caller's memory to the decoded chunk.
-/// (Elide is found by looking at the elements.)
-pub(crate) fn choose_write(encoding: &ChunkEncoding, task: &Task, region: &Region) -> Strategy {
+/// Chooses for writing a chunk. `region` is the copy from the caller's memory to the decoded chunk;
+/// `blank` tells whether the values are nothing but fill value, which is then not stored.
+pub(crate) fn choose_write(
+    encoding: &ChunkEncoding,
+    task: &Task,
+    region: &Region,
+    blank: impl FnOnce() -> bool,
+) -> Strategy {
     if !task.whole {
         Strategy::Modify
+    } else if task.picks.is_empty() && blank() {
+        // Points are looked at once they are gathered.
+        Strategy::Elide
     } else if !task.picks.is_empty()
         || region.contiguous() != Some(encoding.decoded_size())
         || encoding.swap() != 1

@@ -24,7 +24,7 @@
 //! again, and a hit only sets a flag.
 
 use crate::layout::ArrayLayout;
-use crate::layout::Location;
+use crate::layout::locate::Location;
 use crate::runtime::memory::Memory;
 use crate::runtime::process;
 use crate::runtime::process::Process;
@@ -128,43 +128,24 @@ impl ChunkCache {
         cost(decoded_size).saturating_mul(chunks) <= self.limit
     }
 
-    /// The decoded chunk, if it is kept and its object has not changed. Counts it as used, or as
-    /// missed.
-    pub(crate) fn get(&self, wanted: &Wanted<'_>) -> Option<Arc<Memory>> {
-        let found = self.lock().take_note(wanted)?;
+    /// The decoded chunk, if it is kept and its object has not changed. `stamp`: which contents the
+    /// object has; `None`: the store is asked. `count`: it is then counted as used, or as missed.
+    pub(crate) fn get(&self, wanted: &Wanted<'_>, stamp: Option<Stamp>, count: bool) -> Option<Arc<Memory>> {
+        let found = match count {
+            true => self.lock().take_note(wanted),
+            false => self.lock().find(wanted).map(|chunk| (chunk.stamp, chunk.memory.clone())),
+        }?;
         // The lock is not held while the store is asked. An error of the store is told by the read
         // that follows.
-        let now = wanted.layout.store().stamp(wanted.key).ok().flatten();
-        self.believe(wanted, found, now)
-    }
-
-    /// As [`ChunkCache::get`], for an object that is open and has this stamp.
-    pub(crate) fn get_under(&self, wanted: &Wanted<'_>, stamp: Stamp) -> Option<Arc<Memory>> {
-        let found = self.lock().take_note(wanted)?;
-        self.believe(wanted, found, Some(stamp))
-    }
-
-    /// What was found, if its object has the same stamp now; otherwise it is dropped.
-    fn believe(
-        &self,
-        wanted: &Wanted<'_>,
-        (kept, memory): (Stamp, Arc<Memory>),
-        now: Option<Stamp>,
-    ) -> Option<Arc<Memory>> {
-        if now == Some(kept) {
-            return Some(memory);
+        let now = stamp.or_else(|| wanted.layout.store().stamp(wanted.key).ok().flatten());
+        if now == Some(found.0) {
+            return Some(found.1);
         }
-        let removed = self.lock().forget(&wanted.place, kept);
-        drop(removed);
+        if count {
+            let removed = self.lock().forget(&wanted.place, found.0);
+            drop(removed);
+        }
         None
-    }
-
-    /// Whether [`ChunkCache::get`] would find the chunk. Counts nothing.
-    pub(crate) fn holds(&self, wanted: &Wanted<'_>) -> bool {
-        let found = self.lock().find(wanted).map(|chunk| chunk.stamp);
-        found.is_some_and(|kept| {
-            wanted.layout.store().stamp(wanted.key).is_ok_and(|stamp| stamp == Some(kept))
-        })
     }
 
     /// Keeps a chunk that was decoded from bytes that came with `stamp`.

@@ -1,54 +1,62 @@
 //! Fetching: the stored bytes of chunks from the store, and decoding those of a whole chunk.
 
 use crate::error::ArrayError;
-use crate::layout::{ArrayLayout, Location};
-use crate::plan::{Plan, Task};
+use crate::layout::ArrayLayout;
+use crate::layout::locate::Location;
+use crate::plan::Task;
 use crate::runtime::scratch::{Scratch, sized};
 use crate::runtime::tasks;
 use crate::runtime::tasks::{codec_error, memory_error, store_error};
 use hyperslab_store::{Opened, RangeRead, Stamp, StoreError};
 
-/// The object of a chunk that is read in parts.
-pub(crate) type Parts<'s> = Option<Box<dyn Opened + 's>>;
-
-/// Opens the object of a plan whose tasks are parts of one chunk, once for all: parts of an object
-/// that is replaced meanwhile would make a chunk that never was. `None`: the plan is not cut.
-/// `Some(None)`: the chunk does not exist.
-pub(crate) fn open_parts<'l>(layout: &'l ArrayLayout, plan: &Plan) -> Result<Option<Parts<'l>>, ArrayError> {
-    if !plan.is_cut() {
-        return Ok(None);
-    }
-    Scratch::with(|scratch| {
-        let Scratch { task, key, .. } = scratch;
-        plan.task(layout, 0, task);
-        let fail = |source| store_error(layout, task, source);
-        let size = match layout.locate(&task.chunk, key)? {
-            Location::Absent => return Ok(Some(None)),
-            Location::Object => Some(layout.encoding().decoded_size() as u64),
-            Location::Range { .. } => None,
-        };
-        layout.store().open(tasks::key(layout, task, key)?, size).map_err(fail).map(Some)
-    })
+/// The stored bytes of a chunk, before they are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored<'s> {
+    pub(crate) location: Location,
+    /// Its object, where that is open.
+    pub(crate) opened: Option<&'s dyn Opened>,
 }
 
-/// Reads ranges of a chunk without codecs, from `parts` if that is open. An object of another size
-/// than a chunk has is refused: its elements would be the wrong ones.
-pub(crate) fn ranges_of(
-    layout: &ArrayLayout,
-    parts: Option<&Parts<'_>>,
+/// Opens the object of a chunk, for several reads of the same contents; `None`: the chunk does not
+/// exist.
+pub(crate) fn open<'l>(
+    layout: &'l ArrayLayout,
     task: &Task,
     key: &str,
     location: Location,
+) -> Result<Option<Box<dyn Opened + 'l>>, ArrayError> {
+    let size = match location {
+        Location::Absent => return Ok(None),
+        Location::Object if layout.encoding().chain().is_identity() => {
+            Some(layout.encoding().decoded_size() as u64)
+        }
+        _ => None,
+    };
+    let checked = tasks::key(layout, task, key)?;
+    let opened = layout.store().open(checked, size).map_err(|source| store_error(layout, task, source))?;
+    if let Location::Range { .. } = location {
+        found_or_missing(layout, task, key, opened.is_some())?;
+    }
+    Ok(opened)
+}
+
+/// Reads ranges of a chunk without codecs; offsets count from the start of the chunk. Returns
+/// whether it exists. An object of another size than a chunk has is refused: its elements would be
+/// the wrong ones.
+pub(crate) fn ranges_of(
+    layout: &ArrayLayout,
+    stored: Stored<'_>,
+    task: &Task,
+    key: &str,
     ranges: &mut [RangeRead<'_>],
 ) -> Result<bool, ArrayError> {
     let size = layout.encoding().decoded_size();
     let fail = |source| store_error(layout, task, source);
     let checked = tasks::key(layout, task, key)?;
-    match location {
+    match stored.location {
         Location::Absent => Ok(false),
-        Location::Object => match (parts, &mut *ranges) {
-            (Some(Some(opened)), _) => opened.read_ranges(ranges).map(|()| true),
-            (Some(None), _) => Ok(false),
+        Location::Object => match (stored.opened, &mut *ranges) {
+            (Some(opened), _) => opened.read_ranges(ranges).map(|()| true),
             (None, [RangeRead { offset: 0, buf }]) if buf.len() == size => {
                 layout.store().read_exact(checked, buf)
             }
@@ -68,9 +76,8 @@ pub(crate) fn ranges_of(
             for range in ranges.iter_mut() {
                 range.offset = range.offset.saturating_add(offset);
             }
-            let found = match parts {
-                Some(Some(opened)) => opened.read_ranges(ranges).map(|()| true),
-                Some(None) => Ok(false),
+            let found = match stored.opened {
+                Some(opened) => opened.read_ranges(ranges).map(|()| true),
                 None => layout.store().read_ranges(checked, None, ranges),
             };
             found_or_missing(layout, task, key, found.map_err(fail)?)
@@ -93,27 +100,25 @@ fn found_or_missing(layout: &ArrayLayout, task: &Task, key: &str, found: bool) -
     Err(store_error(layout, task, source))
 }
 
-/// Reads a chunk's stored bytes into `scratch.encoded`. Returns whether it exists.
-pub(crate) fn fetch(
-    layout: &ArrayLayout,
-    scratch: &mut Scratch,
-    location: Location,
-) -> Result<bool, ArrayError> {
-    Ok(fetch_stamped(layout, scratch, location, false)?.0)
+/// Reads the stored bytes of a chunk that is a whole object into `scratch.encoded`. Returns whether
+/// it exists.
+pub(crate) fn fetch(layout: &ArrayLayout, scratch: &mut Scratch) -> Result<bool, ArrayError> {
+    let stored = Stored { location: Location::Object, opened: None };
+    Ok(fetch_stamped(layout, scratch, stored, false)?.0)
 }
 
-/// As [`fetch`]; with `stamped`, also the stamp under which the bytes may be kept, if the store
-/// vouches for them.
+/// Reads a chunk's stored bytes into `scratch.encoded`. Returns whether it exists; with `stamped`,
+/// also the stamp under which the bytes may be kept, if the store vouches for them.
 pub(crate) fn fetch_stamped(
     layout: &ArrayLayout,
     scratch: &mut Scratch,
-    location: Location,
+    stored: Stored<'_>,
     stamped: bool,
 ) -> Result<(bool, Option<Stamp>), ArrayError> {
     let limit = layout.encoding().chain().max_encoded();
     let key = tasks::key(layout, &scratch.task, &scratch.key)?;
     let fail = |source| store_error(layout, &scratch.task, source);
-    match location {
+    match stored.location {
         Location::Absent => Ok((false, None)),
         Location::Object if stamped => {
             layout.store().read_all_stamped(key, &mut scratch.encoded, limit).map_err(fail)
@@ -137,10 +142,13 @@ pub(crate) fn fetch_stamped(
                 .map_err(|_| memory_error(layout, "an encoded chunk", len as u64))?;
             scratch.encoded.resize(len, 0);
             let mut range = [RangeRead { offset, buf: &mut scratch.encoded }];
-            let (found, stamp) = if stamped {
-                layout.store().read_ranges_stamped(key, None, &mut range).map_err(fail)?
-            } else {
-                (layout.store().read_ranges(key, None, &mut range).map_err(fail)?, None)
+            let (found, stamp) = match stored.opened {
+                Some(opened) => {
+                    opened.read_ranges(&mut range).map_err(fail)?;
+                    (true, if stamped { opened.vouched() } else { None })
+                }
+                None if stamped => layout.store().read_ranges_stamped(key, None, &mut range).map_err(fail)?,
+                None => (layout.store().read_ranges(key, None, &mut range).map_err(fail)?, None),
             };
             Ok((found_or_missing(layout, &scratch.task, &scratch.key, found)?, stamp))
         }

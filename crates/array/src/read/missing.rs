@@ -1,7 +1,8 @@
 //! Missing objects as errors, for callers who know that all of an array is stored.
 
 use crate::error::ArrayError;
-use crate::layout::{ArrayLayout, Location};
+use crate::layout::ArrayLayout;
+use crate::layout::locate::Location;
 use crate::plan::Plan;
 use crate::read::present;
 use crate::runtime::scratch::Scratch;

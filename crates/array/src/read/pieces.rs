@@ -14,15 +14,13 @@
 use crate::copy::gather;
 use crate::copy::strided::{Axis, Region};
 use crate::error::ArrayError;
-use crate::layout::{ArrayLayout, Location};
 use crate::plan::point_plan::Places;
 use crate::plan::strategy::RANGE_COST;
-use crate::read::Reader;
-use crate::read::fetch::{Parts, ranges_of};
+use crate::read::fetch::{Stored, open, ranges_of};
+use crate::read::reader::Reader;
 use crate::runtime::scratch::{Scratch, sized, with_ranges};
-use crate::runtime::tasks;
-use crate::runtime::tasks::{memory_error, store_error};
-use hyperslab_store::RangeRead;
+use crate::runtime::tasks::memory_error;
+use hyperslab_store::{Opened, RangeRead};
 use smallvec::SmallVec;
 
 /// Pieces of one window, at most. Unit tests have a small bound, so that they meet it.
@@ -191,23 +189,19 @@ pub(crate) fn ranges(region: Region, places: &[Places<'_>], offset: usize) -> Ve
 
 impl Reader<'_> {
     /// Reads a task with points of a chunk without codecs. Returns whether the chunk exists.
-    pub(crate) fn read_pieces(
-        &self,
-        scratch: &mut Scratch,
-        location: Location,
-        region: &Region,
-        offset: usize,
-    ) -> Result<bool, ArrayError> {
-        let pieces = Pieces::new(region.clone(), self.places);
-        let mut opened: Option<Parts<'_>> = None;
+    pub(crate) fn read_pieces(&self, scratch: &mut Scratch, stored: Stored<'_>) -> Result<bool, ArrayError> {
+        let pieces = Pieces::new(self.region.clone(), &self.places);
+        let mut opened: Option<Option<Box<dyn Opened + '_>>> = None;
         let mut found = true;
-        pieces.windows(offset, &mut |window, more| {
-            if more && opened.is_none() && self.parts.is_none() {
-                opened = Some(open(self.layout, scratch, location)?);
+        pieces.windows(self.offset, &mut |window, more| {
+            if more && opened.is_none() && stored.opened.is_none() {
+                opened = Some(open(self.layout, &scratch.task, &scratch.key, stored.location)?);
+                found = matches!(opened, Some(Some(_)));
             }
-            let parts = self.parts.or(opened.as_ref());
             if found {
-                found = self.read_window(scratch, location, parts, &pieces, window)?;
+                let again = opened.as_ref().and_then(|opened| opened.as_deref());
+                let stored = Stored { opened: stored.opened.or(again), ..stored };
+                found = self.read_window(scratch, stored, &pieces, window)?;
             }
             Ok(())
         })?;
@@ -217,8 +211,7 @@ impl Reader<'_> {
     fn read_window(
         &self,
         scratch: &mut Scratch,
-        location: Location,
-        parts: Option<&Parts<'_>>,
+        stored: Stored<'_>,
         pieces: &Pieces<'_>,
         window: &mut [Piece],
     ) -> Result<bool, ArrayError> {
@@ -233,7 +226,7 @@ impl Reader<'_> {
                     let buf = unsafe { std::slice::from_raw_parts_mut(dst, pieces.reach) };
                     RangeRead { offset: piece.chunk as u64, buf }
                 }));
-                ranges_of(layout, parts, task, key, location, list)
+                ranges_of(layout, stored, task, key, list)
             });
         }
         let ranges = pieces.ranges(window);
@@ -247,7 +240,7 @@ impl Reader<'_> {
                 list.push(RangeRead { offset: *start as u64, buf });
                 rest = behind;
             }
-            ranges_of(layout, parts, task, key, location, list)
+            ranges_of(layout, stored, task, key, list)
         })?;
         if !found {
             return Ok(false);
@@ -271,14 +264,4 @@ impl Reader<'_> {
         }
         Ok(true)
     }
-}
-
-/// Opens the object of a task, for several reads of it. `Some(None)` inside: it does not exist.
-fn open<'l>(layout: &'l ArrayLayout, scratch: &Scratch, location: Location) -> Result<Parts<'l>, ArrayError> {
-    let size = match location {
-        Location::Object => Some(layout.encoding().decoded_size() as u64),
-        _ => None,
-    };
-    let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-    layout.store().open(key, size).map_err(|source| store_error(layout, &scratch.task, source))
 }

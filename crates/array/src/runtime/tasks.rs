@@ -42,6 +42,14 @@ pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize
     }
 }
 
+/// The same where chunks of shards are decoded: of them only so many are decoded at a time.
+pub(crate) fn decoding_limits(layout: &ArrayLayout, (limit, waiting): (usize, usize)) -> (usize, usize) {
+    match layout.sharding() {
+        Some(_) => (limit.min(settings::decodes_in_flight()), waiting.min(settings::decodes_in_flight())),
+        None => (limit, waiting),
+    }
+}
+
 /// How many threads may work on a write for which `asked` were asked.
 pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
     let usual = if layout.store().waits() { settings::waiting_threads() } else { settings::threads() };

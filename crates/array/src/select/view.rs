@@ -245,6 +245,11 @@ impl Bound<*mut u8> {
         Ok(Bound { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
+    /// Memory of these strides that is never touched.
+    pub(crate) fn unread(strides: &[isize]) -> Self {
+        Bound { base: std::ptr::null_mut(), strides: strides.into(), uneven: false }
+    }
+
     /// Where the element at `out` (along the ascending selection) lies.
     pub(crate) fn at(&self, out: &[u64]) -> *mut u8 {
         self.base.wrapping_offset(self.offset(out))

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Which index.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct IndexPlace {
     /// Which contents of which object.
     pub(crate) stamp: Stamp,
     /// Where the shard lies in it.
@@ -32,9 +32,9 @@ pub(crate) struct IndexCache(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    found: HashMap<Place, Arc<ShardIndex>>,
+    found: HashMap<IndexPlace, Arc<ShardIndex>>,
     /// In the order in which they came.
-    order: VecDeque<Place>,
+    order: VecDeque<IndexPlace>,
     bytes: usize,
 }
 
@@ -47,12 +47,12 @@ fn cost(index: &ShardIndex) -> usize {
 
 impl IndexCache {
     /// The index at a place, if it is kept.
-    pub(crate) fn get(&self, place: &Place) -> Option<Arc<ShardIndex>> {
+    pub(crate) fn get(&self, place: &IndexPlace) -> Option<Arc<ShardIndex>> {
         self.lock().found.get(place).cloned()
     }
 
     /// Keeps an index that came with the stamp of its place; at most `bound` bytes in all.
-    pub(crate) fn keep(&self, place: Place, index: &Arc<ShardIndex>, bound: usize) {
+    pub(crate) fn keep(&self, place: IndexPlace, index: &Arc<ShardIndex>, bound: usize) {
         let mut dropped = Vec::new();
         let mut kept = self.lock();
         if cost(index) <= bound {
@@ -87,8 +87,14 @@ impl IndexCache {
 mod tests {
     use super::*;
 
-    fn place(object: u64) -> Place {
-        Place { stamp: Stamp::new([object; 7]), offset: 0, len: 10, decoding: "a".into(), verified: true }
+    fn place(object: u64) -> IndexPlace {
+        IndexPlace {
+            stamp: Stamp::new([object; 7]),
+            offset: 0,
+            len: 10,
+            decoding: "a".into(),
+            verified: true,
+        }
     }
 
     #[test]
@@ -100,8 +106,8 @@ mod tests {
         cache.keep(place(0), &index, bound);
         assert!(cache.get(&place(0)).is_some());
         assert!(cache.get(&place(1)).is_none());
-        assert!(cache.get(&Place { verified: false, ..place(0) }).is_none());
-        assert!(cache.get(&Place { decoding: "b".into(), ..place(0) }).is_none());
+        assert!(cache.get(&IndexPlace { verified: false, ..place(0) }).is_none());
+        assert!(cache.get(&IndexPlace { decoding: "b".into(), ..place(0) }).is_none());
         for object in 1..4 {
             cache.keep(place(object), &index, bound);
         }

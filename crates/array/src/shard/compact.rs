@@ -5,8 +5,9 @@ use super::find::Finder;
 use super::output::{Sink, begin, finish};
 use super::write::former;
 use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
 use crate::layout::dims::Dims;
-use crate::layout::{ArrayLayout, Location};
+use crate::layout::locate::Location;
 use crate::plan::{Plan, Task};
 use crate::runtime::tasks;
 use crate::runtime::tasks::{Interrupt, codec_error, store_error};
@@ -55,8 +56,8 @@ pub fn compact_asking(
     let lock = if dry { None } else { Some(store.lock(checked, ask).map_err(fail)?) };
     let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
     let Some(finder) = Finder::open(layout, sharding, &plan, checked, &task, true)? else { return Ok(0) };
-    let Some(opened) = finder.blobs.first() else { return Ok(0) };
-    let former = former(&finder, 0, &**opened, true, (0, opened.size()))?;
+    let opened = finder.object();
+    let former = former(&finder, 0, opened, true, (0, opened.size()))?;
     let live: u64 = former.index.present().map(|(_, _, len)| len).sum();
     let empty = former.index.present().next().is_none();
     // Of a shard that holds nothing the index is not needed either.
@@ -66,8 +67,8 @@ pub fn compact_asking(
         return Ok(dead);
     }
     let expected = match &lock {
-        Some(lock) if lock.is_held() => Expected::Locked(&**opened),
-        _ => Expected::Same(&**opened),
+        Some(lock) if lock.is_held() => Expected::Locked(opened),
+        _ => Expected::Same(opened),
     };
     // Who has written the whole shard meanwhile has left no dead bytes.
     let given = |put: bool| if put { dead } else { 0 };

@@ -2,10 +2,12 @@
 //!
 //! 1. Open the object. Shards that go through codecs as a whole, and those of stores that cannot
 //!    read ranges, are read and decoded as a whole instead.
-//! 2. Get the index: from the cache, or by one read; check it.
-//! 3. Look up the chunks. Those of a shard within the shard are looked up there, in the same way.
+//! 2. Get the indexes of one depth, first that of the object: from the cache, or all that are
+//!    missing by one read; check them.
+//! 3. Look up the chunks. Those of shards within the shard are looked up there: step 2 again, one
+//!    level further in.
 
-use super::cache::Place;
+use super::cache::IndexPlace;
 use super::index::ShardIndex;
 use super::level::{ShardLevel, Sharding};
 use super::memory::InMemory;
@@ -13,35 +15,81 @@ use super::plan::{ShardPlan, Touched};
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
 use crate::layout::dims::Dims;
+use crate::layout::locate::Location;
 use crate::plan::{Plan, Task};
-use crate::read::runs::Chunk;
-use crate::runtime::tasks;
-use crate::runtime::tasks::{codec_error, memory_error, store_error};
+use crate::read::lot::{Chunk, Lot, Object};
+use crate::read::request::Request;
+use crate::runtime::scratch;
+use crate::runtime::tasks::{self, codec_error, memory_error, store_error};
 use crate::runtime::{process, settings};
 use hyperslab_codec::{Scratch, decode_bounded, vlen_limit};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The bytes of a shard: first the object, then shards within it that had to be decoded as a whole.
-pub(crate) type Blobs<'s> = Vec<Box<dyn Opened + 's>>;
+/// Locates the chunks of shard `number` that a request touches, the first `most` of them.
+pub(crate) fn find<'s>(
+    request: &Request<'s>,
+    shards: &ShardPlan<'_>,
+    number: usize,
+    most: usize,
+    scratch: &mut scratch::Scratch,
+) -> Result<Lot<'s>, ArrayError> {
+    let (layout, mut lot) = (request.layout, Lot::default());
+    let Some(sharding) = layout.sharding() else { return Ok(lot) };
+    let scratch::Scratch { task, key, .. } = scratch;
+    shards.shard(number, task);
+    let location = layout.locate(&task.chunk, key)?;
+    if let Location::Range { .. } = location {
+        let why = "shards that are a part of an object are not supported".into();
+        return Err(ArrayError::Shard { array: layout.name().into(), key: key.clone(), chunk: None, why });
+    }
+    let finder = match request.is_present(location, key) {
+        true => {
+            let key = tasks::key(layout, task, key)?;
+            Finder::open(layout, sharding, request.plan, key, task, request.verify)?
+        }
+        false => None,
+    };
+    let touched = shards.touched(number, task).take(most);
+    match finder {
+        Some(finder) => finder.find(touched.collect(), &mut lot)?,
+        None if request.dry => lot.absent.extend(touched.map(|touched| (touched.number, 0))),
+        None => request.fill(shards.plan(), task),
+    }
+    if lot.objects.is_empty() {
+        lot.objects.push(Object { key: key.clone(), opened: None, stamp: None, in_memory: false });
+    }
+    Ok(lot)
+}
 
 /// Looks chunks up in one shard.
 pub(crate) struct Finder<'a, 's> {
-    pub(crate) layout: &'s ArrayLayout,
+    layout: &'s ArrayLayout,
     pub(crate) sharding: &'a Sharding,
     /// The plan of chunks.
-    pub(crate) plan: &'a Plan,
-    pub(crate) key: &'a str,
+    plan: &'a Plan,
+    key: &'a str,
     /// Its index per axis.
     shard: Dims,
-    pub(crate) verify: bool,
-    pub(crate) blobs: Blobs<'s>,
+    verify: bool,
+    /// The object, and shards within it that had to be decoded as a whole.
+    opened: Vec<Box<dyn Opened + 's>>,
+    /// Whether the object was read as a whole.
+    in_memory: bool,
     /// Which contents the object has.
-    pub(crate) stamp: Option<Stamp>,
-    /// What was found.
-    pub(crate) chunks: Vec<Chunk>,
-    /// The numbers of tasks whose chunks do not exist.
-    pub(crate) absent: Vec<usize>,
+    stamp: Option<Stamp>,
+    /// Bytes that were read so far.
+    read: u64,
+}
+
+/// A shard that lies in an object, or in what was decoded of it.
+struct Inside {
+    /// Which of [`Finder::opened`].
+    opened: usize,
+    /// Offset and length.
+    range: (u64, u64),
+    touched: Vec<Touched>,
 }
 
 impl<'a, 's> Finder<'a, 's> {
@@ -55,6 +103,7 @@ impl<'a, 's> Finder<'a, 's> {
         shard: &Task,
         verify: bool,
     ) -> Result<Option<Self>, ArrayError> {
+        let mut read = 0;
         let store = layout.store();
         let fail = |source| store_error(layout, shard, source);
         let codecs = sharding.levels().first().map_or(&[][..], ShardLevel::codecs);
@@ -65,6 +114,7 @@ impl<'a, 's> Finder<'a, 's> {
             if !store.read_all(key, &mut stored, limit).map_err(fail)? {
                 return Ok(None);
             }
+            read = stored.len() as u64;
             let bytes = match codecs {
                 [] => stored,
                 codecs => {
@@ -90,77 +140,105 @@ impl<'a, 's> Finder<'a, 's> {
             key: key.as_str(),
             shard: shard.chunk.clone(),
             verify,
-            blobs: vec![opened],
+            opened: vec![opened],
+            in_memory: whole,
             stamp,
-            chunks: Vec::new(),
-            absent: Vec::new(),
+            read,
         }))
     }
 
-    /// Looks chunks up, from the object inwards.
-    pub(crate) fn find(&mut self, touched: impl Iterator<Item = Touched>) -> Result<(), ArrayError> {
-        let size = self.blobs.first().map_or(0, |blob| blob.size());
-        self.resolve(0, 0, (0, size), touched)
+    /// The object.
+    pub(crate) fn object(&self) -> &dyn Opened {
+        &*self.opened[0]
     }
 
-    /// Looks chunks up in the shard of depth `depth` that lies at `range` of a blob.
-    fn resolve(
+    /// Looks chunks up, from the object inwards.
+    fn find(mut self, touched: Vec<Touched>, lot: &mut Lot<'s>) -> Result<(), ArrayError> {
+        let mut depth = vec![Inside { opened: 0, range: (0, self.object().size()), touched }];
+        for (n, level) in self.sharding.levels().iter().enumerate() {
+            let (indexes, read) = {
+                let opened = |shard: &Inside| (&*self.opened[shard.opened], shard.opened == 0, shard.range);
+                self.indexes(level, &depth.iter().map(opened).collect::<SmallVec<[_; 1]>>())?
+            };
+            self.read += read;
+            if n + 1 == self.sharding.levels().len() {
+                for (shard, index) in depth.iter().zip(&indexes) {
+                    self.look_up(level, shard, index, lot)?;
+                }
+                break;
+            }
+            let mut next = Vec::new();
+            for (shard, index) in depth.into_iter().zip(&indexes) {
+                self.descend(n + 1, level, shard, index, lot, &mut next)?;
+            }
+            depth = next;
+        }
+        lot.index_bytes = self.read;
+        lot.objects.extend(self.opened.into_iter().enumerate().map(|(n, opened)| Object {
+            key: self.key.into(),
+            opened: Some(opened),
+            stamp: self.stamp.filter(|_| n == 0),
+            in_memory: self.in_memory || n > 0,
+        }));
+        Ok(())
+    }
+
+    /// Looks chunks up in a shard of the innermost level.
+    fn look_up(
+        &self,
+        level: &ShardLevel,
+        shard: &Inside,
+        index: &ShardIndex,
+        lot: &mut Lot<'s>,
+    ) -> Result<(), ArrayError> {
+        let chain = self.layout.encoding().chain();
+        let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
+        for Touched { number, at } in &shard.touched {
+            match index.get(level.number(at)).map_err(|why| self.wrong(Some(*number), why))? {
+                Some((_, len)) if chain.is_identity() && len != size => {
+                    let why = format!("it has {len} bytes; a chunk without codecs has {size}");
+                    return Err(self.wrong(Some(*number), why));
+                }
+                Some((_, len)) if len > most => {
+                    let why = format!("it has {len} bytes; {most} are the most that can be right");
+                    return Err(self.wrong(Some(*number), why));
+                }
+                Some((offset, len)) => {
+                    let offset = shard.range.0 + offset;
+                    lot.chunks.push(Chunk { object: shard.opened, offset, len, number: *number });
+                }
+                None => lot.absent.push((*number, 0)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up the shards of depth `depth` within a shard of `level`.
+    fn descend(
         &mut self,
         depth: usize,
-        blob: usize,
-        range: (u64, u64),
-        touched: impl Iterator<Item = Touched>,
+        level: &ShardLevel,
+        shard: Inside,
+        index: &ShardIndex,
+        lot: &mut Lot<'s>,
+        next: &mut Vec<Inside>,
     ) -> Result<(), ArrayError> {
-        let sharding = self.sharding;
-        let Some(level) = sharding.levels().get(depth) else { return Ok(()) };
-        let Some(index) =
-            self.blobs.get(blob).map(|opened| self.index(level, &**opened, blob == 0, range)).transpose()?
-        else {
-            return Ok(());
-        };
-        if depth + 1 == sharding.levels().len() {
-            let chain = self.layout.encoding().chain();
-            let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
-            for Touched { number, at } in touched {
-                match index.get(level.number(&at)).map_err(|why| self.wrong(Some(number), why))? {
-                    Some((_, len)) if chain.is_identity() && len != size => {
-                        let why = format!("it has {len} bytes; a chunk without codecs has {size}");
-                        return Err(self.wrong(Some(number), why));
-                    }
-                    Some((_, len)) if len > most => {
-                        let why = format!("it has {len} bytes; {most} are the most that can be right");
-                        return Err(self.wrong(Some(number), why));
-                    }
-                    Some((offset, len)) => {
-                        self.chunks.push(Chunk { blob, offset: range.0 + offset, len, number })
-                    }
-                    None => self.absent.push(number),
-                }
-            }
-            return Ok(());
-        }
-        // By shard within the shard.
-        let groups = level.group(self.layout.grid().chunk_shape(), touched);
-        for (n, group) in groups {
-            let number = group.first().map(|touched| touched.number);
+        let groups = level.group(self.layout.grid().chunk_shape(), shard.touched.into_iter());
+        for (n, touched) in groups {
+            let number = touched.first().map(|touched| touched.number);
             let Some((offset, len)) = index.get(n).map_err(|why| self.wrong(number, why))? else {
-                self.absent.extend(group.iter().map(|touched| touched.number));
+                lot.absent.extend(touched.iter().map(|touched| (touched.number, 0)));
                 continue;
             };
-            let range = (range.0 + offset, len);
-            let decoded = match self.blobs.get(blob) {
-                Some(opened) => self.decoded(depth + 1, &**opened, range, number)?,
-                None => None,
-            };
-            let (blob, range) = match decoded {
-                Some(bytes) => {
-                    let size = bytes.size();
-                    self.blobs.push(Box::new(bytes));
-                    (self.blobs.len() - 1, (0, size))
+            let (mut opened, mut range) = (shard.opened, (shard.range.0 + offset, len));
+            if let Some(bytes) = self.decoded(depth, &*self.opened[opened], range, number)? {
+                if opened == 0 && !self.in_memory {
+                    self.read += len;
                 }
-                None => (blob, range),
-            };
-            self.resolve(depth + 1, blob, range, group.into_iter())?;
+                (opened, range) = (self.opened.len(), (0, bytes.size()));
+                self.opened.push(Box::new(bytes));
+            }
+            next.push(Inside { opened, range, touched });
         }
         Ok(())
     }
@@ -200,41 +278,79 @@ impl<'a, 's> Finder<'a, 's> {
         object: bool,
         range: (u64, u64),
     ) -> Result<Arc<ShardIndex>, ArrayError> {
-        let stamp = self.stamp.filter(|_| object && settings::shard_index_bound() > 0);
-        let place = stamp.map(|stamp| Place {
-            stamp,
-            offset: range.0,
-            len: range.1,
-            decoding: level.decoding().clone(),
-            verified: self.verify,
-        });
+        let (mut indexes, _) = self.indexes(level, &[(opened, object, range)])?;
+        indexes.pop().ok_or_else(|| self.wrong(None, "it has no level".into()))
+    }
+
+    /// The indexes of shards of one level, and how many bytes were read for them. Those that are
+    /// not kept are read together.
+    fn indexes(
+        &self,
+        level: &ShardLevel,
+        shards: &[(&dyn Opened, bool, (u64, u64))],
+    ) -> Result<(Vec<Arc<ShardIndex>>, u64), ArrayError> {
         let cache = &process::current().indexes;
-        if let Some(place) = &place
-            && let Some(index) = cache.get(place)
-        {
-            return Ok(index);
+        let place = |object: bool, range: (u64, u64)| {
+            let stamp = self.stamp.filter(|_| object && settings::shard_index_bound() > 0)?;
+            let (offset, len) = range;
+            Some(IndexPlace { stamp, offset, len, decoding: level.decoding().clone(), verified: self.verify })
+        };
+        let mut kept: Vec<Option<Arc<ShardIndex>>> = Vec::with_capacity(shards.len());
+        let mut needed: Vec<(usize, u64, Vec<u8>)> = Vec::new();
+        for (n, (_, object, range)) in shards.iter().enumerate() {
+            kept.push(place(*object, *range).and_then(|place| cache.get(&place)));
+            if kept.last().is_some_and(Option::is_none) {
+                let (offset, len) = self.index_range(level, range.1)?;
+                needed.push((n, range.0 + offset, self.room(len)?));
+            }
         }
-        let Some(stored) = level.index_range(range.1) else {
+        let mut read = 0;
+        for group in needed.chunk_by_mut(|a, b| shards[a.0].1 && shards[b.0].1) {
+            let Some((opened, object, _)) = group.first().map(|(n, ..)| shards[*n]) else { continue };
+            let mut ranges: SmallVec<[RangeRead<'_>; 1]> =
+                group.iter_mut().map(|(_, offset, buf)| RangeRead { offset: *offset, buf }).collect();
+            opened.read_ranges(&mut ranges).map_err(|source| self.store(source))?;
+            if object && !self.in_memory {
+                read += ranges.iter().map(|range| range.buf.len() as u64).sum::<u64>();
+            }
+        }
+        for (n, _, bytes) in needed {
+            let (opened, object, range) = shards[n];
+            let mut index = level
+                .index()
+                .decode(&bytes, self.verify)
+                .map_err(|source| self.wrong(None, format!("its index: {source}")))?;
+            index.check(range.1, self.index_range(level, range.1)?);
+            let index = Arc::new(index);
+            if let Some(place) = place(object, range)
+                && opened.vouched() == Some(place.stamp)
+            {
+                cache.keep(place, &index, settings::shard_index_bound());
+            }
+            kept[n] = Some(index);
+        }
+        Ok((kept.into_iter().flatten().collect(), read))
+    }
+
+    /// Where the index of a shard of `len` bytes is.
+    fn index_range(&self, level: &ShardLevel, len: u64) -> Result<(u64, u64), ArrayError> {
+        level.index_range(len).ok_or_else(|| {
             let why = format!(
-                "it has {} bytes, and its index alone {}: it was not written to its end, or with other metadata",
-                range.1,
+                "it has {len} bytes, and its index alone {}: it was not written to its end, or with other metadata",
                 level.index().size()
             );
-            return Err(self.wrong(None, why));
-        };
-        let bytes = self.bytes(opened, (range.0 + stored.0, stored.1))?;
-        let mut index = level
-            .index()
-            .decode(&bytes, self.verify)
-            .map_err(|source| self.wrong(None, format!("its index: {source}")))?;
-        index.check(range.1, stored);
-        let index = Arc::new(index);
-        if let Some(place) = place
-            && opened.vouched() == Some(place.stamp)
-        {
-            cache.keep(place, &index, settings::shard_index_bound());
-        }
-        Ok(index)
+            self.wrong(None, why)
+        })
+    }
+
+    /// A buffer of so many bytes.
+    fn room(&self, len: u64) -> Result<Vec<u8>, ArrayError> {
+        let none = |_| memory_error(self.layout, "a part of a shard", len);
+        let mut bytes = Vec::new();
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        bytes.try_reserve_exact(len).map_err(none)?;
+        bytes.resize(len, 0);
+        Ok(bytes)
     }
 
     /// A range of `opened`, in which it is known to lie.
@@ -243,11 +359,7 @@ impl<'a, 's> Finder<'a, 's> {
         opened: &dyn Opened,
         (offset, len): (u64, u64),
     ) -> Result<Vec<u8>, ArrayError> {
-        let none = |_| memory_error(self.layout, "a part of a shard", len);
-        let mut bytes = Vec::new();
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        bytes.try_reserve_exact(len).map_err(none)?;
-        bytes.resize(len, 0);
+        let mut bytes = self.room(len)?;
         opened
             .read_ranges(&mut [RangeRead { offset, buf: &mut bytes }])
             .map_err(|source| self.store(source))?;
@@ -272,41 +384,6 @@ impl<'a, 's> Finder<'a, 's> {
         });
         ArrayError::Shard { array: self.layout.name().into(), key: self.key.into(), chunk, why }
     }
-}
-
-/// Number of a task, and where its chunk is.
-pub(crate) type Located = (usize, Option<(u64, u64)>);
-
-/// Where a request's chunks of one shard are: number of the task, and the range of the object;
-/// `None`: the chunk does not exist. Ranges of what had to be decoded as a whole count from its
-/// start. At most the first `most` of them. For showing what a request would do.
-pub(crate) fn locate(
-    layout: &ArrayLayout,
-    sharding: &Sharding,
-    plan: &Plan,
-    shards: &ShardPlan<'_>,
-    number: usize,
-    most: usize,
-    key: &mut String,
-) -> Result<Vec<Located>, ArrayError> {
-    let mut task = Task::default();
-    shards.shard(number, &mut task);
-    layout.locate(&task.chunk, key)?;
-    let checked = tasks::key(layout, &task, key)?;
-    let mut found: Vec<Located> = Vec::new();
-    match Finder::open(layout, sharding, plan, checked, &task, settings::verify_checksums())? {
-        Some(mut finder) => {
-            finder.find(shards.touched(number, &task).take(most))?;
-            found.extend(finder.chunks.iter().map(|chunk| (chunk.number, Some((chunk.offset, chunk.len)))));
-            found.extend(finder.absent.iter().map(|number| (*number, None)));
-        }
-        None => {
-            let touched = shards.touched(number, &task).take(most);
-            found.extend(touched.map(|touched| (touched.number, None)));
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }
 
 /// To how many bytes a shard of `stored` bytes may decode, of which metadata say `limit`. Of

@@ -17,5 +17,4 @@ pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod output;
 pub(crate) mod plan;
-pub(crate) mod read;
 pub(crate) mod write;

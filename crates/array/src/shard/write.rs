@@ -24,7 +24,8 @@ use super::memory::InMemory;
 use super::output::{Former, Output, Sink, begin, finish};
 use super::plan::{ShardPlan, Touched};
 use crate::error::ArrayError;
-use crate::layout::{ArrayLayout, Location};
+use crate::layout::ArrayLayout;
+use crate::layout::locate::Location;
 use crate::plan::{Plan, Task};
 use crate::runtime::scratch::Scratch;
 use crate::runtime::settings;
@@ -148,19 +149,16 @@ impl WriteRequest<'_> {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
             finder = Finder::open(layout, self.sharding, self.plan, checked, &task, true)?;
         }
-        let was = finder.as_ref().and_then(|finder| finder.blobs.first());
+        let was = finder.as_ref().map(Finder::object);
         let expected = match (&lock, was) {
             (None, _) => Expected::Any,
-            (Some(lock), Some(was)) if lock.is_held() => Expected::Locked(&**was),
+            (Some(lock), Some(was)) if lock.is_held() => Expected::Locked(was),
             // It came after the lock was asked for, or files cannot be locked.
-            (Some(_), Some(was)) => Expected::Same(&**was),
+            (Some(_), Some(was)) => Expected::Same(was),
             (Some(_), None) => Expected::Absent,
         };
         let former = match &finder {
-            Some(finder) => match finder.blobs.first() {
-                Some(opened) => Some(former(finder, 0, &**opened, true, (0, opened.size()))?),
-                None => None,
-            },
+            Some(finder) => Some(former(finder, 0, finder.object(), true, (0, finder.object().size()))?),
             None => None,
         };
         let Some(level) = self.sharding.levels().first() else { return Ok(true) };

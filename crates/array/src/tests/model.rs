@@ -11,16 +11,21 @@ use std::sync::Arc;
 pub(crate) struct PerChunk(pub(crate) &'static str);
 
 impl ChunkLocator for PerChunk {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
-        key.push_str(self.0);
-        key.push('/');
-        for (n, index) in chunk.iter().enumerate() {
-            let _ = write!(key, "{}{index}", if n == 0 { "" } else { "." });
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        for chunk in wanted.iter() {
+            found.object(|key| {
+                key.push_str(self.0);
+                key.push('/');
+                for (n, index) in chunk.iter().enumerate() {
+                    let _ = write!(key, "{}{index}", if n == 0 { "" } else { "." });
+                }
+                if chunk.is_empty() {
+                    key.push('0');
+                }
+            });
+            found.chunk(Location::Object);
         }
-        if chunk.is_empty() {
-            key.push('0');
-        }
-        Ok(Location::Object)
+        Ok(())
     }
 
     fn folder(&self) -> Option<&str> {
@@ -38,9 +43,9 @@ impl<F> std::fmt::Debug for Watched<F> {
 }
 
 impl<F: Fn(&[u64]) + Send + Sync> ChunkLocator for Watched<F> {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
-        (self.0)(chunk);
-        PerChunk("a").locate(chunk, key)
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        wanted.iter().for_each(&self.0);
+        PerChunk("a").locate(wanted, found)
     }
 }
 
@@ -53,13 +58,20 @@ pub(super) struct Packed {
 }
 
 impl ChunkLocator for Packed {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
-        key.push_str("packed");
-        let number = chunk.iter().zip(&self.counts).fold(0, |n, (i, count)| n * count + i);
-        Ok(match self.ranges[number as usize] {
-            Some((offset, len, skipped)) => Location::Range { offset, len, skipped },
-            None => Location::Absent,
-        })
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        found.object(|key| key.push_str("packed"));
+        for chunk in wanted.iter() {
+            let number = chunk.iter().zip(&self.counts).fold(0, |n, (i, count)| n * count + i);
+            found.chunk(match self.ranges[number as usize] {
+                Some((offset, len, skipped)) => Location::Range { offset, len, skipped },
+                None => Location::Absent,
+            });
+        }
+        Ok(())
+    }
+
+    fn shares_objects(&self) -> bool {
+        true
     }
 }
 

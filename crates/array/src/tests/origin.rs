@@ -2,8 +2,9 @@
 
 use super::model::{Spec, Watched};
 use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
+use crate::layout::locate::LocateError;
 use crate::layout::origin::{Origin, Seen};
-use crate::layout::{ArrayLayout, LocateError};
 use crate::read;
 use crate::read::{ReadOptions, read_into};
 use crate::select::view::Target;

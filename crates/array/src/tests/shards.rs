@@ -288,7 +288,7 @@ proptest! {
         for number in 0..by_shard.len() {
             by_shard.shard(number, &mut task);
             let mut key = String::new();
-            layout.locator().locate(&task.chunk, &mut key).unwrap();
+            layout.locate(&task.chunk, &mut key).unwrap();
             let size = || store.size(Key::new(&key).unwrap()).unwrap();
             let before = size();
             let dead = compact(&layout, &task.chunk, true).unwrap();

@@ -3,7 +3,8 @@
 
 use super::model::{Model, Spec, Watched};
 use crate::error::ArrayError;
-use crate::layout::{ArrayLayout, ChunkLocator, Location};
+use crate::layout::ArrayLayout;
+use crate::layout::locate::{ChunkList, ChunkLocator, Found, LocateError, Location};
 use crate::read;
 use crate::read::ReadOptions;
 use crate::select::view::Source;
@@ -160,11 +161,17 @@ fn errors_are_raised_once_and_stop_nothing_else() {
     #[derive(Debug)]
     struct Broken(Arc<AtomicBool>, fn(&[u64]) -> bool);
     impl ChunkLocator for Broken {
-        fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, crate::layout::LocateError> {
-            std::thread::sleep(Duration::from_millis(1));
-            key.push_str(if self.0.load(Relaxed) && (self.1)(chunk) { "../" } else { "a/" });
-            key.push_str(&chunk[0].to_string());
-            Ok(Location::Object)
+        fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+            for chunk in wanted.iter() {
+                std::thread::sleep(Duration::from_millis(1));
+                let damaged = self.0.load(Relaxed) && (self.1)(chunk);
+                found.object(|key| {
+                    key.push_str(if damaged { "../" } else { "a/" });
+                    key.push_str(&chunk[0].to_string());
+                });
+                found.chunk(Location::Object);
+            }
+            Ok(())
         }
     }
     let layout = Arc::new(spec.layout_with(Arc::new(store.clone()), Arc::new(Broken(on, damaged))));

@@ -10,15 +10,16 @@ use crate::copy::strided;
 use crate::copy::strided::Region;
 use crate::copy::swap;
 use crate::error::ArrayError;
+use crate::layout::ArrayLayout;
 use crate::layout::dims::Dims;
 use crate::layout::dims::element_count;
-use crate::layout::{ArrayLayout, Location};
+use crate::layout::locate::Location;
 use crate::plan::point_plan::Places;
 use crate::plan::strategy::Strategy;
 use crate::plan::strategy::choose_write;
+use crate::plan::within_chunk;
 use crate::plan::{Plan, Task};
 use crate::read::fetch::fetch;
-use crate::read::within_chunk;
 use crate::runtime::memory::Memory;
 use crate::runtime::scratch::{Scratch, sized};
 use crate::runtime::settings;
@@ -165,7 +166,7 @@ impl Writer<'_> {
         let key = tasks::key(layout, &scratch.task, &scratch.key)?;
         let _turn = tasks::take(layout, &scratch.task, key, Some(ask))?;
         let (region, offset) = write_region(layout, &scratch.task, self.strides);
-        let strategy = choose_write(layout.encoding(), &scratch.task, &region);
+        let strategy = self.choose(&scratch.task, &region);
         if matches!(strategy, Strategy::Modify) && layout.store().is_shared() {
             return self.modify_shared(scratch, &region, offset, ask);
         }
@@ -245,8 +246,16 @@ impl Writer<'_> {
     /// Makes what the chunk of `scratch.task` is to be stored as.
     pub(crate) fn produce(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<Produced, ArrayError> {
         let (region, offset) = write_region(self.layout, &scratch.task, self.strides);
-        let strategy = choose_write(self.layout.encoding(), &scratch.task, &region);
+        let strategy = self.choose(&scratch.task, &region);
         self.produce_by(strategy, scratch, &region, offset, old)
+    }
+
+    fn choose(&self, task: &Task, region: &Region) -> Strategy {
+        let fill = self.layout.fill().bytes();
+        choose_write(self.layout.encoding(), task, region, || {
+            // SAFETY: the source covers the task's elements.
+            !self.keep_empty && unsafe { strided::all_equal(&task.count, self.strides, fill, self.src) }
+        })
     }
 
     fn produce_by(
@@ -257,18 +266,9 @@ impl Writer<'_> {
         offset: usize,
         old: Old<'_>,
     ) -> Result<Produced, ArrayError> {
-        let layout = self.layout;
         match strategy {
             Strategy::Modify => self.modify(scratch, region, offset, old),
-            // SAFETY: the source covers the task's elements.
-            _ if !self.keep_empty
-                && self.places.is_empty()
-                && unsafe {
-                    strided::all_equal(&scratch.task.count, self.strides, layout.fill().bytes(), self.src)
-                } =>
-            {
-                Ok(Produced::Nothing)
-            }
+            Strategy::Elide => Ok(Produced::Nothing),
             Strategy::WriteFrom => Ok(Produced::Source),
             Strategy::EncodeFrom => {
                 // SAFETY: encode-from is chosen only where the source is one run of a whole chunk.
@@ -397,7 +397,7 @@ impl Writer<'_> {
                     .read_exact(key, chunk)
                     .map_err(|source| store_error(layout, &scratch.task, source))?
             }
-            Old::Stored if fetch(layout, scratch, Location::Object)? => {
+            Old::Stored if fetch(layout, scratch)? => {
                 let encoded = std::mem::take(&mut scratch.encoded);
                 let decoded = self.decode(scratch, &encoded);
                 scratch.encoded = encoded;

@@ -3,7 +3,7 @@
 use super::{ChunkIndex, IndexRequest};
 use crate::data_layout::ChunkedLayout;
 use crate::{File, Hdf5Error, interrupt};
-use hyperslab_array::{ChunkLocator, LocateError, Location};
+use hyperslab_array::{ChunkList, ChunkLocator, Found, LocateError, Location};
 use hyperslab_store::fork::Lazy;
 use hyperslab_store::turns::{self, Refused};
 use std::sync::Arc;
@@ -92,30 +92,38 @@ impl Chunks {
 }
 
 impl ChunkLocator for Chunks {
-    fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
         let index = self.ready().map_err(|error| match error {
             // The engine knows these.
             Hdf5Error::Store(error) => LocateError::from(error),
             error => error.into(),
         })?;
         let source = self.file.source();
-        let axes = chunk.iter().zip(&index.counts);
-        let inside = chunk.len() == index.counts.len() && axes.clone().all(|(place, count)| place < count);
-        if !inside {
-            let counts = &index.counts;
-            return Err(source.invalid(format!("there is no chunk {chunk:?} among {counts:?}")).into());
+        found.object(|key| key.push_str(source.key()));
+        for chunk in wanted.iter() {
+            let axes = chunk.iter().zip(&index.counts);
+            let inside =
+                chunk.len() == index.counts.len() && axes.clone().all(|(place, count)| place < count);
+            if !inside {
+                let counts = &index.counts;
+                return Err(source.invalid(format!("there is no chunk {chunk:?} among {counts:?}")).into());
+            }
+            let number = axes.fold(0, |number, (place, count)| number * count + place);
+            let Some(record) = index.get(number) else {
+                found.chunk(Location::Absent);
+                continue;
+            };
+            let skipped = self.skipped(chunk, record.skipped);
+            let skipped =
+                skipped.ok_or_else(|| source.invalid("a chunk left out a filter behind the 32nd codec"))?;
+            let offset = source.base().saturating_add(record.address);
+            found.chunk(Location::Range { offset, len: record.size, skipped });
         }
-        key.push_str(source.key());
-        let number = axes.fold(0, |number, (place, count)| number * count + place);
-        let Some(record) = index.get(number) else { return Ok(Location::Absent) };
-        let skipped = self.skipped(chunk, record.skipped);
-        let skipped =
-            skipped.ok_or_else(|| source.invalid("a chunk left out a filter behind the 32nd codec"))?;
-        Ok(Location::Range {
-            offset: source.base().saturating_add(record.address),
-            len: record.size,
-            skipped,
-        })
+        Ok(())
+    }
+
+    fn shares_objects(&self) -> bool {
+        true
     }
 }
 
@@ -169,10 +177,11 @@ mod tests {
     }
 
     fn located(chunks: &Chunks, chunk: [u64; 2]) -> (u64, u64, u32) {
-        let mut key = String::new();
-        match chunks.locate(&chunk, &mut key).unwrap() {
-            Location::Range { offset, len, skipped } if key == "a file" => (offset, len, skipped),
-            other => panic!("{other:?} in '{key}'"),
+        let mut found = Found::default();
+        chunks.locate(ChunkList::one(&chunk), &mut found).unwrap();
+        match found.get(0) {
+            Some(("a file", Location::Range { offset, len, skipped })) => (offset, len, skipped),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -184,10 +193,10 @@ mod tests {
         assert_eq!(located(&plain, [1, 0]), (115, 5, 3));
         assert_eq!(located(&chunks(3, 1, false), [1, 2]), (125, 5, 5 << 1));
         assert_eq!(located(&chunks(32, 0, false), [0, 1]).2, 0xff00_0001);
-        assert!(chunks(32, 1, false).locate(&[0, 1], &mut String::new()).is_err());
+        assert!(chunks(32, 1, false).locate(ChunkList::one(&[0, 1]), &mut Found::default()).is_err());
         assert!(Arc::ptr_eq(&plain.index().unwrap(), &plain.index().unwrap()));
         for outside in [&[2, 0][..], &[0, 3], &[0], &[0, 0, 0]] {
-            assert!(plain.locate(outside, &mut String::new()).is_err());
+            assert!(plain.locate(ChunkList::one(outside), &mut Found::default()).is_err());
         }
     }
 
@@ -210,10 +219,12 @@ mod tests {
             edges_unfiltered: false,
         };
         let empty = Chunks::new(file(&[0; 9]), 9, layout(None), vec![4], vec![None], 0, 0);
-        assert_eq!(empty.locate(&[1], &mut String::new()).unwrap(), Location::Absent);
+        let mut found = Found::default();
+        empty.locate(ChunkList::one(&[1]), &mut found).unwrap();
+        assert_eq!(found.get(0), Some(("a file", Location::Absent)));
         let broken = Chunks::new(file(&[0; 9]), 9, layout(Some(48)), vec![4], vec![None], 0, 0);
         for _ in 0..2 {
-            let error = broken.locate(&[1], &mut String::new()).unwrap_err().to_string();
+            let error = broken.locate(ChunkList::one(&[1]), &mut Found::default()).unwrap_err().to_string();
             assert!(error.contains("version 1 B-tree node at address 48"), "{error}");
         }
     }

@@ -1,0 +1,212 @@
+//! Lots: tasks that are located together, and whose chunks are read together.
+//!
+//! | chunks | a lot is |
+//! |---|---|
+//! | objects of their own, or large ranges of one | one task |
+//! | small ranges of an object (a file of HDF5) | some hundreds of tasks, in the order of the plan |
+//! | one large chunk without codecs, cut | all its tasks |
+//! | in shards | the tasks of one shard |
+//!
+//! What is known of a lot of several tasks once its chunks are located is a [`Lot`]. It is cut into
+//! [`Step`]s, each of which one thread does by itself.
+
+use crate::layout::ArrayLayout;
+use crate::layout::locate::Location;
+use crate::plan::Plan;
+use crate::plan::costs;
+use crate::runtime::memory::Memory;
+use crate::shard::plan::ShardPlan;
+use hyperslab_store::{Opened, Stamp};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How the tasks of a plan are taken together.
+pub(crate) enum Lots<'a> {
+    /// Each by itself.
+    Single(usize),
+    /// So many that follow each other: of how many in all, and how many together.
+    Neighbours(usize, usize),
+    /// They are parts of one chunk.
+    Cut(usize),
+    /// Those of a shard.
+    Shards(ShardPlan<'a>),
+}
+
+impl<'a> Lots<'a> {
+    /// The lots of a request on up to `threads` threads.
+    pub(crate) fn new(layout: &'a ArrayLayout, plan: &'a Plan, threads: usize) -> Self {
+        let decoded = layout.encoding().decoded_size();
+        if let Some(sharding) = layout.sharding() {
+            return Lots::Shards(ShardPlan::new(layout, sharding, plan));
+        }
+        if plan.is_cut() {
+            return Lots::Cut(plan.len());
+        }
+        if plan.len() > 1 && layout.locator().shares_objects() && decoded as u64 <= costs::RANGE {
+            let fit = costs::LOT / decoded.max(1);
+            let (least, most) = costs::CHUNKS_OF_A_LOT;
+            return Lots::Neighbours(
+                plan.len(),
+                fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most),
+            );
+        }
+        Lots::Single(plan.len())
+    }
+
+    /// Number of lots.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Lots::Single(tasks) => *tasks,
+            Lots::Neighbours(tasks, each) => tasks.div_ceil(*each),
+            Lots::Cut(tasks) => usize::from(*tasks > 0),
+            Lots::Shards(shards) => shards.len(),
+        }
+    }
+
+    /// Whether the steps of a lot are done by several threads. Otherwise the thread that locates a
+    /// lot does all of them.
+    pub(crate) fn are_spread(&self) -> bool {
+        matches!(self, Lots::Cut(_) | Lots::Shards(_))
+    }
+}
+
+/// What is known of the tasks of a lot, once they are located.
+#[derive(Default)]
+pub(crate) struct Lot<'s> {
+    pub(crate) objects: Vec<Object<'s>>,
+    /// Chunks that are read by runs, or together. Sorted by where they are once there are steps.
+    pub(crate) chunks: Vec<Chunk>,
+    /// Chunks that are read one by one.
+    pub(crate) alone: Vec<Alone>,
+    /// Chunks that a cache holds, decoded, and the numbers of their tasks.
+    pub(crate) held: Vec<(Chunk, Arc<Memory>)>,
+    /// The numbers of tasks whose chunks do not exist, and the object that they would be in.
+    pub(crate) absent: Vec<(usize, usize)>,
+    /// Bytes of indexes that had to be read to know this.
+    pub(crate) index_bytes: u64,
+}
+
+/// An object that holds chunks of a lot.
+pub(crate) struct Object<'s> {
+    pub(crate) key: String,
+    pub(crate) opened: Option<Box<dyn Opened + 's>>,
+    /// Which contents it had when it was opened.
+    pub(crate) stamp: Option<Stamp>,
+    /// Whether its bytes were read before, all of them.
+    pub(crate) in_memory: bool,
+}
+
+/// A chunk that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Chunk {
+    /// Which of the objects its bytes are in, from where, and how many.
+    pub(crate) object: usize,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// Its task's number.
+    pub(crate) number: usize,
+}
+
+/// A chunk that is read by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alone {
+    pub(crate) object: usize,
+    pub(crate) location: Location,
+    pub(crate) number: usize,
+}
+
+/// What one thread does of a lot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Reads a run, and decodes its chunks.
+    Run(Run),
+    /// Reads the wanted bytes of chunks without codecs, of one object.
+    Direct(Range<usize>),
+    /// Reads a chunk by itself.
+    Alone(usize),
+    /// Copies a chunk that a cache holds.
+    Held(usize),
+    /// Fills the elements of chunks that do not exist.
+    Fill(Range<usize>),
+}
+
+/// Bytes of an object that are read at once, for one or more chunks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Which of the lot's chunks.
+    pub(crate) chunks: Range<usize>,
+    pub(crate) object: usize,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// Chunks that do not exist are filled so many at a time.
+const FILLED: usize = 16;
+
+impl<'s> Lot<'s> {
+    /// Cuts what is to be done into steps: runs with at most `gap` unwanted bytes between chunks,
+    /// of at most `longest` bytes, unless a chunk alone is longer. `direct`: of chunks without
+    /// codecs only the wanted bytes are read.
+    pub(crate) fn steps(&mut self, gap: u64, longest: u64, direct: bool, each: &mut dyn FnMut(Step)) {
+        let step = |run: Run| if direct { Step::Direct(run.chunks) } else { Step::Run(run) };
+        runs(&mut self.chunks, gap, longest).into_iter().map(step).for_each(&mut *each);
+        (0..self.alone.len()).map(Step::Alone).for_each(&mut *each);
+        (0..self.held.len()).map(Step::Held).for_each(&mut *each);
+        let absent = self.absent.len();
+        let fill = |start| Step::Fill(start..absent.min(start + FILLED));
+        (0..absent).step_by(FILLED).map(fill).for_each(each);
+    }
+
+    /// Number of chunks that have to be read.
+    pub(crate) fn to_read(&self) -> usize {
+        self.chunks.len() + self.alone.len()
+    }
+}
+
+/// Sorts chunks by where they are and joins those with at most `gap` bytes between them, up to
+/// `most` bytes in all.
+fn runs(chunks: &mut [Chunk], gap: u64, most: u64) -> Vec<Run> {
+    chunks.sort_unstable();
+    let mut runs: Vec<Run> = Vec::new();
+    for (n, chunk) in chunks.iter().enumerate() {
+        let end = chunk.offset + chunk.len;
+        if let Some(run) = runs.last_mut()
+            && run.object == chunk.object
+            && chunk.offset <= (run.offset + run.len).saturating_add(gap)
+            && end.saturating_sub(run.offset) <= most
+        {
+            run.len = run.len.max(end - run.offset);
+            run.chunks.end = n + 1;
+        } else {
+            let Chunk { object, offset, len, .. } = *chunk;
+            runs.push(Run { chunks: n..n + 1, object, offset, len });
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_join_neighbours_up_to_a_gap_and_a_size() {
+        let chunk = |number: usize, object, offset, len| Chunk { object, offset, len, number };
+        let mut chunks = [
+            chunk(0, 0, 100, 10),
+            chunk(1, 0, 0, 10),
+            chunk(2, 0, 10, 10),
+            chunk(3, 1, 20, 10),
+            chunk(4, 0, 25, 10),
+            chunk(5, 0, 36, 1000),
+        ];
+        let found: Vec<_> = runs(&mut chunks, 5, 50)
+            .into_iter()
+            .map(|run| (run.chunks, run.object, run.offset, run.len))
+            .collect();
+        assert_eq!(found, [(0..3, 0, 0, 35), (3..4, 0, 36, 1000), (4..5, 0, 100, 10), (5..6, 1, 20, 10)]);
+        let numbers: Vec<usize> = chunks.iter().map(|chunk| chunk.number).collect();
+        assert_eq!(numbers, [1, 2, 4, 5, 0, 3]);
+        assert_eq!(runs(&mut chunks, 0, 2000).len(), 4);
+    }
+}
