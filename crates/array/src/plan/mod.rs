@@ -201,7 +201,12 @@ impl Plan {
         let encoding = layout.encoding();
         let reordered = encoding.swap() > 1 || !encoding.is_c_order();
         let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * PART;
-        if self.count != 1 || !self.points.is_empty() || layout.sharding().is_some() || !large || !(reordered || threads > 1) {
+        if self.count != 1
+            || !self.points.is_empty()
+            || layout.sharding().is_some()
+            || !large
+            || !(reordered || threads > 1)
+        {
             return self;
         }
         let long = |axis: &&u8| encoding.chunk_shape()[**axis as usize] > 1;

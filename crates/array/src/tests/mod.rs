@@ -3,6 +3,7 @@
 mod barrier;
 mod cached;
 mod counts;
+mod explained;
 mod failures;
 pub(crate) mod generated;
 pub(crate) mod model;

@@ -1,0 +1,328 @@
+//! What `explain` says is what the store and the codecs are asked for, byte for byte.
+
+use super::generated::case;
+use super::model::{Packed, PerChunk, Spec};
+use super::shards::{Level, level, sharding};
+use crate::*;
+use hyperslab_codec::{Blosc, Codec, CodecError, Racing, Reach, Scratch};
+use hyperslab_store::{Entry, Key, MemoryStore, Opened, RangeRead, Stamp, Store, StoreError};
+use proptest::prelude::*;
+use proptest::strategy::Strategy as Gen;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A store that counts the bytes that are read from it.
+#[derive(Debug, Default)]
+struct Counted {
+    inner: MemoryStore,
+    bytes: AtomicU64,
+}
+
+impl Counted {
+    fn count(&self, ranges: &[RangeRead<'_>]) {
+        self.bytes.fetch_add(ranges.iter().map(|range| range.buf.len() as u64).sum(), Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct CountedOpened<'s>(&'s Counted, Box<dyn Opened + 's>);
+
+impl Opened for CountedOpened<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+        self.0.count(ranges);
+        self.1.read_ranges(ranges)
+    }
+
+    fn size(&self) -> u64 {
+        self.1.size()
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        self.1.stamp()
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        self.1.vouched()
+    }
+}
+
+type Ranged<T> = Result<T, StoreError>;
+
+impl Store for Counted {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Ranged<bool> {
+        self.count(ranges);
+        self.inner.read_ranges(key, size, ranges)
+    }
+
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Ranged<(bool, Option<Stamp>)> {
+        self.count(ranges);
+        self.inner.read_ranges_stamped(key, size, ranges)
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Ranged<Option<Box<dyn Opened + 's>>> {
+        let opened = self.inner.open(key, size)?;
+        Ok(opened.map(|opened| Box::new(CountedOpened(self, opened)) as Box<dyn Opened + 's>))
+    }
+
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Ranged<bool> {
+        let found = self.inner.read_exact(key, buf)?;
+        self.bytes.fetch_add(if found { buf.len() as u64 } else { 0 }, Relaxed);
+        Ok(found)
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Ranged<bool> {
+        Ok(self.read_all_stamped(key, buf, limit)?.0)
+    }
+
+    fn read_all_stamped(
+        &self,
+        key: Key<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Ranged<(bool, Option<Stamp>)> {
+        let found = self.inner.read_all_stamped(key, buf, limit)?;
+        self.bytes.fetch_add(if found.0 { buf.len() as u64 } else { 0 }, Relaxed);
+        Ok(found)
+    }
+
+    fn size(&self, key: Key<'_>) -> Ranged<Option<u64>> {
+        self.inner.size(key)
+    }
+
+    fn stamp(&self, key: Key<'_>) -> Ranged<Option<Stamp>> {
+        self.inner.stamp(key)
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Ranged<()> {
+        self.inner.write(key, parts)
+    }
+
+    fn delete(&self, key: Key<'_>) -> Ranged<bool> {
+        self.inner.delete(key)
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Ranged<()> {
+        self.inner.delete_prefix(prefix)
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Ranged<Vec<Entry>> {
+        self.inner.list_dir(prefix)
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Ranged<Vec<String>> {
+        self.inner.list(prefix)
+    }
+
+    fn gap(&self) -> u64 {
+        20
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        self.inner.lock_id(key)
+    }
+
+    fn url(&self) -> String {
+        self.inner.url()
+    }
+}
+
+/// The bytes that came out of the codec of the elements, of a test's thread and those that help it.
+#[derive(Debug)]
+struct CountedCodec(Arc<dyn Codec>, Arc<AtomicU64>);
+
+impl Codec for CountedCodec {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+        let len = self.0.decode(src, dst, scratch)?;
+        self.1.fetch_add(len as u64, Relaxed);
+        Ok(len)
+    }
+
+    fn decode_part(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), CodecError> {
+        let bytes = match self.0.reach() {
+            _ if wanted == (0..dst.len()) => dst.len(),
+            Reach::Prefix => wanted.end,
+            Reach::Blocks => wanted.len(),
+            Reach::Whole | Reach::Bytes => dst.len(),
+        };
+        self.1.fetch_add(bytes as u64, Relaxed);
+        self.0.decode_part(src, wanted, dst, scratch)
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+        self.0.encode(src, dst, scratch)
+    }
+
+    fn racing(&self) -> Racing {
+        self.0.racing()
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        self.0.max_encoded(decoded)
+    }
+
+    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+        let payload = self.0.unframe(src, verify)?;
+        self.1.fetch_add(payload.as_ref().map_or(0, |payload| payload.len() as u64), Relaxed);
+        Some(payload)
+    }
+
+    fn reach(&self) -> Reach {
+        self.0.reach()
+    }
+}
+
+/// How the chunks of an array are stored.
+#[derive(Clone, Debug)]
+enum Stored {
+    Objects,
+    /// All in one object, so far apart.
+    Packed(usize),
+    Shards(Vec<Level>),
+}
+
+fn stored() -> impl Gen<Value = Stored> {
+    // Shards that go through codecs as a whole decode more than their chunks.
+    let plain = level().prop_map(Level::uncoded);
+    prop_oneof![
+        Just(Stored::Objects),
+        prop_oneof![Just(0usize), Just(9), Just(50)].prop_map(Stored::Packed),
+        prop::collection::vec(plain, 1..3).prop_map(Stored::Shards),
+    ]
+}
+
+/// The layout of a case, with all its chunks stored.
+fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> (Arc<Counted>, ArrayLayout) {
+    let store = Arc::new(Counted::default());
+    let mut codecs = spec.codec_list();
+    if blosc {
+        codecs.insert(0, Arc::new(Blosc::from_v3(None, 4).unwrap()));
+    }
+    if !codecs.is_empty() {
+        codecs[0] = Arc::new(CountedCodec(codecs[0].clone(), decoded.clone()));
+    }
+    let layout = |store: Arc<dyn Store>, locator: Arc<dyn ChunkLocator>| {
+        let dtype = spec.dtype.parse().unwrap();
+        let encoding =
+            ChunkEncoding::new(&spec.chunk, dtype, spec.stored, &spec.order, codecs.clone()).unwrap();
+        let grid = ChunkGrid::regular(spec.chunk.as_slice().into()).unwrap();
+        let (shape, fill) = (spec.shape.as_slice().into(), FillValue::new(&spec.fill));
+        ArrayLayout::new("test", shape, dtype, grid, encoding, fill, locator, store).unwrap()
+    };
+    let objects = layout(store.clone(), Arc::new(PerChunk("a")));
+    let layout = match stored {
+        Stored::Shards(levels) => objects.clone().with_sharding(sharding(spec, levels)).unwrap(),
+        _ => objects.clone(),
+    };
+    let all = Selection::all(&spec.shape);
+    let bytes: Vec<u8> = (0..all.shape().iter().product::<u64>() as usize * layout.dtype().size())
+        .map(|i| (i * 31 % 251) as u8)
+        .collect();
+    let source = Source::dense(&bytes, &all.shape(), layout.dtype().size()).unwrap();
+    write(&layout, &all, &source, WriteOptions::default()).unwrap();
+    let Stored::Packed(gap) = stored else { return (store, layout) };
+    // The chunks of objects, one behind the other in one.
+    let counts: Dims = spec.shape.iter().zip(&spec.chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
+    let (mut object, mut ranges, mut key) = (vec![0xEE; 3], Vec::new(), String::new());
+    for number in 0..counts.iter().product::<u64>() {
+        let mut rest = number;
+        let mut chunk: Dims = counts.iter().rev().map(|n| (rest % n, rest /= n).0).collect();
+        chunk.reverse();
+        objects.locate(&chunk, &mut key).unwrap();
+        let mut bytes = Vec::new();
+        ranges.push(store.read_all(Key::new(&key).unwrap(), &mut bytes, 1 << 20).unwrap().then(|| {
+            object.resize(object.len() + gap * (number as usize % 3), 0xEE);
+            (object.len() as u64, bytes.len() as u64, 0)
+        }));
+        object.extend(bytes);
+    }
+    store.write(Key::new("packed").unwrap(), &[&object]).unwrap();
+    let packed = layout_with(&layout, spec, &codecs, store.clone(), Packed { counts, ranges });
+    (store, packed)
+}
+
+fn layout_with(
+    objects: &ArrayLayout,
+    spec: &Spec,
+    codecs: &[Arc<dyn Codec>],
+    store: Arc<Counted>,
+    packed: Packed,
+) -> ArrayLayout {
+    let encoding =
+        ChunkEncoding::new(&spec.chunk, objects.dtype(), spec.stored, &spec.order, codecs.to_vec()).unwrap();
+    let (grid, fill) = (objects.grid().clone(), objects.fill().clone());
+    let shape = spec.shape.as_slice().into();
+    ArrayLayout::new("test", shape, objects.dtype(), grid, encoding, fill, Arc::new(packed), store).unwrap()
+}
+
+/// Compares what is told of a read with what the read does.
+fn same(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    cache: Option<&ChunkCache>,
+    store: &Counted,
+    decoded: &AtomicU64,
+) -> Result<(), TestCaseError> {
+    let reset = || (store.bytes.swap(0, Relaxed), decoded.swap(0, Relaxed));
+    reset();
+    let told = explain_read_cached(layout, selection, usize::MAX, cache).unwrap();
+    prop_assert_eq!(reset(), (told.index_bytes, 0), "explaining reads indexes, no more");
+    // Indexes that explaining has read may be kept now.
+    let index = explain_read_cached(layout, selection, 0, cache).unwrap().index_bytes;
+    reset();
+    read(layout, selection, ReadOptions { cache, ..ReadOptions::default() }).unwrap();
+    let done = reset();
+    prop_assert_eq!(done, (told.bytes_read + index, told.bytes_decoded), "{}", &told);
+    prop_assert_eq!(
+        told.tasks.iter().map(|task| task.bytes_read).sum::<u64>(),
+        told.bytes_read - told.gap_bytes
+    );
+    prop_assert_eq!(
+        told.tasks.iter().map(|task| task.elements).sum::<u64>(),
+        selection.shape().iter().product::<u64>()
+    );
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_told_is_done(
+        (spec, _, selections) in case(),
+        stored in stored(),
+        blosc in any::<bool>(),
+        room in prop_oneof![Just(0usize), Just(3000), Just(1 << 20)],
+    ) {
+        let decoded = Arc::new(AtomicU64::new(0));
+        let (store, layout) = made(&spec, &stored, blosc, &decoded);
+        let cache = ChunkCache::new(room);
+        for selection in &selections {
+            same(&layout, selection, None, &store, &decoded)?;
+            // Twice: what the first read keeps the second finds.
+            same(&layout, selection, Some(&cache), &store, &decoded)?;
+            same(&layout, selection, Some(&cache), &store, &decoded)?;
+            let len = layout.shape().first().copied().unwrap_or(0) as i64;
+            if len > 0 {
+                let list: Vec<i64> = (0..7).map(|k| k * k % len).collect();
+                let points = Selection::new("test", layout.shape(), &[Index::List(&list)]).unwrap();
+                same(&layout, &points, None, &store, &decoded)?;
+            }
+        }
+    }
+}
