@@ -4,6 +4,10 @@ use hyperslab_codec::CodecError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
+/// Why a chunk cannot be found: an error of the format, whose index of chunks could not be read or
+/// cannot be right.
+pub type LocateError = Box<dyn std::error::Error + Send + Sync>;
+
 /// An error of the engine. It names the array; where a chunk is concerned, the chunk and its key.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -70,7 +74,7 @@ pub enum ArrayError {
         /// The chunk's index per axis.
         chunk: Vec<u64>,
         /// The format's reason.
-        source: crate::layout::locate::LocateError,
+        source: LocateError,
     },
     /// The bytes of a chunk are not what the metadata says.
     #[error("array '{array}', chunk {chunk:?}, key '{key}': {source}")]
@@ -116,7 +120,7 @@ pub enum ArrayError {
         /// Which of its parts, counted from 0.
         part: usize,
         /// The format's reason.
-        source: crate::layout::locate::LocateError,
+        source: LocateError,
     },
     /// The chunk cannot be written where it is; or the array cannot be written, which has no chunk
     /// of its own.

@@ -1,25 +1,27 @@
 //! What a request would do: the lots of the executor, told instead of read.
 
+use crate::dims::c_strides;
+use crate::dims::element_count;
 use crate::error::ArrayError;
+use crate::execute::scratch::Scratch;
+use crate::execute::tasks::{self, memory_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::c_strides;
-use crate::layout::dims::element_count;
 use crate::layout::locate::Location;
-use crate::mosaic;
-use crate::mosaic::Mosaic;
-use crate::mosaic::nesting::Nesting;
+use crate::layout::mosaic::Mosaic;
 use crate::plan::Plan;
+use crate::plan::lot::{Alone, Lot, Step};
+use crate::plan::mapped::{Mapped, along};
 use crate::plan::strategy::{Strategy, choose_write};
 use crate::read::cache::ChunkCache;
-use crate::read::lot::{Alone, Lot, Lots, Step};
-use crate::read::reader::Reader;
-use crate::read::request::{Absent, Request, location};
+use crate::read::chunk::ChunkReader;
+use crate::read::executor::location;
+use crate::read::lots::Lots;
+use crate::read::mosaic;
+use crate::read::mosaic::nesting::Nesting;
+use crate::read::request::{Absent, Request};
 use crate::runtime::memory::Memory;
-use crate::runtime::scratch::Scratch;
-use crate::runtime::tasks::{self, memory_error};
 use crate::select::Selection;
-use crate::select::view::{Bound, along};
-use crate::write::write_region;
+use crate::write::chunk::write_region;
 use hyperslab_store::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -116,7 +118,7 @@ pub fn explain_read(layout: &ArrayLayout, selection: &Selection, list: usize) ->
     explain(layout, selection, list, None, false)
 }
 
-/// Explains [`crate::read`] with [`crate::read::ReadOptions::cache`]. What is in the cache is looked at
+/// Explains [`crate::read`] with [`crate::read::options::ReadOptions::cache`]. What is in the cache is looked at
 /// now; the read itself may put chunks there and push others out.
 pub fn explain_read_cached(
     layout: &ArrayLayout,
@@ -233,7 +235,7 @@ impl Seen<'_> {
         explain.chunks = explain.chunks.saturating_add(plan.len());
         let limits = tasks::decoding_limits(layout, (tasks::limit(None), 0));
         let plan = if self.write { plan } else { plan.cut(layout, selection, limits.0) };
-        let target = Bound::unread(strides);
+        let target = Mapped::unread(strides);
         let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
         let request = Request { dry: true, ..request };
         let lots = Lots::new(layout, &plan, limits.0);
@@ -393,12 +395,12 @@ impl Seen<'_> {
             return Ok(told(strategy, reads.into_iter().collect(), decoded, scratch));
         }
         let Some(stored) = stored else { return Ok(told(Strategy::Fill, Vec::new(), 0, scratch)) };
-        let mut tell = |reader: &Reader<'_>, scratch: &mut Scratch| {
+        let mut tell = |reader: &ChunkReader<'_>, scratch: &mut Scratch| {
             let task = &scratch.task;
             Ok(told(reader.strategy, reader.ranges(task, stored), reader.decodes(task), scratch))
         };
         if joined || held.is_some() {
-            let reader = Reader::new(request, request.layout, &scratch.task, held, joined);
+            let reader = ChunkReader::new(request, request.layout, &scratch.task, held, joined);
             return tell(&reader, scratch);
         }
         request.decide(place, scratch, &mut tell)

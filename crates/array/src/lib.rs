@@ -14,10 +14,11 @@
 //! [`explain_read`] and [`explain_write`] show what a request would do.
 
 mod copy;
+mod dims;
 mod error;
+mod execute;
 mod explain;
 mod layout;
-mod mosaic;
 mod plan;
 mod ragged;
 mod read;
@@ -27,20 +28,22 @@ mod shard;
 mod write;
 
 pub use copy::prefetch::prefetch;
-pub use error::ArrayError;
+pub use dims::{Dims, MAX_RANK, Strides, c_strides, element_count};
+pub use error::{ArrayError, LocateError};
 pub use explain::{Explain, ExplainTask, explain_read, explain_read_cached, explain_write};
 pub use layout::ArrayLayout;
-pub use layout::dims::{Dims, MAX_RANK, Strides, c_strides, element_count};
 pub use layout::encoding::ChunkEncoding;
 pub use layout::fill::FillValue;
 pub use layout::grid::ChunkGrid;
-pub use layout::locate::{ChunkList, ChunkLocator, Found, LocateError, Location};
+pub use layout::locate::{ChunkList, ChunkLocator, Found, Location};
+pub use layout::mosaic::{ConvertElements, Mosaic, MosaicSource, Piece, SourceArray};
 pub use layout::origin::{Origin, Seen};
-pub use mosaic::convert::{can_convert, convert_elements, convert_nan};
-pub use mosaic::pattern::{Blocks, Pattern};
-pub use mosaic::{ConvertElements, Mosaic, MosaicSource, Piece, SourceArray};
+pub use layout::pattern::{Blocks, Pattern};
+pub use layout::shard_index::IndexEncoding;
+pub use layout::sharding::{ShardLevel, Sharding};
+pub use plan::Plan;
 pub use plan::strategy::Strategy;
-pub use plan::{Plan, Task};
+pub use plan::task::Task;
 pub use ragged::Ragged;
 pub use ragged::batches::{Batch, in_batches};
 pub use ragged::parts::each_part;
@@ -48,19 +51,24 @@ pub use ragged::read::read_ragged;
 pub use ragged::write::write_ragged;
 pub use read::cache::ChunkCache;
 pub use read::missing::check_stored;
+pub use read::mosaic::convert::{can_convert, convert_elements, convert_nan};
+pub use read::options::ReadOptions;
 pub use read::stream::{Row, Stream, StreamOptions};
-pub use read::{ReadOptions, read, read_into};
+pub use read::{read, read_into};
 pub use runtime::memory::Memory;
 pub use runtime::recycler::recycled_bytes;
-pub use runtime::settings;
 pub use select::view::{Source, Target};
 pub use select::{Index, Selection};
-pub use shard::compact::{compact, compact_asking};
-pub use shard::index::IndexEncoding;
-pub use shard::level::{ShardLevel, Sharding};
 pub use write::barrier::{Settled, settle, settle_all, settle_below};
+pub use write::compact::{compact, compact_asking};
 pub use write::write_behind::{Writer, WriterOptions};
 pub use write::{WriteOptions, write};
+
+/// Settings of the engine, for the whole process. Options of a call win over them.
+pub mod settings {
+    pub use crate::runtime::recycler::set_recycler_bound;
+    pub use crate::runtime::settings::*;
+}
 
 #[cfg(test)]
 mod tests;

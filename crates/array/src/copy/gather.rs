@@ -4,9 +4,11 @@
 //! the region has rows that are contiguous on both sides, each place is a copy of it. Otherwise the
 //! region is walked, and the places are the innermost loop, compiled once per element size.
 
+use crate::copy::places::Places;
+use crate::copy::row::{Axis, copy_row};
 use crate::copy::strided;
-use crate::copy::strided::{Axis, Region, Unit, by_unit, copy_row, for_each};
-use crate::plan::point_plan::Places;
+use crate::copy::strided::{Region, for_each};
+use crate::copy::unit::{Unit, by_unit};
 use smallvec::SmallVec;
 
 /// Which side the chunk is.

@@ -10,16 +10,10 @@
 //! * the source's fastest axis is another than the destination's: [`crate::copy::transpose`];
 //! * anything else: a strided loop.
 
-use crate::copy::{swap, transpose};
+use crate::copy::row::{Axis, copy_row};
+use crate::copy::transpose;
+use crate::copy::unit::{Unit, by_unit};
 use smallvec::SmallVec;
-
-/// One axis of a copy: length, and bytes to the next element on either side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Axis {
-    pub(crate) len: usize,
-    pub(crate) dst: isize,
-    pub(crate) src: isize,
-}
 
 /// A copy in normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,74 +152,6 @@ fn for_each_offset(axes: &[Axis], dst: isize, src: isize, row: &mut impl FnMut(i
     }
 }
 
-/// A unit of 1, 2, 4, 8 or 16 bytes.
-pub(crate) trait Unit: Copy + PartialEq {
-    fn reversed(self) -> Self;
-
-    /// The units of two registers in turn: those of the lower halves, and those of the upper.
-    fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]);
-}
-
-/// `$low`, `$high`: the instructions of x86-64, which every such processor has. Elsewhere the
-/// compiler finds its own.
-macro_rules! unit {
-    ($($t:ty, $low:ident, $high:ident;)*) => { $(impl Unit for $t {
-        #[inline(always)]
-        fn reversed(self) -> Self { self.swap_bytes() }
-
-        #[inline(always)]
-        fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]) {
-            #[cfg(target_arch = "x86_64")]
-            {
-                use std::arch::x86_64::*;
-                let (a, b): (__m128i, __m128i) = (bytemuck::cast(a), bytemuck::cast(b));
-                // SAFETY: SSE2 is part of x86-64.
-                unsafe { (bytemuck::cast($low(a, b)), bytemuck::cast($high(a, b))) }
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            {
-                const N: usize = 16 / size_of::<$t>();
-                let (a, b): ([$t; N], [$t; N]) = (bytemuck::cast(a), bytemuck::cast(b));
-                let at = |i: usize| if i % 2 == 0 { a[i / 2] } else { b[i / 2] };
-                let low: [$t; N] = std::array::from_fn(at);
-                let high: [$t; N] = std::array::from_fn(|i| at(i + N));
-                (bytemuck::cast(low), bytemuck::cast(high))
-            }
-        }
-    })* };
-}
-unit! {
-    u8, _mm_unpacklo_epi8, _mm_unpackhi_epi8;
-    u16, _mm_unpacklo_epi16, _mm_unpackhi_epi16;
-    u32, _mm_unpacklo_epi32, _mm_unpackhi_epi32;
-    u64, _mm_unpacklo_epi64, _mm_unpackhi_epi64;
-}
-
-impl Unit for u128 {
-    #[inline(always)]
-    fn reversed(self) -> Self {
-        self.swap_bytes()
-    }
-
-    #[inline(always)]
-    fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]) {
-        (a, b)
-    }
-}
-
-macro_rules! by_unit {
-    ($size:expr, $f:ident :: <_ $(, $swap:literal)?> ( $($arg:expr),* )) => {
-        match $size {
-            2 => $f::<u16 $(, $swap)?>($($arg),*),
-            4 => $f::<u32 $(, $swap)?>($($arg),*),
-            8 => $f::<u64 $(, $swap)?>($($arg),*),
-            16 => $f::<u128 $(, $swap)?>($($arg),*),
-            _ => $f::<u8 $(, $swap)?>($($arg),*),
-        }
-    };
-}
-pub(crate) use by_unit;
-
 /// Copies `region`.
 ///
 /// # Safety
@@ -285,35 +211,6 @@ unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src
             // SAFETY: one element.
             unsafe { copy_row::<T, SWAP>(one, dst, src) }
         }
-    }
-}
-
-/// # Safety
-/// Every element of the row must be valid, as for [`copy`].
-#[inline(always)]
-pub(crate) unsafe fn copy_row<T: Unit, const SWAP: bool>(axis: Axis, dst: *mut u8, src: *const u8) {
-    let size = size_of::<T>() as isize;
-    // Strides known at compile time let the compiler use vector instructions.
-    let go = |dst_step: isize, src_step: isize| {
-        for i in 0..axis.len as isize {
-            // SAFETY: index i of the row.
-            unsafe {
-                let value = src.offset(i * src_step).cast::<T>().read_unaligned();
-                let value = if SWAP { value.reversed() } else { value };
-                dst.offset(i * dst_step).cast::<T>().write_unaligned(value);
-            }
-        }
-    };
-    if axis.dst == size && axis.src == size {
-        if SWAP {
-            // SAFETY: both sides are one run of the row's elements.
-            return unsafe { swap::row::<T>(dst, src, axis.len) };
-        }
-        go(size, size);
-    } else if axis.dst == size {
-        go(size, axis.src);
-    } else {
-        go(axis.dst, axis.src);
     }
 }
 
@@ -438,7 +335,7 @@ unsafe fn equal_units<T: Unit>(axes: &[Axis], src: *const u8, value: &[u8]) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::dims::c_strides;
+    use crate::dims::c_strides;
     use proptest::prelude::*;
 
     /// A random layout of an array in memory: a permutation of its axes, gaps between elements,

@@ -4,7 +4,7 @@
 //! they reverse 32 bytes with one instruction, which the oldest x86-64 processors, that binaries
 //! are made for, do not have.
 
-use crate::copy::strided::Unit;
+use crate::copy::unit::Unit;
 
 /// Reverses the bytes of each unit of `unit` bytes: 2, 4, 8 or 16; any other is left as it is.
 /// `bytes` holds whole units.

@@ -12,8 +12,9 @@
 //!    caches are, past these: otherwise each line would first be loaded, to be overwritten
 //!    completely.
 
-use crate::copy::strided::{Axis, Unit, copy_row};
+use crate::copy::row::{Axis, copy_row};
 use crate::copy::swap;
+use crate::copy::unit::Unit;
 
 /// Bytes of a tile's lines, on both sides.
 const LINE: usize = 64;

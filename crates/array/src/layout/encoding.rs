@@ -1,7 +1,7 @@
 //! How the stored bytes of a chunk become its elements.
 
-use crate::layout::dims::{Dims, Strides};
-use crate::layout::dims::{c_strides, element_count};
+use crate::dims::{Dims, Strides};
+use crate::dims::{c_strides, element_count};
 use hyperslab_codec::{ByteOrder, Codec, CodecChain, DataType, Heap};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl ChunkEncoding {
         };
         let mut seen = order.clone();
         seen.sort_unstable();
-        if rank > crate::layout::dims::MAX_RANK
+        if rank > crate::dims::MAX_RANK
             || seen.iter().enumerate().any(|(k, axis)| k != *axis as usize)
             || seen.len() != rank
         {

@@ -1,6 +1,6 @@
 //! How an array is cut into chunks.
 
-use crate::layout::dims::Dims;
+use crate::dims::Dims;
 
 /// A regular grid: chunk `i` of an axis covers elements `i * n .. (i + 1) * n`; the last may reach
 /// past the array's end.

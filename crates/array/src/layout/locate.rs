@@ -1,5 +1,6 @@
 //! Where chunks are: what a format answers.
 
+use crate::error::LocateError;
 use smallvec::SmallVec;
 use std::fmt::Debug;
 
@@ -21,10 +22,6 @@ pub enum Location {
         skipped: u32,
     },
 }
-
-/// Why a chunk cannot be found: an error of the format, whose index of chunks could not be read or
-/// cannot be right.
-pub type LocateError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file.
 /// Where chunks lie in shards, it finds shards: they are the chunks of

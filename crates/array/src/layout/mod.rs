@@ -1,21 +1,25 @@
 //! What a format tells the engine about one array.
 
-pub(crate) mod dims;
 pub(crate) mod encoding;
 pub(crate) mod fill;
 pub(crate) mod grid;
 pub(crate) mod locate;
+pub(crate) mod mosaic;
 pub(crate) mod origin;
+pub(crate) mod pattern;
+pub(crate) mod shard_index;
+pub(crate) mod sharding;
 
+use crate::dims::Dims;
 use crate::error::ArrayError;
-use crate::layout::dims::Dims;
+use crate::error::LocateError;
 use crate::layout::encoding::ChunkEncoding;
 use crate::layout::fill::FillValue;
 use crate::layout::grid::ChunkGrid;
-use crate::layout::locate::{ChunkList, ChunkLocator, Found, LocateError, Location};
+use crate::layout::locate::{ChunkList, ChunkLocator, Found, Location};
+use crate::layout::mosaic::Mosaic;
 use crate::layout::origin::Origin;
-use crate::mosaic::Mosaic;
-use crate::shard::level::Sharding;
+use crate::layout::sharding::Sharding;
 use hyperslab_codec::{DataType, Heap, Vlen};
 use hyperslab_store::Store;
 use hyperslab_store::fork::Lazy;

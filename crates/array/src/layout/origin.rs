@@ -6,7 +6,7 @@
 //! changed, and reads again if it has. A read of one object needs none of this: an object is never
 //! a mixture.
 
-use crate::layout::locate::LocateError;
+use crate::error::LocateError;
 use std::fmt::Debug;
 
 /// Where an array came from, as the format knows it.

@@ -1,14 +1,19 @@
 //! A selection cut along the chunk grid.
 
 pub(crate) mod costs;
+pub(crate) mod lot;
+pub(crate) mod mapped;
+pub(crate) mod pick;
 pub(crate) mod point_plan;
 pub(crate) mod strategy;
+pub(crate) mod task;
 
 use crate::layout::ArrayLayout;
-use crate::layout::dims::{Dims, Strides};
 use crate::layout::grid::ChunkGrid;
-use crate::plan::point_plan::{AllPlaces, Pick, PointPlan};
-use crate::select::{AxisSelection, Selection};
+use crate::plan::point_plan::{AllPlaces, PointPlan};
+use crate::plan::task::Task;
+use crate::select::Selection;
+use crate::select::axis::AxisSelection;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -106,34 +111,6 @@ pub struct Plan {
     axes: SmallVec<[AxisPlan; 8]>,
     points: Vec<PointPlan>,
     count: usize,
-}
-
-/// One chunk's share of a request. All vectors have one number per axis of the array.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Task {
-    /// Which chunk.
-    pub chunk: Dims,
-    /// First selected element within the chunk.
-    pub first: Dims,
-    /// Distance between selected elements, at least 1.
-    pub step: Dims,
-    /// Number of selected elements.
-    pub count: Dims,
-    /// Where the first one goes, in elements from the start of the ascending selection. (Of points
-    /// that are on several axes: how many come before it, at the first of these axes.)
-    pub out: Dims,
-    /// Which points, along the axes that have them, where there is more than one run of them; their
-    /// axes count one element above.
-    pub(crate) picks: Vec<Pick>,
-    /// Whether every element of the chunk that lies inside the array is selected.
-    pub whole: bool,
-}
-
-impl Task {
-    /// Number of selected elements.
-    pub fn elements(&self) -> u64 {
-        self.count.iter().product::<u64>() * self.picks.iter().map(|pick| pick.points).product::<u64>()
-    }
 }
 
 impl Plan {
@@ -336,31 +313,6 @@ impl Plan {
             .zip(axes)
             .fold(number, |number, (axis, n)| number * axis.spans as usize + *n as usize)
     }
-}
-
-/// The bytes of a decoded chunk between the first that a task wants and the last.
-pub(crate) fn reach(layout: &ArrayLayout, task: &Task) -> Range<usize> {
-    let (strides, start) = within_chunk(layout, task);
-    let last: usize =
-        strides.iter().zip(&task.count).map(|(step, count)| *step as usize * (*count as usize - 1)).sum();
-    let end = start + last + layout.encoding().element_size();
-    let picks = task.picks.iter().map(|pick| pick.reach.start as usize..pick.reach.end as usize);
-    picks.fold(start..end, |reach, pick| reach.start + pick.start..reach.end + pick.end)
-}
-
-/// Bytes between selected elements in a decoded chunk, per axis, and those before the first.
-pub(crate) fn within_chunk(layout: &ArrayLayout, task: &Task) -> (Strides, usize) {
-    let given = layout.encoding().strides();
-    // A step is at most the chunk's length where more than one element is selected, so products
-    // stay inside the chunk.
-    let strides = given
-        .iter()
-        .zip(task.step.iter().zip(&task.count))
-        .map(|(stride, (step, count))| if *count > 1 { stride * *step as isize } else { 0 })
-        .collect();
-    let offset =
-        given.iter().zip(&task.first).map(|(stride, first)| *stride as usize * *first as usize).sum();
-    (strides, offset)
 }
 
 #[cfg(test)]

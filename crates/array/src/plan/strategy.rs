@@ -17,13 +17,13 @@
 //! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
 //!
 //! Tasks with several runs of points have no single run of bytes on either side: of a chunk without
-//! codecs they read the ranges around the points ([`crate::read::pieces`]), and the pass in the end goes
+//! codecs they read the ranges around the points ([`crate::read::windows`]), and the pass in the end goes
 //! from place to place ([`crate::copy::gather`]).
 
 use crate::copy::strided::Region;
-use crate::layout::dims::Strides;
+use crate::dims::Strides;
 use crate::layout::encoding::ChunkEncoding;
-use crate::plan::Task;
+use crate::plan::task::Task;
 use crate::runtime::settings;
 use hyperslab_codec::Reach;
 use smallvec::SmallVec;

@@ -6,17 +6,18 @@
 //! smaller part is taken for that, or a larger one within a bound.
 
 use super::cuts::{Bounds, Cuts};
+use crate::dims::element_count;
 use crate::error::ArrayError;
+use crate::execute::tasks::memory_error;
 use crate::layout::ArrayLayout;
-use crate::layout::dims::element_count;
 use crate::read;
-use crate::read::ReadOptions;
+use crate::read::options::ReadOptions;
 use crate::read::read_into;
 use crate::runtime::memory::Memory;
-use crate::runtime::tasks::memory_error;
 use crate::select::Part as Factor;
+use crate::select::Selection;
+use crate::select::axis::AxisSelection;
 use crate::select::view::Target;
-use crate::select::{AxisSelection, Selection};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 

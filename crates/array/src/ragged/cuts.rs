@@ -8,7 +8,7 @@
 //!   sorted by chunks, those of rows of chunks for a mask on several axes, none where points jump
 //!   back and forth.
 
-use crate::layout::dims::Dims;
+use crate::dims::Dims;
 use crate::select::points::{Points, Run};
 
 /// The cuts of the [`Points`] of a selection.

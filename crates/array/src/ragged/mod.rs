@@ -7,7 +7,7 @@ pub(crate) mod read;
 pub(crate) mod rows;
 pub(crate) mod write;
 
-use crate::layout::dims::Dims;
+use crate::dims::Dims;
 use crate::runtime::memory::Memory;
 use hyperslab_codec::{Heap, HeapMemory, Vlen};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Parts of a request that need nothing of each other, on all threads.
 
-use crate::runtime::{process, tasks};
+use crate::execute::tasks;
+use crate::runtime::pool::POOL;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Calls `each` once for every part, with its number and the part (places of the result that are
@@ -28,7 +29,7 @@ pub fn each_part<P: Send, T: Send + Sync, E: Send>(
         }
         Ok(())
     };
-    let pool = &process::current().pool;
+    let pool = &POOL.get();
     let inline = if pool.is_awake() { tasks::INLINE_WORK / 4 } else { tasks::INLINE_WORK };
     let threads = tasks::worthwhile(work, inline, parts.len(), tasks::limit(threads));
     pool.run(parts.len(), threads, &|| 0, &task, &|| None)?;

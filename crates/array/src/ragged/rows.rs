@@ -1,14 +1,14 @@
 //! Values of variable length from one place in memory each.
 
 use super::Ragged;
-use crate::layout::dims::Dims;
+use crate::dims::Dims;
 use crate::runtime::memory::Memory;
 
 impl Ragged {
     /// Text or bytes: as many `rows`, in C order, as there are elements in an array of `shape`.
     /// Offsets count bytes. `None`: there are more or fewer, or there is no memory for them.
     pub fn of<'a>(shape: &[u64], rows: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Option<Ragged> {
-        if crate::layout::dims::element_count(shape)? != rows.len() as u64 {
+        if crate::dims::element_count(shape)? != rows.len() as u64 {
             return None;
         }
         let mut offsets = Vec::new();

@@ -5,11 +5,11 @@
 
 use super::read::{codec, one_size};
 use super::{Ragged, heap};
+use crate::dims::{Strides, c_strides, element_count};
 use crate::error::ArrayError;
+use crate::execute::tasks::memory_error;
 use crate::layout::ArrayLayout;
-use crate::layout::dims::{Strides, c_strides, element_count};
 use crate::runtime::memory::Memory;
-use crate::runtime::tasks::memory_error;
 use crate::select::Selection;
 use crate::select::view::Source;
 use crate::write;

@@ -1,7 +1,7 @@
 //! Decoded chunks that are kept: opt-in, bounded, never stale.
 //!
 //! A request for a small part of a compressed chunk decodes all of it. Where requests come back to
-//! the same chunks, a [`ChunkCache`] (given with [`crate::read::ReadOptions::cache`]) keeps what was
+//! the same chunks, a [`ChunkCache`] (given with [`crate::read::options::ReadOptions::cache`]) keeps what was
 //! decoded:
 //!
 //! 1. Look for the chunk. It is found under the store's number of its object
@@ -26,8 +26,7 @@
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::runtime::memory::Memory;
-use crate::runtime::process;
-use crate::runtime::process::Process;
+use crate::runtime::process::PerProcess;
 use hyperslab_store::{Key, Stamp};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -40,10 +39,16 @@ pub struct ChunkCache {
     state: AtomicPtr<State>,
 }
 
+/// Tells processes apart: each has one, at an address of its own.
+#[derive(Default)]
+struct Here(#[allow(dead_code)] u8);
+
+static HERE: PerProcess<Here> = PerProcess::new();
+
 /// What a process keeps.
 struct State {
-    /// Identifies the process: its state is never freed, so no two have one address.
-    owner: *const Process,
+    /// Identifies the process: it is never freed, so no two have one address.
+    owner: *const Here,
     /// Per process.
     kept: Mutex<Kept>,
 }
@@ -166,7 +171,7 @@ impl ChunkCache {
     }
 
     fn state(&self) -> &State {
-        let owner: *const Process = process::current();
+        let owner: *const Here = HERE.get();
         let found = self.state.load(Ordering::Acquire);
         // SAFETY: null, or from Box::into_raw in `make`. While `self` is borrowed, only a forked
         // child replaces it, and nobody frees it.
@@ -177,7 +182,7 @@ impl ChunkCache {
     }
 
     #[cold]
-    fn make(&self, owner: *const Process, old: *mut State) -> &State {
+    fn make(&self, owner: *const Here, old: *mut State) -> &State {
         let new = Box::into_raw(Box::new(State { owner, kept: Mutex::default() }));
         // A parent's state is left alone: another thread of the parent may have held its lock, and
         // been about to change it.
@@ -204,8 +209,7 @@ impl Drop for ChunkCache {
     fn drop(&mut self) {
         let state = *self.state.get_mut();
         // SAFETY: null, or from Box::into_raw in `make`.
-        let mine =
-            unsafe { state.as_ref() }.is_some_and(|state| std::ptr::eq(state.owner, process::current()));
+        let mine = unsafe { state.as_ref() }.is_some_and(|state| std::ptr::eq(state.owner, HERE.get()));
         if mine {
             // SAFETY: as above; the last user of the cache is here, and a state of this process was
             // made by it.

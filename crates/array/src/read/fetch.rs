@@ -1,12 +1,12 @@
 //! Fetching: the stored bytes of chunks from the store, and decoding those of a whole chunk.
 
 use crate::error::ArrayError;
+use crate::execute::scratch::{Scratch, sized};
+use crate::execute::tasks;
+use crate::execute::tasks::{codec_error, memory_error, store_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
-use crate::plan::Task;
-use crate::runtime::scratch::{Scratch, sized};
-use crate::runtime::tasks;
-use crate::runtime::tasks::{codec_error, memory_error, store_error};
+use crate::plan::task::Task;
 use hyperslab_store::{Opened, RangeRead, Stamp, StoreError};
 
 /// The stored bytes of a chunk, before they are read.

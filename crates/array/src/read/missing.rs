@@ -1,13 +1,13 @@
 //! Missing objects as errors, for callers who know that all of an array is stored.
 
 use crate::error::ArrayError;
+use crate::execute::scratch::Scratch;
+use crate::execute::tasks;
+use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::Plan;
 use crate::read::present;
-use crate::runtime::scratch::Scratch;
-use crate::runtime::tasks;
-use crate::runtime::tasks::{Interrupt, memory_error};
 use crate::select::Selection;
 
 /// Checks that every object (chunk, or shard) of a selection is stored. Chunks that a stored shard

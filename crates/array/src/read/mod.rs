@@ -1,46 +1,33 @@
 //! Reading a selection.
 
 pub(crate) mod cache;
+pub(crate) mod chunk;
+pub(crate) mod executor;
 pub(crate) mod fetch;
-pub(crate) mod lot;
+pub(crate) mod lots;
 pub(crate) mod missing;
+pub(crate) mod mosaic;
 pub(crate) mod one_array;
-pub(crate) mod pieces;
-pub(crate) mod reader;
+pub(crate) mod options;
 pub(crate) mod request;
 pub(crate) mod stream;
+pub(crate) mod windows;
 
+use crate::dims::element_count;
 use crate::error::ArrayError;
+use crate::execute::scratch::Scratch;
+use crate::execute::tasks::{self, memory_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::element_count;
 use crate::layout::locate::Location;
-use crate::mosaic;
 use crate::plan::Plan;
-use crate::read::cache::ChunkCache;
+use crate::plan::mapped::Mapped;
+use crate::read::options::ReadOptions;
 use crate::read::request::{Absent, Request};
 use crate::runtime::memory::Memory;
-use crate::runtime::scratch::Scratch;
-use crate::runtime::tasks::{self, Interrupt, memory_error};
 use crate::select::Selection;
-use crate::select::view::{Bound, Target};
+use crate::select::view::Target;
 use hyperslab_store::Key;
 use std::collections::HashSet;
-
-/// Options of one read.
-#[derive(Clone, Copy, Default)]
-pub struct ReadOptions<'a> {
-    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`].
-    pub threads: Option<usize>,
-    /// Whether checksums are verified; `None`: [`settings::verify_checksums`].
-    pub verify: Option<bool>,
-    /// Whether [`read()`] makes the first axis of its result the fastest (Fortran's order) instead
-    /// of the last.
-    pub fortran: bool,
-    /// Asked by the calling thread between chunks; `true` stops the read.
-    pub interrupt: Option<Interrupt<'a>>,
-    /// Where decoded chunks are kept, and looked for first; `None`: nowhere.
-    pub cache: Option<&'a ChunkCache>,
-}
 
 /// Outputs of this size and more are looked at for absent chunks first, see [`mostly_absent`].
 const SPARSE_FROM: u64 = 4 << 20;
@@ -70,7 +57,7 @@ pub fn read(
     if options.fortran {
         target.reverse_axes();
     }
-    let bound = Bound::target(layout, &target, selection)?;
+    let bound = Mapped::target(layout, &target, selection)?;
     if bound.is_uneven() {
         read_into(layout, selection, &mut target, options)?;
         return Ok(memory);
@@ -99,7 +86,7 @@ pub(crate) fn read_target(
     options: ReadOptions<'_>,
     nesting: Option<&mosaic::nesting::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
-    let bound = Bound::target(layout, target, selection)?;
+    let bound = Mapped::target(layout, target, selection)?;
     if bound.is_uneven() {
         let memory = read(layout, selection, ReadOptions { fortran: false, ..options })?;
         target.copy_dense(memory.as_slice(), layout.dtype().size());
@@ -157,7 +144,7 @@ fn execute_all(
     layout: &ArrayLayout,
     plan: Plan,
     selection: &Selection,
-    target: &Bound<*mut u8>,
+    target: &Mapped<*mut u8>,
     absent: Absent<'_>,
     bytes: u64,
     options: ReadOptions<'_>,
@@ -174,6 +161,7 @@ fn execute_all(
             bytes,
             options,
             nesting,
+            read_target,
         );
     }
     let count = plan.len();

@@ -17,15 +17,16 @@
 
 use crate::copy::strided;
 use crate::copy::strided::Region;
+use crate::dims::{Dims, c_strides, element_count};
 use crate::error::ArrayError;
+use crate::execute::tasks::Interrupt;
 use crate::layout::ArrayLayout;
-use crate::layout::dims::{Dims, c_strides, element_count};
 use crate::read;
-use crate::read::ReadOptions;
+use crate::read::options::ReadOptions;
 use crate::runtime::memory::Memory;
 use crate::runtime::pool::Background;
-use crate::runtime::tasks::Interrupt;
-use crate::runtime::{process, settings};
+use crate::runtime::pool::POOL;
+use crate::runtime::settings;
 use crate::select::{Index, Selection};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -460,7 +461,7 @@ impl Shared {
             state.called += 1;
             // One more than helpers: where a block is read by several threads, one of them may be
             // the consumer's, and asleep.
-            process::current().pool.background(self.clone(), self.helpers + 1);
+            POOL.get().background(self.clone(), self.helpers + 1);
         }
     }
 
@@ -490,7 +491,7 @@ impl Shared {
 
     /// A row of a block.
     fn copy_row(&self, block: &Memory, row: u64) -> Result<Memory, ArrayError> {
-        let none = || crate::runtime::tasks::memory_error(&self.layout, "a row", self.row_bytes);
+        let none = || crate::execute::tasks::memory_error(&self.layout, "a row", self.row_bytes);
         let len = usize::try_from(self.row_bytes).map_err(|_| none())?;
         let mut memory = Memory::dirty(len).ok_or_else(none)?;
         if len == 0 {

@@ -1,6 +1,6 @@
 //! Memory for results and scratch.
 
-use crate::runtime::{process, recycler};
+use crate::runtime::recycler::{self, RECYCLER};
 use memmap2::MmapMut;
 
 /// Bytes owned by one holder: a result that becomes a NumPy array without a copy, or a decoded
@@ -37,7 +37,7 @@ impl Memory {
             return Some(Memory { block: Block::Small(small(len)), len });
         }
         let class = recycler::class_of(len)?;
-        let pages = match process::current().recycler.take(class) {
+        let pages = match RECYCLER.get().take(class) {
             Some(pages) => pages,
             None => fresh(class, true)?,
         };
@@ -77,7 +77,7 @@ impl Memory {
         let Some(class) = recycler::class_of(len).filter(|_| len >= PAGES_FROM) else {
             return self.grow(len);
         };
-        let Some(pages) = process::current().recycler.take_about(class) else { return self.grow(len) };
+        let Some(pages) = RECYCLER.get().take_about(class) else { return self.grow(len) };
         let mut other = Memory { block: Block::Pages(Some(pages)), len: self.len };
         other.as_mut_slice().copy_from_slice(self.as_slice());
         *self = other;
@@ -211,7 +211,7 @@ impl Drop for Memory {
         if let Block::Pages(pages) = &mut self.block
             && let Some(pages) = pages.take()
         {
-            process::current().recycler.give(pages);
+            RECYCLER.get().give(pages);
         }
     }
 }

@@ -4,6 +4,4 @@ pub(crate) mod memory;
 pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod recycler;
-pub(crate) mod scratch;
 pub mod settings;
-pub(crate) mod tasks;

@@ -25,6 +25,7 @@
 //! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there
 //! is no deeper nesting, and no deadlock.
 
+use crate::runtime::process::PerProcess;
 use crate::runtime::settings;
 use hyperslab_store::Ask;
 use std::cell::Cell;
@@ -39,6 +40,9 @@ pub(crate) trait Background: Send + Sync {
     /// Does a piece of it. Returns whether a worker shall come again.
     fn step(self: Arc<Self>) -> bool;
 }
+
+/// That of this process.
+pub(crate) static POOL: PerProcess<Pool> = PerProcess::new();
 
 /// Worker threads of one process, started as they are first needed.
 #[derive(Default)]

@@ -1,101 +1,98 @@
-//! What the engine shares within one process: threads, recycled memory, indexes of shards, the
-//! writers that are alive.
+//! What is shared within one process, and not with its children: threads, recycled memory, indexes
+//! of shards, the background writers that are alive.
 //!
 //! A forked child inherits memory but no threads, and mutexes in whatever state other threads held
 //! them. Using the parent's pool or locks there would hang for ever. So a child must find out that
-//! it is one, before it touches any of this. The parent's state is left alone (leaked in the child:
+//! it is one, before it touches any of this. The parent's value is left alone (leaked in the child:
 //! freeing it could need a lock that nobody will release).
 //!
 //! Every request asks, so the answer must be cheap. Where the system can do it (Linux 4.14), the
-//! pointer to the state lies in a page that the kernel wipes in every child: a child finds no state
+//! pointer to the value lies in a page that the kernel wipes in every child: a child finds no value
 //! and makes its own. Elsewhere the process id is compared, a system call. (A handler of
 //! `pthread_atfork` would miss children made by other means.)
 
-use crate::runtime::pool::Pool;
-use crate::runtime::recycler::Recycler;
-use crate::shard::cache::IndexCache;
-use crate::write::barrier::Writers;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The engine's state of one process.
-pub(crate) struct Process {
-    /// Where forks are found by it: the id of the process that this is the state of.
-    id: Option<u32>,
-    pub(crate) pool: Pool,
-    pub(crate) recycler: Recycler,
-    pub(crate) writers: Writers,
-    pub(crate) indexes: IndexCache,
+/// A value of which each process has its own, made on first use.
+pub(crate) struct PerProcess<T: 'static> {
+    /// Where the address of the value is, null before the first use. Never changes after that:
+    /// children inherit it.
+    place: AtomicPtr<Place<T>>,
+    /// The place where the system wipes none.
+    kept: Place<T>,
 }
 
-/// Where the state's address is, null before the first use. Is itself in the page that is wiped, if
+/// Where a value's address is, null before the first use. Is itself in the page that is wiped, if
 /// there is such a page.
-type Place = AtomicPtr<Process>;
+type Place<T> = AtomicPtr<Owned<T>>;
 
-/// The place, null before the first use. Never changes after that: children inherit it.
-static PLACE: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The place where the system wipes none.
-static KEPT: Place = AtomicPtr::new(std::ptr::null_mut());
-
-/// The state of this process, made on first use.
-pub(crate) fn current() -> &'static Process {
-    // SAFETY: PLACE is null or came from `first_place`, whose result lives for ever.
-    match unsafe { PLACE.load(Ordering::Acquire).as_ref() } {
-        Some(place) => at(place),
-        None => at(first_place()),
-    }
+/// The value of one process.
+struct Owned<T> {
+    /// Where forks are found by it: the id of the process.
+    id: Option<u32>,
+    value: T,
 }
 
-/// The state of this process, whose address is at `place`.
-fn at(place: &'static Place) -> &'static Process {
-    let found = place.load(Ordering::Acquire);
-    // SAFETY: what is there is null or came from Box::leak in `make`, and is never freed.
-    match unsafe { found.as_ref() } {
-        Some(process) if process.id.is_none_or(|id| id == std::process::id()) => process,
-        _ => make(place, found),
+impl<T: Default> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        PerProcess { place: AtomicPtr::new(std::ptr::null_mut()), kept: AtomicPtr::new(std::ptr::null_mut()) }
     }
-}
 
-#[cold]
-fn make(place: &'static Place, old: *mut Process) -> &'static Process {
-    let new: *mut Process = Box::leak(Box::new(Process {
-        id: std::ptr::eq(place, &KEPT).then(std::process::id),
-        pool: Pool::default(),
-        recycler: Recycler::default(),
-        writers: Writers::default(),
-        indexes: IndexCache::default(),
-    }));
-    match place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: `new` was leaked above.
-        Ok(_) => unsafe { &*new },
-        // SAFETY: another thread of this process was first; what it stored was leaked too. Ours
-        // holds no threads yet: leaking it once is the price of never freeing anything shared.
-        Err(other) => unsafe { &*other },
+    /// The value of this process.
+    pub(crate) fn get(&'static self) -> &'static T {
+        // SAFETY: null, or from `first_place`, whose result lives for ever.
+        match unsafe { self.place.load(Ordering::Acquire).as_ref() } {
+            Some(place) => self.at(place),
+            None => self.at(self.first_place()),
+        }
     }
-}
 
-#[cold]
-fn first_place() -> &'static Place {
-    let new: *mut Place = wiped_place().unwrap_or(&KEPT) as *const Place as *mut Place;
-    match PLACE.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: `new` is a static or in a page that is never unmapped.
-        Ok(_) => unsafe { &*new },
-        // SAFETY: as above; another thread was first. Our page is leaked, once.
-        Err(other) => unsafe { &*other },
+    /// The value of this process, whose address is at `place`.
+    fn at(&'static self, place: &'static Place<T>) -> &'static T {
+        let found = place.load(Ordering::Acquire);
+        // SAFETY: what is there is null or came from Box::leak in `make`, and is never freed.
+        match unsafe { found.as_ref() } {
+            Some(owned) if owned.id.is_none_or(|id| id == std::process::id()) => &owned.value,
+            _ => self.make(place, found),
+        }
+    }
+
+    #[cold]
+    fn make(&'static self, place: &'static Place<T>, old: *mut Owned<T>) -> &'static T {
+        let id = std::ptr::eq(place, &self.kept).then(std::process::id);
+        let new: *mut Owned<T> = Box::leak(Box::new(Owned { id, value: T::default() }));
+        match place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: `new` was leaked above.
+            Ok(_) => unsafe { &(*new).value },
+            // SAFETY: another thread of this process was first; what it stored was leaked too. Ours
+            // holds no threads yet: leaking it once is the price of never freeing anything shared.
+            Err(other) => unsafe { &(*other).value },
+        }
+    }
+
+    #[cold]
+    fn first_place(&'static self) -> &'static Place<T> {
+        let new: *mut Place<T> = wiped_place().unwrap_or(&self.kept) as *const Place<T> as *mut Place<T>;
+        match self.place.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: `new` is a static or in a page that is never unmapped.
+            Ok(_) => unsafe { &*new },
+            // SAFETY: as above; another thread was first. Our page is leaked, once.
+            Err(other) => unsafe { &*other },
+        }
     }
 }
 
 /// A null pointer in a page that reads as zeros in every child process. `None` where the system has
 /// no such pages.
 #[cfg(target_os = "linux")]
-fn wiped_place() -> Option<&'static Place> {
+fn wiped_place<T>() -> Option<&'static Place<T>> {
     use std::ffi::{c_int, c_void};
     unsafe extern "C" {
         fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
     }
     /// The same number on every architecture that Rust has Linux for.
     const MADV_WIPEONFORK: c_int = 18;
-    let mut page = memmap2::MmapMut::map_anon(size_of::<Place>()).ok()?;
+    let mut page = memmap2::MmapMut::map_anon(size_of::<Place<T>>()).ok()?;
     let address = page.as_mut_ptr();
     // SAFETY: the range is a private anonymous mapping that nobody else knows; the advice changes
     // nothing of it in this process. The system rounds the length up to whole pages, as the mapping
@@ -107,11 +104,11 @@ fn wiped_place() -> Option<&'static Place> {
     std::mem::forget(page);
     // SAFETY: the page is zeroed, which is a null pointer, aligned for anything, and lives for
     // ever. It is only ever accessed through this atomic.
-    Some(unsafe { &*address.cast::<Place>() })
+    Some(unsafe { &*address.cast::<Place<T>>() })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn wiped_place() -> Option<&'static Place> {
+fn wiped_place<T>() -> Option<&'static Place<T>> {
     None
 }
 
@@ -119,32 +116,30 @@ fn wiped_place() -> Option<&'static Place> {
 mod tests {
     use super::*;
 
+    /// Has an address of its own.
+    #[derive(Default)]
+    struct Value(#[allow(dead_code)] u8);
+
     #[test]
-    fn one_state_per_process_at_either_place() {
-        assert!(std::ptr::eq(current(), current()));
-        let kept = at(&KEPT);
-        assert_eq!(kept.id, Some(std::process::id()));
-        assert!(std::ptr::eq(at(&KEPT), kept));
+    fn one_value_per_process_at_either_place() {
+        static VALUE: PerProcess<Value> = PerProcess::new();
+        assert!(std::ptr::eq(VALUE.get(), VALUE.get()));
+        let kept = VALUE.at(&VALUE.kept);
+        assert!(std::ptr::eq(VALUE.at(&VALUE.kept), kept));
         if let Some(wiped) = wiped_place() {
-            assert_eq!(at(wiped).id, None);
-            assert!(std::ptr::eq(at(wiped), at(wiped)));
+            assert!(std::ptr::eq(VALUE.at(wiped), VALUE.at(wiped)));
+            assert!(!std::ptr::eq(VALUE.at(wiped), kept));
         }
     }
 
     /// As a child finds it where nothing is wiped.
     #[test]
-    fn the_state_of_another_process_is_not_used() {
-        let parents = Process {
-            id: Some(0),
-            pool: Pool::default(),
-            recycler: Recycler::default(),
-            writers: Writers::default(),
-            indexes: IndexCache::default(),
-        };
-        let parents: *mut Process = Box::leak(Box::new(parents));
-        let place: &'static Place = Box::leak(Box::new(AtomicPtr::new(parents)));
-        let own = at(place);
-        assert!(!std::ptr::eq(own, parents));
-        assert!(std::ptr::eq(at(place), own));
+    fn the_value_of_another_process_is_not_used() {
+        static VALUE: PerProcess<Value> = PerProcess::new();
+        let parents: *mut Owned<Value> = Box::leak(Box::new(Owned { id: Some(0), value: Value(1) }));
+        VALUE.kept.store(parents, Ordering::Release);
+        let own = VALUE.at(&VALUE.kept);
+        assert_eq!(own.0, 0);
+        assert!(std::ptr::eq(VALUE.at(&VALUE.kept), own));
     }
 }

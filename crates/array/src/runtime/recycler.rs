@@ -5,10 +5,21 @@
 //! ([`crate::runtime::settings::recycler_bound`]), and given out again. A block is either here or owned by
 //! exactly one [`crate::runtime::memory::Memory`]: nothing that a user holds is ever reused.
 
-use crate::runtime::{process, settings};
+use crate::runtime::process::PerProcess;
+use crate::runtime::settings;
 use memmap2::MmapMut;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+
+/// That of this process.
+pub(crate) static RECYCLER: PerProcess<Recycler> = PerProcess::new();
+
+/// Sets [`settings::recycler_bound`]; 0 turns recycling off. What is kept beyond the new bound is
+/// freed now.
+pub fn set_recycler_bound(bytes: usize) {
+    settings::keep_recycler_bound(bytes);
+    RECYCLER.get().trim(bytes);
+}
 
 /// Blocks that wait for a new owner.
 #[derive(Default)]
@@ -31,7 +42,7 @@ struct Class {
 
 /// Bytes waiting to be used again in this process.
 pub fn recycled_bytes() -> usize {
-    process::current().recycler.lock().bytes
+    RECYCLER.get().lock().bytes
 }
 
 /// The block size that serves `len` bytes: at most an eighth more. The surplus is address space

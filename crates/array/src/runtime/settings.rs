@@ -49,10 +49,10 @@ pub fn recycler_bound() -> usize {
     RECYCLER.load(Relaxed)
 }
 
-/// Sets [`recycler_bound`]; 0 turns recycling off. What is kept beyond the new bound is freed now.
-pub fn set_recycler_bound(bytes: usize) {
+/// Keeps the number; [`set_recycler_bound`](crate::runtime::recycler::set_recycler_bound) also acts
+/// on it.
+pub(crate) fn keep_recycler_bound(bytes: usize) {
     RECYCLER.store(bytes, Relaxed);
-    crate::runtime::process::current().recycler.trim(bytes);
 }
 
 /// Whether checksums are verified on reading. Default yes.

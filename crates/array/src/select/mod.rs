@@ -1,10 +1,12 @@
 //! Indices in one normal form.
 
+pub(crate) mod axis;
 pub(crate) mod points;
 pub(crate) mod view;
 
+use crate::dims::Dims;
 use crate::error::ArrayError;
-use crate::layout::dims::Dims;
+use crate::select::axis::AxisSelection;
 use crate::select::points::{Axes, Points};
 use smallvec::SmallVec;
 
@@ -39,19 +41,6 @@ impl Index<'_> {
     pub fn range(start: i64, stop: i64) -> Self {
         Index::Slice { start: Some(start), stop: Some(stop), step: 1 }
     }
-}
-
-/// What is selected along one axis: `first, first + step, …`, `len` elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AxisSelection {
-    /// The element that comes first in the result. Meaningless where `len` is 0.
-    pub first: u64,
-    /// Distance to the next; negative runs backwards. Not zero.
-    pub step: i64,
-    /// Number of elements.
-    pub len: u64,
-    /// Whether an integer selected it: the result does not have this axis.
-    pub dropped: bool,
 }
 
 /// What is selected of an array: along each axis a strided range, or points along one or more axes.

@@ -6,9 +6,9 @@
 //! rows is a few numbers per row, and a list costs 16 bytes for each point. What is as regular as a
 //! slice becomes one ([`Points::as_range`]).
 
+use crate::dims::{Dims, element_count};
 use crate::error::ArrayError;
-use crate::layout::dims::{Dims, element_count};
-use crate::select::AxisSelection;
+use crate::select::axis::AxisSelection;
 use smallvec::SmallVec;
 
 /// Axes of an array, ascending.

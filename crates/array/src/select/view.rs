@@ -2,33 +2,29 @@
 
 use crate::copy::strided;
 use crate::copy::strided::Region;
-use crate::error::ArrayError;
-use crate::layout::ArrayLayout;
-use crate::layout::dims::{Dims, Strides, c_strides, element_count};
+use crate::dims::{Dims, Strides, c_strides, element_count};
 use crate::runtime::memory::Memory;
-use crate::select::Part;
-use crate::select::Selection;
 use std::marker::PhantomData;
 
 /// Memory that a read fills.
 #[derive(Debug)]
 pub struct Target<'a> {
-    base: *mut u8,
-    shape: Dims,
-    strides: Strides,
+    pub(crate) base: *mut u8,
+    pub(crate) shape: Dims,
+    pub(crate) strides: Strides,
     /// Bytes of one element; `None` where the maker of the view vouches for them.
-    element: Option<usize>,
+    pub(crate) element: Option<usize>,
     memory: PhantomData<&'a mut [u8]>,
 }
 
 /// Memory that a write takes elements from. Strides of 0 repeat an element (broadcasting).
 #[derive(Debug)]
 pub struct Source<'a> {
-    base: *const u8,
-    shape: Dims,
-    strides: Strides,
+    pub(crate) base: *const u8,
+    pub(crate) shape: Dims,
+    pub(crate) strides: Strides,
     /// As in [`Target`].
-    element: Option<usize>,
+    pub(crate) element: Option<usize>,
     memory: PhantomData<&'a [u8]>,
 }
 
@@ -127,173 +123,3 @@ impl<'a> Source<'a> {
         }
     }
 }
-
-/// A view bound to a selection: base and strides per axis of the array, walked upwards. Where it is
-/// [uneven](Bound::is_uneven), elements go by way of dense memory.
-pub(crate) struct Bound<P> {
-    base: P,
-    strides: Strides,
-    uneven: bool,
-}
-
-/// Refuses a selection that was made for another shape (it would name chunks outside the array),
-/// memory of another shape, and memory of smaller or larger elements (the copy would leave it).
-fn bind(
-    layout: &ArrayLayout,
-    shape: &[u64],
-    strides: &[isize],
-    element: Option<usize>,
-    selection: &Selection,
-) -> Result<Along, ArrayError> {
-    selection.check(layout.name(), layout.shape())?;
-    let array = || layout.name().to_owned();
-    let wanted = selection.shape();
-    if wanted.as_slice() != shape || shape.len() != strides.len() {
-        return Err(ArrayError::Shape { array: array(), expected: wanted.to_vec(), found: shape.to_vec() });
-    }
-    let size = layout.dtype().size();
-    if let Some(element) = element.filter(|element| *element != size) {
-        let why = format!(
-            "its elements ({}) have {size} bytes, those of the memory given {element}",
-            layout.dtype()
-        );
-        return Err(ArrayError::Layout { array: array(), why });
-    }
-    Ok(along(selection, shape, strides))
-}
-
-/// The bytes from each element of a part of the result to the next in C order, where they are
-/// always the same.
-fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
-    let mut found: Option<(isize, isize)> = None;
-    for (len, stride) in shape.iter().zip(strides).rev().filter(|(len, _)| **len != 1) {
-        let (step, next) = found.unwrap_or((*stride, *stride));
-        if *stride != next {
-            return None;
-        }
-        found = Some((step, next.wrapping_mul(*len as isize)));
-    }
-    Some(found.map_or(0, |(step, _)| step))
-}
-
-/// Per axis of the array: the stride along the ascending selection, and the bytes from the given
-/// base to its first element. Axes that points are on all have the stride from one point to the
-/// next.
-#[derive(Default)]
-pub(crate) struct Along {
-    pub(crate) strides: Strides,
-    offset: isize,
-    /// Points have several axes in the result, and there is no such stride: nothing can be bound to
-    /// this.
-    uneven: bool,
-}
-
-/// The memory has the selection's shape.
-pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
-    if !selection.points().is_empty() {
-        return along_points(selection, shape, strides);
-    }
-    let mut given = strides.iter();
-    let mut offset = 0isize;
-    let mut bound = Strides::with_capacity(selection.axes().len());
-    for axis in selection.axes() {
-        let stride = if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
-        if axis.step < 0 {
-            offset = offset.wrapping_add(stride.wrapping_mul(axis.len.saturating_sub(1) as isize));
-            bound.push(stride.wrapping_neg());
-        } else {
-            bound.push(stride);
-        }
-    }
-    Along { strides: bound, offset, uneven: false }
-}
-
-/// [`along`] for a selection with points, whose axes lie between the others.
-#[cold]
-fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
-    let (mut at, mut offset, mut uneven) = (0, 0isize, false);
-    let mut bound = Strides::from_elem(0, selection.axes().len());
-    selection.for_each_part(|part| match part {
-        Part::Axis(k) => {
-            let (axis, stride) = (selection.axes()[k], strides[at]);
-            if axis.step < 0 {
-                offset = offset.wrapping_add(stride.wrapping_mul(axis.len.saturating_sub(1) as isize));
-            }
-            bound[k] = if axis.step < 0 { stride.wrapping_neg() } else { stride };
-            at += 1;
-        }
-        Part::Points(n) => {
-            let points = &selection.points()[n];
-            let end = at + points.shape.len();
-            let step = even(&shape[at..end], &strides[at..end]);
-            uneven |= step.is_none();
-            points.axes.iter().for_each(|axis| bound[*axis] = step.unwrap_or(0));
-            at = end;
-        }
-    });
-    Along { strides: bound, offset, uneven }
-}
-
-impl Bound<*mut u8> {
-    pub(crate) fn target(
-        layout: &ArrayLayout,
-        view: &Target<'_>,
-        selection: &Selection,
-    ) -> Result<Self, ArrayError> {
-        let Along { strides, offset, uneven } =
-            bind(layout, &view.shape, &view.strides, view.element, selection)?;
-        Ok(Bound { base: view.base.wrapping_offset(offset), strides, uneven })
-    }
-
-    /// Memory of these strides that is never touched.
-    pub(crate) fn unread(strides: &[isize]) -> Self {
-        Bound { base: std::ptr::null_mut(), strides: strides.into(), uneven: false }
-    }
-
-    /// Where the element at `out` (along the ascending selection) lies.
-    pub(crate) fn at(&self, out: &[u64]) -> *mut u8 {
-        self.base.wrapping_offset(self.offset(out))
-    }
-}
-
-impl Bound<*const u8> {
-    pub(crate) fn source(
-        layout: &ArrayLayout,
-        view: &Source<'_>,
-        selection: &Selection,
-    ) -> Result<Self, ArrayError> {
-        let Along { strides, offset, uneven } =
-            bind(layout, &view.shape, &view.strides, view.element, selection)?;
-        Ok(Bound { base: view.base.wrapping_offset(offset), strides, uneven })
-    }
-
-    /// Where the element at `out` (along the ascending selection) lies.
-    pub(crate) fn at(&self, out: &[u64]) -> *const u8 {
-        self.base.wrapping_offset(self.offset(out))
-    }
-}
-
-impl<P> Bound<P> {
-    fn offset(&self, out: &[u64]) -> isize {
-        self.strides
-            .iter()
-            .zip(out)
-            .fold(0isize, |sum, (stride, n)| sum.wrapping_add(stride.wrapping_mul(*n as isize)))
-    }
-
-    /// Whether points have several axes in the result, and in this memory not always the same
-    /// number of bytes from one to the next. It can then not be used as it is.
-    pub(crate) fn is_uneven(&self) -> bool {
-        self.uneven
-    }
-
-    /// Bytes from one selected element to the next, per axis of the array.
-    pub(crate) fn strides(&self) -> &[isize] {
-        &self.strides
-    }
-}
-
-// SAFETY: a Bound is used only while the Target or Source that it came from is borrowed; see there.
-unsafe impl<P> Send for Bound<P> {}
-// SAFETY: as above.
-unsafe impl<P> Sync for Bound<P> {}

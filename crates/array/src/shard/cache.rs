@@ -5,7 +5,8 @@
 //! goes when there is no room. Bounded by
 //! [`settings::shard_index_bound`](crate::runtime::settings::shard_index_bound); the oldest go first.
 
-use super::index::ShardIndex;
+use crate::layout::shard_index::ShardIndex;
+use crate::runtime::process::PerProcess;
 use hyperslab_store::Stamp;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,9 @@ pub(crate) struct IndexPlace {
     /// Whether checksums were verified.
     pub(crate) verified: bool,
 }
+
+/// Those of this process.
+pub(crate) static INDEXES: PerProcess<IndexCache> = PerProcess::new();
 
 /// The indexes of one process.
 #[derive(Default)]

@@ -7,61 +7,23 @@
 //! 3. Look up the chunks. Those of shards within the shard are looked up there: step 2 again, one
 //!    level further in.
 
-use super::cache::IndexPlace;
-use super::index::ShardIndex;
-use super::level::{ShardLevel, Sharding};
+use super::cache::{INDEXES, IndexPlace};
 use super::memory::InMemory;
-use super::plan::{ShardPlan, Touched};
+use crate::dims::Dims;
 use crate::error::ArrayError;
+use crate::execute::tasks::{codec_error, memory_error, store_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::Dims;
-use crate::layout::locate::Location;
-use crate::plan::{Plan, Task};
-use crate::read::lot::{Chunk, Lot, Object};
-use crate::read::request::Request;
-use crate::runtime::scratch;
-use crate::runtime::tasks::{self, codec_error, memory_error, store_error};
-use crate::runtime::{process, settings};
+use crate::layout::shard_index::ShardIndex;
+use crate::layout::sharding::Touched;
+use crate::layout::sharding::{ShardLevel, Sharding};
+use crate::plan::Plan;
+use crate::plan::lot::{Chunk, Lot, Object};
+use crate::plan::task::Task;
+use crate::runtime::settings;
 use hyperslab_codec::{Scratch, decode_bounded, vlen_limit};
 use hyperslab_store::{Key, Opened, RangeRead, Stamp, StoreError};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Locates the chunks of shard `number` that a request touches, the first `most` of them.
-pub(crate) fn find<'s>(
-    request: &Request<'s>,
-    shards: &ShardPlan<'_>,
-    number: usize,
-    most: usize,
-    scratch: &mut scratch::Scratch,
-) -> Result<Lot<'s>, ArrayError> {
-    let (layout, mut lot) = (request.layout, Lot::default());
-    let Some(sharding) = layout.sharding() else { return Ok(lot) };
-    let scratch::Scratch { task, key, .. } = scratch;
-    shards.shard(number, task);
-    let location = layout.locate(&task.chunk, key)?;
-    if let Location::Range { .. } = location {
-        let why = "shards that are a part of an object are not supported".into();
-        return Err(ArrayError::Shard { array: layout.name().into(), key: key.clone(), chunk: None, why });
-    }
-    let finder = match request.is_present(location, key) {
-        true => {
-            let key = tasks::key(layout, task, key)?;
-            Finder::open(layout, sharding, request.plan, key, task, request.verify)?
-        }
-        false => None,
-    };
-    let touched = shards.touched(number, task).take(most);
-    match finder {
-        Some(finder) => finder.find(touched.collect(), &mut lot)?,
-        None if request.dry => lot.absent.extend(touched.map(|touched| (touched.number, 0))),
-        None => request.fill(shards.plan(), task),
-    }
-    if lot.objects.is_empty() {
-        lot.objects.push(Object { key: key.clone(), opened: None, stamp: None, in_memory: false });
-    }
-    Ok(lot)
-}
 
 /// Looks chunks up in one shard.
 pub(crate) struct Finder<'a, 's> {
@@ -153,7 +115,7 @@ impl<'a, 's> Finder<'a, 's> {
     }
 
     /// Looks chunks up, from the object inwards.
-    fn find(mut self, touched: Vec<Touched>, lot: &mut Lot<'s>) -> Result<(), ArrayError> {
+    pub(crate) fn find(mut self, touched: Vec<Touched>, lot: &mut Lot<'s>) -> Result<(), ArrayError> {
         let mut depth = vec![Inside { opened: 0, range: (0, self.object().size()), touched }];
         for (n, level) in self.sharding.levels().iter().enumerate() {
             let (indexes, read) = {
@@ -289,7 +251,7 @@ impl<'a, 's> Finder<'a, 's> {
         level: &ShardLevel,
         shards: &[(&dyn Opened, bool, (u64, u64))],
     ) -> Result<(Vec<Arc<ShardIndex>>, u64), ArrayError> {
-        let cache = &process::current().indexes;
+        let cache = INDEXES.get();
         let place = |object: bool, range: (u64, u64)| {
             let stamp = self.stamp.filter(|_| object && settings::shard_index_bound() > 0)?;
             let (offset, len) = range;

@@ -10,11 +10,6 @@
 //! Source: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
 
 pub(crate) mod cache;
-pub(crate) mod compact;
 pub(crate) mod find;
-pub(crate) mod index;
-pub(crate) mod level;
 pub(crate) mod memory;
-pub(crate) mod output;
 pub(crate) mod plan;
-pub(crate) mod write;

@@ -1,9 +1,11 @@
 //! A request, shard by shard.
 
+use crate::dims::Dims;
 use crate::layout::ArrayLayout;
-use crate::layout::dims::Dims;
-use crate::plan::{Plan, Task};
-use crate::shard::level::Sharding;
+use crate::layout::sharding::Sharding;
+use crate::layout::sharding::Touched;
+use crate::plan::Plan;
+use crate::plan::task::Task;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -16,15 +18,6 @@ pub(crate) struct ShardPlan<'a> {
     firsts: Vec<Vec<usize>>,
     /// Chunks of a shard per axis.
     per_shard: Dims,
-}
-
-/// One chunk of a shard that a request touches.
-#[derive(Clone, Debug)]
-pub(crate) struct Touched {
-    /// Its task's number in the plan of chunks.
-    pub(crate) number: usize,
-    /// Which chunk of the shard, per axis.
-    pub(crate) at: Dims,
 }
 
 impl<'a> ShardPlan<'a> {

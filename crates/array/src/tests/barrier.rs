@@ -2,8 +2,8 @@
 
 use super::model::{Spec, Watched};
 use crate::error::ArrayError;
+use crate::execute::tasks;
 use crate::layout::ArrayLayout;
-use crate::runtime::tasks;
 use crate::select::view::Source;
 use crate::select::{Index, Selection};
 use crate::write::barrier::{settle, settle_all};
@@ -96,7 +96,7 @@ fn waiting_for_writers_can_be_stopped() {
 fn a_writer_that_is_dropped_inside_its_chunk_loses_nothing() {
     let (store, spec) = (MemoryStore::new(), spec());
     let layout = Arc::new(spec.layout(&store));
-    let (mut key, task) = (String::new(), crate::plan::Task::default());
+    let (mut key, task) = (String::new(), crate::plan::task::Task::default());
     layout.locate(&[3, 0], &mut key).unwrap();
     let checked = Key::new(&key).unwrap();
     let inside = tasks::take(&layout, &task, checked, None).unwrap();
@@ -119,7 +119,7 @@ fn a_writer_that_is_dropped_inside_its_chunk_loses_nothing() {
 fn a_write_inside_itself_is_refused_and_others_are_not() {
     let (store, spec) = (MemoryStore::new(), spec());
     let layout = Arc::new(spec.layout(&store));
-    let (mut key, task) = (String::new(), crate::plan::Task::default());
+    let (mut key, task) = (String::new(), crate::plan::task::Task::default());
     layout.locate(&[3, 0], &mut key).unwrap();
     let _inside = tasks::take(&layout, &task, Key::new(&key).unwrap(), None).unwrap();
     let put = |index: Index<'_>| {

@@ -2,11 +2,12 @@
 
 use super::model::{Spec, Watched};
 use crate::error::ArrayError;
+use crate::error::LocateError;
 use crate::layout::ArrayLayout;
-use crate::layout::locate::LocateError;
 use crate::layout::origin::{Origin, Seen};
 use crate::read;
-use crate::read::{ReadOptions, read_into};
+use crate::read::options::ReadOptions;
+use crate::read::read_into;
 use crate::select::view::Target;
 use crate::select::{Index, Selection};
 use hyperslab_store::{Key, MemoryStore, Store};

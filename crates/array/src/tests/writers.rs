@@ -3,10 +3,11 @@
 
 use super::model::{Model, Spec, Watched};
 use crate::error::ArrayError;
+use crate::error::LocateError;
 use crate::layout::ArrayLayout;
-use crate::layout::locate::{ChunkList, ChunkLocator, Found, LocateError, Location};
+use crate::layout::locate::{ChunkList, ChunkLocator, Found, Location};
 use crate::read;
-use crate::read::ReadOptions;
+use crate::read::options::ReadOptions;
 use crate::select::view::Source;
 use crate::select::{Index, Selection};
 use crate::write::write_behind::{Writer, WriterOptions};

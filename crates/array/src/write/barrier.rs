@@ -16,31 +16,55 @@
 //!
 //! Writes that are not queued, made by other threads at the same time, are not waited for.
 
+use crate::dims::Dims;
 use crate::error::ArrayError;
+use crate::execute::tasks;
+use crate::execute::tasks::{Interrupt, store_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::Dims;
-use crate::plan::Task;
-use crate::runtime::process;
-use crate::runtime::tasks;
-use crate::runtime::tasks::{Interrupt, store_error};
-use crate::write::write_behind::Shared;
+use crate::plan::task::Task;
+use crate::runtime::process::PerProcess;
 use hyperslab_store::{Ask, Key, Store, StoreError, turns};
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// What a background writer has queued.
+pub(crate) trait Queue: Debug + Send + Sync {
+    /// The layout that it was opened with.
+    fn layout(&self) -> &ArrayLayout;
+
+    /// Stores all that is queued. What goes wrong with a job is told to its writer; `layout` names
+    /// the array in other errors.
+    fn finish(self: Arc<Self>, ask: Option<Interrupt<'_>>, layout: &ArrayLayout) -> Result<(), ArrayError>;
+
+    /// Stores what was left by a writer that is gone. Returns the error that nobody else is told.
+    fn finish_abandoned(self: Arc<Self>, ask: Option<Interrupt<'_>>) -> Result<(), ArrayError>;
+
+    /// Says that the array had the shape `before`, and has `shape` now.
+    fn resized(&self, before: &[u64], shape: &[u64]);
+}
+
+/// Those of this process.
+static WRITERS: PerProcess<Writers> = PerProcess::new();
+
+/// Adds a writer of an array.
+pub(crate) fn add(array: u64, writer: Weak<dyn Queue>) {
+    WRITERS.get().add(array, writer);
+}
 
 /// The writers of a process that are alive, by the number of their array.
 // Per process: a child has none, its writers write at once.
 #[derive(Default)]
-pub(crate) struct Writers(Mutex<Vec<(u64, Weak<Shared>)>>);
+pub(crate) struct Writers(Mutex<Vec<(u64, Weak<dyn Queue>)>>);
 
 impl Writers {
-    pub(crate) fn add(&self, array: u64, writer: &Arc<Shared>) {
+    fn add(&self, array: u64, writer: Weak<dyn Queue>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(_, writer)| writer.strong_count() > 0);
-        all.push((array, Arc::downgrade(writer)));
+        all.push((array, writer));
     }
 
     /// Those of an array; `None`: all.
-    fn of(&self, array: Option<u64>) -> Vec<Arc<Shared>> {
+    fn of(&self, array: Option<u64>) -> Vec<Arc<dyn Queue>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let chosen = all.iter().filter(|(number, _)| array.is_none_or(|array| *number == array));
         chosen.filter_map(|(_, writer)| writer.upgrade()).collect()
@@ -74,7 +98,7 @@ pub(crate) fn turn(
 #[derive(Debug)]
 #[must_use = "writers go on at once"]
 pub struct Settled {
-    writers: Vec<Arc<Shared>>,
+    writers: Vec<Arc<dyn Queue>>,
     before: Dims,
     _turn: turns::Turn,
 }
@@ -88,8 +112,8 @@ pub struct Settled {
 pub fn settle(layout: &ArrayLayout, ask: Option<Interrupt<'_>>) -> Result<Settled, ArrayError> {
     let array = number(layout);
     let _turn = turn(layout, array, ask)?;
-    let writers = process::current().writers.of(Some(array));
-    writers.iter().try_for_each(|writer| writer.finish(ask, layout))?;
+    let writers = WRITERS.get().of(Some(array));
+    writers.iter().try_for_each(|writer| writer.clone().finish(ask, layout))?;
     Ok(Settled { writers, before: layout.shape().into(), _turn })
 }
 
@@ -103,7 +127,7 @@ pub fn settle_below(
     path: &str,
     ask: Option<Interrupt<'_>>,
 ) -> Result<Vec<Settled>, ArrayError> {
-    let mut writers = process::current().writers.of(None);
+    let mut writers = WRITERS.get().of(None);
     if writers.is_empty() {
         return Ok(Vec::new());
     }
@@ -128,7 +152,7 @@ pub fn settle_all(ask: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
         return Ok(());
     }
     let mut first = Ok(());
-    for writer in process::current().writers.of(None) {
+    for writer in WRITERS.get().of(None) {
         first = first.and(writer.finish_abandoned(ask));
     }
     first

@@ -6,13 +6,14 @@
 
 use crate::copy::strided;
 use crate::copy::strided::Region;
+use crate::dims::{Dims, Strides, c_strides, element_count};
 use crate::error::ArrayError;
+use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::{Dims, Strides, c_strides, element_count};
 use crate::runtime::memory::Memory;
-use crate::runtime::tasks::{Interrupt, memory_error};
+use crate::select::axis::AxisSelection;
 use crate::select::view::Source;
-use crate::select::{AxisSelection, Index, Selection};
+use crate::select::{Index, Selection};
 use crate::write;
 use crate::write::WriteOptions;
 use smallvec::SmallVec;

@@ -2,40 +2,25 @@
 
 pub(crate) mod barrier;
 pub(crate) mod batch;
+pub(crate) mod chunk;
+pub(crate) mod compact;
+pub(crate) mod shard;
+pub(crate) mod shard_output;
 pub(crate) mod write_behind;
 
-use crate::copy::gather;
-use crate::copy::gather::Direction;
-use crate::copy::strided;
-use crate::copy::strided::Region;
 use crate::copy::swap;
+use crate::dims::element_count;
 use crate::error::ArrayError;
+use crate::execute::tasks;
+use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::Dims;
-use crate::layout::dims::element_count;
-use crate::layout::locate::Location;
-use crate::plan::point_plan::Places;
-use crate::plan::strategy::Strategy;
-use crate::plan::strategy::choose_write;
-use crate::plan::within_chunk;
-use crate::plan::{Plan, Task};
-use crate::read::fetch::fetch;
-use crate::runtime::memory::Memory;
-use crate::runtime::scratch::{Scratch, sized};
+use crate::plan::Plan;
+use crate::plan::mapped::Mapped;
 use crate::runtime::settings;
-use crate::runtime::tasks;
-use crate::runtime::tasks::{Interrupt, codec_error, memory_error, store_error};
 use crate::select::Selection;
-use crate::select::view::Bound;
 use crate::select::view::Source;
-use crate::shard;
-use hyperslab_codec::{self as codec, CodecChain, CodecError};
-use hyperslab_store::{Ask, Expected, Opened, RangeRead, StoreError};
+use crate::write::chunk::ChunkWriter;
 use smallvec::SmallVec;
-
-/// How often a change of a part of a chunk is made in vain before it excludes other processes from
-/// the beginning.
-const PATIENCE: usize = 3;
 
 /// Options of one write.
 #[derive(Clone, Copy, Default)]
@@ -68,7 +53,7 @@ pub fn write(
     options: WriteOptions<'_>,
 ) -> Result<(), ArrayError> {
     layout.check_writable()?;
-    let bound = Bound::source(layout, source, selection)?;
+    let bound = Mapped::source(layout, source, selection)?;
     if bound.is_uneven() {
         let (shape, element) = (selection.shape(), layout.dtype().size());
         let none = || memory_error(layout, "the elements to be written", u64::MAX);
@@ -85,14 +70,13 @@ pub fn write(
     let limit = if tasks::is_inside() { 1 } else { tasks::write_limit(layout, options.threads) };
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
-        let request =
-            shard::write::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty };
+        let request = shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty };
         return request.write(bytes, limit, options.interrupt);
     }
     tasks::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {
         let src = bound.at(&scratch.task.out);
         let places = plan.places(&scratch.task, bound.strides());
-        Writer { layout, src, strides: bound.strides(), places: &places, fill: &fill, keep_empty }
+        ChunkWriter { layout, src, strides: bound.strides(), places: &places, fill: &fill, keep_empty }
             .write(scratch, ask)
     })
 }
@@ -102,383 +86,4 @@ fn stored_fill(layout: &ArrayLayout) -> SmallVec<[u8; 16]> {
     let mut bytes = SmallVec::from_slice(layout.fill().bytes());
     swap::in_place(&mut bytes, layout.encoding().swap());
     bytes
-}
-
-/// The copy from the caller's memory into a decoded chunk, and where in the chunk it starts.
-pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) -> (Region, usize) {
-    let (strides, offset) = within_chunk(layout, task);
-    let encoding = layout.encoding();
-    (Region::new(&task.count, &strides, source, encoding.element_size(), encoding.swap()), offset)
-}
-
-/// The stored bytes of a chunk before it is written.
-#[derive(Clone, Copy)]
-pub(crate) enum Old<'a> {
-    /// The object of the task's key, if there is one.
-    Stored,
-    /// These; `None`: the chunk did not exist.
-    Bytes(Option<&'a [u8]>),
-    /// The contents of this object; `None`: the chunk did not exist.
-    Opened(Option<&'a dyn Opened>),
-}
-
-/// What a chunk is to be stored as, and where those bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Produced {
-    /// Nothing: it holds only fill value.
-    Nothing,
-    /// The caller's memory, as it is.
-    Source,
-    /// [`Scratch::encoded`].
-    Encoded,
-    /// The chunk in [`Scratch::decoded`], as it is.
-    Decoded,
-}
-
-/// How a chunk is encoded.
-type Encode = fn(&CodecChain, &[u8], &mut Vec<u8>, &mut codec::Scratch) -> Result<(), CodecError>;
-
-/// Writes one chunk's share of a request.
-pub(crate) struct Writer<'a> {
-    pub(crate) layout: &'a ArrayLayout,
-    /// Where the first element comes from.
-    pub(crate) src: *const u8,
-    pub(crate) strides: &'a [isize],
-    /// The points of the task, if there are any: the region is copied at each of them.
-    pub(crate) places: &'a [Places<'a>],
-    /// See [`stored_fill`].
-    pub(crate) fill: &'a [u8],
-    pub(crate) keep_empty: bool,
-}
-
-impl Writer<'_> {
-    fn write(&self, scratch: &mut Scratch, ask: Ask<'_>) -> Result<(), ArrayError> {
-        let layout = self.layout;
-        let location = layout.locate(&scratch.task.chunk, &mut scratch.key)?;
-        if let Location::Range { .. } = location {
-            return Err(ArrayError::ReadOnly {
-                array: layout.name().into(),
-                chunk: scratch.task.chunk.to_vec(),
-                key: scratch.key.clone(),
-                why: "chunks that are a part of an object cannot be replaced",
-            });
-        }
-        let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-        let _turn = tasks::take(layout, &scratch.task, key, Some(ask))?;
-        let (region, offset) = write_region(layout, &scratch.task, self.strides);
-        let strategy = self.choose(&scratch.task, &region);
-        if matches!(strategy, Strategy::Modify) && layout.store().is_shared() {
-            return self.modify_shared(scratch, &region, offset, ask);
-        }
-        let produced = self.produce_by(strategy, scratch, &region, offset, Old::Stored)?;
-        let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-        match self.bytes(scratch, produced) {
-            Some(bytes) => layout.store().write(key, &[bytes]),
-            None => layout.store().delete(key).map(|_| ()),
-        }
-        .map_err(|source| store_error(layout, &scratch.task, source))
-    }
-
-    /// Changes a part of a chunk that other processes may change at the same time: the new one is
-    /// put in the place of the very one that was read. If another writer was faster, starts again
-    /// with what is there then; after some times it excludes the others first.
-    fn modify_shared(
-        &self,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        ask: Ask<'_>,
-    ) -> Result<(), ArrayError> {
-        let mut key = std::mem::take(&mut scratch.open_key);
-        key.clone_from(&scratch.key);
-        let mut tries = 0;
-        let done = loop {
-            match self.modify_once(&key, tries >= PATIENCE, scratch, region, offset, ask) {
-                Ok(false) if ask() => break Err(tasks::interrupted(self.layout)),
-                Ok(false) => tries += 1,
-                Ok(true) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
-        scratch.open_key = key;
-        done
-    }
-
-    /// Changes a part of the chunk `key`. `false`: another writer was faster, and nothing has
-    /// changed. With `exclude`, others wait meanwhile.
-    fn modify_once(
-        &self,
-        key: &str,
-        exclude: bool,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        ask: Ask<'_>,
-    ) -> Result<bool, ArrayError> {
-        let (layout, store) = (self.layout, &**self.layout.store());
-        let key = tasks::key(layout, &scratch.task, key)?;
-        let lock = match exclude.then(|| store.lock(key, Some(ask))).transpose() {
-            Ok(lock) => lock,
-            Err(source) => return Err(store_error(layout, &scratch.task, source)),
-        };
-        let locked = lock.as_ref().is_some_and(|lock| lock.is_held());
-        let mut change = |opened: Option<&dyn Opened>| {
-            let produced = self.produce_by(Strategy::Modify, scratch, region, offset, Old::Opened(opened))?;
-            let expected = match opened {
-                None => Expected::Absent,
-                Some(opened) if locked => Expected::Locked(opened),
-                Some(opened) => Expected::Same(opened),
-            };
-            match self.bytes(scratch, produced) {
-                Some(bytes) => store.swap(key, expected, &[bytes], Some(ask)),
-                None => store.swap_out(key, expected, Some(ask)),
-            }
-            .map_err(|source| store_error(layout, &scratch.task, source))
-        };
-        let chain = layout.encoding().chain();
-        let size = chain.is_identity().then_some(chain.decoded_size() as u64);
-        let mut done = Ok(false);
-        let opened = store.with_open(key, size, &mut |opened| done = change(opened));
-        opened.map_err(|source| store_error(layout, &scratch.task, source))?;
-        done
-    }
-
-    /// Makes what the chunk of `scratch.task` is to be stored as.
-    pub(crate) fn produce(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<Produced, ArrayError> {
-        let (region, offset) = write_region(self.layout, &scratch.task, self.strides);
-        let strategy = self.choose(&scratch.task, &region);
-        self.produce_by(strategy, scratch, &region, offset, old)
-    }
-
-    fn choose(&self, task: &Task, region: &Region) -> Strategy {
-        let fill = self.layout.fill().bytes();
-        choose_write(self.layout.encoding(), task, region, || {
-            // SAFETY: the source covers the task's elements.
-            !self.keep_empty && unsafe { strided::all_equal(&task.count, self.strides, fill, self.src) }
-        })
-    }
-
-    fn produce_by(
-        &self,
-        strategy: Strategy,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        old: Old<'_>,
-    ) -> Result<Produced, ArrayError> {
-        match strategy {
-            Strategy::Modify => self.modify(scratch, region, offset, old),
-            Strategy::Elide => Ok(Produced::Nothing),
-            Strategy::WriteFrom => Ok(Produced::Source),
-            Strategy::EncodeFrom => {
-                // SAFETY: encode-from is chosen only where the source is one run of a whole chunk.
-                let chunk = unsafe { self.run() };
-                self.encode(scratch, chunk, CodecChain::encode_lent)?;
-                Ok(Produced::Encoded)
-            }
-            _ => self.gather(scratch, region, offset),
-        }
-    }
-
-    /// The bytes that were produced; `None`: nothing is to be stored.
-    pub(crate) fn bytes<'s>(&'s self, scratch: &'s Scratch, produced: Produced) -> Option<&'s [u8]> {
-        let size = self.layout.encoding().decoded_size();
-        match produced {
-            Produced::Nothing => None,
-            // SAFETY: write-from is chosen only where the source is one run of a whole chunk.
-            Produced::Source => Some(unsafe { self.run() }),
-            Produced::Encoded => Some(&scratch.encoded),
-            Produced::Decoded => {
-                Some(scratch.decoded.as_ref().map_or(&[], |chunk| &chunk.as_slice()[..size]))
-            }
-        }
-    }
-
-    /// The source as one run of bytes.
-    ///
-    /// # Safety
-    /// Only where the region is one run of a whole chunk.
-    unsafe fn run(&self) -> &[u8] {
-        // SAFETY: the source covers the task's elements, which are one run of this length.
-        unsafe { std::slice::from_raw_parts(self.src, self.layout.encoding().decoded_size()) }
-    }
-
-    /// `encode`: [`CodecChain::encode_lent`] for the caller's memory, which other threads may
-    /// change; [`CodecChain::encode`] for ours.
-    fn encode(&self, scratch: &mut Scratch, chunk: &[u8], encode: Encode) -> Result<(), ArrayError> {
-        let Scratch { encoded, codec, task, key, .. } = scratch;
-        encode(self.layout.encoding().chain(), chunk, encoded, codec)
-            .map_err(|source| codec_error(self.layout, task, key, source))
-    }
-
-    fn gather(&self, scratch: &mut Scratch, region: &Region, offset: usize) -> Result<Produced, ArrayError> {
-        let encoding = self.layout.encoding();
-        let inside = scratch.task.elements();
-        let padded = inside as u128 * encoding.element_size() as u128 != encoding.decoded_size() as u128;
-        let chunk = self.chunk(scratch)?;
-        if padded {
-            self.blank(chunk);
-        }
-        // SAFETY: the source covers the task's elements; the region lies within the chunk.
-        unsafe { self.overlay(region, chunk, offset) };
-        // What one row of the caller's memory tells by itself is told before: only points are
-        // looked at here.
-        if !self.places.is_empty()
-            && !self.keep_empty
-            && self.is_blank(&scratch.task, scratch.decoded.as_ref())
-        {
-            return Ok(Produced::Nothing);
-        }
-        self.finish(scratch)
-    }
-
-    /// Copies the task's elements into a chunk.
-    ///
-    /// # Safety
-    /// The source must cover the task's elements, and `region` at `offset` lie within the chunk, at
-    /// each of the places.
-    unsafe fn overlay(&self, region: &Region, chunk: &mut [u8], offset: usize) {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            gather::copy(
-                self.places,
-                Direction::Write,
-                region,
-                chunk.as_mut_ptr().wrapping_add(offset),
-                self.src,
-            )
-        };
-    }
-
-    /// Whether a chunk holds nothing but fill value. What lies beyond the array's end does not
-    /// count: it is never read.
-    fn is_blank(&self, task: &Task, chunk: Option<&Memory>) -> bool {
-        let (layout, Some(chunk)) = (self.layout, chunk) else { return false };
-        let grid = layout.grid();
-        let inside: Dims =
-            (0..grid.rank()).map(|k| grid.inside(k, task.chunk[k], layout.shape()[k])).collect();
-        // SAFETY: `chunk` is a whole decoded chunk, `inside` at most its shape.
-        unsafe {
-            strided::all_equal(&inside, layout.encoding().strides(), self.fill, chunk.as_slice().as_ptr())
-        }
-    }
-
-    fn modify(
-        &self,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        old: Old<'_>,
-    ) -> Result<Produced, ArrayError> {
-        self.load(scratch, old)?;
-        let chunk = self.chunk(scratch)?;
-        // SAFETY: the source covers the task's elements; the region lies within the chunk.
-        unsafe { self.overlay(region, chunk, offset) };
-        if !self.keep_empty && self.is_blank(&scratch.task, scratch.decoded.as_ref()) {
-            return Ok(Produced::Nothing);
-        }
-        self.finish(scratch)
-    }
-
-    /// Brings the chunk as it was, or fill value, into `scratch.decoded`.
-    fn load(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<(), ArrayError> {
-        let layout = self.layout;
-        let chain = layout.encoding().chain();
-        let found = match old {
-            Old::Bytes(None) | Old::Opened(None) => false,
-            Old::Opened(Some(opened)) => self.load_opened(scratch, opened).map(|()| true)?,
-            Old::Bytes(Some(bytes)) => self.decode(scratch, bytes).map(|()| true)?,
-            Old::Stored if chain.is_identity() => {
-                let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-                let len = chain.decoded_size();
-                let chunk = sized(&mut scratch.decoded, len).ok_or_else(|| self.no_memory())?;
-                layout
-                    .store()
-                    .read_exact(key, chunk)
-                    .map_err(|source| store_error(layout, &scratch.task, source))?
-            }
-            Old::Stored if fetch(layout, scratch)? => {
-                let encoded = std::mem::take(&mut scratch.encoded);
-                let decoded = self.decode(scratch, &encoded);
-                scratch.encoded = encoded;
-                decoded.map(|()| true)?
-            }
-            Old::Stored => false,
-        };
-        if !found {
-            self.blank(self.chunk(scratch)?);
-        }
-        Ok(())
-    }
-
-    /// [`Writer::load`] of an object that is open; where there are no codecs, its size was checked.
-    fn load_opened(&self, scratch: &mut Scratch, opened: &dyn Opened) -> Result<(), ArrayError> {
-        let layout = self.layout;
-        let chain = layout.encoding().chain();
-        if chain.is_identity() {
-            let buf = sized(&mut scratch.decoded, chain.decoded_size()).ok_or_else(|| self.no_memory())?;
-            return opened
-                .read_ranges(&mut [RangeRead { offset: 0, buf }])
-                .map_err(|source| store_error(layout, &scratch.task, source));
-        }
-        let (most, size) = (chain.max_encoded(), opened.size());
-        let mut encoded = std::mem::take(&mut scratch.encoded);
-        encoded.clear();
-        let len = usize::try_from(size).ok().filter(|len| *len <= most);
-        let Some(len) = len.filter(|len| encoded.try_reserve_exact(*len).is_ok()) else {
-            let (key, url) = (scratch.key.clone(), layout.store().url());
-            let large = StoreError::TooLarge { key, url, limit: most as u64 };
-            return Err(match len {
-                None => store_error(layout, &scratch.task, large),
-                Some(_) => self.no_memory(),
-            });
-        };
-        encoded.resize(len, 0);
-        let read = opened
-            .read_ranges(&mut [RangeRead { offset: 0, buf: &mut encoded }])
-            .map_err(|source| store_error(layout, &scratch.task, source));
-        let decoded = read.and_then(|()| self.decode(scratch, &encoded));
-        scratch.encoded = encoded;
-        decoded
-    }
-
-    /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be
-    /// written back with a good one: always verified.
-    fn decode(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
-        let layout = self.layout;
-        let Scratch { decoded, codec, task, key, .. } = scratch;
-        let chunk = sized(decoded, layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())?;
-        let outcome = layout.encoding().chain().decode(encoded, chunk, codec, true);
-        outcome.map_err(|source| codec_error(layout, task, key, source))
-    }
-
-    /// The chunk buffer, with stale contents unless [`Writer::load`] ran.
-    fn chunk<'s>(&self, scratch: &'s mut Scratch) -> Result<&'s mut [u8], ArrayError> {
-        sized(&mut scratch.decoded, self.layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())
-    }
-
-    fn no_memory(&self) -> ArrayError {
-        memory_error(self.layout, "a chunk", self.layout.encoding().decoded_size() as u64)
-    }
-
-    /// Fills a chunk with fill value.
-    fn blank(&self, chunk: &mut [u8]) {
-        let Some(elements) = chunk.len().checked_div(self.fill.len()) else { return };
-        // SAFETY: the chunk is that many elements, one behind the other.
-        unsafe {
-            strided::fill(&[elements as u64], &[self.fill.len() as isize], self.fill, chunk.as_mut_ptr())
-        };
-    }
-
-    /// Encodes the chunk in `scratch.decoded`, if there is anything to encode.
-    fn finish(&self, scratch: &mut Scratch) -> Result<Produced, ArrayError> {
-        if self.layout.encoding().chain().is_identity() {
-            return Ok(Produced::Decoded);
-        }
-        let Some(chunk) = scratch.decoded.take() else { return Err(self.no_memory()) };
-        let whole = &chunk.as_slice()[..self.layout.encoding().decoded_size()];
-        let outcome = self.encode(scratch, whole, CodecChain::encode);
-        scratch.decoded = Some(chunk);
-        outcome.map(|()| Produced::Encoded)
-    }
 }

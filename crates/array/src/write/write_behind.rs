@@ -16,22 +16,24 @@
 
 use crate::copy::strided;
 use crate::copy::strided::Region;
+use crate::dims::{Dims, Strides, c_strides, element_count};
 use crate::error::ArrayError;
+use crate::execute::tasks;
+use crate::execute::tasks::{Interrupt, memory_error, store_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::{Dims, Strides, c_strides, element_count};
-use crate::plan::{Plan, Task};
+use crate::plan::Plan;
+use crate::plan::mapped::Mapped;
+use crate::plan::task::Task;
 use crate::read::stream::{ASK, default_bound, lock};
 use crate::runtime::memory::Memory;
 use crate::runtime::pool::Background;
-use crate::runtime::tasks;
-use crate::runtime::tasks::{Interrupt, memory_error, store_error};
-use crate::runtime::{process, settings};
+use crate::runtime::pool::POOL;
+use crate::runtime::settings;
 use crate::select::Selection;
-use crate::select::view::Bound;
 use crate::select::view::Source;
 use crate::write;
 use crate::write::WriteOptions;
-use crate::write::barrier;
+use crate::write::barrier::{self, Queue};
 use crate::write::batch;
 use crate::write::batch::{Batch, Work};
 use hyperslab_store::StoreError;
@@ -148,7 +150,8 @@ impl Writer {
             done: Condvar::new(),
         };
         let shared = Arc::new(shared);
-        process::current().writers.add(shared.array, &shared);
+        let queue: Arc<dyn Queue> = shared.clone();
+        barrier::add(shared.array, Arc::downgrade(&queue));
         Writer { shared, process: std::process::id() }
     }
 
@@ -188,7 +191,7 @@ impl Writer {
             let Shared { threads, write_empty_chunks, .. } = **shared;
             write(layout, selection, source, WriteOptions { threads, write_empty_chunks, interrupt })
         };
-        let bound = Bound::source(layout, source, selection)?;
+        let bound = Mapped::source(layout, source, selection)?;
         // A forked child has no part in its parent's queue, and its lock may be held for ever.
         if self.process != std::process::id() {
             return direct();
@@ -233,7 +236,7 @@ impl Writer {
         if self.process != std::process::id() {
             return Ok(());
         }
-        self.shared.finish(interrupt, &self.shared.layout)?;
+        self.shared.clone().finish(interrupt, &self.shared.layout)?;
         self.shared.report()
     }
 }
@@ -265,6 +268,31 @@ impl Drop for Writer {
     }
 }
 
+impl Queue for Shared {
+    fn layout(&self) -> &ArrayLayout {
+        &self.layout
+    }
+
+    fn finish(self: Arc<Self>, ask: Option<Interrupt<'_>>, layout: &ArrayLayout) -> Result<(), ArrayError> {
+        let state = lock(&self.state);
+        let until = state.next;
+        let pending = |state: &State| state.jobs.front().is_some_and(|job| job.number < until);
+        drop(self.work_while(state, &pending, ask, layout)?);
+        Ok(())
+    }
+
+    fn finish_abandoned(self: Arc<Self>, ask: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
+        self.clone().finish(ask, &self.layout)?;
+        let abandoned = lock(&self.state).abandoned;
+        if abandoned { self.report() } else { Ok(()) }
+    }
+
+    fn resized(&self, before: &[u64], after: &[u64]) {
+        let smaller = before.iter().zip(after).any(|(before, after)| after < before);
+        lock(&self.state).shrunk = smaller.then(|| (before.into(), after.into()));
+    }
+}
+
 impl Shared {
     /// Whether a request is better executed at once, by all threads.
     fn is_large(&self, layout: &ArrayLayout, chunks: u64, bytes: u64) -> bool {
@@ -282,45 +310,11 @@ impl Shared {
         }
     }
 
-    /// The layout of the array when the writer was made.
-    pub(crate) fn layout(&self) -> &ArrayLayout {
-        &self.layout
-    }
-
-    /// Works until all that is queued now is stored.
-    pub(crate) fn finish(
-        self: &Arc<Self>,
-        interrupt: Option<Interrupt<'_>>,
-        layout: &ArrayLayout,
-    ) -> Result<(), ArrayError> {
-        let state = lock(&self.state);
-        let until = state.next;
-        let pending = |state: &State| state.jobs.front().is_some_and(|job| job.number < until);
-        drop(self.work_while(state, &pending, interrupt, layout)?);
-        Ok(())
-    }
-
-    /// [`Shared::finish`] of a writer that nobody has any more, whose error is told here.
-    pub(crate) fn finish_abandoned(
-        self: &Arc<Self>,
-        interrupt: Option<Interrupt<'_>>,
-    ) -> Result<(), ArrayError> {
-        self.finish(interrupt, &self.layout)?;
-        let abandoned = lock(&self.state).abandoned;
-        if abandoned { self.report() } else { Ok(()) }
-    }
-
-    /// Notes a change of the array's shape.
-    pub(crate) fn resized(&self, before: &[u64], after: &[u64]) {
-        let smaller = before.iter().zip(after).any(|(before, after)| after < before);
-        lock(&self.state).shrunk = smaller.then(|| (before.into(), after.into()));
-    }
-
     /// Refuses what was chosen before the array shrank, and does not lie in it any more.
     fn check_shape(&self, layout: &ArrayLayout, selection: &Selection) -> Result<(), ArrayError> {
         let state = lock(&self.state);
         let Some((before, after)) = &state.shrunk else { return Ok(()) };
-        let last = |axis: &crate::select::AxisSelection| {
+        let last = |axis: &crate::select::axis::AxisSelection| {
             axis.first.max((axis.first as i128 + i128::from(axis.step) * (i128::from(axis.len) - 1)) as u64)
         };
         let outside = !selection.points().is_empty()
@@ -410,7 +404,7 @@ impl Shared {
     fn call(self: &Arc<Self>, state: &mut State) {
         if state.called < self.helpers && state.jobs.iter().any(|job| job.work.is_some()) {
             state.called += 1;
-            process::current().pool.background(self.clone(), self.helpers);
+            POOL.get().background(self.clone(), self.helpers);
         }
     }
 
@@ -526,7 +520,7 @@ struct Copied {
 }
 
 impl Copied {
-    fn new(layout: &ArrayLayout, selection: &Selection, bound: &Bound<*const u8>) -> Self {
+    fn new(layout: &ArrayLayout, selection: &Selection, bound: &Mapped<*const u8>) -> Self {
         let axes = selection.axes().iter().zip(bound.strides());
         let counts: Dims = axes.map(|(axis, stride)| if *stride == 0 { 1 } else { axis.len }).collect();
         let bytes = element_count(&counts).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
@@ -539,7 +533,7 @@ impl Copied {
         &self,
         layout: &ArrayLayout,
         selection: &Selection,
-        bound: &Bound<*const u8>,
+        bound: &Mapped<*const u8>,
     ) -> Result<(Memory, Strides), ArrayError> {
         let none = || memory_error(layout, "the elements to be written", self.bytes);
         let element = layout.dtype().size();

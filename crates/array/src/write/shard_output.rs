@@ -4,12 +4,12 @@
 //! order of the index all the same, so that equal writes make equal files. Who comes too early
 //! leaves a copy, up to a bound, and waits beyond it.
 
-use super::index::ShardIndex;
-use super::level::ShardLevel;
 use crate::error::ArrayError;
+use crate::execute::tasks::{codec_error, store_error};
 use crate::layout::ArrayLayout;
-use crate::plan::Task;
-use crate::runtime::tasks::{codec_error, store_error};
+use crate::layout::shard_index::ShardIndex;
+use crate::layout::sharding::ShardLevel;
+use crate::plan::task::Task;
 use hyperslab_codec::Scratch;
 use hyperslab_store::{Ask, Expected, Key, Opened, RangeRead, Replacement, Store, StoreError};
 use std::collections::BTreeMap;
@@ -293,7 +293,7 @@ impl<'s> Output<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::index::IndexEncoding;
+    use crate::layout::shard_index::IndexEncoding;
     use hyperslab_codec::ByteOrder;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

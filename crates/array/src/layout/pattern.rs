@@ -4,7 +4,7 @@
 //! written out: where such an axis meets a selection, or another such axis, the elements are a few
 //! runs of equal steps ([`Run`]). All other patterns are lists of rows.
 
-use crate::layout::dims::element_count;
+use crate::dims::element_count;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
@@ -24,10 +24,10 @@ pub struct Blocks {
 
 /// Some elements of an array, in an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(pub(super) Kind);
+pub struct Pattern(pub(crate) Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Every element.
     All,
     /// The product of blocks along each axis.
@@ -38,8 +38,8 @@ pub(super) enum Kind {
 
 /// Elements that are consecutive along the last axis, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rows {
-    pub(super) rank: usize,
+pub(crate) struct Rows {
+    pub(crate) rank: usize,
     /// The first element of each row.
     starts: Vec<u64>,
     /// How many elements there are before each row; and in all.
@@ -48,11 +48,11 @@ pub(super) struct Rows {
 
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row<'r> {
-    pub(super) start: &'r [u64],
-    pub(super) len: u64,
+pub(crate) struct Row<'r> {
+    pub(crate) start: &'r [u64],
+    pub(crate) len: u64,
     /// How many elements there are before it.
-    pub(super) before: u64,
+    pub(crate) before: u64,
 }
 
 /// A pattern that is no regular one has at most so many rows.
@@ -185,7 +185,7 @@ impl Pattern {
     }
 
     /// The pattern in an array of `shape`. Errors (as text) where elements lie outside.
-    pub(super) fn within(&self, shape: &[u64]) -> Result<Cow<'_, Pattern>, String> {
+    pub(crate) fn within(&self, shape: &[u64]) -> Result<Cow<'_, Pattern>, String> {
         let Some(bounds) = self.bounds() else {
             let axes = shape.iter().map(|len| Blocks::run(0, *len)).collect();
             return Ok(Cow::Owned(Pattern(Kind::Regular(axes))));
@@ -231,17 +231,17 @@ impl Rows {
         Ok(())
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.before.len() - 1
     }
 
     /// Number of elements.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.before.last().copied().unwrap_or(0)
     }
 
     /// Some of the rows.
-    pub(super) fn iter(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = Row<'_>> {
+    pub(crate) fn iter(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = Row<'_>> {
         let starts = self.starts.chunks_exact(self.rank.max(1)).skip(range.start);
         let ends = self.before.windows(2).skip(range.start);
         starts.zip(ends).take(range.len()).map(|(start, ends)| Row {
@@ -252,14 +252,14 @@ impl Rows {
     }
 
     /// The rows that have the elements of these numbers.
-    pub(super) fn range(&self, elements: std::ops::Range<u64>) -> std::ops::Range<usize> {
+    pub(crate) fn range(&self, elements: std::ops::Range<u64>) -> std::ops::Range<usize> {
         let first = self.before.partition_point(|before| *before <= elements.start).saturating_sub(1);
         let end = self.before.partition_point(|before| *before < elements.end).min(self.len());
         first..end.max(first)
     }
 
     /// Per axis where the elements of some rows begin and end.
-    pub(super) fn bounds(&self, range: std::ops::Range<usize>) -> Vec<(u64, u64)> {
+    pub(crate) fn bounds(&self, range: std::ops::Range<usize>) -> Vec<(u64, u64)> {
         let mut bounds = vec![(u64::MAX, 0); self.rank];
         for row in self.iter(range) {
             for (axis, (bound, at)) in bounds.iter_mut().zip(row.start).enumerate() {
@@ -274,28 +274,28 @@ impl Rows {
 /// `len` positions in equal steps, along an axis of the output and, at the same time, along another
 /// axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// The first, along the output.
-    pub(super) out: u64,
-    pub(super) out_step: u64,
+    pub(crate) out: u64,
+    pub(crate) out_step: u64,
     /// The first, along the other axis.
-    pub(super) at: u64,
-    pub(super) at_step: u64,
-    pub(super) len: u64,
+    pub(crate) at: u64,
+    pub(crate) at_step: u64,
+    pub(crate) len: u64,
 }
 
-pub(super) type Runs = SmallVec<[Run; 2]>;
+pub(crate) type Runs = SmallVec<[Run; 2]>;
 
 /// What is selected along an axis, upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ascending {
-    pub(super) lowest: u64,
-    pub(super) step: u64,
-    pub(super) len: u64,
+pub(crate) struct Ascending {
+    pub(crate) lowest: u64,
+    pub(crate) step: u64,
+    pub(crate) len: u64,
 }
 
 impl Ascending {
-    pub(super) fn new(axis: &crate::select::AxisSelection) -> Self {
+    pub(crate) fn new(axis: &crate::select::axis::AxisSelection) -> Self {
         let step = axis.step.unsigned_abs();
         let reach = axis.len.saturating_sub(1).saturating_mul(step);
         let lowest = if axis.step > 0 { axis.first } else { axis.first.saturating_sub(reach) };
@@ -308,13 +308,13 @@ impl Ascending {
     }
 
     /// The position of an element along the selection, if it is selected.
-    pub(super) fn position(&self, element: u64) -> Option<u64> {
+    pub(crate) fn position(&self, element: u64) -> Option<u64> {
         let distance = element.checked_sub(self.lowest)?;
         (distance % self.step == 0).then_some(distance / self.step).filter(|position| *position < self.len)
     }
 
     /// The selected ones among the elements `start..end`; [`Run::at`] counts from `start`.
-    pub(super) fn among(&self, start: u64, end: u64) -> Option<Run> {
+    pub(crate) fn among(&self, start: u64, end: u64) -> Option<Run> {
         let out = start.saturating_sub(self.lowest).div_ceil(self.step);
         let first = self.lowest.checked_add(out.checked_mul(self.step)?)?;
         if out >= self.len || first >= end {
@@ -331,7 +331,7 @@ impl Ascending {
 /// Where elements of several blocks are selected there are two ways to put them into runs: block by
 /// block, or first all that are the first of their block, then all that are the second, and so on.
 /// The one that makes fewer runs is taken.
-pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
+pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
     let Blocks { start, stride, block, len } = *blocks;
     if len == 0 || selected.len == 0 || selected.last() < start {
         return Runs::new();
@@ -391,7 +391,7 @@ pub(super) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
 
 /// The positions of the elements of `blocks` whose numbers a run has: runs along the blocks' own
 /// axis.
-pub(super) fn through(blocks: &Blocks, run: Run) -> Runs {
+pub(crate) fn through(blocks: &Blocks, run: Run) -> Runs {
     let Blocks { start, stride, block, .. } = *blocks;
     if blocks.is_dense() {
         return smallvec![Run { at: start + run.at, ..run }];

@@ -1,10 +1,9 @@
 //! What a format tells the engine about shards.
 
-use super::index::IndexEncoding;
-use super::plan::Touched;
-use crate::layout::dims::Dims;
-use crate::layout::dims::element_count;
+use crate::dims::Dims;
+use crate::dims::element_count;
 use crate::layout::grid::ChunkGrid;
+use crate::layout::shard_index::IndexEncoding;
 use hyperslab_codec::Codec;
 use hyperslab_store::fork::Lazy;
 use smallvec::SmallVec;
@@ -58,6 +57,15 @@ impl Sharding {
     pub fn chunk_shape(&self) -> &[u64] {
         self.levels.last().map_or(&[], |level| &level.inner)
     }
+}
+
+/// One chunk of a shard that a request touches.
+#[derive(Clone, Debug)]
+pub(crate) struct Touched {
+    /// Its task's number in the plan of chunks.
+    pub(crate) number: usize,
+    /// Which chunk of the shard, per axis.
+    pub(crate) at: Dims,
 }
 
 /// One level of shards.

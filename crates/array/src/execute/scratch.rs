@@ -1,6 +1,6 @@
 //! What one thread keeps between chunks.
 
-use crate::plan::Task;
+use crate::plan::task::Task;
 use crate::runtime::memory::Memory;
 use hyperslab_store::RangeRead;
 use std::cell::RefCell;

@@ -1,23 +1,24 @@
 //! One chunk's share of a read: what is decided about it, and doing that.
 
 use crate::copy::gather::Direction;
+use crate::copy::row::Axis;
 use crate::copy::strided::Region;
 use crate::copy::{gather, strided, swap};
 use crate::error::ArrayError;
+use crate::execute::scratch::{Scratch, sized, with_ranges};
+use crate::execute::tasks::{self, codec_error, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::point_plan::AllPlaces;
 use crate::plan::strategy::{Rows, State, Strategy, choose_read};
-use crate::plan::{Task, reach, within_chunk};
+use crate::plan::task::{Task, reach, within_chunk};
 use crate::read::cache::Wanted;
-use crate::read::fetch::{Stored, decoded, fetch_stamped, ranges_of};
-use crate::read::pieces;
+use crate::read::fetch::{Stored, decoded, fetch_stamped, open, ranges_of};
 use crate::read::request::Request;
+use crate::read::windows::{self, Bite, Windows};
 use crate::runtime::memory::Memory;
-use crate::runtime::scratch::{Scratch, sized, with_ranges};
-use crate::runtime::tasks::{self, codec_error, memory_error};
 use hyperslab_codec::Reach;
-use hyperslab_store::{RangeRead, Stamp};
+use hyperslab_store::{Opened, RangeRead, Stamp};
 use std::sync::Arc;
 
 /// The copy from a decoded chunk to the output, and where in the chunk it starts.
@@ -28,7 +29,7 @@ pub(crate) fn read_region(layout: &ArrayLayout, task: &Task, target: &[isize]) -
 }
 
 /// Reads one chunk's share of a request, by a strategy that was chosen when this was made.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ChunkReader<'a> {
     pub(crate) strategy: Strategy,
     request: &'a Request<'a>,
     /// That of the chunk, some of whose codecs may have been left out.
@@ -45,7 +46,7 @@ pub(crate) struct Reader<'a> {
     keep: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ChunkReader<'a> {
     /// Decides how a stored chunk is read. `held`: what a cache holds of it; `joined`: whether its
     /// bytes come with those of neighbours.
     pub(crate) fn new(
@@ -62,7 +63,7 @@ impl<'a> Reader<'a> {
         let state = State { cached: held.is_some(), keep, joined };
         let strategy = choose_read(layout.encoding(), task, &region, state, || reach(layout, task));
         let (dst, places) = (request.target.at(&task.out), request.plan.places(task, strides));
-        Reader { strategy, request, layout, dst, places, region, offset, held, keep }
+        ChunkReader { strategy, request, layout, dst, places, region, offset, held, keep }
     }
 
     /// Does it, for the task at hand. Returns whether the chunk exists.
@@ -136,7 +137,7 @@ impl<'a> Reader<'a> {
     fn read_rows(&self, scratch: &mut Scratch, stored: Stored<'_>) -> Result<bool, ArrayError> {
         let layout = self.layout;
         if !self.places.is_empty() {
-            return self.read_pieces(scratch, stored);
+            return self.read_points(scratch, stored);
         }
         let (list, decoded, key, task) = scratch.split_ranges();
         if self.region.direct_row().is_some() {
@@ -168,6 +169,83 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
+    /// Reads a task with points of a chunk without codecs. Returns whether the chunk exists.
+    pub(crate) fn read_points(&self, scratch: &mut Scratch, stored: Stored<'_>) -> Result<bool, ArrayError> {
+        let windows = Windows::new(self.region.clone(), &self.places);
+        let mut opened: Option<Option<Box<dyn Opened + '_>>> = None;
+        let mut found = true;
+        windows.each(self.offset, &mut |window, more| {
+            if more && opened.is_none() && stored.opened.is_none() {
+                opened = Some(open(self.layout, &scratch.task, &scratch.key, stored.location)?);
+                found = matches!(opened, Some(Some(_)));
+            }
+            if found {
+                let again = opened.as_ref().and_then(|opened| opened.as_deref());
+                let stored = Stored { opened: stored.opened.or(again), ..stored };
+                found = self.read_window(scratch, stored, &windows, window)?;
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn read_window(
+        &self,
+        scratch: &mut Scratch,
+        stored: Stored<'_>,
+        windows: &Windows<'_>,
+        window: &mut [Bite],
+    ) -> Result<bool, ArrayError> {
+        let layout = self.layout;
+        let (list, decoded, key, task) = scratch.split_ranges();
+        if windows.direct {
+            return with_ranges(list, |list| {
+                list.extend(window.iter().map(|bite| {
+                    let dst = self.dst.wrapping_offset(bite.memory);
+                    // SAFETY: a row of the output, of initialised bytes; the target covers the
+                    // task's elements, and no two points share bytes there.
+                    let buf = unsafe { std::slice::from_raw_parts_mut(dst, windows.reach) };
+                    RangeRead { offset: bite.chunk as u64, buf }
+                }));
+                ranges_of(layout, stored, task, key, list)
+            });
+        }
+        let ranges = windows.ranges(window);
+        let len = ranges.iter().map(|(start, end)| end - start).sum();
+        let none = || memory_error(layout, "a part of a chunk", len as u64);
+        let buffer = sized(decoded, len).ok_or_else(none)?;
+        let found = with_ranges(list, |list| {
+            let mut rest = &mut *buffer;
+            for (start, end) in &ranges {
+                let (buf, behind) = std::mem::take(&mut rest).split_at_mut(end - start);
+                list.push(RangeRead { offset: *start as u64, buf });
+                rest = behind;
+            }
+            ranges_of(layout, stored, task, key, list)
+        })?;
+        if !found {
+            return Ok(false);
+        }
+        // Both are in the order of the chunk's bytes.
+        let (mut range, mut before) = (0, 0);
+        for bite in window {
+            while let Some((start, end)) = ranges.get(range)
+                && *end <= bite.chunk as usize
+            {
+                before += end - start;
+                range += 1;
+            }
+            let start = ranges.get(range).map_or(0, |(start, _)| *start);
+            let src = buffer.as_ptr().wrapping_add(before + bite.chunk as usize - start);
+            let dst = self.dst.wrapping_offset(bite.memory);
+            let step = Axis { len: bite.count, ..windows.step };
+            // SAFETY: the target covers the task's elements; the range that holds the bite was
+            // read to the buffer, all of it.
+            unsafe { gather::copy_run(&windows.region, step, dst, src) };
+        }
+        Ok(true)
+    }
+
     /// Whether the chunk's bytes go as they are to rows of the output.
     pub(crate) fn is_direct(&self) -> bool {
         self.places.is_empty()
@@ -175,7 +253,7 @@ impl<'a> Reader<'a> {
             && self.region.contiguous().or_else(|| self.region.direct_row()).is_some()
     }
 
-    /// Adds the ranges of a chunk whose bytes [go straight](Reader::is_direct) to the output; it
+    /// Adds the ranges of a chunk whose bytes [go straight](ChunkReader::is_direct) to the output; it
     /// begins at `start`.
     pub(crate) fn push_rows<'b>(&self, start: u64, list: &mut Vec<RangeRead<'b>>) {
         let mut push = |len: usize, dst: isize, src: isize| {
@@ -256,7 +334,7 @@ impl<'a> Reader<'a> {
         unsafe { gather::copy(&self.places, Direction::Read, &self.region, self.dst, src) };
     }
 
-    /// The ranges that [`Reader::read`] asks for of a chunk of `len` stored bytes from `start` on,
+    /// The ranges that [`ChunkReader::read`] asks for of a chunk of `len` stored bytes from `start` on,
     /// ascending. Those that touch are one, as a store reads them.
     pub(crate) fn ranges(&self, task: &Task, (start, len): (u64, u64)) -> Vec<(u64, u64)> {
         let at = |offset: u64, len: u64| (start + offset, len);
@@ -266,7 +344,7 @@ impl<'a> Reader<'a> {
                 vec![at(self.offset as u64, self.region.contiguous().unwrap_or(0) as u64)]
             }
             Strategy::ReadRows if !self.places.is_empty() => {
-                let ranges = pieces::ranges(self.region.clone(), &self.places, self.offset);
+                let ranges = windows::ranges(self.region.clone(), &self.places, self.offset);
                 ranges.into_iter().map(|(offset, len)| at(offset, len)).collect()
             }
             Strategy::ReadRows => match self.region.direct_row() {

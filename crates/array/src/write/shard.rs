@@ -18,21 +18,23 @@
 //!
 //! A shard within a shard is one inner chunk: it is put together in memory, in the same steps.
 
-use super::find::Finder;
-use super::level::{ShardLevel, Sharding};
-use super::memory::InMemory;
-use super::output::{Former, Output, Sink, begin, finish};
-use super::plan::{ShardPlan, Touched};
 use crate::error::ArrayError;
+use crate::execute::scratch::Scratch;
+use crate::execute::tasks;
+use crate::execute::tasks::{Interrupt, codec_error, store_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
-use crate::plan::{Plan, Task};
-use crate::runtime::scratch::Scratch;
+use crate::layout::sharding::Touched;
+use crate::layout::sharding::{ShardLevel, Sharding};
+use crate::plan::Plan;
+use crate::plan::mapped::Mapped;
+use crate::plan::task::Task;
 use crate::runtime::settings;
-use crate::runtime::tasks;
-use crate::runtime::tasks::{Interrupt, codec_error, store_error};
-use crate::select::view::Bound;
-use crate::write::{Old, Writer};
+use crate::shard::find::Finder;
+use crate::shard::memory::InMemory;
+use crate::shard::plan::ShardPlan;
+use crate::write::chunk::{ChunkWriter, Old};
+use crate::write::shard_output::{Former, Output, Sink, begin, finish};
 use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
 use hyperslab_store::{Ask, Expected, Opened, StoreError};
 
@@ -42,7 +44,7 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) sharding: &'a Sharding,
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
-    pub(crate) source: &'a Bound<*const u8>,
+    pub(crate) source: &'a Mapped<*const u8>,
     /// The fill value as it is stored.
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
@@ -254,7 +256,7 @@ impl WriteRequest<'_> {
                     _ => None,
                 };
                 let places = self.plan.places(&scratch.task, self.source.strides());
-                let writer = Writer {
+                let writer = ChunkWriter {
                     layout: self.layout,
                     src: self.source.at(&scratch.task.out),
                     strides: self.source.strides(),
@@ -334,7 +336,7 @@ impl Workers<'_> {
 
 /// A shard as it was: at `range` of `opened`, of depth `depth`. Errors if anything in its index
 /// cannot be right: what is copied by it would be lost for good.
-pub(super) fn former<'o>(
+pub(crate) fn former<'o>(
     finder: &Finder<'_, '_>,
     depth: usize,
     opened: &'o dyn Opened,

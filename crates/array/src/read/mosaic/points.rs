@@ -5,18 +5,20 @@
 
 use crate::copy::gather;
 use crate::copy::gather::Direction;
+use crate::dims::Dims;
 use crate::error::ArrayError;
+use crate::execute::tasks::memory_error;
 use crate::layout::ArrayLayout;
-use crate::layout::dims::Dims;
-use crate::plan::{Plan, Task};
-use crate::read::ReadOptions;
-use crate::read::read_target;
-use crate::read::reader::read_region;
+use crate::plan::Plan;
+use crate::plan::mapped::Mapped;
+use crate::plan::task::Task;
+use crate::read::chunk::read_region;
+use crate::read::mosaic::nesting::ReadSource;
+use crate::read::options::ReadOptions;
 use crate::runtime::memory::Memory;
-use crate::runtime::tasks::memory_error;
-use crate::select::view::Bound;
+use crate::select::Selection;
+use crate::select::axis::AxisSelection;
 use crate::select::view::Target;
-use crate::select::{AxisSelection, Selection};
 
 /// Calls `each` with every task of a plan and the box of the array that has its elements.
 pub(crate) fn for_each_box(
@@ -41,8 +43,9 @@ pub(crate) fn for_each_box(
 pub(crate) fn read_points(
     layout: &ArrayLayout,
     plan: &Plan,
-    target: &Bound<*mut u8>,
+    target: &Mapped<*mut u8>,
     options: ReadOptions<'_>,
+    read: ReadSource,
 ) -> Result<(), ArrayError> {
     let encoding = layout.encoding();
     let len = encoding.decoded_size();
@@ -55,7 +58,7 @@ pub(crate) fn read_points(
         // SAFETY: the memory has room for a whole chunk, of which the box is the front along each
         // axis.
         let mut inside = unsafe { Target::from_raw(at, &shape, encoding.strides()) };
-        read_target(layout, selection, &mut inside, options, None)?;
+        read(layout, selection, &mut inside, options, None)?;
         let (region, offset) = read_region(layout, task, target.strides());
         let places = plan.places(task, target.strides());
         let (dst, src) = (target.at(&task.out), at.wrapping_add(offset));

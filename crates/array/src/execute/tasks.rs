@@ -1,10 +1,12 @@
 //! What reading and writing have in common: tasks on threads, errors with their context.
 
 use crate::error::ArrayError;
+use crate::execute::scratch::Scratch;
 use crate::layout::ArrayLayout;
-use crate::plan::{Plan, Task};
-use crate::runtime::scratch::Scratch;
-use crate::runtime::{process, settings};
+use crate::plan::Plan;
+use crate::plan::task::Task;
+use crate::runtime::pool::POOL;
+use crate::runtime::settings;
 use hyperslab_codec::CodecError;
 use hyperslab_store::{Ask, Key, StoreError, turns};
 use std::cell::RefCell;
@@ -156,7 +158,7 @@ pub(crate) fn run_tasks(
     execute: &(dyn Fn(usize, &mut Scratch, Ask<'_>) -> Result<(), ArrayError> + Sync),
 ) -> Result<(), ArrayError> {
     let task = |number: usize, ask: Ask<'_>| Scratch::with(|scratch| execute(number, scratch, ask));
-    let pool = &process::current().pool;
+    let pool = &POOL.get();
     let (_caller, others) = pool.enter();
     // Requests of other threads are help enough for each other: handing over parts of small ones
     // would only make them wait.

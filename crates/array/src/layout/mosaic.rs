@@ -1,19 +1,12 @@
-//! Arrays that are made of parts of other arrays (HDF5's virtual datasets).
+//! What an array is made of that takes its elements from others (HDF5's virtual datasets).
 //!
-//! A [`Mosaic`] is a list of pieces. A piece says: the k-th element of this pattern of the array is
-//! the k-th element of that pattern of another one. What no piece has, and what a piece of a
-//! missing array has, is fill value. Where pieces overlap, the later one counts.
+//! A piece says: the k-th element of this pattern of the array is the k-th element of that pattern
+//! of another one. What no piece has, and what a piece of a missing array has, is fill value. Where
+//! pieces overlap, the later one counts.
 
-pub(crate) mod convert;
-pub(crate) mod nesting;
-pub(crate) mod part;
-pub(crate) mod pattern;
-pub(crate) mod points;
-pub(crate) mod read;
-
-use self::pattern::Pattern;
+use crate::error::LocateError;
 use crate::layout::ArrayLayout;
-use crate::layout::locate::LocateError;
+use crate::layout::pattern::Pattern;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -75,9 +68,9 @@ impl Piece {
 /// What an array is made of.
 #[derive(Debug)]
 pub struct Mosaic {
-    pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<Piece>,
     /// No two pieces have an element in common: they may be read in any order, by several threads.
-    disjoint: bool,
+    pub(crate) disjoint: bool,
 }
 
 impl Mosaic {

@@ -5,7 +5,19 @@
 
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
+use crate::read::options::ReadOptions;
+use crate::select::Selection;
+use crate::select::view::Target;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Reads a selection of another array. `nesting`: what that is a part of.
+pub(crate) type ReadSource = fn(
+    &ArrayLayout,
+    &Selection,
+    &mut Target<'_>,
+    ReadOptions<'_>,
+    Option<&Nesting<'_>>,
+) -> Result<(), ArrayError>;
 
 /// Mosaics may be parts of mosaics, but not deeper than this.
 const DEEPEST: usize = 16;

@@ -1,17 +1,18 @@
 //! Giving back bytes of shards that nothing refers to: those of inner chunks that were replaced, by
 //! writers that leave them.
 
-use super::find::Finder;
-use super::output::{Sink, begin, finish};
-use super::write::former;
+use crate::dims::Dims;
 use crate::error::ArrayError;
+use crate::execute::tasks;
+use crate::execute::tasks::{Interrupt, codec_error, store_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::Dims;
 use crate::layout::locate::Location;
-use crate::plan::{Plan, Task};
-use crate::runtime::tasks;
-use crate::runtime::tasks::{Interrupt, codec_error, store_error};
+use crate::plan::Plan;
+use crate::plan::task::Task;
 use crate::select::Selection;
+use crate::shard::find::Finder;
+use crate::write::shard::former;
+use crate::write::shard_output::{Sink, begin, finish};
 use hyperslab_store::Expected;
 
 /// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that

@@ -12,25 +12,27 @@
 
 use super::convert;
 use super::nesting::Nesting;
+use super::nesting::ReadSource;
 use super::part::{How, Part, SubRead, touched};
-use super::pattern::{Kind, Pattern, Row, Rows};
 use super::points;
-use super::{Mosaic, SourceArray};
 use crate::copy::strided;
 use crate::copy::strided::Region;
+use crate::dims::{Dims, Strides, element_count};
 use crate::error::ArrayError;
+use crate::execute::tasks;
+use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
-use crate::layout::dims::{Dims, Strides, element_count};
+use crate::layout::mosaic::{Mosaic, SourceArray};
+use crate::layout::pattern::{Kind, Pattern, Row, Rows};
 use crate::plan::Plan;
+use crate::plan::mapped::Mapped;
 use crate::read::cache::ChunkCache;
-use crate::read::{ReadOptions, read_target};
+use crate::read::options::ReadOptions;
 use crate::runtime::memory::Memory;
-use crate::runtime::process;
-use crate::runtime::tasks;
-use crate::runtime::tasks::{Interrupt, memory_error};
-use crate::select::view::Bound;
+use crate::runtime::pool::POOL;
+use crate::select::Selection;
+use crate::select::axis::AxisSelection;
 use crate::select::view::Target;
-use crate::select::{AxisSelection, Selection};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -42,11 +44,12 @@ pub(crate) struct Request<'a> {
     pub(crate) layout: &'a ArrayLayout,
     pub(crate) mosaic: &'a Mosaic,
     pub(crate) selection: &'a Selection,
-    pub(crate) target: &'a Bound<*mut u8>,
+    pub(crate) target: &'a Mapped<*mut u8>,
     /// The target already holds fill value.
     pub(crate) filled: bool,
     pub(crate) verify: Option<bool>,
     pub(crate) cache: Option<&'a ChunkCache>,
+    pub(crate) read: ReadSource,
     /// What it is a part of, if it is.
     pub(crate) nesting: Option<&'a Nesting<'a>>,
 }
@@ -58,17 +61,18 @@ pub(crate) fn execute(
     mosaic: &Mosaic,
     plan: &Plan,
     selection: &Selection,
-    target: &Bound<*mut u8>,
+    target: &Mapped<*mut u8>,
     filled: bool,
     bytes: u64,
     options: ReadOptions<'_>,
     nesting: Option<&Nesting<'_>>,
+    read: ReadSource,
 ) -> Result<(), ArrayError> {
     if !selection.points().is_empty() {
-        return points::read_points(layout, plan, target, options);
+        return points::read_points(layout, plan, target, options, read);
     }
     let ReadOptions { verify, cache, .. } = options;
-    let request = Request { layout, mosaic, selection, target, filled, verify, cache, nesting };
+    let request = Request { layout, mosaic, selection, target, filled, verify, cache, read, nesting };
     request.read(bytes, options.threads, options.interrupt)
 }
 
@@ -119,7 +123,7 @@ impl Request<'_> {
             let read = |number: usize, ask: Interrupt<'_>| {
                 self.read_part(&parts[number], covered, &nesting, Some(1), Some(ask))
             };
-            return process::current().pool.run(parts.len(), several, &|| 0, &read, &interrupted);
+            return POOL.get().run(parts.len(), several, &|| 0, &read, &interrupted);
         }
         parts.iter().try_for_each(|part| {
             self.read_part(part, covered, &nesting, threads, interrupt)?;
@@ -163,7 +167,7 @@ impl Request<'_> {
             // they cover a part, or a buffer made for them.
             let mut target =
                 unsafe { Target::from_raw(base.wrapping_offset(sub.offset), &sub.shape, &sub.strides) };
-            read_target(source, &sub.selection, &mut target, options, Some(nesting))
+            (self.read)(source, &sub.selection, &mut target, options, Some(nesting))
         };
         if let How::Direct = how {
             return part.for_each_read(&how, &pattern, (strides, element), &mut |sub| read(sub, base));
@@ -240,7 +244,7 @@ fn take_rows<'r>(
     }
 }
 
-fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::layout::locate::LocateError) -> ArrayError {
+fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::error::LocateError) -> ArrayError {
     ArrayError::Part { array: layout.name().into(), part: part.number, source }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Elements of a piece have numbers, in the order of its patterns.
 
-use super::pattern::{Ascending, Blocks, Kind, Pattern, Row, Run, Runs, meet, through};
-use super::{Mosaic, Piece};
+use crate::dims::{Dims, Strides, element_count};
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
-use crate::layout::dims::{Dims, Strides, element_count};
-use crate::select::{AxisSelection, Selection};
+use crate::layout::mosaic::{Mosaic, Piece};
+use crate::layout::pattern::{Ascending, Blocks, Kind, Pattern, Row, Run, Runs, meet, through};
+use crate::select::Selection;
+use crate::select::axis::AxisSelection;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -291,7 +292,7 @@ impl Part<'_> {
             }
             (How::Box(_, bounds), _, _) => {
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
-                let steps = crate::layout::dims::c_strides(&lens, element);
+                let steps = crate::dims::c_strides(&lens, element);
                 let along = |((start, end), stride): (&(u64, u64), &isize)| Along {
                     runs: [Run { out: 0, out_step: 1, at: *start, at_step: 1, len: end - start }]
                         .into_iter()

@@ -1,0 +1,4 @@
+//! Tasks on threads, what a thread keeps between them, and errors with their context.
+
+pub(crate) mod scratch;
+pub(crate) mod tasks;

@@ -1,0 +1,422 @@
+//! The executor of reads: lots are located, their chunks joined to runs, read, decoded and put in
+//! place, for every format alike.
+//!
+//! 1. Tasks are taken together in [`Lots`].
+//! 2. The chunks of a lot are located ([`ArrayLayout::locate_all`]; of a shard by its index,
+//!    [`crate::shard::find`]), grouped by object, and joined to runs where reading the gap costs
+//!    less than another request.
+//! 3. For each chunk a [`ChunkReader`] chooses the strategy, and follows it.
+//!
+//! Where locating needs no I/O, the thread that claims a lot does all of it. Shards are located
+//! first, some at a time, each by one thread; their steps are then in one queue, so that uneven
+//! shards leave no thread idle. [`crate::explain`] takes the same way, and tells what a step would
+//! do instead of doing it.
+
+use crate::error::ArrayError;
+use crate::execute::scratch::{Scratch, with_ranges};
+use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
+use crate::layout::locate::{ChunkList, Found, Location};
+use crate::plan::costs;
+use crate::plan::lot::{Alone, Chunk, Lot, Object, Run, Step};
+use crate::plan::task::Task;
+use crate::read::chunk::ChunkReader;
+use crate::read::fetch::{self, Stored};
+use crate::read::lots::Lots;
+use crate::read::request::Request;
+use crate::shard::find::Finder;
+use crate::shard::plan::ShardPlan;
+use hyperslab_store::{Key, Opened, RangeRead};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// How many threads may work on a request, and those if it waits.
+pub(crate) type Limits = (usize, usize);
+
+impl<'a> Request<'a> {
+    /// Reads all. `bytes`: an estimate of what is moved.
+    pub(crate) fn read(
+        &self,
+        bytes: u64,
+        limits: Limits,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let lots = Lots::new(layout, self.plan, limits.0);
+        if !lots.are_spread() {
+            let work = tasks::work(layout, self.plan.len(), bytes);
+            return tasks::run_tasks(layout, lots.len(), work, limits, interrupt, &|number, scratch, _| {
+                match lots {
+                    Lots::Neighbours(..) => {
+                        let mut lot = self.find(&lots, number, usize::MAX, scratch)?;
+                        let mut steps = Vec::new();
+                        self.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push(step));
+                        steps.iter().try_for_each(|step| self.execute(&lot, step, scratch))
+                    }
+                    _ => self.read_one(number, scratch),
+                }
+            });
+        }
+        self.rounds(&lots, limits, usize::MAX, interrupt, &mut |found, steps| {
+            let chunks: usize = found.iter().map(Lot::to_read).sum();
+            let part = (bytes as u128 * chunks as u128 / self.plan.len().max(1) as u128) as u64;
+            let work = tasks::work(layout, chunks, part);
+            tasks::run_tasks(layout, steps.len(), work, limits, interrupt, &|number, scratch, _| {
+                steps.get(number).map_or(Ok(()), |(lot, step)| self.execute(&found[*lot], step, scratch))
+            })?;
+            Ok(true)
+        })
+    }
+
+    /// Locates lots that are spread, some at a time, and calls `each` with them and with their
+    /// steps, until it returns `false`. Of a lot at most `most` chunks are looked at.
+    pub(crate) fn rounds(
+        &self,
+        lots: &Lots<'_>,
+        limits: Limits,
+        most: usize,
+        interrupt: Option<Interrupt<'_>>,
+        each: &mut dyn FnMut(&[Lot<'_>], &[(usize, Step)]) -> Result<bool, ArrayError>,
+    ) -> Result<(), ArrayError> {
+        for first in (0..lots.len()).step_by(costs::OPEN_SHARDS) {
+            let count = costs::OPEN_SHARDS.min(lots.len() - first);
+            // Local: only threads of this request know them.
+            let found: Vec<Mutex<Option<Lot<'_>>>> = (0..count).map(|_| Mutex::default()).collect();
+            let work = count as u64 * costs::LOCATE_WORK;
+            tasks::run_tasks(self.layout, count, work, limits, interrupt, &|number, scratch, _| {
+                let lot = self.find(lots, first + number, most, scratch)?;
+                if let Some(slot) = found.get(number) {
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(lot);
+                }
+                Ok(())
+            })?;
+            let lots_of = |slot: Mutex<Option<_>>| slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let mut found: Vec<Lot<'_>> = found.into_iter().filter_map(lots_of).collect();
+            let stored: u64 = found.iter().flat_map(|lot| &lot.chunks).map(|chunk| chunk.len).sum();
+            let mut steps: Vec<(usize, Step)> = Vec::new();
+            for (n, lot) in found.iter_mut().enumerate() {
+                self.steps(lots, lot, stored, limits.0, &mut |step| steps.push((n, step)));
+            }
+            if !each(&found, &steps)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The steps of a lot, of a round of `stored` bytes in all.
+    pub(crate) fn steps(
+        &self,
+        lots: &Lots<'_>,
+        lot: &mut Lot<'_>,
+        stored: u64,
+        threads: usize,
+        each: &mut dyn FnMut(Step),
+    ) {
+        let (identity, gap) = (self.layout.encoding().chain().is_identity(), self.layout.store().gap());
+        match lots {
+            Lots::Neighbours(..) => lot.steps(gap.min(costs::RANGE), costs::LONGEST_RUN, false, each),
+            _ => {
+                let longest = match threads {
+                    // What goes straight to the target is kept nowhere.
+                    1 if identity => u64::MAX,
+                    1 => costs::LONGEST_RUN,
+                    threads => (stored / (4 * threads as u64)).clamp(costs::SHORTEST_RUN, costs::LONGEST_RUN),
+                };
+                lot.steps(gap, longest, identity, each);
+            }
+        }
+    }
+
+    /// Locates the chunks of a lot, the first `most` of them.
+    pub(crate) fn find(
+        &self,
+        lots: &Lots<'_>,
+        number: usize,
+        most: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Lot<'a>, ArrayError> {
+        let mut lot = match lots {
+            Lots::Single(_) => self.find_all(number..number + 1, scratch)?,
+            Lots::Neighbours(tasks, each) => {
+                self.find_all(number * each..(*tasks).min((number + 1) * each), scratch)?
+            }
+            Lots::Cut(tasks) => self.find_cut(*tasks, scratch)?,
+            Lots::Shards(shards) => self.find_shard(shards, number, most, scratch)?,
+        };
+        self.take_held(&mut lot, scratch)?;
+        Ok(lot)
+    }
+
+    /// Locates the chunks of some tasks.
+    fn find_all(&self, numbers: Range<usize>, scratch: &mut Scratch) -> Result<Lot<'a>, ArrayError> {
+        let layout = self.layout;
+        let (mut lot, mut indices, mut found) = (Lot::default(), Vec::new(), Found::default());
+        for number in numbers.clone() {
+            self.plan.task(layout, number, &mut scratch.task);
+            indices.extend_from_slice(&scratch.task.chunk);
+        }
+        let wanted = ChunkList::new(layout.shape().len(), numbers.len(), &indices);
+        layout.locate_all(wanted, &mut found)?;
+        lot.chunks.reserve_exact(found.len());
+        let mut last = None;
+        for (n, number) in numbers.enumerate() {
+            let Some((key, location)) = found.get(n) else { continue };
+            if last != Some(found.object_of(n)) {
+                last = Some(found.object_of(n));
+                if lot.objects.last().is_none_or(|object| object.key != key) {
+                    lot.objects.push(Object { key: key.into(), opened: None, stamp: None, in_memory: false });
+                }
+            }
+            let object = lot.objects.len().saturating_sub(1);
+            match location {
+                Location::Absent => lot.absent.push((number, object)),
+                Location::Range { offset, len, skipped: 0 }
+                    if self.fits(&mut lot, wanted.get(n), offset, len)? =>
+                {
+                    lot.chunks.push(Chunk { object, offset, len, number });
+                }
+                _ => lot.alone.push(Alone { object, location, number }),
+            }
+        }
+        Ok(lot)
+    }
+
+    /// Whether a chunk can be in this range of the last object, which is opened for that. A chunk
+    /// that cannot is read by itself: the error names it.
+    fn fits(&self, lot: &mut Lot<'a>, chunk: &[u64], offset: u64, len: u64) -> Result<bool, ArrayError> {
+        let (layout, chain) = (self.layout, self.layout.encoding().chain());
+        let Some(object) = lot.objects.last_mut() else { return Ok(false) };
+        if object.opened.is_none() {
+            let task = || Task { chunk: chunk.into(), ..Task::default() };
+            let key = Key::new(&object.key);
+            let opened = key.and_then(|key| layout.store().open(key, None));
+            object.opened = opened.map_err(|source| store_error(layout, &task(), source))?;
+            object.stamp = object.opened.as_ref().and_then(|opened| opened.stamp());
+        }
+        let Some(opened) = &object.opened else { return Ok(false) };
+        let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
+        let whole = if chain.is_identity() { len == size } else { len <= most };
+        Ok(whole && offset.checked_add(len).is_some_and(|end| end <= opened.size()))
+    }
+
+    /// Locates the one chunk that `tasks` tasks are parts of, and opens its object once for all:
+    /// parts of an object that is replaced meanwhile would make a chunk that never was.
+    fn find_cut(&self, tasks: usize, scratch: &mut Scratch) -> Result<Lot<'a>, ArrayError> {
+        let (layout, mut lot) = (self.layout, Lot::default());
+        self.plan.task(layout, 0, &mut scratch.task);
+        let location = layout.locate(&scratch.task.chunk, &mut scratch.key)?;
+        let opened = match self.is_present(location, &scratch.key) {
+            true => fetch::open(layout, &scratch.task, &scratch.key, location)?,
+            false => None,
+        };
+        match opened.is_some() {
+            true => lot.alone.extend((0..tasks).map(|number| Alone { object: 0, location, number })),
+            false => lot.absent.extend((0..tasks).map(|number| (number, 0))),
+        }
+        lot.objects.push(Object { key: scratch.key.clone(), opened, stamp: None, in_memory: false });
+        Ok(lot)
+    }
+
+    /// Locates the chunks of shard `number` that are touched, the first `most` of them.
+    fn find_shard(
+        &self,
+        shards: &ShardPlan<'_>,
+        number: usize,
+        most: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Lot<'a>, ArrayError> {
+        let (layout, mut lot) = (self.layout, Lot::default());
+        let Some(sharding) = layout.sharding() else { return Ok(lot) };
+        let Scratch { task, key, .. } = scratch;
+        shards.shard(number, task);
+        let location = layout.locate(&task.chunk, key)?;
+        if let Location::Range { .. } = location {
+            let (array, key) = (layout.name().into(), key.clone());
+            let why = "shards that are a part of an object are not supported".into();
+            return Err(ArrayError::Shard { array, key, chunk: None, why });
+        }
+        let finder = match self.is_present(location, key) {
+            true => {
+                let key = tasks::key(layout, task, key)?;
+                Finder::open(layout, sharding, self.plan, key, task, self.verify)?
+            }
+            false => None,
+        };
+        let touched = shards.touched(number, task).take(most);
+        match finder {
+            Some(finder) => finder.find(touched.collect(), &mut lot)?,
+            None if self.dry => lot.absent.extend(touched.map(|touched| (touched.number, 0))),
+            None => self.fill(shards.plan(), task),
+        }
+        if lot.objects.is_empty() {
+            lot.objects.push(Object { key: key.clone(), opened: None, stamp: None, in_memory: false });
+        }
+        Ok(lot)
+    }
+
+    /// Takes chunks that a cache holds from those that are to be read.
+    fn take_held(&self, lot: &mut Lot<'_>, scratch: &mut Scratch) -> Result<(), ArrayError> {
+        if self.cache.is_none() {
+            return Ok(());
+        }
+        let mut left = Vec::new();
+        for chunk in std::mem::take(&mut lot.chunks) {
+            let Some(Object { key, stamp: Some(stamp), .. }) = lot.objects.get(chunk.object) else {
+                left.push(chunk);
+                continue;
+            };
+            self.plan.task(self.layout, chunk.number, &mut scratch.task);
+            match self.held(self.layout, &scratch.task, key, location(&chunk), Some(*stamp))? {
+                Some(memory) => lot.held.push((chunk, memory)),
+                None => left.push(chunk),
+            }
+        }
+        lot.chunks = left;
+        Ok(())
+    }
+
+    /// Reads a task that is a lot by itself.
+    fn read_one(&self, number: usize, scratch: &mut Scratch) -> Result<(), ArrayError> {
+        self.plan.task(self.layout, number, &mut scratch.task);
+        let location = self.layout.locate(&scratch.task.chunk, &mut scratch.key)?;
+        self.read_alone(Stored { location, opened: None }, scratch)
+    }
+
+    /// Reads the chunk of the task at hand by itself; `scratch` has the key of its object.
+    fn read_alone(&self, stored: Stored<'_>, scratch: &mut Scratch) -> Result<(), ArrayError> {
+        let found = self.is_present(stored.location, &scratch.key)
+            && self.decide(stored.location, scratch, &mut |reader, scratch| reader.read(scratch, stored))?;
+        if !found {
+            self.fill(self.plan, &scratch.task);
+        }
+        Ok(())
+    }
+
+    /// Decides how the chunk of the task at hand is read by itself, and goes on with `then`.
+    pub(crate) fn decide<T>(
+        &self,
+        location: Location,
+        scratch: &mut Scratch,
+        then: &mut dyn FnMut(&ChunkReader<'_>, &mut Scratch) -> Result<T, ArrayError>,
+    ) -> Result<T, ArrayError> {
+        let some = self.layout.without(location);
+        let layout = some.as_deref().unwrap_or(self.layout);
+        let held = match self.cache {
+            Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
+            None => None,
+        };
+        then(&ChunkReader::new(self, layout, &scratch.task, held, false), scratch)
+    }
+
+    /// Does a step of a lot.
+    fn execute(&self, lot: &Lot<'_>, step: &Step, scratch: &mut Scratch) -> Result<(), ArrayError> {
+        let put_together = |object: usize, number: usize, scratch: &mut Scratch| {
+            scratch.key.clear();
+            scratch.key.push_str(lot.objects.get(object).map_or("", |object| &object.key));
+            self.plan.task(self.layout, number, &mut scratch.task);
+        };
+        match step {
+            Step::Run(run) => {
+                let mut encoded = std::mem::take(&mut scratch.encoded);
+                let outcome = self.read_run(&mut encoded, lot, run, scratch);
+                scratch.encoded = encoded;
+                outcome
+            }
+            Step::Direct(chunks) => {
+                self.read_direct(lot, lot.chunks.get(chunks.clone()).unwrap_or_default(), scratch)
+            }
+            Step::Alone(n) => lot.alone.get(*n).map_or(Ok(()), |alone| {
+                put_together(alone.object, alone.number, scratch);
+                let opened = lot.objects.get(alone.object).and_then(|object| object.opened.as_deref());
+                self.read_alone(Stored { location: alone.location, opened }, scratch)
+            }),
+            Step::Held(n) => lot.held.get(*n).map_or(Ok(()), |(chunk, memory)| {
+                put_together(chunk.object, chunk.number, scratch);
+                let stored = Stored { location: location(chunk), opened: None };
+                let reader = ChunkReader::new(self, self.layout, &scratch.task, Some(memory.clone()), false);
+                reader.read(scratch, stored).map(|_| ())
+            }),
+            Step::Fill(absent) if !self.absent.filled => {
+                for (number, _) in lot.absent.get(absent.clone()).unwrap_or_default() {
+                    self.plan.task(self.layout, *number, &mut scratch.task);
+                    self.fill(self.plan, &scratch.task);
+                }
+                Ok(())
+            }
+            Step::Fill(_) => Ok(()),
+        }
+    }
+
+    /// Reads a run into `encoded`, and decodes its chunks to where they belong.
+    fn read_run(
+        &self,
+        encoded: &mut Vec<u8>,
+        lot: &Lot<'_>,
+        run: &Run,
+        scratch: &mut Scratch,
+    ) -> Result<(), ArrayError> {
+        let (layout, chunks) = (self.layout, lot.chunks.get(run.chunks.clone()).unwrap_or_default());
+        let (Some(Object { key, opened: Some(opened), stamp, .. }), Some(first)) =
+            (lot.objects.get(run.object), chunks.first())
+        else {
+            return Ok(());
+        };
+        scratch.key.clone_from(key);
+        let len = usize::try_from(run.len).unwrap_or(usize::MAX);
+        encoded.clear();
+        encoded.try_reserve(len).map_err(|_| memory_error(layout, "encoded chunks", run.len))?;
+        encoded.resize(len, 0);
+        self.plan.task(layout, first.number, &mut scratch.task);
+        opened
+            .read_ranges(&mut [RangeRead { offset: run.offset, buf: encoded }])
+            .map_err(|source| store_error(layout, &scratch.task, source))?;
+        // Under the same stamp as before the run was read: it vouches for the run.
+        let vouched = self.keep.and(*stamp).filter(|stamp| opened.vouched() == Some(*stamp));
+        for chunk in chunks {
+            self.plan.task(layout, chunk.number, &mut scratch.task);
+            let start = (chunk.offset - run.offset) as usize;
+            let bytes = encoded.get(start..start + chunk.len as usize).unwrap_or_default();
+            let reader = ChunkReader::new(self, layout, &scratch.task, None, true);
+            reader.place(scratch, bytes, location(chunk), vouched)?;
+        }
+        Ok(())
+    }
+
+    /// Reads chunks of one object that have no codecs: only the bytes that are wanted, all that go
+    /// straight to the target in one call.
+    fn read_direct(&self, lot: &Lot<'_>, chunks: &[Chunk], scratch: &mut Scratch) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let object = chunks.first().and_then(|chunk| lot.objects.get(chunk.object));
+        let Some(Object { key, opened: Some(opened), .. }) = object else { return Ok(()) };
+        scratch.key.clone_from(key);
+        let mut task = std::mem::take(&mut scratch.task);
+        let (list, ..) = scratch.split_ranges();
+        let mut others: Vec<Chunk> = Vec::new();
+        let outcome = with_ranges(list, |list| {
+            for chunk in chunks {
+                self.plan.task(layout, chunk.number, &mut task);
+                let reader = ChunkReader::new(self, layout, &task, None, false);
+                match reader.is_direct() {
+                    true => reader.push_rows(chunk.offset, list),
+                    false => others.push(*chunk),
+                }
+            }
+            if list.is_empty() {
+                return Ok(());
+            }
+            opened.read_ranges(list).map_err(|source| store_error(layout, &task, source))
+        });
+        scratch.task = task;
+        outcome?;
+        let opened: Option<&dyn Opened> = Some(&**opened);
+        others.iter().try_for_each(|chunk| {
+            self.plan.task(layout, chunk.number, &mut scratch.task);
+            self.read_alone(Stored { location: location(chunk), opened }, scratch)
+        })
+    }
+}
+
+/// Where a chunk is, as a format would say it.
+pub(crate) fn location(chunk: &Chunk) -> Location {
+    Location::Range { offset: chunk.offset, len: chunk.len, skipped: 0 }
+}

@@ -1,0 +1,65 @@
+//! Lots: tasks that are located together, and whose chunks are read together.
+//!
+//! | chunks | a lot is |
+//! |---|---|
+//! | objects of their own, or large ranges of one | one task |
+//! | small ranges of an object (a file of HDF5) | some hundreds of tasks, in the order of the plan |
+//! | one large chunk without codecs, cut | all its tasks |
+//! | in shards | the tasks of one shard |
+//!
+//! What is known of a lot of several tasks once its chunks are located is a [`crate::plan::lot::Lot`].
+
+use crate::layout::ArrayLayout;
+use crate::plan::Plan;
+use crate::plan::costs;
+use crate::shard::plan::ShardPlan;
+
+/// How the tasks of a plan are taken together.
+pub(crate) enum Lots<'a> {
+    /// Each by itself.
+    Single(usize),
+    /// So many that follow each other: of how many in all, and how many together.
+    Neighbours(usize, usize),
+    /// They are parts of one chunk.
+    Cut(usize),
+    /// Those of a shard.
+    Shards(ShardPlan<'a>),
+}
+
+impl<'a> Lots<'a> {
+    /// The lots of a request on up to `threads` threads.
+    pub(crate) fn new(layout: &'a ArrayLayout, plan: &'a Plan, threads: usize) -> Self {
+        let decoded = layout.encoding().decoded_size();
+        if let Some(sharding) = layout.sharding() {
+            return Lots::Shards(ShardPlan::new(layout, sharding, plan));
+        }
+        if plan.is_cut() {
+            return Lots::Cut(plan.len());
+        }
+        if plan.len() > 1 && layout.locator().shares_objects() && decoded as u64 <= costs::RANGE {
+            let fit = costs::LOT / decoded.max(1);
+            let (least, most) = costs::CHUNKS_OF_A_LOT;
+            return Lots::Neighbours(
+                plan.len(),
+                fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most),
+            );
+        }
+        Lots::Single(plan.len())
+    }
+
+    /// Number of lots.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Lots::Single(tasks) => *tasks,
+            Lots::Neighbours(tasks, each) => tasks.div_ceil(*each),
+            Lots::Cut(tasks) => usize::from(*tasks > 0),
+            Lots::Shards(shards) => shards.len(),
+        }
+    }
+
+    /// Whether the steps of a lot are done by several threads. Otherwise the thread that locates a
+    /// lot does all of them.
+    pub(crate) fn are_spread(&self) -> bool {
+        matches!(self, Lots::Cut(_) | Lots::Shards(_))
+    }
+}
