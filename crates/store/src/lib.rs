@@ -155,6 +155,22 @@ fn check_ask<S: Store + ?Sized>(
     }
 }
 
+/// [`StoreError::WrongSize`] where an object of `found` bytes must have another size.
+fn check_size<S: Store + ?Sized>(
+    store: &S,
+    key: Key<'_>,
+    size: Option<u64>,
+    found: u64,
+) -> Result<(), StoreError> {
+    match size {
+        Some(expected) if expected != found => {
+            let (key, url) = (key.as_str().to_owned(), store.url());
+            Err(StoreError::WrongSize { key, url, expected, found })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What tells a prefix from all others ([`Store::identity`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -179,7 +195,15 @@ pub struct Entry {
 ///
 /// "Missing" is an answer, not an error: reads return `false` or `None` for an object that does not
 /// exist (also where the key names a directory, or a parent of the key is an object).
+///
+/// A store that only reads leaves out the methods that write: by default they are refused. A store
+/// of one object names it in [`Store::only`], and leaves out the listings too.
 pub trait Store: Send + Sync + Debug {
+    /// The only key of a store that has one object and only reads.
+    fn only(&self) -> Option<&str> {
+        None
+    }
+
     /// Reads ranges of one object, with one open of it. Returns `false` if there is no such object.
     ///
     /// `size` is what the caller knows the whole object must measure: [`StoreError::WrongSize`] if
@@ -217,7 +241,10 @@ pub trait Store: Send + Sync + Debug {
 
     /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no
     /// such object, and [`StoreError::WrongSize`] if it is shorter or longer.
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError>;
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        let size = buf.len() as u64;
+        self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
+    }
 
     /// Reads a whole object of unknown size into `buf`, which is cleared first and keeps its
     /// capacity. Returns `false` if there is no such object. An object of more than `limit` bytes
@@ -266,11 +293,17 @@ pub trait Store: Send + Sync + Debug {
     /// Replaces (or creates) an object by the concatenation of `parts`, atomically: until the call
     /// returns, and if it fails, readers see what was there before. Parent directories come into
     /// being as needed.
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError>;
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+        let _ = parts;
+        Err(StoreError::read_only(self, Operation::Write, Some(key)))
+    }
 
     /// Begins a new object under `key`, for one that comes in pieces. The default gathers it in
     /// memory and writes it then.
     fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+        if self.only().is_some() {
+            return Err(StoreError::read_only(self, Operation::Write, Some(key)));
+        }
         Ok(Box::new(gathered::Gathered::new(self, key)))
     }
 
@@ -351,11 +384,21 @@ pub trait Store: Send + Sync + Debug {
     }
 
     /// Deletes an object. Returns whether there was one.
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError>;
+    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+        match self.only() {
+            Some(only) if only != key.as_str() => Ok(false),
+            _ => Err(StoreError::read_only(self, Operation::Delete, Some(key))),
+        }
+    }
 
     /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and
     /// the directories left empty. An object named exactly `prefix` stays. Missing is no error.
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError>;
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+        match self.only() {
+            Some(_) if prefix.is_some() => Ok(()),
+            _ => Err(StoreError::read_only(self, Operation::Delete, prefix)),
+        }
+    }
 
     /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below
     /// it at once. Leftovers of a dead process that staged the same prefix are removed. The default
@@ -366,11 +409,15 @@ pub trait Store: Send + Sync + Debug {
 
     /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing
     /// is there. Temporary files of unfinished writes are not listed.
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError>;
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+        Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
+    }
 
     /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for
-    /// reading arrays.
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError>;
+    /// reading arrays. The default knows [`Store::only`].
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        Ok(self.only().filter(|_| prefix.is_none()).map(str::to_owned).into_iter().collect())
+    }
 
     /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing
     /// goes on; `true` gives up with [`StoreError::Interrupted`]. The default asks before and
@@ -394,8 +441,8 @@ pub trait Store: Send + Sync + Debug {
     /// and for certain: an object that exists during all of the call is among them. `None` where
     /// they cannot, or where there is more than `most` to look at. For readers of many objects of
     /// which few exist.
-    fn present(&self, _prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
-        None
+    fn present(&self, prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
+        self.only().and_then(|_| self.list(prefix).ok())
     }
 
     /// A number that is equal for all handles in this process that reach the same object (two
