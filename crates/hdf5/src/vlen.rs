@@ -2,9 +2,9 @@
 //!
 //! 1. Ids are read in batches, so that those of millions of elements need no memory. Of each:
 //!    length, address of a global heap collection, index in it.
-//! 2. Lengths give the offsets (see `look`). Objects are copied, or converted, to where the values
-//!    of each go, by all threads (see `fill`), in the order of the file (see `any_order`).
-//! 3. Where a string has a NUL it ends there: the rest of its batch moves together.
+//! 2. Lengths give the offsets (see `look`). All threads copy or convert objects to their places in
+//!    the result (see `fill`), in the order of the file (see `any_order`).
+//! 3. A string ends at its first NUL: the rest of its batch moves together.
 //!
 //! A few elements whose collections are in memory are copied at once.
 //!
@@ -57,7 +57,7 @@ pub fn read(
     in_batches(layout, selection, options, BATCH, &mut |batch| {
         let pushed = found.push(batch.memory, 0, size, batch.count, options.threads);
         pushed.map_err(|error| dataset.within(error))?;
-        found.expect(batch.first + batch.count, count.unwrap_or_default());
+        found.expect(count.unwrap_or_default());
         Ok::<(), Hdf5Error>(())
     })?;
     Ok(found.finish(shape))

@@ -2,6 +2,7 @@
 
 mod batches;
 mod cuts;
+mod growing;
 mod parts;
 mod read;
 mod rows;
