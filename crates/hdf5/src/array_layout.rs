@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn fill(time: u8) -> (u16, Vec<u8>) {
-        (messages::FILL_VALUE, vec![3, 0x20 | time << 2, 2, 0, 0, 0, 9, 0])
+        (messages::fill_value::KIND, vec![3, 0x20 | time << 2, 2, 0, 0, 0, 9, 0])
     }
 
     #[test]
@@ -301,10 +301,10 @@ mod tests {
     fn what_numpy_has_not_is_looked_at_but_not_read() {
         let time = vec![0x12, 0, 0, 0, 4, 0, 0, 0, 32, 0];
         let mut all = dataset(&[2], vec![3, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        all[1] = (messages::DATATYPE, time);
-        all.push((messages::FILL_VALUE, vec![3, 0x20, 4, 0, 0, 0, 9, 0, 0, 0]));
+        all[1] = (crate::datatype::KIND, time);
+        all.push((messages::fill_value::KIND, vec![3, 0x20, 4, 0, 0, 0, 9, 0, 0, 0]));
         all.push((
-            messages::ATTRIBUTE,
+            messages::attribute::KIND,
             b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0".to_vec(),
         ));
         let mut builder = Builder::new();
@@ -346,8 +346,8 @@ mod tests {
         assert_eq!(read(&[fill(2)]), [9, 0, 9, 0]);
         // Never to be written.
         assert_eq!(read(&[fill(1)]), [0; 4]);
-        assert_eq!(read(&[(messages::FILL_VALUE_OLD, vec![2, 0, 0, 0, 8, 0])]), [8, 0, 8, 0]);
-        let wrong = (messages::FILL_VALUE_OLD, vec![1, 0, 0, 0, 8]);
+        assert_eq!(read(&[(messages::fill_value::OLD_KIND, vec![2, 0, 0, 0, 8, 0])]), [8, 0, 8, 0]);
+        let wrong = (messages::fill_value::OLD_KIND, vec![1, 0, 0, 0, 8]);
         assert!(values(&[2], absent(), &[wrong], |_, _| ()).is_err());
     }
 

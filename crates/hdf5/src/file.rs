@@ -281,13 +281,13 @@ impl File {
         let header = self.header(address)?;
         let has = |kind| header.message(kind).is_some();
         // In the order that the HDF5 library asks.
-        if has(messages::SYMBOL_TABLE) || has(messages::LINK_INFO) {
+        if has(messages::link::SYMBOL_TABLE_KIND) || has(messages::link::INFO_KIND) {
             return Ok(Node::Group(Group::new(self.clone(), path.into(), address)));
         }
-        if has(messages::DATATYPE) && has(messages::DATASPACE) {
+        if has(crate::datatype::KIND) && has(messages::dataspace::KIND) {
             return Dataset::new(self, path, &header).map(Node::Dataset);
         }
-        let datatype = self.message(&header, messages::DATATYPE, |cursor, _| Datatype::parse(cursor))?;
+        let datatype = self.message(&header, crate::datatype::KIND, |cursor, _| Datatype::parse(cursor))?;
         let Some(datatype) = datatype.map(Arc::new) else {
             let why =
                 format!("the object at address {address} is neither a group nor a dataset nor a datatype");
@@ -336,7 +336,11 @@ impl File {
     /// it is no group.
     fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>, Hdf5Error> {
         let header = self.header(object)?;
-        if header.message(messages::SYMBOL_TABLE).or(header.message(messages::LINK_INFO)).is_none() {
+        if header
+            .message(messages::link::SYMBOL_TABLE_KIND)
+            .or(header.message(messages::link::INFO_KIND))
+            .is_none()
+        {
             return Ok(Vec::new());
         }
         let links = Group::new(self.clone(), path.into(), object).links()?;
@@ -466,7 +470,7 @@ impl File {
             None => None,
             Some(extension) => {
                 let header = self.header(extension)?;
-                let message = self.message(&header, messages::SHARED_TABLE, |cursor, _| {
+                let message = self.message(&header, messages::shared::TABLE_KIND, |cursor, _| {
                     shared::TableMessage::parse(cursor)
                 })?;
                 let read = |message: shared::TableMessage| {
@@ -518,7 +522,7 @@ fn driver(source: &Source, superblock: &Superblock, verify: bool) -> Result<Opti
         DriverInfo::parse_message(&mut Cursor::whole(&message.data, message.address, sizes))
             .map_err(|why| source.wrong("driver info message", message.address, why))
     };
-    header.message(messages::DRIVER_INFO).map(parse).transpose()
+    header.message(superblock::DRIVER_INFO_KIND).map(parse).transpose()
 }
 
 /// What is at a path.
@@ -572,10 +576,11 @@ mod tests {
         layout.extend(6_u64.to_le_bytes());
         let mut contiguous = dataset(&[3], layout);
         let attribute = b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0";
-        contiguous.push((messages::ATTRIBUTE, attribute.to_vec()));
+        contiguous.push((messages::attribute::KIND, attribute.to_vec()));
         let contiguous = builder.header(&contiguous);
         let compact = builder.header(&dataset(&[1], vec![3, 0, 2, 0, 7, 0]));
-        let datatype = builder.header(&[(messages::DATATYPE, vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]);
+        let datatype =
+            builder.header(&[(crate::datatype::KIND, vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]);
         let links = [link_info(false), hard("d", contiguous), hard("c", compact), hard("t", datatype)];
         let root = builder.header(&links);
         builder.finish(root, version, flags)

@@ -165,7 +165,7 @@ fn find(first: &Source, name: &str, options: &FileOptions) -> Result<Option<Foun
 mod tests {
     use super::*;
     use crate::testing::{Builder, dataset, hard, link_info};
-    use crate::{File, Node, OtherFiles, messages};
+    use crate::{File, Node, OtherFiles};
     use hyperslab_array::{ReadOptions, Selection, read};
     use hyperslab_store::{MemoryStore, Store};
 
@@ -185,7 +185,7 @@ mod tests {
         let mut driver = [&[0][..], id.as_bytes()].concat();
         driver.extend((info.len() as u16).to_le_bytes());
         driver.extend(info);
-        builder.extension = builder.header(&[(messages::DRIVER_INFO, driver)]);
+        builder.extension = builder.header(&[(crate::superblock::DRIVER_INFO_KIND, driver)]);
         let address = address(&mut builder);
         let layout = [&[3, 1][..], &address.to_le_bytes(), &6_u64.to_le_bytes()].concat();
         let data = builder.header(&dataset(&[3], layout));

@@ -271,7 +271,7 @@ mod tests {
         let layout = [&[4, 3][..], &address.to_le_bytes(), &1u32.to_le_bytes()].concat();
         let mut messages = dataset(shape, layout);
         // Fill value -1.
-        messages.push((crate::messages::FILL_VALUE, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));
+        messages.push((crate::messages::fill_value::KIND, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));
         file.header(&messages)
     }
 

@@ -5,6 +5,12 @@ use crate::text::lossless;
 use crate::{Cursor, ParseError};
 use std::ops::Range;
 
+/// The number of the message.
+pub const KIND: u16 = 0x0c;
+
+/// The number of the info message.
+pub const INFO_KIND: u16 = 0x15;
+
 /// The parts of an attribute message. Datatype and dataspace may be shared messages, so they are
 /// parsed by whoever can look those up.
 #[derive(Clone, Debug)]

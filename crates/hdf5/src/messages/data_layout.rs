@@ -3,6 +3,9 @@
 
 use crate::{Bytes, Cursor, ParseError};
 
+/// The number of the message.
+pub const KIND: u16 = 0x08;
+
 /// What a layout is called, in versions that have numbers for it.
 const COMPACT: u8 = 0;
 const CONTIGUOUS: u8 = 1;

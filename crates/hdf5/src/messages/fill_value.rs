@@ -3,6 +3,12 @@
 
 use crate::{Bytes, Cursor, ParseError};
 
+/// The number of the old message.
+pub const OLD_KIND: u16 = 0x04;
+
+/// The number of the message.
+pub const KIND: u16 = 0x05;
+
 /// When the fill value is written to storage. Absent elements are read by the same rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FillTime {

@@ -5,6 +5,15 @@ use crate::group::{Link, LinkTarget};
 use crate::text::lossless;
 use crate::{Cursor, ParseError};
 
+/// The number of the info message.
+pub const INFO_KIND: u16 = 0x02;
+
+/// The number of the message.
+pub const KIND: u16 = 0x06;
+
+/// The number of the symbol table message.
+pub const SYMBOL_TABLE_KIND: u16 = 0x11;
+
 /// The link type of links to other files.
 const EXTERNAL: u8 = 64;
 

@@ -8,6 +8,9 @@
 
 use crate::{Cursor, ParseError};
 
+/// The number of the message.
+pub const TABLE_KIND: u16 = 0x0f;
+
 /// Where a shared message is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shared {

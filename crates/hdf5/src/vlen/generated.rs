@@ -6,7 +6,7 @@ use super::look::{Heap, Limits, look_within};
 use super::*;
 use crate::Sizes;
 use crate::testing::{bare, bare_start, hard, link_info, mutations, open};
-use crate::{Cursor, Node, datatype, messages};
+use crate::{Cursor, Node, datatype};
 use datatype::Datatype;
 use hyperslab_array::{Index, Memory};
 use proptest::prelude::*;
@@ -523,7 +523,7 @@ fn dataset_of(count: usize, swmr: bool) -> Dataset {
     layout.extend(raw.to_le_bytes());
     layout.extend((count as u64 * 16).to_le_bytes());
     let mut messages = crate::testing::dataset(&[count as u64], layout);
-    messages[1] = (messages::DATATYPE, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
+    messages[1] = (crate::datatype::KIND, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
     let address = builder.header(&messages);
     let root = builder.header(&[link_info(false), hard("d", address)]);
     let file = open(&builder.finish(root, if swmr { 3 } else { 2 }, if swmr { 5 } else { 0 })).unwrap();
