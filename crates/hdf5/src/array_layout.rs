@@ -30,8 +30,8 @@ impl ChunkLocator for SingleChunk {
     }
 }
 
-/// A run of bytes whose elements are to be converted is cut into chunks of so many: a part of it
-/// does not take all of it, and threads share the work.
+/// Contiguous elements that need conversion are cut into chunks of this many bytes: a small
+/// selection reads few of them, and threads share the work.
 const ROWS: u64 = 1 << 20;
 
 /// Finds the chunks that a run of bytes is cut into.

@@ -16,8 +16,7 @@ pub const KIND: u16 = 0x18;
 /// What it is called in messages.
 const IMAGE: &str = "metadata cache image";
 
-/// An entry has at least so many bytes: kind, flags, ring, age, three counts of relatives, and its
-/// rank.
+/// The least bytes of an entry: kind, flags, ring, age, three counts of relatives, and its rank.
 const LEAST: u64 = 4 + 3 * 2 + 4;
 
 /// Reads the image that a superblock extension tells of, if it does: addresses and bytes.

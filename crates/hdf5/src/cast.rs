@@ -35,7 +35,7 @@ enum Step {
     Engine { from: DataType, to: DataType },
     /// A text that is not ended by a NUL, cut or padded with NULs.
     Text,
-    /// A number, of which one is of 80 bits.
+    /// A number, one of them of 80 bits.
     Extended { from: Extended, to: Extended },
     /// Members: where each is before and after.
     Members(Vec<(usize, usize, Cast)>),

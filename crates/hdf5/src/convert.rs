@@ -39,7 +39,7 @@ enum Step {
         from: Integer,
         to: DataType,
     },
-    /// An integer, of which everything but 0 is true.
+    /// An integer: everything but 0 is true.
     Bool(Integer),
     Float {
         from: Float,

@@ -87,8 +87,8 @@ pub enum ElementKind {
     ObjectReference,
     /// A reference to a region of a dataset; in memory the stored heap id.
     RegionReference,
-    /// A reference of HDF5 1.12, of which each says whether it is to an object, a region or an
-    /// attribute; in memory as stored.
+    /// A reference of HDF5 1.12. Each says whether it leads to an object, a region or an attribute;
+    /// in memory as stored.
     AnyReference,
     /// What has no meaning in NumPy, by name: the type of a dataset that can be looked at but not
     /// read.

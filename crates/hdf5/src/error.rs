@@ -4,12 +4,12 @@ use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// What a parser says where it cannot return a value. It knows neither file nor object:
+/// The error of a parser, which does not know the file or the object:
 /// [`Source::parse`](crate::Source::parse) adds the file and the structure, and
 /// [`Hdf5Error::within`] the object.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// So many bytes are needed, counted from the start of the structure. Not an error as long as
+    /// The parser needs this many bytes from the start of the structure. Not an error as long as
     /// the file has them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),
@@ -154,7 +154,7 @@ pub struct HeapError {
     /// What has such elements, where that is not the object: an attribute. Empty, or it ends in a
     /// colon and a space.
     pub of: String,
-    /// Number of the element, in C order of those that were asked for.
+    /// Number of the element in the selection, in C order.
     pub element: usize,
     /// Where in the element. Empty, or it begins with a comma.
     pub within: String,

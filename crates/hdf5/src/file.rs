@@ -199,8 +199,8 @@ impl File {
         &self.inner.source
     }
 
-    /// Drops what was kept, so that all that is opened from now on is as it is in the file now.
-    /// Datasets that are open stay as they are. `false`: the file was begun anew, and has to be
+    /// Drops all kept metadata: objects that are opened from now on are as the file is now. Open
+    /// datasets stay as they are. `false`: the file was rewritten from its start and has to be
     /// opened again.
     pub fn refresh(&self) -> Result<bool, Hdf5Error> {
         let inner = &*self.inner;
@@ -302,8 +302,8 @@ impl File {
     pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
         let root = self.inner.superblock.root;
         loop {
-            // The state is whole after each step, so that a child which is forked in between goes
-            // on from there.
+            // The state is complete after each step, so that a child forked in between can go on
+            // from there.
             let next = {
                 let mut paths = self.inner.paths.lock();
                 let Paths { found, waiting } = &mut *paths;
@@ -400,7 +400,7 @@ impl File {
         self.inner.collection_size.load(Ordering::Relaxed)
     }
 
-    /// Whether so many global heap collections leave room for others.
+    /// Whether this many global heap collections leave room for others.
     pub(crate) fn can_keep(&self, collections: usize) -> bool {
         (collections as u64).saturating_mul(self.collection_size()) <= COLLECTIONS / 2
     }

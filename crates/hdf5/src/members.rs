@@ -6,10 +6,9 @@
 //!
 //! * Members of a family follow each other, all of the same size but the last. They are numbered:
 //!   where the first has zeros in its name, the others have their numbers.
-//! * Members of a multi file each have a part of all addresses, from a first one on (a split file:
-//!   metadata from 0, raw data from 2⁶³ - 1). Their names are those stored, `%s` in them the name
-//!   that all share. What is between the end of a member and the next address reads as zeros;
-//!   nothing is there.
+//! * Each member of a multi file has a range of addresses (a split file: metadata from 0, raw data
+//!   from 2⁶³ - 1). The names of members are stored; `%s` in them stands for the name that all
+//!   share. Bytes between the end of a member and the next address do not exist, and read as zeros.
 
 use crate::superblock::DriverInfo;
 use crate::text::lossless;

@@ -20,7 +20,7 @@ use crate::text::lossless;
 use crate::vlen::strided;
 use crate::{Cursor, File, Hdf5Error, ParseError, Sizes};
 
-/// So many heap collections are fetched together.
+/// Heap collections that are fetched together.
 const TOGETHER: usize = 256;
 
 /// What a reference leads to.

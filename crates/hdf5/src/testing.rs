@@ -77,8 +77,7 @@ impl Builder {
         self.put(&summed(header))
     }
 
-    /// The bytes of the file, of which the root group's header is at `root`. `version` 3 may have
-    /// `flags`.
+    /// The bytes of the file. The root group's header is at `root`. `version` 3 may have `flags`.
     pub(crate) fn finish(mut self, root: u64, version: u8, flags: u8) -> Vec<u8> {
         let mut superblock = b"\x89HDF\r\n\x1a\n".to_vec();
         superblock.extend([version, 8, 8, flags]);

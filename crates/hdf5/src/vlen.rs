@@ -30,7 +30,7 @@ pub(crate) use kept_ids::KeptIds;
 /// No more elements than these are a few.
 const FEW: usize = 64;
 
-/// Elements of which the ids are in memory at a time.
+/// How many ids are in memory at a time.
 const BATCH: usize = 512 << 10;
 
 /// Reads elements of variable length of a dataset. `layout` is [`Dataset::layout`]. Items are as
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(shared(100).unwrap().values.len(), 1_000_000);
         let error = shared(2000).unwrap_err().to_string();
         assert!(error.contains("have 20000000 bytes, the file has 10168"), "{error}");
-        // Lengths that the heap does not bear out ask for no memory.
+        // Lengths that the heap does not confirm get no memory.
         let memory = heap_id(u32::MAX, REST, 1).repeat(1000);
         let error = resolve(&file, &element, &memory, 0, 16, 1000).unwrap_err().to_string();
         assert!(error.contains("element 0"), "{error}");

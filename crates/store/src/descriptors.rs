@@ -14,7 +14,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// So many descriptors, and the next so many.
+/// Descriptors in one block of the table.
 struct Block {
     slots: [AtomicI32; SLOTS],
     next: AtomicPtr<Block>,
@@ -89,8 +89,8 @@ impl Lockable {
             drop(opened);
             std::thread::yield_now();
         }
-        // Somebody forks without a pause. A copy of it may exist; letting go of the lock in so many
-        // words frees it all the same.
+        // Somebody forks without a pause, so a child may have a copy. To unlock explicitly frees
+        // the lock even then.
         let file = retry_on_intr(&open)?;
         let place = list(file.as_raw_fd());
         Ok(Lockable { file, place })
@@ -105,7 +105,7 @@ impl AsFd for Lockable {
 
 impl Drop for Lockable {
     fn drop(&mut self) {
-        // In so many words: a child that is forked from here on may have a copy.
+        // Unlock explicitly: a child that is forked from here on may have a copy.
         let _ = retry_on_intr(|| flock(&self.file, FlockOperation::Unlock));
         self.place.store(FREE, Ordering::Release);
     }

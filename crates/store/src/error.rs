@@ -54,7 +54,7 @@ pub enum StoreError {
         operation: Operation,
         /// On which key (empty: the root).
         key: String,
-        /// Of which store.
+        /// The store.
         url: String,
         /// The system's reason.
         source: io::Error,
@@ -106,7 +106,7 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
-    /// Waiting for somebody else, who changes the object, was given up.
+    /// A wait for another writer of the object was given up.
     #[error("interrupted while waiting for another writer of '{key}' in {url}")]
     Interrupted {
         /// The object.

@@ -89,8 +89,7 @@ pub trait Opened: Send + Sync + Debug {
 /// [`Replacement::commit`]. Dropped without that, nothing of it is left, and what was there before
 /// stays.
 ///
-/// After an error it can only be dropped: committing it is refused, lest an object of half a step
-/// comes into being.
+/// After an error, `commit` fails: the object may be incomplete. Drop it.
 pub trait Replacement: Send + Debug {
     /// Bytes so far.
     fn len(&self) -> u64;
@@ -178,7 +177,7 @@ pub struct Identity {
     pub device: u64,
     /// Its number there (inode), which a later one may get again.
     pub number: u64,
-    /// When it came into being, seconds and nanoseconds, where the system knows that.
+    /// When it was created, in seconds and nanoseconds, if the system knows.
     pub born: (i64, u32),
 }
 
@@ -291,8 +290,8 @@ pub trait Store: Send + Sync + Debug {
     }
 
     /// Replaces (or creates) an object by the concatenation of `parts`, atomically: until the call
-    /// returns, and if it fails, readers see what was there before. Parent directories come into
-    /// being as needed.
+    /// returns, and if it fails, readers see what was there before. Parent directories are created
+    /// as needed.
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
         let _ = parts;
         Err(StoreError::read_only(self, Operation::Write, Some(key)))
@@ -320,10 +319,10 @@ pub trait Store: Send + Sync + Debug {
     }
 
     /// Replaces an object if what is there is as expected; `false`: it is not, and nothing has
-    /// changed. For who has read an object and puts back what follows from that, side by side with
-    /// other processes that do the same. `ask` is asked while this waits for one of them; `true`
-    /// gives up with [`StoreError::Interrupted`]. The default, for objects that no other process
-    /// can reach, replaces it in any case: threads of one process take [`turn`]s.
+    /// changed. For callers that read an object, change it and put it back, while other processes
+    /// do the same. `ask` is called while this waits for another process; `true` gives up with
+    /// [`StoreError::Interrupted`]. The default, for objects that no other process can reach,
+    /// replaces it in any case: threads of one process take [`turn`]s.
     fn swap(
         &self,
         key: Key<'_>,
@@ -437,10 +436,9 @@ pub trait Store: Send + Sync + Debug {
         Ok(None)
     }
 
-    /// The keys below `prefix` (`None`: of the store), in any order, where they can be told soon
-    /// and for certain: an object that exists during all of the call is among them. `None` where
-    /// they cannot, or where there is more than `most` to look at. For readers of many objects of
-    /// which few exist.
+    /// The keys below `prefix` (`None`: of the store), in any order, if the store can find them
+    /// fast: an object that exists during all of the call is among them. `None` if it cannot, or if
+    /// there is more than `most` to look at. For readers of many objects, few of which exist.
     fn present(&self, prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
         self.only().and_then(|_| self.list(prefix).ok())
     }
@@ -477,8 +475,8 @@ pub trait Store: Send + Sync + Debug {
         true
     }
 
-    /// Reading so many bytes that nobody wants costs no more than a second range: ranges that lie
-    /// closer are read as one.
+    /// Ranges with no more bytes than this between them are read as one: to read the gap costs no
+    /// more than a second range.
     fn gap(&self) -> u64 {
         0
     }

@@ -65,9 +65,9 @@ impl MemoryStore {
         self.objects.write()
     }
 
-    /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`:
-    /// who lists much must not keep others waiting. As with directories, what comes or goes
-    /// meanwhile may or may not be seen.
+    /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`.
+    /// Others get the lock between pages. As with directories, keys that are added or deleted
+    /// meanwhile may or may not be listed.
     fn walk(&self, prefix: Option<Key<'_>>, each: &mut dyn FnMut(&str) -> bool) {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
         let mut last: Option<String> = None;

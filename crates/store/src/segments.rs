@@ -36,7 +36,7 @@ pub struct SegmentStore {
 impl SegmentStore {
     /// The object `key` is what `segments` hold in this order. `zeros`: bytes of a segment that its
     /// object is too short for read as zeros; otherwise they are [`StoreError::OutOfRange`]. A
-    /// missing object is an error in either case: who names a segment says that it is there.
+    /// missing object is an error in either case: the caller named it.
     ///
     /// What would make the object longer than 2⁶⁴ - 1 bytes is left out.
     pub fn new(key: &str, mut segments: Vec<Segment>, zeros: bool) -> Self {

@@ -28,8 +28,8 @@ impl Place {
     }
 }
 
-/// Which directory is at a path, for [`Place::new`]. To be found out before the metadata is read:
-/// what takes its place in between is another one. An error is left to those who read.
+/// Which directory is at a path, for [`Place::new`]. Find it out before the metadata is read: a
+/// directory that replaces it in between is another one. Errors are left to the read.
 pub(crate) fn seen(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
     identity(store, path).ok().flatten()
 }
@@ -76,7 +76,7 @@ impl Origin for Place {
 /// Members of a document that change nothing about what is in a chunk.
 const BESIDE: [&str; 3] = ["shape", "attributes", "dimension_names"];
 
-/// Whether chunks that were written by one document read right by the other.
+/// Whether chunks written under one document can be read under the other.
 fn alike(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Object(ours), Json::Object(theirs)) => {

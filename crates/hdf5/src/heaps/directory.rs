@@ -5,7 +5,7 @@ use crate::cursor::number;
 use crate::{Hdf5Error, ParseError, Sizes, Source};
 use std::borrow::Cow;
 
-/// Objects begin at multiples of so many bytes.
+/// Objects begin at multiples of this.
 pub(super) const UNIT: usize = 8;
 
 /// Indices have 16 bits.
@@ -20,8 +20,8 @@ const HOLE: Place = (0, 0);
 /// Where objects are in their collection.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// By index, from 1 on, with holes where elements were written anew. A sixth of what others
-    /// take for each, of the cache as well.
+    /// By index, from 1 on, with holes where elements were rewritten. Takes a sixth of the memory
+    /// of the other kinds, and of the cache.
     Usual(Box<[Place]>),
     /// Others: indices much larger than there are objects, or objects so large or so far back that
     /// they have no [`Place`].
@@ -39,8 +39,8 @@ impl Directory {
         }
     }
 
-    /// That of any collection, of which these bytes are in memory. `objects` is for what is found
-    /// meanwhile.
+    /// Reads the directory of any collection; `bytes` of it are in memory. `objects` is scratch
+    /// memory.
     pub(super) fn read(
         source: &Source,
         head: &Head,
@@ -116,8 +116,9 @@ fn object_header(sizes: Sizes) -> usize {
     (8 + usize::from(sizes.length)).next_multiple_of(8)
 }
 
-/// As [`directory`] for nearly all collections, in a third of the time: sizes have 8 bytes, all of
-/// it is in memory, and all objects have a [`Place`]. `None`: it is not such, or not right.
+/// As [`directory`], in a third of the time, for nearly all collections: sizes have 8 bytes, all
+/// bytes are in memory, and all objects have a [`Place`]. `None`: the collection is different or
+/// damaged.
 pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<Place>) -> Option<()> {
     places.clear();
     let bytes = bytes.get(..usize::try_from(head.len).ok()?).filter(|_| sizes.length == 8)?;

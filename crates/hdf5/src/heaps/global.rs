@@ -8,9 +8,9 @@
 //!    second request.
 //! 3. Each directory is walked once into a flat table.
 //!
-//! One of more than 64 KiB (the HDF5 library makes such a one for a large object, and none else) is
-//! not fetched: its directory is walked from object to object, and its objects are read when they
-//! are wanted, straight to where they go.
+//! A collection of more than 64 KiB is not fetched (the HDF5 library makes one only for a large
+//! object): its directory is walked from object to object, and each object is read when it is
+//! wanted, straight to its place.
 
 use super::directory::{Directory, Place, UNIT, usual};
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
@@ -46,10 +46,10 @@ pub struct Collection {
     bytes: Option<Part>,
 }
 
-/// A collection of which many objects are wanted, taken apart for that.
+/// A collection, ready for fast access to many of its objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Open<'c> {
-    /// As [`Directory::Usual`]; none, if it is not such, or its bytes are not in memory.
+    /// As [`Directory::Usual`]. Empty for other directories, and if the bytes are not in memory.
     objects: &'c [Place],
     bytes: &'c [u8],
     /// All of it.
@@ -57,13 +57,13 @@ pub(crate) struct Open<'c> {
 }
 
 impl<'c> Open<'c> {
-    /// The first `len` bytes of the object of an index. `None`: there is no such, or it is to be
-    /// had of [`Collection::object`].
+    /// The first `len` bytes of the object of an index. `None`: there is no such object, or only
+    /// [`Collection::object`] finds it.
     #[inline(always)]
     pub(crate) fn find(&self, index: u32, len: usize) -> Option<&'c [u8]> {
         let (start, has) = *self.objects.get(usize::try_from(index).ok()?.wrapping_sub(1))?;
         let start = usize::from(start) * UNIT;
-        // A hole is at 0, and has no bytes: whoever wants none of it does not get past this either.
+        // A hole is at 0 and has no bytes. A request for 0 bytes of it ends here too.
         if len > usize::from(has) || start == 0 {
             return None;
         }
@@ -105,7 +105,7 @@ impl Collection {
         for (address, head) in addresses.iter().zip(heads(source, addresses, guess)?) {
             found.push((Head::parse(source, *address, head.bytes(), sizes)?, head));
         }
-        // Were that let pass, many small parts of a file could claim much memory.
+        // Overlapping collections would let a small file claim much memory.
         for pair in found.windows(2) {
             if let [(a, _), (b, _)] = pair
                 && a.address.saturating_add(a.len) > b.address
@@ -325,7 +325,7 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<Part>, Hd
     Ok(places.into_iter().map(|range| Part { memory: memory.clone(), range }).collect())
 }
 
-/// Fetches the rest of those collections of which not all bytes are there.
+/// Fetches the rest of collections whose first bytes only are there.
 fn complete(source: &Source, found: &mut [(Head, Part)]) -> Result<(), Hdf5Error> {
     let mut grown = Vec::new();
     for (head, part) in found {

@@ -50,7 +50,7 @@ impl Numbers {
     /// The number of an address that is not in the table, and whose place there is `place`.
     #[inline(never)]
     fn add(&mut self, address: u64, place: usize) -> u32 {
-        // There are no more than cells, of which 2³² are not in memory.
+        // There are no more numbers than cells, and never 2³² cells in memory.
         let next = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
         if self.ascend() {
             if self.highest == Some(address) {
@@ -120,7 +120,7 @@ impl Numbers {
 #[derive(Debug, Default)]
 pub(crate) struct Ranked {
     addresses: Vec<u64>,
-    /// For each of the addresses as they were where it is now. Empty: they were in order.
+    /// The new place of each address, by its number. Empty: they were in order.
     places: Vec<u32>,
 }
 

@@ -108,12 +108,12 @@ impl<'a> Elements<'a> {
         Ok(Elements { slots, records, width, filtered, offset_len })
     }
 
-    /// How many bytes so many elements have.
+    /// How many bytes this many elements have.
     pub fn len(&self, count: u64) -> u64 {
         count.saturating_mul(self.width as u64)
     }
 
-    /// Takes elements apart, of which the first is that of slot `first`.
+    /// Takes elements apart. The first is that of slot `first`.
     pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Result<(), ParseError> {
         let mut at = elements.address();
         for (bytes, slot) in elements.rest().chunks_exact(self.width).zip(first..) {

@@ -53,7 +53,7 @@ struct SuperBlock {
     pages: u64,
 }
 
-/// A data block that is to be read; with 0 elements the head of one that has pages.
+/// A data block to read; with 0 elements the head of one that has pages.
 struct Block {
     first: u64,
     count: u64,
@@ -120,7 +120,7 @@ impl Header {
     }
 }
 
-/// What is to be read of an array, found so far.
+/// The blocks of an array that are found and not read yet.
 struct Found {
     blocks: Vec<Block>,
     /// Address and length of each.

@@ -200,7 +200,8 @@ impl ChunkedLayout {
         Ok(ChunkedLayout { edges_unfiltered: flags & 1 != 0, ..layout })
     }
 
-    /// `axes`: those of a chunk, and the pseudo-axis of the element's bytes; they were read `at`.
+    /// `axes`: the axes of a chunk, and the pseudo-axis of the element's bytes. They were read
+    /// `at`.
     fn new(
         mut axes: Vec<u64>,
         index: ChunkIndexKind,

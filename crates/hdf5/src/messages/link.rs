@@ -24,7 +24,8 @@ impl Link {
         let flags = cursor.u8()?;
         let kind = if flags & 8 != 0 { cursor.u8()? } else { 0 };
         let creation_order = if flags & 4 != 0 { Some(cursor.u64()?.cast_signed()) } else { None };
-        // The character set of the name: ASCII is UTF-8, and others are written all the same.
+        // The character set of the name. It does not matter: ASCII is UTF-8, and other sets are
+        // written in spite of it.
         cursor.skip(if flags & 0x10 != 0 { 1 } else { 0 })?;
         let len = cursor.uint(1 << (flags & 3))?;
         let name = lossless(cursor.take_u64(len)?);
@@ -61,7 +62,7 @@ fn external(cursor: &mut Cursor<'_>) -> Result<LinkTarget, ParseError> {
 /// Where the links of a group are that are not in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// Whether links know when they were made.
+    /// Whether links have a creation order.
     pub tracked: bool,
     /// Address of the fractal heap; `None`: links are messages of the header.
     pub heap: Option<u64>,

@@ -59,7 +59,7 @@ impl TableMessage {
     }
 }
 
-/// Which heap holds the shared messages of which kinds.
+/// The heap of the shared messages of each kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Kinds (bit `i`: messages of type `i`), and the address of their fractal heap, if there is

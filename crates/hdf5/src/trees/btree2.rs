@@ -147,8 +147,8 @@ impl Tree {
     }
 }
 
-/// A part of a tree in the order of its records: a node that is still to be read, or records (where
-/// in the bytes of all that were read).
+/// A stretch of a tree in the order of its records: a node that is not read yet, or records (where
+/// they are in the bytes that were read).
 enum Part {
     Node(Child),
     Records(Range<usize>),

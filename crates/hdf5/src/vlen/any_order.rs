@@ -23,8 +23,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Elements are sorted into so many groups at most, each of some neighbouring collections: the
-/// cache has a line of each.
+/// The most groups that elements are sorted into. A group is some neighbouring collections; the
+/// cache holds a line of each.
 const GROUPS: usize = 1 << 10;
 
 /// Collections of a fetch.
@@ -56,7 +56,7 @@ struct State {
 }
 
 impl<'a> Fetches<'a> {
-    /// Fetches for so many shares.
+    /// Fetches for this many shares.
     pub(super) fn new(addresses: &'a [u64], shares: usize, threads: usize) -> Fetches<'a> {
         let shift = addresses.len().div_ceil(GROUPS).next_power_of_two().ilog2();
         let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -102,7 +102,7 @@ impl<'a> Fetches<'a> {
         if !needs {
             return Ok(None);
         }
-        // Under the lock: another share that comes for it meanwhile shall not fetch it, too.
+        // Under the lock, so that no other share fetches the same.
         let found = Arc::new(batch.fetch(addresses)?);
         if state.left > 0 && self.waiting.load(Ordering::Relaxed).saturating_add(size) <= batch.together {
             self.waiting.fetch_add(size, Ordering::Relaxed);

@@ -13,8 +13,8 @@ use hyperslab_array::{each_part, prefetch};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// So many objects are asked for before the first of them is copied, so that elements in any order
-/// do not wait for memory one by one.
+/// Objects that are prefetched before the first of them is copied, so that elements in any order do
+/// not wait for memory one by one.
 const AHEAD: usize = 64;
 
 /// What all sections of a batch need.
@@ -91,7 +91,7 @@ impl Batch<'_> {
         Ok(join(&lens, &left, ends, values) / self.items.size.max(1))
     }
 
-    /// Cuts a result into so many shares at most.
+    /// Cuts a result into at most `most` shares.
     fn shares<'p>(
         &self,
         sections: &[Section],
@@ -114,8 +114,8 @@ impl Batch<'_> {
         shares
     }
 
-    /// Resolves sections whose elements are in the order of their collections, mostly. (Not inlined,
-    /// as its like: together they would not have all they need in registers.)
+    /// Resolves sections whose elements are in the order of their collections, mostly. (Not
+    /// inlined, like the other two: together they would run out of registers.)
     #[inline(never)]
     fn in_order(&self, sections: &[Section], share: &mut Share<'_>) -> Result<(), Hdf5Error> {
         let (mut end, mut place, mut ends) = (share.start, 0_usize, share.ends.iter_mut());
@@ -249,7 +249,7 @@ impl Batch<'_> {
         Ok(self.items.put(self.file, object, here)?)
     }
 
-    /// Bytes of so many items.
+    /// Bytes of this many items.
     #[inline]
     pub(super) fn bytes(&self, items: u64) -> usize {
         usize::try_from(items).unwrap_or(usize::MAX).saturating_mul(self.items.size)

@@ -212,13 +212,13 @@ proptest! {
             prop_assert_eq!(&taken_apart(&found, size), &expected);
             prop_assert_eq!(found.validity.is_some(), expected.contains(&None));
         }
-        // One by one, of a file of which nothing is in memory.
+        // One by one, with nothing of the file in memory.
         let file = open(&bytes).unwrap();
         for (cell, expected) in expected.iter().enumerate() {
             let found = resolve(&file, &element, &ids, model.offset + cell * stride, stride, 1).unwrap();
             prop_assert_eq!(&taken_apart(&found, size)[0], expected);
         }
-        // In parts, each of which grows the same result.
+        // In batches that grow one result.
         let items = Items::of(&element);
         let mut grown = Growing::new(&file, element.size, items.as_ref(), count).unwrap();
         for first in (0..count).step_by(40) {
@@ -505,7 +505,7 @@ fn any_bytes_of_a_heap() {
 
 const TEXTS: [&str; 3] = ["", "a", "long enough to be text"];
 
-/// A dataset of so many texts: each thousandth is null. `swmr`: somebody writes the file.
+/// A dataset of `count` texts: each thousandth is null. `swmr`: somebody writes the file.
 fn dataset_of(count: usize, swmr: bool) -> Dataset {
     let mut builder = crate::testing::Builder::new();
     let made = |first: usize| Made {

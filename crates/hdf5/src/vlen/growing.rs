@@ -9,8 +9,7 @@ use crate::{File, Hdf5Error};
 use hyperslab_array::{Dims, Ragged};
 use std::sync::Arc;
 
-/// There may be so many times as many bytes of values as the file has: objects may be shared by
-/// many elements.
+/// Values may have this many times the bytes of the file: elements may share objects.
 const MOST_SHARED: u64 = 1 << 10;
 
 /// A result under construction.
@@ -46,7 +45,7 @@ impl<'a> Growing<'a> {
         self.result.finish(shape)
     }
 
-    /// Adds `count` elements, of which the ids are in `memory` as for [`super::resolve`].
+    /// Adds `count` elements. Their ids are in `memory` as for [`super::resolve`].
     pub(super) fn push(
         &mut self,
         memory: &[u8],
@@ -140,7 +139,7 @@ impl<'a> Growing<'a> {
         self.result.note(nulls, ids.iter().map(|id| taken_apart(id).is_some()));
     }
 
-    /// Makes room for so many items more; says where they begin.
+    /// Makes room for `items` more items. Returns where they begin.
     fn grow(&mut self, items: u64) -> Result<usize, Hdf5Error> {
         let (size, source) = (self.items.size, self.file.source());
         let none = || source.invalid(format!("no memory for {items} more elements of {size} bytes"));

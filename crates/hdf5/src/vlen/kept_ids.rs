@@ -25,8 +25,8 @@ struct Block {
 }
 
 impl KeptIds {
-    /// The heap ids of a selection, into `place`. `None`: they are to be read as any other
-    /// elements, or do not fit there.
+    /// The heap ids of a selection, into `place`. `None`: read them like any other elements; or
+    /// they do not fit there.
     pub(crate) fn read<'p>(
         &self,
         dataset: &Dataset,

@@ -13,7 +13,7 @@ use hyperslab_array::{each_part, settings};
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// Elements of a section in order, at least (if there are so many) and at most.
+/// Elements of a section in order: at least (if there are enough) and at most.
 const LEAST: usize = 4 << 10;
 const MOST: usize = 32 << 10;
 
@@ -22,7 +22,7 @@ const MOST: usize = 32 << 10;
 const TURNS: usize = 8;
 const FEW_TURNS: usize = 2;
 
-/// A section begins where another collection does, if there is one among so many elements.
+/// A section begins where another collection does, if one does within this many elements.
 const SOON: usize = 512;
 
 /// Bytes of collections that a section in order fetches at once.

@@ -136,7 +136,7 @@ impl LocalStore {
         if buf.len() > limit {
             return Err(too_large());
         }
-        // `/dev/null` and its like read as empty.
+        // Devices such as `/dev/null` read as empty.
         Ok(!buf.is_empty() || self.size_of_file(key, file)?.is_some())
     }
 

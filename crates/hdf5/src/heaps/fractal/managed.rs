@@ -36,7 +36,7 @@ pub(super) enum BlockKind {
     Direct {
         /// Bytes in the heap's space.
         size: u64,
-        /// Bytes in the file, and the filters that were left out.
+        /// Bytes in the file, and the skipped filters.
         filtered: Option<(u64, u32)>,
     },
 }

@@ -183,7 +183,7 @@ fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     id.take(len + 1)
 }
 
-/// Bytes that went through filters, of which some were left out, as the `size` bytes that they
+/// Undoes the filters of stored bytes, except for skipped ones; gives the `size` bytes that they
 /// were.
 fn decode(
     source: &Source,
