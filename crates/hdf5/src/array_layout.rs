@@ -36,18 +36,18 @@ const ROWS: u64 = 1 << 20;
 
 /// Finds the chunks that a run of bytes is cut into.
 #[derive(Debug)]
-struct Rows {
+struct ContiguousChunks {
     /// Bytes from one chunk to the next, per axis.
     strides: Dims,
     /// Bytes of a chunk.
     len: u64,
 }
 
-impl Rows {
+impl ContiguousChunks {
     const KEY: &str = "rows";
 }
 
-impl ChunkLocator for Rows {
+impl ChunkLocator for ContiguousChunks {
     fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, LocateError> {
         key.push_str(Self::KEY);
         let offset = chunk
@@ -176,7 +176,7 @@ fn single(
             let (chunk, rows) = rows(shape, dataset.datatype().size.into());
             // The last chunk may reach past the end; what is read there is not used.
             let padded = Segment { store, key: key.into(), offset, len: len.saturating_add(rows.len) };
-            let store = Arc::new(SegmentStore::new(Rows::KEY, vec![padded], true));
+            let store = Arc::new(SegmentStore::new(ContiguousChunks::KEY, vec![padded], true));
             assemble(dataset, dtype, chunk, codecs, Arc::new(rows), store)
         }
         location => {
@@ -190,7 +190,7 @@ fn single(
 
 /// Cuts a run of bytes into chunks of about [`ROWS`] bytes: whole rows of as many axes as fit, and
 /// a part of the axis before.
-fn rows(shape: &[u64], size: u64) -> (Dims, Rows) {
+fn rows(shape: &[u64], size: u64) -> (Dims, ContiguousChunks) {
     let mut chunk = Dims::from_elem(1, shape.len());
     let mut strides = Dims::from_elem(0, shape.len());
     let mut len = size.max(1);
@@ -203,7 +203,7 @@ fn rows(shape: &[u64], size: u64) -> (Dims, Rows) {
         stride = stride.saturating_mul(*n);
     }
     let len = chunk.iter().fold(size, |len, n| len.saturating_mul(*n));
-    (chunk, Rows { strides, len })
+    (chunk, ContiguousChunks { strides, len })
 }
 
 fn conversion(dataset: &Dataset) -> Vec<Arc<dyn Codec>> {

@@ -121,8 +121,8 @@ impl Dataset {
         self.facts.fill.as_deref()
     }
 
-    /// What absent elements are, in memory: the fill value, unless it is never to be written; zeros
-    /// then (as h5py). `None`: zeros.
+    /// The value of absent elements, in memory: the fill value; zeros if it is never written (as in
+    /// h5py). `None`: zeros.
     pub fn absent_value(&self) -> Option<&[u8]> {
         self.fill_value().filter(|_| !self.facts.unfilled)
     }
@@ -150,7 +150,7 @@ impl Dataset {
     }
 
     /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is
-    /// looked for. A null dataspace is an error, and so is what is not supported.
+    /// looked for. A null dataspace and unsupported features are errors.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         let make = || array_layout::of(self).map_err(|error| self.within(error));
         self.made.layout.get_or_try_make(make).cloned()

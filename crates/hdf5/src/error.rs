@@ -31,7 +31,7 @@ pub enum ParseError {
         /// The stored one.
         found: u32,
     },
-    /// The bytes may be right, but mean what is not known here. What it is, by name.
+    /// The bytes may be right, but use a feature that is not supported: its name.
     #[error("{0} is not supported")]
     Unsupported(String),
 }
@@ -87,7 +87,7 @@ pub enum Hdf5Error {
     /// The heap does not have what an element of variable length says of it.
     #[error(transparent)]
     Heap(Box<HeapError>),
-    /// What the file asks for is not known here.
+    /// The file uses a feature that is not supported.
     #[error("{file}{}: {what} is not supported", shown(object))]
     Unsupported {
         /// The file.
@@ -151,8 +151,8 @@ pub struct HeapError {
     pub file: String,
     /// Path of the object.
     pub object: Option<String>,
-    /// What has such elements, where that is not the object: an attribute. Empty, or it ends in a
-    /// colon and a space.
+    /// The attribute that has these elements; empty if the object itself has them. Ends in a colon
+    /// and a space otherwise.
     pub of: String,
     /// Number of the element in the selection, in C order.
     pub element: usize,

@@ -17,7 +17,7 @@ use crate::dataset::Dataset;
 use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap, SMALLEST};
 use crate::index::ChunkIndex;
-use crate::kept::Kept;
+use crate::kept::ByAddress;
 use crate::members;
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
@@ -73,7 +73,8 @@ pub trait OtherFiles: Debug + Send + Sync {
         self.find(name)
     }
 
-    /// What finds the files that a found one refers to, which may lie elsewhere. `None`: the same.
+    /// Finds the files that the found file refers to, which may lie elsewhere. `None`: the same as
+    /// here.
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
         let _ = found;
         None
@@ -106,12 +107,12 @@ struct Inner {
     source: Source,
     superblock: Superblock,
     options: FileOptions,
-    headers: Kept<ObjectHeader>,
-    collections: Kept<Collection>,
+    headers: ByAddress<ObjectHeader>,
+    collections: ByAddress<Collection>,
     /// Bytes of the last that was read.
     collection_size: AtomicU64,
-    heaps: Kept<FractalHeap>,
-    indexes: Kept<ChunkIndex>,
+    heaps: ByAddress<FractalHeap>,
+    indexes: ByAddress<ChunkIndex>,
     /// The table of shared messages, once it has been looked for.
     table: Lazy<Option<shared::Table>>,
     /// Gated.
@@ -174,11 +175,11 @@ impl File {
                 source,
                 superblock,
                 options,
-                headers: Kept::new(HEADERS),
-                collections: Kept::new(COLLECTIONS),
+                headers: ByAddress::new(HEADERS),
+                collections: ByAddress::new(COLLECTIONS),
                 collection_size: SMALLEST.into(),
-                heaps: Kept::new(HEAPS),
-                indexes: Kept::new(INDEXES),
+                heaps: ByAddress::new(HEAPS),
+                indexes: ByAddress::new(INDEXES),
                 table: Lazy::new(),
                 others: Mutex::default(),
                 paths: Mutex::default(),
@@ -229,9 +230,9 @@ impl File {
         Ok(true)
     }
 
-    /// Gives back what it holds open: the file, and those that links led to, as far as nobody else
-    /// has them. What is read afterwards is an error
-    /// ([`StoreError::Closed`](hyperslab_store::StoreError::Closed)), as far as it was not kept.
+    /// Closes the file, and the files that links led to unless others use them. Reads afterwards
+    /// end in [`StoreError::Closed`](hyperslab_store::StoreError::Closed), except for metadata that
+    /// was kept.
     pub fn close(&self) {
         self.source().store().close();
         let others = std::mem::take(&mut *self.inner.others.lock());
@@ -315,7 +316,7 @@ impl File {
                 waiting.last().cloned()
             };
             let Some((object, path)) = next else { return Ok(None) };
-            // What a broken group holds has no path. The others keep theirs.
+            // Objects in a broken group have no path. The others keep theirs.
             let below = match self.links_within(object, &path) {
                 Err(error @ (Hdf5Error::Store(_) | Hdf5Error::Interrupted { .. })) => return Err(error),
                 below => below.unwrap_or_default(),
@@ -442,7 +443,7 @@ impl File {
         Ok(Some(file))
     }
 
-    /// Where the file is that is called `name` in this one.
+    /// The place of the file that is called `name` in this one.
     pub(crate) fn find_other(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         match &self.options().others {
             Some(others) => others.find_for(name, purpose),
@@ -509,7 +510,7 @@ impl File {
     }
 }
 
-/// What the driver says that wrote the file, if it says anything.
+/// The information of the driver that wrote the file, if there is any.
 fn driver(source: &Source, superblock: &Superblock, verify: bool) -> Result<Option<DriverInfo>, Hdf5Error> {
     let sizes = superblock.sizes;
     if let Some(address) = superblock.driver {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// More members than a family has that is read here.
 const MOST: u64 = 1 << 16;
 
-/// What the data is made of that driver information consists of: sizes of 8 bytes in any file.
+/// Driver information has sizes of 8 bytes in any file.
 const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
 /// The whole file that `first` is the first member of; `None`: it is one file, whatever wrote it.

@@ -27,8 +27,8 @@ pub(crate) struct Integer {
 }
 
 impl Integer {
-    /// That of an integer type, or of a bitfield, whose bits are those of a number without a sign.
-    /// `None`: of another class.
+    /// The layout of an integer type, or of a bitfield (its bits are an unsigned number). `None`:
+    /// another class.
     pub fn of(datatype: &Datatype) -> Option<Integer> {
         let size = usize::try_from(datatype.size).ok()?;
         match datatype.class {

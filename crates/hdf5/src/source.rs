@@ -27,8 +27,8 @@ const LARGEST: u64 = 1 << 30;
 /// many bytes.
 const BATCH: u64 = 16 << 20;
 
-/// Of those, two with no more bytes between them are one read: to pass over the bytes costs less
-/// than to read twice.
+/// Two of those structures with no more bytes than this between them are one read: to pass over the
+/// bytes costs less than a second read.
 const GAP: u64 = 8 << 10;
 
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
@@ -43,8 +43,7 @@ pub struct Source {
     size: AtomicU64,
     /// Where address 0 is (the size of the user block).
     base: u64,
-    /// What is read in the place of bytes of the file: where it begins in that, and what it is.
-    /// Sorted.
+    /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
     instead: Vec<(u64, Bytes)>,
     /// Gated: never held while bytes are fetched.
     pages: Mutex<Pages>,
@@ -229,8 +228,8 @@ impl Source {
     }
 
     /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets
-    /// the place in that list too. Those whose pages are not there are fetched together, and not
-    /// kept: they are read once, and a page for each may be many times more than they are.
+    /// the place in that list too. Structures whose pages are not in memory are fetched together,
+    /// and not kept: they are read once, and a page is many times larger.
     ///
     /// `parse` may be called again for the same structure with more bytes: it must have no effect
     /// before it has all that it needs.

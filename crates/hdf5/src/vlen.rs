@@ -1,15 +1,15 @@
 //! Elements of variable length: many heap ids to offsets + values + validity in one pass.
 //!
-//! 1. Ids are read in batches, so that those of millions of elements need no memory. Of each:
-//!    length, address of a global heap collection, index in it.
+//! 1. Ids are read in batches, so that those of millions of elements need little memory. An id is a
+//!    length, the address of a global heap collection, and an index in it.
 //! 2. Lengths give the offsets (see `look`). All threads copy or convert objects to their places in
 //!    the result (see `fill`), in the order of the file (see `any_order`).
 //! 3. A string ends at its first NUL: the rest of its batch moves together.
 //!
 //! A few elements whose collections are in memory are copied at once.
 //!
-//! Objects are not compressed and seldom shared. Where there are more values than the file has
-//! bytes, all lengths are checked against the heap before there is memory for them.
+//! Objects are not compressed and seldom shared. If the lengths add up to more bytes than the file
+//! has, all of them are checked against the heap before memory is allocated.
 
 mod any_order;
 mod fill;
@@ -67,7 +67,7 @@ pub fn read(
 /// [`ElementKind::Vlen`]). The ids are in `memory`, the first at `offset`, the next `stride` bytes
 /// further, `count` in all.
 ///
-/// Items of a string are its bytes up to the first NUL, as in h5py. Those of a sequence are of the
+/// Items of a string are its bytes up to the first NUL, as in h5py. Items of a sequence have the
 /// type that `element` says; they may hold heap ids themselves.
 pub fn resolve(
     file: &File,

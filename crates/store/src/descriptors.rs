@@ -15,27 +15,27 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 /// Descriptors in one block of the table.
-struct Block {
+struct Slots {
     slots: [AtomicI32; SLOTS],
-    next: AtomicPtr<Block>,
+    next: AtomicPtr<Slots>,
 }
 
 const SLOTS: usize = 64;
 const FREE: RawFd = -1;
 
-impl Block {
+impl Slots {
     const fn new() -> Self {
-        Block { slots: [const { AtomicI32::new(FREE) }; SLOTS], next: AtomicPtr::new(std::ptr::null_mut()) }
+        Slots { slots: [const { AtomicI32::new(FREE) }; SLOTS], next: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    fn next(&self) -> Option<&'static Block> {
+    fn next(&self) -> Option<&'static Slots> {
         // SAFETY: null, or leaked by `list`.
         unsafe { self.next.load(Ordering::Acquire).as_ref() }
     }
 }
 
 // Without a lock: a child reads it right after the fork.
-static FIRST: Block = Block::new();
+static FIRST: Slots = Slots::new();
 
 /// Puts a descriptor into the list, and gives its place.
 fn list(file: RawFd) -> &'static AtomicI32 {
@@ -50,7 +50,7 @@ fn list(file: RawFd) -> &'static AtomicI32 {
         block = match block.next() {
             Some(next) => next,
             None => {
-                let new: *mut Block = Box::leak(Box::new(Block::new()));
+                let new: *mut Slots = Box::leak(Box::new(Slots::new()));
                 let null = std::ptr::null_mut();
                 match block.next.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
                     // SAFETY: leaked above.

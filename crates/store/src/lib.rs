@@ -247,9 +247,8 @@ pub trait Store: Send + Sync + Debug {
 
     /// Reads a whole object of unknown size into `buf`, which is cleared first and keeps its
     /// capacity. Returns `false` if there is no such object. An object of more than `limit` bytes
-    /// is
-    /// [`StoreError::TooLarge`]: memory use stays bounded whatever was stored. `buf` grows to at most
-    /// `limit + 1` bytes; a caller that reuses it pays no allocation.
+    /// is [`StoreError::TooLarge`]: memory use stays bounded whatever was stored. `buf` grows to at
+    /// most `limit + 1` bytes; a caller that reuses it pays no allocation.
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError>;
 
     /// The size of an object in bytes; `None` if there is none.

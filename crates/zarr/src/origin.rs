@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Where an array was opened, and which directory that was.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct OpenedAt {
     store: Arc<dyn Store>,
     path: String,
     metadata: Arc<Metadata>,
@@ -17,18 +17,18 @@ pub(crate) struct Place {
     known: Mutex<Option<Identity>>,
 }
 
-impl Place {
+impl OpenedAt {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         path: String,
         metadata: Arc<Metadata>,
         known: Option<Identity>,
     ) -> Self {
-        Place { store, path, metadata, known: Mutex::new(known) }
+        OpenedAt { store, path, metadata, known: Mutex::new(known) }
     }
 }
 
-/// Which directory is at a path, for [`Place::new`]. Find it out before the metadata is read: a
+/// Which directory is at a path, for [`OpenedAt::new`]. Find it out before the metadata is read: a
 /// directory that replaces it in between is another one. Errors are left to the read.
 pub(crate) fn seen(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
     identity(store, path).ok().flatten()
@@ -38,7 +38,7 @@ fn identity(store: &Arc<dyn Store>, path: &str) -> Result<Option<Identity>, Zarr
     Ok(store.identity(locked::prefix(path)?)?)
 }
 
-impl Origin for Place {
+impl Origin for OpenedAt {
     fn is_known(&self) -> bool {
         self.known.lock().is_some()
     }

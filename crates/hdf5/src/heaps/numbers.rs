@@ -146,7 +146,7 @@ impl Ranked {
         &self.addresses
     }
 
-    /// Where the address is that had this number.
+    /// The place of the address that had this number.
     #[inline]
     pub fn place(&self, number: usize) -> usize {
         if self.places.is_empty() {

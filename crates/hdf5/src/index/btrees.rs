@@ -216,7 +216,7 @@ mod tests {
         assert!(wrong(key + 32, &[0xff; 8]).contains("without an address"));
     }
 
-    /// What is not sorted in the file is sorted, and found.
+    /// Records that are not sorted in the file are sorted, and found.
     #[test]
     fn any_order() {
         let (dataset, mut bytes) = datasets(&[9, 14]).swap_remove(0);

@@ -41,8 +41,7 @@ impl Chunks {
         Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
     }
 
-    /// Where all chunks are. Read once for the open file; where that fails, the next call tries
-    /// again.
+    /// Where all chunks are. Read once for the open file; if that fails, the next call tries again.
     pub fn index(&self) -> Result<Arc<ChunkIndex>, Hdf5Error> {
         self.ready().cloned()
     }

@@ -57,7 +57,7 @@ impl<'a> AttributeParts<'a> {
     }
 }
 
-/// Where the attributes of an object are that are not in its header.
+/// Where an object keeps attributes that are not in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeInfo {
     /// Address of the fractal heap; `None`: attributes are messages of the header.

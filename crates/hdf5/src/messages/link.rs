@@ -59,7 +59,7 @@ fn external(cursor: &mut Cursor<'_>) -> Result<LinkTarget, ParseError> {
     }
 }
 
-/// Where the links of a group are that are not in its header.
+/// Where a group keeps links that are not in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
     /// Whether links have a creation order.

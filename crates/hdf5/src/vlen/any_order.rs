@@ -170,8 +170,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The elements of a share by group, and where those of each group end. Notes where the items of
-    /// each element end.
+    /// The elements of a share by group, and where those of each group end. Notes where the items
+    /// of each element end.
     fn sorted(
         &self,
         sections: &[Section],

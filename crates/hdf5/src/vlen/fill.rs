@@ -45,9 +45,9 @@ pub(super) struct Share<'p> {
 }
 
 impl Batch<'_> {
-    /// Resolves all sections: `values` get the items, and `ends` where those of each element end, if
-    /// the first begins at `start`. Returns the items that are left; there are fewer where strings
-    /// end early.
+    /// Resolves all sections: `values` get the items, and `ends` where those of each element end,
+    /// if the first begins at `start`. Returns the items that are left; there are fewer where
+    /// strings end early.
     pub(super) fn fill(
         &self,
         sections: &Sections,
@@ -141,8 +141,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Resolves sections whose elements are in any order of collections that are in memory, `found`.
-    /// `places`: for each section where its own are among these.
+    /// Resolves sections whose elements are in any order of collections that are in memory,
+    /// `found`. `places`: for each section where its own are among these.
     #[inline(never)]
     fn in_memory(
         &self,
@@ -337,8 +337,8 @@ fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Moves shares together that have become shorter (strings: their items are bytes). `lens`: elements
-/// of each, and bytes that it had; `left`: that it has. Returns how many all have.
+/// Moves shares together that have become shorter (strings: their items are bytes). `lens`:
+/// elements of each, and bytes that it had; `left`: that it has. Returns how many all have.
 fn join(lens: &[(usize, usize)], left: &[usize], mut ends: &mut [i64], values: &mut [u8]) -> usize {
     let (mut from, mut to) = (0, 0);
     for ((cells, bytes), left) in lens.iter().zip(left) {

@@ -66,7 +66,7 @@ impl<'a> Growing<'a> {
     fn push_few(&mut self, ids: &[Id]) -> Result<bool, Hdf5Error> {
         let (file, first) = (self.file, self.result.count());
         let wrong = |cell, address| move |why| named(file, first + cell, address, why);
-        // What the heap does not have asks for no memory.
+        // Lengths are checked against the heap before memory is allocated.
         let (mut last, mut total, mut nulls): (Option<Arc<Collection>>, u64, bool) = (None, 0, false);
         for (cell, id) in ids.iter().map(taken_apart).enumerate() {
             nulls |= id.is_none();

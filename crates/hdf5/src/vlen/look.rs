@@ -17,8 +17,8 @@ use std::ops::Range;
 const LEAST: usize = 4 << 10;
 const MOST: usize = 32 << 10;
 
-/// Sections in order for each thread, so that uneven ones do not leave threads idle; and sections in
-/// any order, where each has nearly all collections.
+/// Sections in order for each thread, so that uneven ones do not leave threads idle; and sections
+/// in any order, where each has nearly all collections.
 const TURNS: usize = 8;
 const FEW_TURNS: usize = 2;
 
@@ -37,13 +37,13 @@ const FETCH_LEAST: usize = 64;
 /// Bytes of collections that are in memory together.
 pub(super) const TOGETHER: u64 = 16 << 20;
 
-/// What finding out about an element costs, in bytes that could be copied instead.
+/// The cost of looking at an element, in bytes that could be copied instead.
 pub(super) const WORK: u64 = 64;
 
 /// The number of no collection.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Elements that are looked at together.
+/// Elements that one thread looks at together.
 #[derive(Debug)]
 pub(super) struct Section {
     /// Which they are.
@@ -122,8 +122,8 @@ pub(super) fn look_within(limits: Limits, ids: &[Id], threads: Option<usize>) ->
     Sections { sections: looked.into_iter().flatten().flatten().collect(), most: limits.most }
 }
 
-/// Where the section begins that `at` is to begin: with another collection than the element before
-/// has, if one of the next `soon` has that.
+/// Where a section near `at` begins: at the first of the next `soon` elements whose collection is
+/// not that of the element before; else at `at`.
 fn border(ids: &[Id], at: usize, soon: usize) -> usize {
     let Some(before) = at.checked_sub(1) else { return at };
     let mut last = None;
@@ -148,7 +148,7 @@ struct Look {
 /// The sections of a range.
 fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     let mut numbers = vec![NONE; range.len()];
-    // Where each ends, in the range, but for the last.
+    // The ends of all sections but the last, counted from the start of the range.
     let mut done: Vec<(usize, Look)> = Vec::new();
     let mut look = Look::default();
     // No element has the address 0.
@@ -227,7 +227,8 @@ impl Heap {
         }
     }
 
-    /// Of some sections, for each: where its collections are among all. None, where it has its own.
+    /// For each of some sections: where its collections are among all. Empty if sections have their
+    /// own.
     pub(super) fn places(&self, sections: Range<usize>) -> &[Vec<u32>] {
         match self {
             Heap::Own { .. } => &[],
