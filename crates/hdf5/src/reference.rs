@@ -6,11 +6,8 @@
 //! | kind | bytes |
 //! |---|---|
 //! | object | address of the object's header |
-//! | region | global heap id (address, index) of: address of the dataset's header,
-//! [selection](crate::selection) |
-//! | of HDF5 1.12 | what it refers to (1), flags (1), then of an object of this file: its token;
-//! else number of bytes (4) and global heap id of: token, name of the file (flag bit 0), then of a
-//! region: bytes (4), axes (4), selection; of an attribute: its name |
+//! | region | global heap id (address, index) of: address of the dataset's header, [selection](crate::selection) |
+//! | of HDF5 1.12 | what it refers to (1), flags (1), then of an object of this file: its token; else number of bytes (4) and global heap id of: token, name of the file (flag bit 0), then of a region: bytes (4), axes (4), selection; of an attribute: its name |
 //!
 //! A token is its length (1) and the address of an object header; names have their length (2) in
 //! front.

@@ -3,8 +3,7 @@
 //! | type | v3 | v2 |
 //! |---|---|---|
 //! | bool, integers | `true`, `-3` | same |
-//! | floats | `0.5`, `"NaN"`, `"-Infinity"`, any NaN by its bits: `"0x7fc00001"` | `0.5`, `"NaN"`,
-//! `"-Infinity"` |
+//! | floats | `0.5`, `"NaN"`, `"-Infinity"`, any NaN by its bits: `"0x7fc00001"` | `0.5`, `"NaN"`, `"-Infinity"` |
 //! | complex | `[1.0, "NaN"]` | same |
 //! | dates, differences | the count (`"NaT"` is read too) | same |
 //! | `S`, `V` | base 64 (raw: also a list of integers 0 to 255) | base 64 |
