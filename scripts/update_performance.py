@@ -5,9 +5,10 @@ into docs/performance.md. Nothing else should run meanwhile.
     make bench
     scripts/update_performance.py --run run.txt --bench build/bench/results.json
 
-Either may be left out; without both, the page is made of the tables again. `make bench DOCS=1` does its part itself. Rows of one family (`hdf5-…`, `ragged-…`)
-have a section of their own, and may be measured by themselves, all of them: `make bench DOCS=1 ROW="…"`. The
-picture of the measurements, which lies beside results.json, becomes docs/performance.png.
+Either may be left out; without both, the page is made of the tables again. `make bench DOCS=1` does its part
+itself. Rows of one family (`hdf5-…`, `ragged-…`) have a section of their own, and may be measured by themselves,
+all of them: `make bench DOCS=1 ROW="…"`. The picture of the measurements, which lies beside results.json, becomes
+docs/performance.png.
 """
 
 import argparse
@@ -29,7 +30,7 @@ import rows  # noqa: E402
 # Rows that have a section of their own, by what their names begin with.
 FAMILIES = ("hdf5", "ragged")
 
-# The rows of the page, and how many columns of their summary.
+# The rows of docs/performance.md, and how many columns of their summary it shows.
 SHORT = (
     "append-plain: v3 1 MiB",
     "append-zstd: v3 1 MiB",
