@@ -6,9 +6,9 @@ into docs/performance.md. Nothing else should run meanwhile.
     scripts/update_performance.py --run run.txt --bench build/bench/results.json
 
 Either may be left out; without both, the page is made of the tables again. `make bench DOCS=1` does its part
-itself. Rows of one family (`hdf5-…`, `ragged-…`) have a section of their own, and may be measured by themselves,
-all of them: `make bench DOCS=1 ROW="…"`. The picture of the measurements, which lies beside results.json, becomes
-docs/performance.png.
+itself. Rows of one family (`hdf5-…`, `ragged-…`) have a section of their own, and may be measured by
+themselves, all of them: `make bench DOCS=1 ROW="…"`. The picture of the measurements, which lies beside
+results.json, becomes docs/performance.png.
 """
 
 import argparse
@@ -23,6 +23,7 @@ DOCUMENT = ROOT / "docs" / "performance-tables.md"
 PAGE = ROOT / "docs" / "performance.md"
 sys.path.insert(0, str(ROOT / "benches"))
 
+import common  # noqa: E402
 import machine  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
@@ -68,7 +69,7 @@ def short_block(text: str) -> str:
         if not (about and found):
             sys.exit(f"{DOCUMENT}: no row {row}")
         lines.append([cell.strip() for cell in found[0].split("|")[1 : COLUMNS + 1]])
-    summary = report.table(report.SUMMARY_HEADER[:COLUMNS], lines, markdown=True)
+    summary = common.table(report.SUMMARY_HEADER[:COLUMNS], lines, markdown=True)
     return f"{summary}\n\n{about[1] if about else ''}"
 
 
