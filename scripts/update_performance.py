@@ -1,12 +1,14 @@
-"""Puts what `make run` and `make bench` measured into docs/performance.md. Nothing else should run meanwhile.
+"""Puts what `make run` and `make bench` measured into docs/performance-tables.md, and the rows of SHORT
+into docs/performance.md. Nothing else should run meanwhile.
 
     make run | tee run.txt
     make bench
     scripts/update_performance.py --run run.txt --bench build/bench/results.json
 
-Either may be left out. `make bench DOCS=1` does its part itself. Rows of one family (`hdf5-…`, `ragged-…`)
-have a section of their own, and may be measured by themselves, all of them: `make bench DOCS=1 ROW="…"`. The
-picture of the measurements, which lies beside results.json, becomes docs/performance.png.
+Either may be left out; without both, the page is made of the tables again. `make bench DOCS=1` does its part
+itself. Rows of one family (`hdf5-…`, `ragged-…`) have a section of their own, and may be measured by
+themselves, all of them: `make bench DOCS=1 ROW="…"`. The picture of the measurements, which lies beside
+results.json, becomes docs/performance.png.
 """
 
 import argparse
@@ -17,15 +19,58 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = ROOT / "docs" / "performance.md"
+DOCUMENT = ROOT / "docs" / "performance-tables.md"
+PAGE = ROOT / "docs" / "performance.md"
 sys.path.insert(0, str(ROOT / "benches"))
 
+import common  # noqa: E402
 import machine  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
 
 # Rows that have a section of their own, by what their names begin with.
 FAMILIES = ("hdf5", "ragged")
+
+# The rows of docs/performance.md, and how many columns of their summary it shows.
+SHORT = (
+    "append-plain: v3 1 MiB",
+    "append-zstd: v3 1 MiB",
+    "scan-plain: v3 8 MiB",
+    "scan-zstd: v3 1 MiB",
+    "multi-2d: none 4×4",
+    "multi-2d: gzip-5 4×4",
+    "multi-2d: zstd-3 4×4",
+    "multi-2d: blosc-lz4 4×4",
+    "threads: zstd-3 16×16, 4",
+    "latency: scalar",
+    "latency: open",
+    "strided: [::2, ::3]",
+    "layout: v3 transpose f4",
+    "partial-write: none",
+    "repeat: cache",
+    "shard-time: one inner chunk",
+    "shard-cube: [i]",
+    "shard-rewrite: one inner chunk",
+    "hdf5-read: gzip all",
+    "hdf5-points: 1 of 1000",
+    "ragged-text: arrow",
+    "ragged-zarr: StringDType",
+)
+COLUMNS = 5
+
+
+def short_block(text: str) -> str:
+    """The machine, and the summaries of the rows of SHORT, as they stand in the tables."""
+    about = re.search(r"<!-- bench: machine -->\n(.*?)\n<!-- end -->", text, re.DOTALL)
+    lines = []
+    for row in SHORT:
+        # The first table with a row is the summary.
+        found = re.search(rf"^\| {re.escape(row)} +\|.*$", text, re.M)
+        if not (about and found):
+            sys.exit(f"{DOCUMENT}: no row {row}")
+        lines.append([cell.strip() for cell in found[0].split("|")[1 : COLUMNS + 1]])
+    summary = common.table(report.SUMMARY_HEADER[:COLUMNS], lines, markdown=True)
+    return f"{summary}\n\n{about[1] if about else ''}"
 
 
 def replace(text: str, mark: str, block: str) -> str:
@@ -37,7 +82,7 @@ def replace(text: str, mark: str, block: str) -> str:
         flags=re.DOTALL,
     )
     if count != 1:
-        sys.exit(f"{DOCUMENT}: {count} marks of {mark}")
+        sys.exit(f"{count} marks of {mark}")
     return changed
 
 
@@ -117,6 +162,7 @@ def main() -> None:
         if results["complete"] and picture.exists():
             shutil.copyfile(picture, DOCUMENT.with_name("performance.png"))
     DOCUMENT.write_text(text)
+    PAGE.write_text(replace(PAGE.read_text(), "short", short_block(text)))
 
 
 if __name__ == "__main__":

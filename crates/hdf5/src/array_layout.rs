@@ -31,24 +31,24 @@ impl ChunkLocator for SingleChunk {
     }
 }
 
-/// A run of bytes whose elements are to be converted is cut into chunks of so many: a part of it
-/// does not take all of it, and threads share the work.
+/// Contiguous elements that need conversion are cut into chunks of this many bytes: a small
+/// selection reads few of them, and threads share the work.
 const ROWS: u64 = 1 << 20;
 
 /// Finds the chunks that a run of bytes is cut into.
 #[derive(Debug)]
-struct Rows {
+struct ContiguousChunks {
     /// Bytes from one chunk to the next, per axis.
     strides: Dims,
     /// Bytes of a chunk.
     len: u64,
 }
 
-impl Rows {
+impl ContiguousChunks {
     const KEY: &str = "rows";
 }
 
-impl ChunkLocator for Rows {
+impl ChunkLocator for ContiguousChunks {
     fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
         found.object(|key| key.push_str(Self::KEY));
         for chunk in wanted.iter() {
@@ -184,7 +184,7 @@ fn single(
             let (chunk, rows) = rows(shape, dataset.datatype().size.into());
             // The last chunk may reach past the end; what is read there is not used.
             let padded = Segment { store, key: key.into(), offset, len: len.saturating_add(rows.len) };
-            let store = Arc::new(SegmentStore::new(Rows::KEY, vec![padded], true));
+            let store = Arc::new(SegmentStore::new(ContiguousChunks::KEY, vec![padded], true));
             assemble(dataset, dtype, chunk, codecs, Arc::new(rows), store)
         }
         location => {
@@ -198,7 +198,7 @@ fn single(
 
 /// Cuts a run of bytes into chunks of about [`ROWS`] bytes: whole rows of as many axes as fit, and
 /// a part of the axis before.
-fn rows(shape: &[u64], size: u64) -> (Dims, Rows) {
+fn rows(shape: &[u64], size: u64) -> (Dims, ContiguousChunks) {
     let mut chunk = Dims::from_elem(1, shape.len());
     let mut strides = Dims::from_elem(0, shape.len());
     let mut len = size.max(1);
@@ -211,7 +211,7 @@ fn rows(shape: &[u64], size: u64) -> (Dims, Rows) {
         stride = stride.saturating_mul(*n);
     }
     let len = chunk.iter().fold(size, |len, n| len.saturating_mul(*n));
-    (chunk, Rows { strides, len })
+    (chunk, ContiguousChunks { strides, len })
 }
 
 fn conversion(dataset: &Dataset) -> Vec<Arc<dyn Codec>> {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     fn fill(time: u8) -> (u16, Vec<u8>) {
-        (messages::FILL_VALUE, vec![3, 0x20 | time << 2, 2, 0, 0, 0, 9, 0])
+        (messages::fill_value::KIND, vec![3, 0x20 | time << 2, 2, 0, 0, 0, 9, 0])
     }
 
     #[test]
@@ -309,10 +309,10 @@ mod tests {
     fn what_numpy_has_not_is_looked_at_but_not_read() {
         let time = vec![0x12, 0, 0, 0, 4, 0, 0, 0, 32, 0];
         let mut all = dataset(&[2], vec![3, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        all[1] = (messages::DATATYPE, time);
-        all.push((messages::FILL_VALUE, vec![3, 0x20, 4, 0, 0, 0, 9, 0, 0, 0]));
+        all[1] = (crate::datatype::KIND, time);
+        all.push((messages::fill_value::KIND, vec![3, 0x20, 4, 0, 0, 0, 9, 0, 0, 0]));
         all.push((
-            messages::ATTRIBUTE,
+            messages::attribute::KIND,
             b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0".to_vec(),
         ));
         let mut builder = Builder::new();
@@ -354,8 +354,8 @@ mod tests {
         assert_eq!(read(&[fill(2)]), [9, 0, 9, 0]);
         // Never to be written.
         assert_eq!(read(&[fill(1)]), [0; 4]);
-        assert_eq!(read(&[(messages::FILL_VALUE_OLD, vec![2, 0, 0, 0, 8, 0])]), [8, 0, 8, 0]);
-        let wrong = (messages::FILL_VALUE_OLD, vec![1, 0, 0, 0, 8]);
+        assert_eq!(read(&[(messages::fill_value::OLD_KIND, vec![2, 0, 0, 0, 8, 0])]), [8, 0, 8, 0]);
+        let wrong = (messages::fill_value::OLD_KIND, vec![1, 0, 0, 0, 8]);
         assert!(values(&[2], absent(), &[wrong], |_, _| ()).is_err());
     }
 

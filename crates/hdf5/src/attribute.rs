@@ -80,9 +80,9 @@ impl Attribute {
             address: part.address(),
             data: Bytes::from(part.rest().to_vec()),
         };
-        let datatype = part(messages::DATATYPE, parts.datatype, parts.datatype_shared);
+        let datatype = part(crate::datatype::KIND, parts.datatype, parts.datatype_shared);
         let datatype = Arc::new(file.parse(&datatype, |cursor, _| Datatype::parse(cursor))?);
-        let dataspace = part(messages::DATASPACE, parts.dataspace, parts.dataspace_shared);
+        let dataspace = part(messages::dataspace::KIND, parts.dataspace, parts.dataspace_shared);
         let dataspace = file.parse(&dataspace, |cursor, _| Dataspace::parse(cursor))?;
         let stored = message.data.slice(parts.data);
         let bytes = dataspace.count().and_then(|count| count.checked_mul(datatype.size.into()));
@@ -104,10 +104,11 @@ impl Attribute {
 /// h5py).
 pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, Hdf5Error> {
     let mut found: Vec<(u32, Attribute)> = Vec::new();
-    for message in header.messages(messages::ATTRIBUTE) {
+    for message in header.messages(messages::attribute::KIND) {
         found.push((message.creation.unwrap_or_default().into(), Attribute::of(file, message)?));
     }
-    let info = file.message(header, messages::ATTRIBUTE_INFO, |cursor, _| AttributeInfo::parse(cursor))?;
+    let info =
+        file.message(header, messages::attribute::INFO_KIND, |cursor, _| AttributeInfo::parse(cursor))?;
     if let Some(AttributeInfo { heap: Some(heap), names: Some(names) }) = info {
         dense(file, heap, names, &mut found)?;
     }
@@ -131,10 +132,10 @@ fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) 
     let heap = file.heap(heap)?;
     for record in records {
         let message = if record.shared {
-            file.shared(messages::ATTRIBUTE, &Shared::Heap(record.id.to_vec()))?
+            file.shared(messages::attribute::KIND, &Shared::Heap(record.id.to_vec()))?
         } else {
             let data = heap.get(source, &record.id)?;
-            Message { kind: messages::ATTRIBUTE, flags: 0, creation: None, address: at, data }
+            Message { kind: messages::attribute::KIND, flags: 0, creation: None, address: at, data }
         };
         found.push((record.creation, Attribute::of(file, &message)?));
     }

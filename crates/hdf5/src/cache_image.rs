@@ -5,16 +5,18 @@
 //! address in the file and its bytes. Until somebody opens the file for writing, the bytes at those
 //! addresses mean nothing: what the entries hold is read in their place.
 
-use crate::messages::{self, Message};
+use crate::messages::Message;
 use crate::object_header::ObjectHeader;
 use crate::source::Source;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes};
 
+/// The number of the message.
+pub const KIND: u16 = 0x18;
+
 /// What it is called in messages.
 const IMAGE: &str = "metadata cache image";
 
-/// An entry has at least so many bytes: kind, flags, ring, age, three counts of relatives, and its
-/// rank.
+/// The least bytes of an entry: kind, flags, ring, age, three counts of relatives, and its rank.
 const LEAST: u64 = 4 + 3 * 2 + 4;
 
 /// Reads the image that a superblock extension tells of, if it does: addresses and bytes.
@@ -24,7 +26,7 @@ pub(crate) fn read(
     sizes: Sizes,
     verify: bool,
 ) -> Result<Vec<(u64, Bytes)>, Hdf5Error> {
-    let Some(message) = extension.message(messages::CACHE_IMAGE) else { return Ok(Vec::new()) };
+    let Some(message) = extension.message(KIND) else { return Ok(Vec::new()) };
     let place = place(message, sizes);
     let place = place.map_err(|why| source.wrong("metadata cache image message", message.address, why))?;
     let Some((address, len)) = place else { return Ok(Vec::new()) };

@@ -4,8 +4,8 @@
 //! A type becomes a tree of steps, made once. Numbers and texts go through the engine's conversion.
 //! Members of compounds are found by name: those that the source lacks are zeros.
 //!
-//! The library converts from the stored type. What matters of it beyond the type in memory: bits of
-//! a bitfield become no other number, and text without an end is told from text padded with spaces.
+//! The library converts from the stored type. It knows more than the type in memory: a bitfield
+//! converts to no number, and null-terminated text differs from text padded with spaces.
 
 use crate::datatype::{Class, Datatype, Padding};
 use crate::element::{Element, ElementKind, in_order};
@@ -35,7 +35,7 @@ enum Step {
     Engine { from: DataType, to: DataType },
     /// A text that is not ended by a NUL, cut or padded with NULs.
     Text,
-    /// A number, of which one is of 80 bits.
+    /// A number, one of them of 80 bits.
     Extended { from: Extended, to: Extended },
     /// Members: where each is before and after.
     Members(Vec<(usize, usize, Cast)>),
@@ -253,7 +253,7 @@ mod tests {
         let src = [1, 0xfe, 0xff, 9, 9, 9, 9, 2, 3, 0, 9, 9, 9, 9];
         let dst = [0xfe, 0xff, 0xff, 0xff, 0, 0, 1, 0, 3, 0, 0, 0, 0, 0, 2, 0];
         assert_eq!(cast(&from, &to, &src).unwrap(), dst);
-        // Of many elements as of few.
+        // The same for many elements as for few.
         let many = cast(&from, &to, &src.repeat(10_000)).unwrap();
         assert_eq!(many, dst.repeat(10_000));
         let other = compound(&[("a", 0, text(2, Padding::NullPadded))]);

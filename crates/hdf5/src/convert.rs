@@ -39,7 +39,7 @@ enum Step {
         from: Integer,
         to: DataType,
     },
-    /// An integer, of which everything but 0 is true.
+    /// An integer: everything but 0 is true.
     Bool(Integer),
     Float {
         from: Float,
@@ -52,7 +52,7 @@ enum Step {
         padding: Padding,
     },
     /// Members.
-    Parts(Vec<Part>),
+    Members(Vec<MemberStep>),
     /// Elements of an array type.
     Repeat {
         /// Bytes of one of them as stored.
@@ -67,7 +67,7 @@ enum Step {
 
 /// A member.
 #[derive(Clone, Debug)]
-struct Part {
+struct MemberStep {
     /// Where it begins in the stored element, and its bytes.
     stored: Range<usize>,
     /// The same in memory.
@@ -169,20 +169,21 @@ fn step(datatype: &Datatype, element: &Element) -> Step {
         (Class::Compound(members), ElementKind::Struct(fields)) => {
             let pairs = in_order(members).into_iter().zip(fields);
             let parts = pairs.map(|(member, field)| {
-                Part::new(&member.datatype, len(member.offset), &field.element, field.offset)
+                MemberStep::new(&member.datatype, len(member.offset), &field.element, field.offset)
             });
             structure(parts.collect(), size, element.size)
         }
         (Class::Compound(members), _) => {
             let half = half(element);
             let pairs = members.iter().zip([0, half.size]);
-            let parts = pairs.map(|(member, at)| Part::new(&member.datatype, len(member.offset), &half, at));
+            let parts =
+                pairs.map(|(member, at)| MemberStep::new(&member.datatype, len(member.offset), &half, at));
             structure(parts.collect(), size, element.size)
         }
         (Class::Complex(base), _) => {
             let half = half(element);
             let parts = [(0, 0), (len(base.size), half.size)];
-            let parts = parts.map(|(stored, memory)| Part::new(base, stored, &half, memory));
+            let parts = parts.map(|(stored, memory)| MemberStep::new(base, stored, &half, memory));
             structure(parts.into(), size, element.size)
         }
         (Class::Array { base, .. }, ElementKind::Array { element: inner, .. }) => {
@@ -230,16 +231,16 @@ fn half(complex: &Element) -> Element {
 }
 
 /// Members, those that lie side by side and stay as they are joined to one run.
-fn structure(mut parts: Vec<Part>, stored: usize, memory: usize) -> Step {
-    let stays = |part: &Part| matches!(part.step, Step::Copy(_)) && part.stored == part.memory;
+fn structure(mut parts: Vec<MemberStep>, stored: usize, memory: usize) -> Step {
+    let stays = |part: &MemberStep| matches!(part.step, Step::Copy(_)) && part.stored == part.memory;
     if stored == memory && parts.iter().all(stays) {
         return Step::Copy(stored);
     }
     parts.sort_by_key(|part| part.stored.start);
-    let mut joined: Vec<Part> = Vec::new();
+    let mut joined: Vec<MemberStep> = Vec::new();
     for part in parts {
         match (joined.last_mut(), &part.step) {
-            (Some(Part { stored, memory, step: Step::Copy(run) }), Step::Copy(more))
+            (Some(MemberStep { stored, memory, step: Step::Copy(run) }), Step::Copy(more))
                 if stored.end == part.stored.start && memory.end == part.memory.start =>
             {
                 (stored.end, memory.end) = (part.stored.end, part.memory.end);
@@ -248,13 +249,17 @@ fn structure(mut parts: Vec<Part>, stored: usize, memory: usize) -> Step {
             _ => joined.push(part),
         }
     }
-    Step::Parts(joined)
+    Step::Members(joined)
 }
 
-impl Part {
-    fn new(datatype: &Datatype, stored: usize, element: &Element, memory: usize) -> Part {
+impl MemberStep {
+    fn new(datatype: &Datatype, stored: usize, element: &Element, memory: usize) -> MemberStep {
         let stored = stored..stored.saturating_add(len(datatype.size));
-        Part { stored, memory: memory..memory.saturating_add(element.size), step: step(datatype, element) }
+        MemberStep {
+            stored,
+            memory: memory..memory.saturating_add(element.size),
+            step: step(datatype, element),
+        }
     }
 }
 
@@ -262,7 +267,7 @@ impl Step {
     /// Whether it writes every one of `memory` bytes.
     fn fills(&self, memory: usize) -> bool {
         match self {
-            Step::Parts(parts) => {
+            Step::Members(parts) => {
                 parts.iter().map(|part| part.memory.len()).sum::<usize>() == memory
                     && parts.iter().all(|part| part.step.fills(part.memory.len()))
             }
@@ -303,7 +308,7 @@ impl Step {
                     dst.get_mut(len..).unwrap_or_default().fill(0);
                 }
             }),
-            Step::Parts(parts) => {
+            Step::Members(parts) => {
                 for part in parts {
                     let src = src.get(part.stored.start..).unwrap_or_default();
                     let dst = dst.get_mut(part.memory.start..).unwrap_or_default();
@@ -418,7 +423,7 @@ mod tests {
     #[test]
     fn structures() {
         let codec = conversion(MIXED).unwrap();
-        let Step::Parts(parts) = &codec.step else { panic!("{codec:?}") };
+        let Step::Members(parts) = &codec.step else { panic!("{codec:?}") };
         assert_eq!(parts.len(), 4);
         let stored = *b"a\0x\x01\x00\x80\x10\x11\x12\x13??";
         let stored = [stored, *b"abc\xff\xff\xff\x20\x21\x22\x23??"].concat();
@@ -445,7 +450,7 @@ mod tests {
             "78000c100800000100000000000800",
             "79000d100800000100000000000800"
         );
-        let Step::Parts(parts) = conversion(hex).unwrap().step else { panic!() };
+        let Step::Members(parts) = conversion(hex).unwrap().step else { panic!() };
         let runs: Vec<_> = parts.iter().map(|part| (part.stored.clone(), part.memory.clone())).collect();
         assert_eq!(runs, [(0..8, 0..8), (8..12, 8..12), (12..14, 12..14)]);
     }

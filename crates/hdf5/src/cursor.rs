@@ -13,8 +13,8 @@ pub struct Sizes {
     pub length: u8,
 }
 
-/// A little-endian number; `None`: it does not fit into 64 bits. For entries of which there are
-/// very many: [`Cursor::uint`] checks more.
+/// A little-endian number; `None`: it does not fit into 64 bits. For the entries of large tables:
+/// [`Cursor::uint`] checks more.
 #[inline]
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     if let Ok(bytes) = bytes.try_into() {
@@ -33,9 +33,9 @@ pub(crate) fn address(bytes: &[u8]) -> Option<Option<u64>> {
 
 /// A place in some of a file's bytes. All numbers are little-endian.
 ///
-/// Where the bytes end too early, a structure that is being fetched asks for more
-/// ([`ParseError::Need`]); one of which all bytes are there ([`Cursor::whole`], [`Cursor::part`])
-/// cannot be right.
+/// If the bytes end too early, a structure that is being fetched asks for more
+/// ([`ParseError::Need`]); one whose bytes are all there ([`Cursor::whole`], [`Cursor::part`]) is
+/// damaged.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -48,7 +48,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The first bytes of a structure, of which there may be more.
+    /// The first bytes of a structure. There may be more.
     pub fn new(bytes: &'a [u8], address: u64, sizes: Sizes) -> Self {
         Cursor { bytes, at: 0, address, whole: false, sizes }
     }

@@ -121,8 +121,8 @@ impl Dataset {
         self.facts.fill.as_deref()
     }
 
-    /// What absent elements are, in memory: the fill value, unless it is never to be written; zeros
-    /// then (as h5py). `None`: zeros.
+    /// The value of absent elements, in memory: the fill value; zeros if it is never written (as in
+    /// h5py). `None`: zeros.
     pub fn absent_value(&self) -> Option<&[u8]> {
         self.fill_value().filter(|_| !self.facts.unfilled)
     }
@@ -150,7 +150,7 @@ impl Dataset {
     }
 
     /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is
-    /// looked for. A null dataspace is an error, and so is what is not supported.
+    /// looked for. A null dataspace and unsupported features are errors.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         let make = || array_layout::of(self).map_err(|error| self.within(error));
         self.made.layout.get_or_try_make(make).cloned()
@@ -204,13 +204,14 @@ impl Facts {
         let address = header.address;
         let missing =
             |what| source.invalid(format!("the dataset at address {address} has no {what} message"));
-        let datatype = file.message(header, messages::DATATYPE, |cursor, _| Datatype::parse(cursor))?;
+        let datatype = file.message(header, crate::datatype::KIND, |cursor, _| Datatype::parse(cursor))?;
         let datatype = Arc::new(datatype.ok_or_else(|| missing("datatype"))?);
-        let dataspace = file.message(header, messages::DATASPACE, |cursor, _| Dataspace::parse(cursor))?;
+        let dataspace =
+            file.message(header, messages::dataspace::KIND, |cursor, _| Dataspace::parse(cursor))?;
         let dataspace = dataspace.ok_or_else(|| missing("dataspace"))?;
-        let data = file.message(header, messages::DATA_LAYOUT, DataLayout::parse)?;
+        let data = file.message(header, messages::data_layout::KIND, DataLayout::parse)?;
         let data = data.ok_or_else(|| missing("data layout"))?;
-        let filters = file.message(header, messages::FILTER_PIPELINE, |cursor, _| filter::parse(cursor))?;
+        let filters = file.message(header, messages::filter::KIND, |cursor, _| filter::parse(cursor))?;
         let element = Element::of_dataset(&datatype, file.sizes());
         let element = element.map_err(|why| source.wrong("datatype message", address, why))?;
         if let DataLayout::Chunked(layout) = &data {
@@ -224,8 +225,8 @@ impl Facts {
                 return Err(source.invalid(why));
             }
         }
-        let fill = match file.message(header, messages::FILL_VALUE, FillValue::parse)? {
-            None => file.message(header, messages::FILL_VALUE_OLD, FillValue::parse_old)?,
+        let fill = match file.message(header, messages::fill_value::KIND, FillValue::parse)? {
+            None => file.message(header, messages::fill_value::OLD_KIND, FillValue::parse_old)?,
             fill => fill,
         };
         Ok(Facts {
@@ -266,7 +267,8 @@ fn in_memory(
 
 /// The external files of a dataset, by name.
 fn external(file: &File, header: &ObjectHeader) -> Result<Vec<(String, u64, Option<u64>)>, Hdf5Error> {
-    let files = file.message(header, messages::EXTERNAL_FILES, |cursor, _| ExternalFiles::parse(cursor))?;
+    let files =
+        file.message(header, messages::external_files::KIND, |cursor, _| ExternalFiles::parse(cursor))?;
     let Some(files) = files else { return Ok(Vec::new()) };
     let heap = LocalHeap::read(file.source(), files.heap, file.sizes())?;
     let name = |at| heap.name(at).map_err(|why| file.source().wrong("local heap", files.heap, why));

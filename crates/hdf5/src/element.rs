@@ -1,8 +1,8 @@
 //! What an element is in memory: NumPy's meaning of a datatype, the same as h5py's.
 //!
-//! Where h5py has none (integers of 3 bytes, VAX floats, …) it is the next larger NumPy number that
-//! holds every value exactly; where there is none the type is refused by name. What is stored
-//! otherwise than in memory goes through a conversion ([`Element::conversion`]).
+//! A type that h5py does not have (integers of 3 bytes, VAX floats, …) becomes the next larger
+//! NumPy number that holds every value exactly. If there is none, the type is refused by name.
+//! [`Element::conversion`] converts elements whose stored bytes are not those in memory.
 //!
 //! Members of structures keep the offsets that they have in the file, and structures their size,
 //! unless a member is larger in memory than in the file and there is no room for that; then members
@@ -39,8 +39,8 @@ pub struct Field {
 /// What the bytes of an element in memory are.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElementKind {
-    /// Of a type that the engine knows, in the byte order of the file (as in h5py). Bitfields are
-    /// unsigned integers, opaque bytes `V`, those tagged `NUMPY:` dates.
+    /// A type that the engine knows, in the byte order of the file (as in h5py). Bitfields are
+    /// unsigned integers, opaque bytes are `V`, opaque bytes tagged `NUMPY:` are dates.
     Plain(DataType),
     /// A float of 80 bits in 16 bytes (x87), or two of them: NumPy's `longdouble` and `clongdouble`
     /// on x86-64.
@@ -87,11 +87,10 @@ pub enum ElementKind {
     ObjectReference,
     /// A reference to a region of a dataset; in memory the stored heap id.
     RegionReference,
-    /// A reference of HDF5 1.12, of which each says whether it is to an object, a region or an
-    /// attribute; in memory as stored.
+    /// A reference of HDF5 1.12. Each says whether it leads to an object, a region or an attribute;
+    /// in memory as stored.
     AnyReference,
-    /// What has no meaning in NumPy, by name: the type of a dataset that can be looked at but not
-    /// read.
+    /// A type without a meaning in NumPy, by name: its dataset can be looked at but not read.
     Unsupported(String),
 }
 
@@ -182,7 +181,7 @@ impl Element {
         }
     }
 
-    /// What turns stored elements into those in memory. `None`: they are the same bytes.
+    /// The conversion of stored elements to those in memory. `None`: they are the same bytes.
     pub fn conversion(&self, datatype: &Datatype) -> Option<Arc<dyn Codec>> {
         if matches!(self.kind, ElementKind::Unsupported(_)) {
             return None;

@@ -4,12 +4,12 @@ use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// What a parser says where it cannot return a value. It knows neither file nor object:
+/// The error of a parser, which does not know the file or the object:
 /// [`Source::parse`](crate::Source::parse) adds the file and the structure, and
 /// [`Hdf5Error::within`] the object.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// So many bytes are needed, counted from the start of the structure. Not an error as long as
+    /// The parser needs this many bytes from the start of the structure. Not an error as long as
     /// the file has them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),
@@ -31,7 +31,7 @@ pub enum ParseError {
         /// The stored one.
         found: u32,
     },
-    /// The bytes may be right, but mean what is not known here. What it is, by name.
+    /// The bytes may be right, but use a feature that is not supported: its name.
     #[error("{0} is not supported")]
     Unsupported(String),
 }
@@ -87,7 +87,7 @@ pub enum Hdf5Error {
     /// The heap does not have what an element of variable length says of it.
     #[error(transparent)]
     Heap(Box<HeapError>),
-    /// What the file asks for is not known here.
+    /// The file uses a feature that is not supported.
     #[error("{file}{}: {what} is not supported", shown(object))]
     Unsupported {
         /// The file.
@@ -151,10 +151,10 @@ pub struct HeapError {
     pub file: String,
     /// Path of the object.
     pub object: Option<String>,
-    /// What has such elements, where that is not the object: an attribute. Empty, or it ends in a
-    /// colon and a space.
+    /// The attribute that has these elements; empty if the object itself has them. Ends in a colon
+    /// and a space otherwise.
     pub of: String,
-    /// Number of the element, in C order of those that were asked for.
+    /// Number of the element in the selection, in C order.
     pub element: usize,
     /// Where in the element. Empty, or it begins with a comma.
     pub within: String,

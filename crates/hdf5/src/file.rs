@@ -17,7 +17,7 @@ use crate::dataset::Dataset;
 use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap, SMALLEST};
 use crate::index::ChunkIndex;
-use crate::kept::Kept;
+use crate::kept::ByAddress;
 use crate::members;
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
@@ -73,7 +73,8 @@ pub trait OtherFiles: Debug + Send + Sync {
         self.find(name)
     }
 
-    /// What finds the files that a found one refers to, which may lie elsewhere. `None`: the same.
+    /// Finds the files that the found file refers to, which may lie elsewhere. `None`: the same as
+    /// here.
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
         let _ = found;
         None
@@ -106,12 +107,12 @@ struct Inner {
     source: Source,
     superblock: Superblock,
     options: FileOptions,
-    headers: Kept<ObjectHeader>,
-    collections: Kept<Collection>,
+    headers: ByAddress<ObjectHeader>,
+    collections: ByAddress<Collection>,
     /// Bytes of the last that was read.
     collection_size: AtomicU64,
-    heaps: Kept<FractalHeap>,
-    indexes: Kept<ChunkIndex>,
+    heaps: ByAddress<FractalHeap>,
+    indexes: ByAddress<ChunkIndex>,
     /// The table of shared messages, once it has been looked for.
     table: Lazy<Option<shared::Table>>,
     /// Gated.
@@ -174,11 +175,11 @@ impl File {
                 source,
                 superblock,
                 options,
-                headers: Kept::new(HEADERS),
-                collections: Kept::new(COLLECTIONS),
+                headers: ByAddress::new(HEADERS),
+                collections: ByAddress::new(COLLECTIONS),
                 collection_size: SMALLEST.into(),
-                heaps: Kept::new(HEAPS),
-                indexes: Kept::new(INDEXES),
+                heaps: ByAddress::new(HEAPS),
+                indexes: ByAddress::new(INDEXES),
                 table: Lazy::new(),
                 others: Mutex::default(),
                 paths: Mutex::default(),
@@ -199,8 +200,8 @@ impl File {
         &self.inner.source
     }
 
-    /// Drops what was kept, so that all that is opened from now on is as it is in the file now.
-    /// Datasets that are open stay as they are. `false`: the file was begun anew, and has to be
+    /// Drops all kept metadata: objects that are opened from now on are as the file is now. Open
+    /// datasets stay as they are. `false`: the file was rewritten from its start and has to be
     /// opened again.
     pub fn refresh(&self) -> Result<bool, Hdf5Error> {
         let inner = &*self.inner;
@@ -229,9 +230,9 @@ impl File {
         Ok(true)
     }
 
-    /// Gives back what it holds open: the file, and those that links led to, as far as nobody else
-    /// has them. What is read afterwards is an error
-    /// ([`StoreError::Closed`](hyperslab_store::StoreError::Closed)), as far as it was not kept.
+    /// Closes the file, and the files that links led to unless others use them. Reads afterwards
+    /// end in [`StoreError::Closed`](hyperslab_store::StoreError::Closed), except for metadata that
+    /// was kept.
     pub fn close(&self) {
         self.source().store().close();
         let others = std::mem::take(&mut *self.inner.others.lock());
@@ -281,13 +282,13 @@ impl File {
         let header = self.header(address)?;
         let has = |kind| header.message(kind).is_some();
         // In the order that the HDF5 library asks.
-        if has(messages::SYMBOL_TABLE) || has(messages::LINK_INFO) {
+        if has(messages::link::SYMBOL_TABLE_KIND) || has(messages::link::INFO_KIND) {
             return Ok(Node::Group(Group::new(self.clone(), path.into(), address)));
         }
-        if has(messages::DATATYPE) && has(messages::DATASPACE) {
+        if has(crate::datatype::KIND) && has(messages::dataspace::KIND) {
             return Dataset::new(self, path, &header).map(Node::Dataset);
         }
-        let datatype = self.message(&header, messages::DATATYPE, |cursor, _| Datatype::parse(cursor))?;
+        let datatype = self.message(&header, crate::datatype::KIND, |cursor, _| Datatype::parse(cursor))?;
         let Some(datatype) = datatype.map(Arc::new) else {
             let why =
                 format!("the object at address {address} is neither a group nor a dataset nor a datatype");
@@ -302,8 +303,8 @@ impl File {
     pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
         let root = self.inner.superblock.root;
         loop {
-            // The state is whole after each step, so that a child which is forked in between goes
-            // on from there.
+            // The state is complete after each step, so that a child forked in between can go on
+            // from there.
             let next = {
                 let mut paths = self.inner.paths.lock();
                 let Paths { found, waiting } = &mut *paths;
@@ -315,7 +316,7 @@ impl File {
                 waiting.last().cloned()
             };
             let Some((object, path)) = next else { return Ok(None) };
-            // What a broken group holds has no path. The others keep theirs.
+            // Objects in a broken group have no path. The others keep theirs.
             let below = match self.links_within(object, &path) {
                 Err(error @ (Hdf5Error::Store(_) | Hdf5Error::Interrupted { .. })) => return Err(error),
                 below => below.unwrap_or_default(),
@@ -336,7 +337,11 @@ impl File {
     /// it is no group.
     fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>, Hdf5Error> {
         let header = self.header(object)?;
-        if header.message(messages::SYMBOL_TABLE).or(header.message(messages::LINK_INFO)).is_none() {
+        if header
+            .message(messages::link::SYMBOL_TABLE_KIND)
+            .or(header.message(messages::link::INFO_KIND))
+            .is_none()
+        {
             return Ok(Vec::new());
         }
         let links = Group::new(self.clone(), path.into(), object).links()?;
@@ -396,7 +401,7 @@ impl File {
         self.inner.collection_size.load(Ordering::Relaxed)
     }
 
-    /// Whether so many global heap collections leave room for others.
+    /// Whether this many global heap collections leave room for others.
     pub(crate) fn can_keep(&self, collections: usize) -> bool {
         (collections as u64).saturating_mul(self.collection_size()) <= COLLECTIONS / 2
     }
@@ -438,7 +443,7 @@ impl File {
         Ok(Some(file))
     }
 
-    /// Where the file is that is called `name` in this one.
+    /// The place of the file that is called `name` in this one.
     pub(crate) fn find_other(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         match &self.options().others {
             Some(others) => others.find_for(name, purpose),
@@ -466,7 +471,7 @@ impl File {
             None => None,
             Some(extension) => {
                 let header = self.header(extension)?;
-                let message = self.message(&header, messages::SHARED_TABLE, |cursor, _| {
+                let message = self.message(&header, messages::shared::TABLE_KIND, |cursor, _| {
                     shared::TableMessage::parse(cursor)
                 })?;
                 let read = |message: shared::TableMessage| {
@@ -505,7 +510,7 @@ impl File {
     }
 }
 
-/// What the driver says that wrote the file, if it says anything.
+/// The information of the driver that wrote the file, if there is any.
 fn driver(source: &Source, superblock: &Superblock, verify: bool) -> Result<Option<DriverInfo>, Hdf5Error> {
     let sizes = superblock.sizes;
     if let Some(address) = superblock.driver {
@@ -518,7 +523,7 @@ fn driver(source: &Source, superblock: &Superblock, verify: bool) -> Result<Opti
         DriverInfo::parse_message(&mut Cursor::whole(&message.data, message.address, sizes))
             .map_err(|why| source.wrong("driver info message", message.address, why))
     };
-    header.message(messages::DRIVER_INFO).map(parse).transpose()
+    header.message(superblock::DRIVER_INFO_KIND).map(parse).transpose()
 }
 
 /// What is at a path.
@@ -572,10 +577,11 @@ mod tests {
         layout.extend(6_u64.to_le_bytes());
         let mut contiguous = dataset(&[3], layout);
         let attribute = b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0";
-        contiguous.push((messages::ATTRIBUTE, attribute.to_vec()));
+        contiguous.push((messages::attribute::KIND, attribute.to_vec()));
         let contiguous = builder.header(&contiguous);
         let compact = builder.header(&dataset(&[1], vec![3, 0, 2, 0, 7, 0]));
-        let datatype = builder.header(&[(messages::DATATYPE, vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]);
+        let datatype =
+            builder.header(&[(crate::datatype::KIND, vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]);
         let links = [link_info(false), hard("d", contiguous), hard("c", compact), hard("t", datatype)];
         let root = builder.header(&links);
         builder.finish(root, version, flags)

@@ -165,11 +165,11 @@ impl Group {
     fn storage(&self) -> Result<Storage, Hdf5Error> {
         let header = self.file.header(self.address)?;
         let parse = |cursor: &mut Cursor<'_>, _: &_| link::SymbolTable::parse(cursor);
-        if let Some(table) = self.file.message(&header, messages::SYMBOL_TABLE, parse)? {
+        if let Some(table) = self.file.message(&header, messages::link::SYMBOL_TABLE_KIND, parse)? {
             return Ok(Storage::SymbolTable(table));
         }
         let parse = |cursor: &mut Cursor<'_>, _: &_| link::LinkInfo::parse(cursor);
-        let info = self.file.message(&header, messages::LINK_INFO, parse)?;
+        let info = self.file.message(&header, messages::link::INFO_KIND, parse)?;
         match info.map(|info| (info.tracked, info.heap, info.names)) {
             Some((tracked, None, _)) => Ok(Storage::Compact { tracked }),
             Some((tracked, Some(heap), Some(names))) => Ok(Storage::Dense { tracked, heap, names }),
@@ -182,7 +182,7 @@ impl Group {
     fn compact(&self) -> Result<Vec<Link>, Hdf5Error> {
         let header = self.file.header(self.address)?;
         let parse = |message| self.file.parse(message, |cursor, _| Link::parse(cursor));
-        header.messages(messages::LINK).map(parse).collect()
+        header.messages(messages::link::KIND).map(parse).collect()
     }
 
     /// Those links in the heap.
@@ -379,7 +379,7 @@ mod tests {
             let mut bytes = vec![1, 0x0c, 1, created, 0, 0, 0, 0, 0, 0, 0, name.len() as u8];
             bytes.extend(name.as_bytes());
             bytes.extend([1, 0, b'x']);
-            (messages::LINK, bytes)
+            (messages::link::KIND, bytes)
         };
         let links = [link("b", 2), link("c", 0), link("a", 1)];
         let groups = [true, false].map(|tracked| {
@@ -413,7 +413,7 @@ mod tests {
             bytes.extend(name.as_bytes());
             bytes.extend((value.len() as u16).to_le_bytes());
             bytes.extend(value.as_bytes());
-            (messages::LINK, bytes)
+            (messages::link::KIND, bytes)
         };
         let mut builder = Builder::new();
         let links = [

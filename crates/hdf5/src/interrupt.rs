@@ -16,9 +16,9 @@ pub fn stop(stop: bool) {
     STOPPED.store(stop, Relaxed);
 }
 
-/// Sets what is asked, on the thread that reads; `true` ends the work with
-/// [`Hdf5Error::Interrupted`](crate::Hdf5Error::Interrupted). It may run foreign code: no lock is
-/// held then but a turn. It is asked very often: it has to be quick. Only the first call counts.
+/// Sets the check for interrupts. The reading thread calls it very often, so it has to be quick;
+/// `true` ends the work with [`Hdf5Error::Interrupted`](crate::Hdf5Error::Interrupted). It may run
+/// foreign code: no lock but a turn is held meanwhile. Only the first call of this method counts.
 pub fn ask_with(ask: fn() -> bool) {
     ASK.put(ask);
 }

@@ -4,10 +4,10 @@ use hyperslab_store::fork::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values by address, up to a weight in all. Where another would be too much, all are dropped: what
-/// is in use comes back.
+/// Values by address, up to a total weight. If another would exceed it, all are dropped: values in
+/// use are read again.
 #[derive(Debug)]
-pub struct Kept<T> {
+pub struct ByAddress<T> {
     most: u64,
     /// Gated.
     inner: Mutex<Found<T>>,
@@ -19,10 +19,10 @@ struct Found<T> {
     weight: u64,
 }
 
-impl<T> Kept<T> {
+impl<T> ByAddress<T> {
     /// Nothing yet; later on values of a weight of `most`.
     pub fn new(most: u64) -> Self {
-        Kept { most, inner: Mutex::new(Found { values: HashMap::new(), weight: 0 }) }
+        ByAddress { most, inner: Mutex::new(Found { values: HashMap::new(), weight: 0 }) }
     }
 
     /// The value of an address. Made where it is not there, which several threads may do at once;
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn bounded() {
-        let kept = Kept::new(10);
+        let kept = ByAddress::new(10);
         let get = |address, made: u64| {
             *kept.get(address, || Ok::<_, ()>(Arc::new(made)), |weight| *weight).unwrap()
         };

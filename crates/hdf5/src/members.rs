@@ -6,10 +6,9 @@
 //!
 //! * Members of a family follow each other, all of the same size but the last. They are numbered:
 //!   where the first has zeros in its name, the others have their numbers.
-//! * Members of a multi file each have a part of all addresses, from a first one on (a split file:
-//!   metadata from 0, raw data from 2⁶³ - 1). Their names are those stored, `%s` in them the name
-//!   that all share. What is between the end of a member and the next address reads as zeros;
-//!   nothing is there.
+//! * Each member of a multi file has a range of addresses (a split file: metadata from 0, raw data
+//!   from 2⁶³ - 1). The names of members are stored; `%s` in them stands for the name that all
+//!   share. Bytes between the end of a member and the next address do not exist, and read as zeros.
 
 use crate::superblock::DriverInfo;
 use crate::text::lossless;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 /// More members than a family has that is read here.
 const MOST: u64 = 1 << 16;
 
-/// What the data is made of that driver information consists of: sizes of 8 bytes in any file.
+/// Driver information has sizes of 8 bytes in any file.
 const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
 /// The whole file that `first` is the first member of; `None`: it is one file, whatever wrote it.
@@ -165,7 +164,7 @@ fn find(first: &Source, name: &str, options: &FileOptions) -> Result<Option<Foun
 mod tests {
     use super::*;
     use crate::testing::{Builder, dataset, hard, link_info};
-    use crate::{File, Node, OtherFiles, messages};
+    use crate::{File, Node, OtherFiles};
     use hyperslab_array::{ReadOptions, Selection, read};
     use hyperslab_store::{MemoryStore, Store};
 
@@ -185,7 +184,7 @@ mod tests {
         let mut driver = [&[0][..], id.as_bytes()].concat();
         driver.extend((info.len() as u16).to_le_bytes());
         driver.extend(info);
-        builder.extension = builder.header(&[(messages::DRIVER_INFO, driver)]);
+        builder.extension = builder.header(&[(crate::superblock::DRIVER_INFO_KIND, driver)]);
         let address = address(&mut builder);
         let layout = [&[3, 1][..], &address.to_le_bytes(), &6_u64.to_le_bytes()].concat();
         let data = builder.header(&dataset(&[3], layout));

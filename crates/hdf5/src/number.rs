@@ -3,8 +3,7 @@
 //!
 //! Integers have padding on both sides of the bits that count. Floats have a sign, an exponent and
 //! a mantissa anywhere; where the exponent is all zeros the number is denormalised, where it is all
-//! ones it is no number or infinite, as HDF5 itself takes it also for layouts that know no such
-//! values (VAX).
+//! ones it is infinite or no number. HDF5 reads layouts without such values (VAX) that way too.
 
 mod extended;
 
@@ -28,8 +27,8 @@ pub(crate) struct Integer {
 }
 
 impl Integer {
-    /// That of an integer type, or of a bitfield, whose bits are those of a number without a sign.
-    /// `None`: of another class.
+    /// The layout of an integer type, or of a bitfield (its bits are an unsigned number). `None`:
+    /// another class.
     pub fn of(datatype: &Datatype) -> Option<Integer> {
         let size = usize::try_from(datatype.size).ok()?;
         match datatype.class {
@@ -165,7 +164,7 @@ impl FloatType {
     }
 }
 
-/// A stored float, of so many bytes.
+/// A stored float of this many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Float {
     pub size: usize,

@@ -11,7 +11,7 @@ use crate::messages::{self, Message};
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
 use std::collections::{HashSet, VecDeque};
 
-/// Headers are fetched with so many bytes at first; most are smaller.
+/// Bytes of a header's first fetch; most headers are smaller.
 const GUESS: usize = 1024;
 
 /// More messages than any object has: links and attributes beyond 65535 are kept elsewhere.

@@ -20,7 +20,7 @@ use crate::text::lossless;
 use crate::vlen::strided;
 use crate::{Cursor, File, Hdf5Error, ParseError, Sizes};
 
-/// So many heap collections are fetched together.
+/// Heap collections that are fetched together.
 const TOGETHER: usize = 256;
 
 /// What a reference leads to.
@@ -30,11 +30,11 @@ pub struct Reference {
     pub file: Option<String>,
     /// Address of the header of the object.
     pub address: u64,
-    /// What of the object.
+    /// The object, or something of it.
     pub part: Part,
 }
 
-/// What of an object a reference leads to.
+/// An object, or something of it, that a reference leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.

@@ -50,7 +50,7 @@ pub struct Slab {
 }
 
 impl Selection {
-    /// Parses a selection. Those that name elements beyond 2⁶⁴ - 1 are refused.
+    /// Parses a selection. Elements beyond 2⁶⁴ - 1 are refused.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Selection, ParseError> {
         let at = cursor.clone();
         match cursor.u32()? {

@@ -4,7 +4,7 @@
 //! (they do) cost one read. A parser is called with the bytes that are there; where it asks for
 //! more ([`ParseError::Need`]) they are fetched, and it is called again.
 //!
-//! Pages are of the file as it was when they were read. Of a file that is being written they can be
+//! Pages hold the file as it was when they were read. If somebody writes the file, they can be
 //! dropped ([`Source::forget`]).
 
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, interrupt};
@@ -17,22 +17,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of a page.
 const PAGE: u64 = 64 << 10;
 
-/// Pages are kept up to so many bytes for each file.
+/// The most bytes of pages that are kept for a file.
 const KEPT: u64 = 32 << 20;
 
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
 const LARGEST: u64 = 1 << 30;
 
-/// Structures that are read once each, and may lie far apart, are fetched in batches of about so
+/// Structures that are read once each, and may lie far apart, are fetched in batches of about this
 /// many bytes.
 const BATCH: u64 = 16 << 20;
 
-/// Of those, two with no more bytes between them are one read: to pass over the bytes costs less
-/// than to read twice.
+/// Two of those structures with no more bytes than this between them are one read: to pass over the
+/// bytes costs less than a second read.
 const GAP: u64 = 8 << 10;
 
-/// So many reads are done before it is asked again whether to stop: on a network disk that takes 10
-/// ms for each, after 160 ms.
+/// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
 const RUNS: usize = 16;
 
 /// A file in a store, and the pages of it that have been read.
@@ -44,8 +43,7 @@ pub struct Source {
     size: AtomicU64,
     /// Where address 0 is (the size of the user block).
     base: u64,
-    /// What is read in the place of bytes of the file: where it begins in that, and what it is.
-    /// Sorted.
+    /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
     instead: Vec<(u64, Bytes)>,
     /// Gated: never held while bytes are fetched.
     pages: Mutex<Pages>,
@@ -56,7 +54,7 @@ struct Pages {
     found: HashMap<u64, Arc<[u8]>>,
     /// How many reads of the store there were.
     reads: u64,
-    /// The ranges that they were of: where each begins, and its bytes.
+    /// The ranges that were read: where each begins, and its bytes.
     #[cfg(test)]
     ranges: Vec<(u64, usize)>,
 }
@@ -92,7 +90,7 @@ impl From<Vec<u8>> for Bytes {
 }
 
 impl Source {
-    /// The object `key` of a store, of which address 0 is at byte `base`. Errors with
+    /// The object `key` of a store; address 0 is at its byte `base`. Errors with
     /// [`Hdf5Error::NotHdf5`] where there is no such object.
     pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self, Hdf5Error> {
         let size = store.size(Key::new(key)?)?.ok_or_else(|| Hdf5Error::NotHdf5 {
@@ -109,7 +107,7 @@ impl Source {
         })
     }
 
-    /// The same file, of which some bytes are others: addresses, and what is read from there on.
+    /// The same file with some bytes replaced: addresses, and what is read from there on.
     pub fn with_instead(mut self, instead: Vec<(u64, Bytes)>) -> Self {
         let base = self.base;
         self.instead =
@@ -230,8 +228,8 @@ impl Source {
     }
 
     /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets
-    /// the place in that list too. Those whose pages are not there are fetched together, and not
-    /// kept: they are read once, and a page for each may be many times more than they are.
+    /// the place in that list too. Structures whose pages are not in memory are fetched together,
+    /// and not kept: they are read once, and a page is many times larger.
     ///
     /// `parse` may be called again for the same structure with more bytes: it must have no effect
     /// before it has all that it needs.

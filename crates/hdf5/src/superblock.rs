@@ -8,6 +8,9 @@
 use crate::{Cursor, Hdf5Error, ParseError, Sizes};
 use hyperslab_store::{Key, RangeRead, Store};
 
+/// The number of the driver info message.
+pub const DRIVER_INFO_KIND: u16 = 0x14;
+
 /// What a superblock begins with.
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 

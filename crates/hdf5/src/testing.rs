@@ -77,8 +77,7 @@ impl Builder {
         self.put(&summed(header))
     }
 
-    /// The bytes of the file, of which the root group's header is at `root`. `version` 3 may have
-    /// `flags`.
+    /// The bytes of the file. The root group's header is at `root`. `version` 3 may have `flags`.
     pub(crate) fn finish(mut self, root: u64, version: u8, flags: u8) -> Vec<u8> {
         let mut superblock = b"\x89HDF\r\n\x1a\n".to_vec();
         superblock.extend([version, 8, 8, flags]);
@@ -95,7 +94,7 @@ pub(crate) fn link_info(tracked: bool) -> (u16, Vec<u8>) {
     let mut bytes = vec![0, tracked.into()];
     bytes.extend(vec![0; if tracked { 8 } else { 0 }]);
     bytes.extend([0xff; 16]);
-    (messages::LINK_INFO, bytes)
+    (messages::link::INFO_KIND, bytes)
 }
 
 /// The link message of a hard link.
@@ -103,7 +102,7 @@ pub(crate) fn hard(name: &str, address: u64) -> (u16, Vec<u8>) {
     let mut bytes = vec![1, 0, name.len() as u8];
     bytes.extend(name.as_bytes());
     bytes.extend(address.to_le_bytes());
-    (messages::LINK, bytes)
+    (messages::link::KIND, bytes)
 }
 
 /// The link message of a soft link.
@@ -112,7 +111,7 @@ pub(crate) fn soft(name: &str, target: &str) -> (u16, Vec<u8>) {
     bytes.extend(name.as_bytes());
     bytes.extend((target.len() as u16).to_le_bytes());
     bytes.extend(target.as_bytes());
-    (messages::LINK, bytes)
+    (messages::link::KIND, bytes)
 }
 
 /// Messages of a dataset of little-endian `i2`: its shape, and a data layout message.
@@ -120,7 +119,11 @@ pub(crate) fn dataset(shape: &[u64], layout: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
     let mut space = vec![2, shape.len() as u8, 0, u8::from(!shape.is_empty())];
     space.extend(shape.iter().flat_map(|n| n.to_le_bytes()));
     let datatype = vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0];
-    vec![(messages::DATASPACE, space), (messages::DATATYPE, datatype), (messages::DATA_LAYOUT, layout)]
+    vec![
+        (messages::dataspace::KIND, space),
+        (crate::datatype::KIND, datatype),
+        (messages::data_layout::KIND, layout),
+    ]
 }
 
 /// Opens the file `f` of a store with nothing else.

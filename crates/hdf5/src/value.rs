@@ -24,7 +24,7 @@ pub enum Value {
     Bool(bool),
     /// An integer, also of an enumeration; dates and times as their count of units.
     Int(i128),
-    /// A float. Those of 80 bits are rounded.
+    /// A float; 80 bits are rounded.
     Float(f64),
     /// Text that is UTF-8; a reference as the path that it leads to.
     Text(String),
@@ -34,7 +34,7 @@ pub enum Value {
     List(Vec<Value>),
     /// A structure.
     Record(Vec<(String, Value)>),
-    /// A complex number. Those of twice 80 bits are rounded.
+    /// A complex number; parts of 80 bits are rounded.
     Complex(f64, f64),
 }
 

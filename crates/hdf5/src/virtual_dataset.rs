@@ -21,8 +21,7 @@ use hyperslab_array::{
 use hyperslab_codec::DataType;
 use std::sync::Arc;
 
-/// The description of a virtual dataset, of which `collection` and `index` say where its mappings
-/// are.
+/// The description of a virtual dataset; `collection` and `index` say where its mappings are.
 pub(crate) fn layout(
     dataset: &Dataset,
     dtype: DataType,
@@ -148,7 +147,7 @@ pub(crate) fn sources(file: &File, heap_id: (Option<u64>, u32)) -> Result<Vec<Vi
     Ok(sources.collect())
 }
 
-/// The mappings in the global heap; none where there is no such heap object.
+/// The mappings in the global heap; none if there is no heap object.
 fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<Mapping>, Hdf5Error> {
     let Some(address) = collection else { return Ok(Vec::new()) };
     let heap = file.collection(address)?;
@@ -272,7 +271,7 @@ mod tests {
         let layout = [&[4, 3][..], &address.to_le_bytes(), &1u32.to_le_bytes()].concat();
         let mut messages = dataset(shape, layout);
         // Fill value -1.
-        messages.push((crate::messages::FILL_VALUE, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));
+        messages.push((crate::messages::fill_value::KIND, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));
         file.header(&messages)
     }
 

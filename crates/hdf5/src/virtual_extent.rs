@@ -86,7 +86,7 @@ pub(crate) fn cut(slab: Slab, len: u64) -> Result<Blocks, String> {
     }
 }
 
-/// What stands for the axis of a selection that has no limit.
+/// The mark of the axis of a selection that has no limit.
 pub(crate) type Along = Option<(usize, Blocks)>;
 
 pub(crate) fn pattern(selection: &Selection, along: Along) -> Result<Pattern, String> {

@@ -1,12 +1,12 @@
 //! The datasets that virtual datasets take elements from.
 //!
-//! A source is found when it is read, by the file and the path that a mapping names, and kept open
-//! as long as not too many others are. One of which there is no file or no path may come into being
-//! later: it is looked for each time.
+//! A source is found when it is read, by the file and the path that a mapping names. It stays open
+//! until too many others are. A source whose file or path is missing may be created later: it is
+//! looked for each time.
 
 use crate::cast::Cast;
 use crate::element::Element;
-use crate::kept::Kept;
+use crate::kept::ByAddress;
 use crate::virtual_dataset::{self, Wanted};
 use crate::virtual_mapping::Mapping;
 use crate::{Dataset, File, Hdf5Error, Node, Purpose, data_layout::DataLayout};
@@ -22,8 +22,8 @@ const OPEN: u64 = 128;
 /// Virtual datasets may be sources of each other, but not deeper than this.
 const DEEPEST: usize = 16;
 
-/// So many virtual sources are described for one dataset: to know how long a dataset is, those that
-/// decide it are described, and those that decide about them.
+/// The most virtual sources that are described for one dataset: its length may depend on that of
+/// its sources, and theirs on that of others.
 const MOST: u32 = 4096;
 
 /// How many virtual sources have been described for a dataset.
@@ -53,7 +53,7 @@ struct Common {
     /// Whether elements refer to places of the file that they are in.
     refers: bool,
     chain: Arc<Chain>,
-    open: Kept<SourceArray>,
+    open: ByAddress<SourceArray>,
 }
 
 /// The sources of a dataset, each once.
@@ -84,7 +84,7 @@ impl Sources {
             element: element.clone(),
             refers: dataset.datatype().refers(),
             chain: Arc::new(Chain { place: place(dataset)?, above }),
-            open: Kept::new(OPEN),
+            open: ByAddress::new(OPEN),
         };
         Ok(Sources { common: Arc::new(common), found: HashMap::new() })
     }

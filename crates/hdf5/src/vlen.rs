@@ -1,15 +1,15 @@
 //! Elements of variable length: many heap ids to offsets + values + validity in one pass.
 //!
-//! 1. Ids are read in batches, so that those of millions of elements need no memory. Of each:
-//!    length, address of a global heap collection, index in it.
-//! 2. Lengths give the offsets (see `look`). Objects are copied, or converted, to where the values
-//!    of each go, by all threads (see `fill`), in the order of the file (see `any_order`).
-//! 3. Where a string has a NUL it ends there: the rest of its batch moves together.
+//! 1. Ids are read in batches, so that those of millions of elements need little memory. An id is a
+//!    length, the address of a global heap collection, and an index in it.
+//! 2. Lengths give the offsets (see `look`). All threads copy or convert objects to their places in
+//!    the result (see `fill`), in the order of the file (see `any_order`).
+//! 3. A string ends at its first NUL: the rest of its batch moves together.
 //!
 //! A few elements whose collections are in memory are copied at once.
 //!
-//! Objects are not compressed and seldom shared. Where there are more values than the file has
-//! bytes, all lengths are checked against the heap before there is memory for them.
+//! Objects are not compressed and seldom shared. If the lengths add up to more bytes than the file
+//! has, all of them are checked against the heap before memory is allocated.
 
 mod any_order;
 mod fill;
@@ -30,7 +30,7 @@ pub(crate) use kept_ids::KeptIds;
 /// No more elements than these are a few.
 const FEW: usize = 64;
 
-/// Elements of which the ids are in memory at a time.
+/// How many ids are in memory at a time.
 const BATCH: usize = 512 << 10;
 
 /// Reads elements of variable length of a dataset. `layout` is [`Dataset::layout`]. Items are as
@@ -57,7 +57,7 @@ pub fn read(
     in_batches(layout, selection, options, BATCH, &mut |batch| {
         let pushed = found.push(batch.memory, 0, size, batch.count, options.threads);
         pushed.map_err(|error| dataset.within(error))?;
-        found.expect(batch.first + batch.count, count.unwrap_or_default());
+        found.expect(count.unwrap_or_default());
         Ok::<(), Hdf5Error>(())
     })?;
     Ok(found.finish(shape))
@@ -67,7 +67,7 @@ pub fn read(
 /// [`ElementKind::Vlen`]). The ids are in `memory`, the first at `offset`, the next `stride` bytes
 /// further, `count` in all.
 ///
-/// Items of a string are its bytes up to the first NUL, as in h5py. Those of a sequence are of the
+/// Items of a string are its bytes up to the first NUL, as in h5py. Items of a sequence have the
 /// type that `element` says; they may hold heap ids themselves.
 pub fn resolve(
     file: &File,
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(shared(100).unwrap().values.len(), 1_000_000);
         let error = shared(2000).unwrap_err().to_string();
         assert!(error.contains("have 20000000 bytes, the file has 10168"), "{error}");
-        // Lengths that the heap does not bear out ask for no memory.
+        // Lengths that the heap does not confirm get no memory.
         let memory = heap_id(u32::MAX, REST, 1).repeat(1000);
         let error = resolve(&file, &element, &memory, 0, 16, 1000).unwrap_err().to_string();
         assert!(error.contains("element 0"), "{error}");

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// [`File::open`](crate::File::open) adds that.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// So many bytes are needed, counted from the start of the file. Not an error as long as the
+    /// The parser needs this many bytes from the start of the file. Not an error as long as the
     /// file has them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),

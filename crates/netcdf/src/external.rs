@@ -31,7 +31,7 @@ pub enum External {
 }
 
 impl External {
-    /// The type of this number. `wide`: whether those of `CDF\x05` count.
+    /// The type of this number. `wide`: whether the types of `CDF\x05` are allowed.
     pub(crate) fn of(number: u32, wide: bool) -> Option<External> {
         use External::*;
         Some(match number {

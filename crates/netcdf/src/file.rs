@@ -1,7 +1,7 @@
 //! Classic files: opening one, and where its variables are.
 //!
-//! Variables without the unlimited dimension lie one behind the other; those with it (record
-//! variables) lie after them, the first record of each, then the second of each. So record `i` of a
+//! Variables without the unlimited dimension come first, one after the other. Those with it (record
+//! variables) follow: the first record of each, then the second of each. So record `i` of a
 //! variable is at `begin + i × recsize`, where `recsize` is the sum of what every record variable
 //! takes per record, each rounded up to four bytes. Only a single record variable is not rounded
 //! up.
@@ -13,7 +13,7 @@ use hyperslab_array::element_count;
 use hyperslab_store::{Key, RangeRead, Store};
 use std::sync::Arc;
 
-/// So many bytes are read first: few headers are longer.
+/// Bytes of the first read: few headers are longer.
 const FIRST_READ: u64 = 64 << 10;
 
 /// No header is larger than this.

@@ -3,10 +3,10 @@
 //!
 //! 1. Each group, then the groups in it: a scale is a dimension with the number that it says, else
 //!    the next one of the file.
-//! 2. The groups in a group, then itself: each dataset of which the first axis has no scale takes
-//!    for each axis a dimension of its group with the same length, limited or not alike, that this
-//!    dataset has not taken yet; where there is none, the group gets a new one: `phony_dim_` and
-//!    the next number of the file.
+//! 2. The groups in a group, then itself: for a dataset whose first axis has no scale, each axis
+//!    takes a dimension of the group that has its length, is limited or unlimited as it is, and is
+//!    not taken by another axis of this dataset. If there is none, the group gets a new one:
+//!    `phony_dim_` and the next number of the file.
 //!
 //! Datasets of types that NetCDF does not have (references, bitfields, times, arrays) take none.
 
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashSet};
 /// An axis: its length, and whether it may grow.
 type Axis = (u64, bool);
 
-/// A dimension of a group: an axis of that kind can be it.
+/// A dimension of a group, for axes of its length and kind.
 struct Known {
     axis: Axis,
     name: String,
@@ -129,8 +129,8 @@ fn take(dimensions: &mut Vec<Known>, next_id: &mut i128, axes: &[Axis]) -> Vec<S
     names
 }
 
-/// Whether NetCDF has such a type for variables. Numbers that it does not have (of 16 bits with a
-/// point) are taken all the same, but not inside of other types.
+/// Whether NetCDF has this type for variables. Floats of 16 bits, which it does not have, are
+/// accepted too, but not inside other types.
 fn is_netcdf(datatype: &Datatype) -> bool {
     match &datatype.class {
         Class::Reference(_) | Class::Bitfield { .. } | Class::Time { .. } | Class::Array { .. } => false,

@@ -14,28 +14,28 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// So many descriptors, and the next so many.
-struct Block {
+/// Descriptors in one block of the table.
+struct Slots {
     slots: [AtomicI32; SLOTS],
-    next: AtomicPtr<Block>,
+    next: AtomicPtr<Slots>,
 }
 
 const SLOTS: usize = 64;
 const FREE: RawFd = -1;
 
-impl Block {
+impl Slots {
     const fn new() -> Self {
-        Block { slots: [const { AtomicI32::new(FREE) }; SLOTS], next: AtomicPtr::new(std::ptr::null_mut()) }
+        Slots { slots: [const { AtomicI32::new(FREE) }; SLOTS], next: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    fn next(&self) -> Option<&'static Block> {
+    fn next(&self) -> Option<&'static Slots> {
         // SAFETY: null, or leaked by `list`.
         unsafe { self.next.load(Ordering::Acquire).as_ref() }
     }
 }
 
 // Without a lock: a child reads it right after the fork.
-static FIRST: Block = Block::new();
+static FIRST: Slots = Slots::new();
 
 /// Puts a descriptor into the list, and gives its place.
 fn list(file: RawFd) -> &'static AtomicI32 {
@@ -50,7 +50,7 @@ fn list(file: RawFd) -> &'static AtomicI32 {
         block = match block.next() {
             Some(next) => next,
             None => {
-                let new: *mut Block = Box::leak(Box::new(Block::new()));
+                let new: *mut Slots = Box::leak(Box::new(Slots::new()));
                 let null = std::ptr::null_mut();
                 match block.next.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
                     // SAFETY: leaked above.
@@ -89,8 +89,8 @@ impl Lockable {
             drop(opened);
             std::thread::yield_now();
         }
-        // Somebody forks without a pause. A copy of it may exist; letting go of the lock in so many
-        // words frees it all the same.
+        // Somebody forks without a pause, so a child may have a copy. To unlock explicitly frees
+        // the lock even then.
         let file = retry_on_intr(&open)?;
         let place = list(file.as_raw_fd());
         Ok(Lockable { file, place })
@@ -105,7 +105,7 @@ impl AsFd for Lockable {
 
 impl Drop for Lockable {
     fn drop(&mut self) {
-        // In so many words: a child that is forked from here on may have a copy.
+        // Unlock explicitly: a child that is forked from here on may have a copy.
         let _ = retry_on_intr(|| flock(&self.file, FlockOperation::Unlock));
         self.place.store(FREE, Ordering::Release);
     }

@@ -54,7 +54,7 @@ pub enum StoreError {
         operation: Operation,
         /// On which key (empty: the root).
         key: String,
-        /// Of which store.
+        /// The store.
         url: String,
         /// The system's reason.
         source: io::Error,
@@ -106,7 +106,7 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
-    /// Waiting for somebody else, who changes the object, was given up.
+    /// A wait for another writer of the object was given up.
     #[error("interrupted while waiting for another writer of '{key}' in {url}")]
     Interrupted {
         /// The object.
@@ -127,6 +127,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// A change of a store that only reads.
+    pub fn read_only<S: crate::Store + ?Sized>(
+        store: &S,
+        operation: Operation,
+        key: Option<crate::Key<'_>>,
+    ) -> Self {
+        let key = key.map_or("", |key| key.as_str()).to_owned();
+        let source = io::Error::new(io::ErrorKind::PermissionDenied, "the store is open for reading only");
+        StoreError::Io { operation, key, url: store.url(), source }
+    }
+
     /// Why there was no turn.
     pub fn refused<S: crate::Store + ?Sized>(refused: crate::turns::Refused, store: &S, key: &str) -> Self {
         let (key, url) = (key.to_owned(), store.url());

@@ -48,8 +48,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Whether a name is so ordinary, as those of chunks are, that one pass shows it to be right: no
-/// component is empty or begins with a dot. Keys are checked for every chunk.
+/// Whether one pass shows that a name is right: no component is empty or begins with a dot. Names
+/// of chunks are like that, and each of them is checked.
 fn is_plain(name: &str) -> bool {
     let mut at_start = true;
     let ordinary = name.bytes().all(|byte| {

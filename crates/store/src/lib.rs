@@ -89,8 +89,7 @@ pub trait Opened: Send + Sync + Debug {
 /// [`Replacement::commit`]. Dropped without that, nothing of it is left, and what was there before
 /// stays.
 ///
-/// After an error it can only be dropped: committing it is refused, lest an object of half a step
-/// comes into being.
+/// After an error, `commit` fails: the object may be incomplete. Drop it.
 pub trait Replacement: Send + Debug {
     /// Bytes so far.
     fn len(&self) -> u64;
@@ -155,6 +154,22 @@ fn check_ask<S: Store + ?Sized>(
     }
 }
 
+/// [`StoreError::WrongSize`] where an object of `found` bytes must have another size.
+fn check_size<S: Store + ?Sized>(
+    store: &S,
+    key: Key<'_>,
+    size: Option<u64>,
+    found: u64,
+) -> Result<(), StoreError> {
+    match size {
+        Some(expected) if expected != found => {
+            let (key, url) = (key.as_str().to_owned(), store.url());
+            Err(StoreError::WrongSize { key, url, expected, found })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What tells a prefix from all others ([`Store::identity`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -162,7 +177,7 @@ pub struct Identity {
     pub device: u64,
     /// Its number there (inode), which a later one may get again.
     pub number: u64,
-    /// When it came into being, seconds and nanoseconds, where the system knows that.
+    /// When it was created, in seconds and nanoseconds, if the system knows.
     pub born: (i64, u32),
 }
 
@@ -179,7 +194,15 @@ pub struct Entry {
 ///
 /// "Missing" is an answer, not an error: reads return `false` or `None` for an object that does not
 /// exist (also where the key names a directory, or a parent of the key is an object).
+///
+/// A store that only reads leaves out the methods that write: by default they are refused. A store
+/// of one object names it in [`Store::only`], and leaves out the listings too.
 pub trait Store: Send + Sync + Debug {
+    /// The only key of a store that has one object and only reads.
+    fn only(&self) -> Option<&str> {
+        None
+    }
+
     /// Reads ranges of one object, with one open of it. Returns `false` if there is no such object.
     ///
     /// `size` is what the caller knows the whole object must measure: [`StoreError::WrongSize`] if
@@ -217,13 +240,15 @@ pub trait Store: Send + Sync + Debug {
 
     /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no
     /// such object, and [`StoreError::WrongSize`] if it is shorter or longer.
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError>;
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+        let size = buf.len() as u64;
+        self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
+    }
 
     /// Reads a whole object of unknown size into `buf`, which is cleared first and keeps its
     /// capacity. Returns `false` if there is no such object. An object of more than `limit` bytes
-    /// is
-    /// [`StoreError::TooLarge`]: memory use stays bounded whatever was stored. `buf` grows to at most
-    /// `limit + 1` bytes; a caller that reuses it pays no allocation.
+    /// is [`StoreError::TooLarge`]: memory use stays bounded whatever was stored. `buf` grows to at
+    /// most `limit + 1` bytes; a caller that reuses it pays no allocation.
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError>;
 
     /// The size of an object in bytes; `None` if there is none.
@@ -264,13 +289,19 @@ pub trait Store: Send + Sync + Debug {
     }
 
     /// Replaces (or creates) an object by the concatenation of `parts`, atomically: until the call
-    /// returns, and if it fails, readers see what was there before. Parent directories come into
-    /// being as needed.
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError>;
+    /// returns, and if it fails, readers see what was there before. Parent directories are created
+    /// as needed.
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+        let _ = parts;
+        Err(StoreError::read_only(self, Operation::Write, Some(key)))
+    }
 
     /// Begins a new object under `key`, for one that comes in pieces. The default gathers it in
     /// memory and writes it then.
     fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+        if self.only().is_some() {
+            return Err(StoreError::read_only(self, Operation::Write, Some(key)));
+        }
         Ok(Box::new(gathered::Gathered::new(self, key)))
     }
 
@@ -287,10 +318,10 @@ pub trait Store: Send + Sync + Debug {
     }
 
     /// Replaces an object if what is there is as expected; `false`: it is not, and nothing has
-    /// changed. For who has read an object and puts back what follows from that, side by side with
-    /// other processes that do the same. `ask` is asked while this waits for one of them; `true`
-    /// gives up with [`StoreError::Interrupted`]. The default, for objects that no other process
-    /// can reach, replaces it in any case: threads of one process take [`turn`]s.
+    /// changed. For callers that read an object, change it and put it back, while other processes
+    /// do the same. `ask` is called while this waits for another process; `true` gives up with
+    /// [`StoreError::Interrupted`]. The default, for objects that no other process can reach,
+    /// replaces it in any case: threads of one process take [`turn`]s.
     fn swap(
         &self,
         key: Key<'_>,
@@ -351,11 +382,21 @@ pub trait Store: Send + Sync + Debug {
     }
 
     /// Deletes an object. Returns whether there was one.
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError>;
+    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+        match self.only() {
+            Some(only) if only != key.as_str() => Ok(false),
+            _ => Err(StoreError::read_only(self, Operation::Delete, Some(key))),
+        }
+    }
 
     /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and
     /// the directories left empty. An object named exactly `prefix` stays. Missing is no error.
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError>;
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+        match self.only() {
+            Some(_) if prefix.is_some() => Ok(()),
+            _ => Err(StoreError::read_only(self, Operation::Delete, prefix)),
+        }
+    }
 
     /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below
     /// it at once. Leftovers of a dead process that staged the same prefix are removed. The default
@@ -366,11 +407,15 @@ pub trait Store: Send + Sync + Debug {
 
     /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing
     /// is there. Temporary files of unfinished writes are not listed.
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError>;
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+        Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
+    }
 
     /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for
-    /// reading arrays.
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError>;
+    /// reading arrays. The default knows [`Store::only`].
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+        Ok(self.only().filter(|_| prefix.is_none()).map(str::to_owned).into_iter().collect())
+    }
 
     /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing
     /// goes on; `true` gives up with [`StoreError::Interrupted`]. The default asks before and
@@ -390,12 +435,11 @@ pub trait Store: Send + Sync + Debug {
         Ok(None)
     }
 
-    /// The keys below `prefix` (`None`: of the store), in any order, where they can be told soon
-    /// and for certain: an object that exists during all of the call is among them. `None` where
-    /// they cannot, or where there is more than `most` to look at. For readers of many objects of
-    /// which few exist.
-    fn present(&self, _prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
-        None
+    /// The keys below `prefix` (`None`: of the store), in any order, if the store can find them
+    /// fast: an object that exists during all of the call is among them. `None` if it cannot, or if
+    /// there is more than `most` to look at. For readers of many objects, few of which exist.
+    fn present(&self, prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
+        self.only().and_then(|_| self.list(prefix).ok())
     }
 
     /// A number that is equal for all handles in this process that reach the same object (two
@@ -430,8 +474,8 @@ pub trait Store: Send + Sync + Debug {
         true
     }
 
-    /// Reading so many bytes that nobody wants costs no more than a second range: ranges that lie
-    /// closer are read as one.
+    /// Ranges with no more bytes than this between them are read as one: to read the gap costs no
+    /// more than a second range.
     fn gap(&self) -> u64 {
         0
     }

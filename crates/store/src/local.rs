@@ -162,9 +162,8 @@ impl Clone for Found {
 }
 
 /// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found on
-/// first use: it takes a system call per component of the root, and who only reads needs none.
-/// Threads that race find the same, so none waits for another (perhaps for one that a forked child
-/// does not have).
+/// first use: it takes a system call per component of the root, and a reader needs none. Threads
+/// that race find the same, so no thread waits for another, which a forked child might not have.
 #[derive(Debug, Default)]
 struct LockSeed(AtomicU64);
 
@@ -218,9 +217,9 @@ impl LocalStore {
         }
     }
 
-    /// [`LocalStore::open`] without a look at `root`, for who reads at once: an object that is
-    /// found shows that all is well. Where none is, open the store the other way, which says what
-    /// is wrong.
+    /// [`LocalStore::open`] without a look at `root`, for callers that read at once. If they find
+    /// an object, all is well. If they find none, they open the store the other way, which says
+    /// what is wrong.
     pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
         let given = root.as_ref();
         if given.as_os_str().as_bytes().contains(&0) {
@@ -491,8 +490,8 @@ impl Store for LocalStore {
         self.present_below(prefix.map_or("", Key::as_str), most)
     }
 
-    /// Replacing a file makes ext4 start writing the new one to the disk, lest a power failure
-    /// leaves neither.
+    /// When a file is replaced, ext4 starts to write the new one to the disk. Otherwise a power
+    /// failure could leave neither.
     fn waits(&self) -> bool {
         true
     }

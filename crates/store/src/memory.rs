@@ -3,7 +3,7 @@
 mod exchange;
 
 use crate::fork::{ReadGuard, RwLock, WriteGuard};
-use crate::{Entry, Key, Opened, Operation, RangeRead, Staged, Stamp, Store, StoreError, hash};
+use crate::{Entry, Key, Opened, Operation, RangeRead, Staged, Stamp, Store, StoreError, check_size, hash};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Bound, Deref};
@@ -65,9 +65,9 @@ impl MemoryStore {
         self.objects.write()
     }
 
-    /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`:
-    /// who lists much must not keep others waiting. As with directories, what comes or goes
-    /// meanwhile may or may not be seen.
+    /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`.
+    /// Others get the lock between pages. As with directories, keys that are added or deleted
+    /// meanwhile may or may not be listed.
     fn walk(&self, prefix: Option<Key<'_>>, each: &mut dyn FnMut(&str) -> bool) {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
         let mut last: Option<String> = None;
@@ -169,14 +169,8 @@ impl MemoryStore {
     /// An object, if it has the right size.
     fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Arc<Object>>, StoreError> {
         let Some(bytes) = self.get(key) else { return Ok(None) };
-        let found = bytes.len() as u64;
-        match size {
-            Some(expected) if expected != found => {
-                let (key, url) = (key.as_str().to_owned(), self.url());
-                Err(StoreError::WrongSize { key, url, expected, found })
-            }
-            _ => Ok(Some(bytes)),
-        }
+        check_size(self, key, size, bytes.len() as u64)?;
+        Ok(Some(bytes))
     }
 
     fn copy_ranges(&self, key: &str, object: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
@@ -228,11 +222,6 @@ impl Store for MemoryStore {
     ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
         let opened = |bytes| OpenBytes { store: self, key: key.as_str().to_owned(), bytes };
         Ok(self.get_sized(key, size)?.map(|bytes| Box::new(opened(bytes)) as Box<dyn Opened + 's>))
-    }
-
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
-        let size = buf.len() as u64;
-        self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {

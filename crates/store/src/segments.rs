@@ -1,15 +1,15 @@
-//! One object made of parts of others: members of a split file, raw data in files of its own.
+//! One object made of segments of others: members of a split file, raw data in files of its own.
 //!
 //! 1. A range is cut where segments meet.
-//! 2. The pieces of each segment are read by one call from its object, which is opened for that.
-//! 3. Where the store says so, what lies beyond the end of a segment's object reads as zeros:
-//!    nobody has written it yet.
+//! 2. One call reads all cuts of a segment from its object, which is opened for that.
+//! 3. If the store is made so, bytes beyond the end of a segment's object read as zeros: nobody
+//!    has written them yet.
 
-use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Store, StoreError, hash};
+use crate::{Key, Opened, Operation, RangeRead, Store, StoreError, check_size, hash};
 use std::io;
 use std::sync::Arc;
 
-/// A part of an object of some store.
+/// Some bytes of an object of some store.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// Where the object is.
@@ -22,7 +22,7 @@ pub struct Segment {
     pub len: u64,
 }
 
-/// One object made of parts of others, one behind the other. Read-only.
+/// One object made of segments of others, one behind the other. Read-only.
 #[derive(Clone, Debug)]
 pub struct SegmentStore {
     key: String,
@@ -35,9 +35,8 @@ pub struct SegmentStore {
 
 impl SegmentStore {
     /// The object `key` is what `segments` hold in this order. `zeros`: bytes of a segment that its
-    /// object is too short for read as zeros; otherwise they are [`StoreError::OutOfRange`]. An
-    /// object that is missing is an error in either case: this store was made because somebody says
-    /// that it is there.
+    /// object is too short for read as zeros; otherwise they are [`StoreError::OutOfRange`]. A
+    /// missing object is an error in either case: the caller named it.
     ///
     /// What would make the object longer than 2⁶⁴ - 1 bytes is left out.
     pub fn new(key: &str, mut segments: Vec<Segment>, zeros: bool) -> Self {
@@ -54,18 +53,6 @@ impl SegmentStore {
         key.as_str() == self.key
     }
 
-    fn check_size(&self, size: Option<u64>) -> Result<(), StoreError> {
-        match size {
-            Some(expected) if expected != self.size => Err(StoreError::WrongSize {
-                key: self.key.clone(),
-                url: self.url(),
-                expected,
-                found: self.size,
-            }),
-            _ => Ok(()),
-        }
-    }
-
     fn open_segment(&self, segment: usize) -> Result<Option<Box<dyn Opened + '_>>, StoreError> {
         let Some(Segment { store, key, .. }) = self.segments.get(segment) else { return Ok(None) };
         let missing = || StoreError::Io {
@@ -77,14 +64,14 @@ impl SegmentStore {
         store.open(Key::new(key)?, None)?.ok_or_else(missing).map(Some)
     }
 
-    /// Cuts ranges where segments meet, and calls `read` for each segment with its pieces; their
+    /// Cuts ranges where segments meet, and calls `read` for each segment with its cuts; their
     /// offsets are those of its object.
     fn for_each_segment(
         &self,
         ranges: &mut [RangeRead<'_>],
         mut read: impl FnMut(usize, &mut [RangeRead<'_>]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut pieces: Vec<(usize, RangeRead<'_>)> = Vec::new();
+        let mut cuts: Vec<(usize, RangeRead<'_>)> = Vec::new();
         for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
             let (len, mut at, mut rest) = (buf.len() as u64, *offset, &mut **buf);
             if at.checked_add(len).is_none_or(|end| end > self.size) {
@@ -97,23 +84,23 @@ impl SegmentStore {
             {
                 let within = at - start;
                 let room = usize::try_from(segment.len.saturating_sub(within)).unwrap_or(usize::MAX);
-                let (piece, behind) = rest.split_at_mut(room.min(rest.len()));
-                if !piece.is_empty() {
-                    at += piece.len() as u64;
+                let (cut, behind) = rest.split_at_mut(room.min(rest.len()));
+                if !cut.is_empty() {
+                    at += cut.len() as u64;
                     // Beyond all files where this overflows: the read says so.
                     let offset = segment.offset.saturating_add(within);
-                    pieces.push((number, RangeRead { offset, buf: piece }));
+                    cuts.push((number, RangeRead { offset, buf: cut }));
                 }
                 rest = behind;
                 number += 1;
             }
         }
-        pieces.sort_by_key(|(number, _)| *number);
-        let mut pieces = pieces.into_iter().peekable();
+        cuts.sort_by_key(|(number, _)| *number);
+        let mut cuts = cuts.into_iter().peekable();
         let mut of_one = Vec::new();
-        while let Some((number, piece)) = pieces.next() {
-            of_one.push(piece);
-            if pieces.peek().is_none_or(|(next, _)| *next != number) {
+        while let Some((number, cut)) = cuts.next() {
+            of_one.push(cut);
+            if cuts.peek().is_none_or(|(next, _)| *next != number) {
                 read(number, &mut of_one)?;
                 of_one.clear();
             }
@@ -121,27 +108,20 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Reads pieces of one segment from its object.
-    fn read_pieces(&self, opened: &dyn Opened, pieces: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    /// Reads cuts of one segment from its object.
+    fn read_cuts(&self, opened: &dyn Opened, cuts: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
         if !self.zeros {
-            return opened.read_ranges(pieces);
+            return opened.read_ranges(cuts);
         }
         let size = opened.size();
-        let mut stored = Vec::with_capacity(pieces.len());
-        for RangeRead { offset, buf } in pieces {
+        let mut stored = Vec::with_capacity(cuts.len());
+        for RangeRead { offset, buf } in cuts {
             let room = usize::try_from(size.saturating_sub(*offset)).unwrap_or(usize::MAX);
             let (there, beyond) = buf.split_at_mut(room.min(buf.len()));
             beyond.fill(0);
             stored.push(RangeRead { offset: *offset, buf: there });
         }
         opened.read_ranges(&mut stored)
-    }
-
-    fn refuse(&self, operation: Operation, key: Option<Key<'_>>) -> StoreError {
-        let why = format!("'{}' is made of parts of other objects, for reading only", self.key);
-        let source = io::Error::new(io::ErrorKind::PermissionDenied, why);
-        let key = key.map_or_else(String::new, |key| key.as_str().to_owned());
-        StoreError::Io { operation, key, url: self.url(), source }
     }
 }
 
@@ -154,8 +134,8 @@ struct OpenSegments<'s> {
 
 impl Opened for OpenSegments<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
-        self.store.for_each_segment(ranges, |number, pieces| match self.opened.get(number) {
-            Some(Some(opened)) => self.store.read_pieces(&**opened, pieces),
+        self.store.for_each_segment(ranges, |number, cuts| match self.opened.get(number) {
+            Some(Some(opened)) => self.store.read_cuts(&**opened, cuts),
             _ => Ok(()),
         })
     }
@@ -166,6 +146,10 @@ impl Opened for OpenSegments<'_> {
 }
 
 impl Store for SegmentStore {
+    fn only(&self) -> Option<&str> {
+        Some(&self.key)
+    }
+
     fn read_ranges(
         &self,
         key: Key<'_>,
@@ -175,9 +159,9 @@ impl Store for SegmentStore {
         if !self.has(key) {
             return Ok(false);
         }
-        self.check_size(size)?;
-        self.for_each_segment(ranges, |number, pieces| match self.open_segment(number)? {
-            Some(opened) => self.read_pieces(&*opened, pieces),
+        check_size(self, key, size, self.size)?;
+        self.for_each_segment(ranges, |number, cuts| match self.open_segment(number)? {
+            Some(opened) => self.read_cuts(&*opened, cuts),
             None => Ok(()),
         })?;
         Ok(true)
@@ -191,15 +175,10 @@ impl Store for SegmentStore {
         if !self.has(key) {
             return Ok(None);
         }
-        self.check_size(size)?;
+        check_size(self, key, size, self.size)?;
         let opened: Result<_, StoreError> =
             (0..self.segments.len()).map(|number| self.open_segment(number)).collect();
         Ok(Some(Box::new(OpenSegments { store: self, opened: opened? })))
-    }
-
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
-        let size = buf.len() as u64;
-        self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
@@ -225,34 +204,6 @@ impl Store for SegmentStore {
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
         Ok(self.has(key).then_some(self.size))
-    }
-
-    fn write(&self, key: Key<'_>, _: &[&[u8]]) -> Result<(), StoreError> {
-        Err(self.refuse(Operation::Write, Some(key)))
-    }
-
-    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
-        Err(self.refuse(Operation::Write, Some(key)))
-    }
-
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
-        if self.has(key) { Err(self.refuse(Operation::Delete, Some(key))) } else { Ok(false) }
-    }
-
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
-        if prefix.is_none() { Err(self.refuse(Operation::Delete, None)) } else { Ok(()) }
-    }
-
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
-        Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
-    }
-
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
-        Ok(if prefix.is_none() { vec![self.key.clone()] } else { Vec::new() })
-    }
-
-    fn present(&self, prefix: Option<Key<'_>>, _: usize) -> Option<Vec<String>> {
-        self.list(prefix).ok()
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

@@ -1,7 +1,8 @@
 //! Turns: long locks of one process, by number.
 //!
-//! Who reads something, changes it and puts it back (a chunk, a shard, a metadata document) takes
-//! its turn first. A turn is held during I/O and encoding, so it is not a plain mutex:
+//! A thread that reads something, changes it and puts it back (a chunk, a shard, a metadata
+//! document) takes its turn first. A turn is held during I/O and encoding, so it is not a plain
+//! mutex:
 //!
 //! * It knows its holder. A thread that asks for a turn that it has already (a signal handler or a
 //!   finalizer, which Python runs in the middle of the work) gets [`Refused::Own`] instead of
@@ -32,7 +33,7 @@ pub enum Refused {
     Stopped,
 }
 
-/// Turns are spread over so many lists, so that threads that take different ones seldom meet.
+/// Turns are spread over this many lists, so that threads that take different turns seldom meet.
 const STRIPES: usize = 256;
 
 /// The turns that are taken in one process.

@@ -5,7 +5,7 @@ use crate::create;
 use crate::json::Json;
 use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
-use crate::origin::Place;
+use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
 use crate::{ArraySpec, Format, KeyEncoding, ZarrError, walk};
 use hyperslab_array::ArrayLayout;
@@ -185,7 +185,7 @@ impl Array {
         consolidated: bool,
         seen: Option<Identity>,
     ) -> Result<Self, ZarrError> {
-        let place = Place::new(store.clone(), path.clone(), metadata.clone(), seen);
+        let place = OpenedAt::new(store.clone(), path.clone(), metadata.clone(), seen);
         let layout = Arc::new(metadata.layout(&store, &path, key)?.with_origin(Arc::new(place)));
         Ok(Array { store, path, metadata, layout, consolidated, copy: None })
     }

@@ -67,7 +67,7 @@ fn created_arrays_open_as_they_were_asked_for() {
         assert_eq!(array.serializer().is_some(), format == Format::V3);
         assert_eq!(array.compressors().len(), 1);
         assert_eq!(array.filters().len(), usize::from(format == Format::V3));
-        // The group above came into being.
+        // The group above was created.
         assert!(matches!(crate::open(&store, "g", Some(format)), Ok(crate::Node::Group(_))));
         assert!(matches!(crate::open(&store, "", None), Ok(crate::Node::Group(_))));
     }

@@ -60,10 +60,10 @@ impl Array {
     /// [`Array::resize`]; `ask` is asked while this waits for others, and before each object;
     /// `true` stops it. Then the array has the old shape or the new one.
     ///
-    /// Before it grows, all objects that would come into view are deleted, and what would in those
-    /// at the edge is overwritten with fill value; then the metadata is replaced. So it does not
-    /// matter who left something there: a killed resize or append, other software. When it shrinks,
-    /// the metadata is replaced first, then objects are deleted.
+    /// Before the array grows, objects outside of it are deleted, and elements outside of it in
+    /// objects at its edge are overwritten with the fill value; then the metadata is replaced. So
+    /// leftovers of a killed resize or append, or of other software, never become visible. When the
+    /// array shrinks, the metadata is replaced first, then objects are deleted.
     pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
@@ -82,11 +82,10 @@ impl Array {
         changed.delete_outside(&old, ask)
     }
 
-    /// Makes `axis` longer by `more` and lets `write` write there: it is given the array with its
-    /// new extent, and the first index that is new. The metadata is read again before and replaced
-    /// afterwards, so that of several who append, each gets rows of his own, and one who is killed
-    /// leaves none. `like` is the shape that the caller believes the array to have; axes other than
-    /// `axis` must still be so.
+    /// Makes `axis` longer by `more` and lets `write` write there: it gets the array with its new
+    /// extent, and the first new index. The metadata is read again before and replaced afterwards,
+    /// so that each of several writers that append gets rows of its own, and a killed one leaves
+    /// none. `like` is the shape that the caller knows; axes other than `axis` must still have it.
     ///
     /// If `write` fails, the array is as it was.
     pub fn append_with<E: From<ZarrError>>(

@@ -63,8 +63,8 @@ fn near_divisor(n: u64, wanted: u64) -> u64 {
     if above as f64 / (wanted as f64) < wanted as f64 / below as f64 { above } else { below }
 }
 
-/// Shards of whole chunks: the axis of which a shard has the fewest chunks gets twice as many,
-/// again and again, until all of the array or enough bytes are in one.
+/// Shards of whole chunks: the axis with the fewest chunks in a shard gets twice as many, again and
+/// again, until a shard has all of the array or enough bytes.
 pub(crate) fn guess_shards(shape: &[u64], chunk: &[u64], element: usize) -> Dims {
     let mut counts: Vec<u64> = vec![1; chunk.len()];
     let chunk_bytes = chunk.iter().fold(element as u64, |bytes, n| bytes.saturating_mul(*n));

@@ -36,7 +36,7 @@ impl Texts {
 /// Most recently used first. Gated.
 static KEPT: Mutex<Vec<(Texts, Arc<Metadata>)>> = Mutex::new(Vec::new());
 
-/// What these texts were found to say.
+/// The meaning of these texts, found before.
 pub(crate) fn find(texts: &Texts) -> Option<Arc<Metadata>> {
     let mut kept = KEPT.lock();
     let at = kept.iter().position(|(other, _)| other == texts)?;

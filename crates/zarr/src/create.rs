@@ -18,8 +18,8 @@ pub(crate) type Documents = [Document];
 /// Creates a node, and missing groups above it, as zarr-python does. Nothing is changed where the
 /// node cannot be.
 ///
-/// Of several who create one node at once, one wins; for the others it exists. `overwrite`: see
-/// [`replacing`].
+/// If several processes create one node at once, one wins; for the others it exists. `overwrite`:
+/// see [`replacing`].
 pub(crate) fn node(
     store: &Arc<dyn Store>,
     path: &str,
@@ -186,7 +186,7 @@ fn put_new(
     // Two processes that create one node must not mix their documents. One document decides by
     // itself who was first.
     if !before.is_empty() && store.is_shared() && !lock.excludes_processes() {
-        // There is no directory to lock: it comes into being with all documents in it.
+        // There is no directory to lock: it appears with all documents in it.
         let staged = store.stage(locked::prefix(path)?)?;
         for (name, document) in documents {
             node::write_document(&staged.store(), name, document)?;

@@ -16,57 +16,64 @@ use hyperslab_codec::{ByteOrder, DataType, Kind, TimeUnit};
 /// few bytes must not ask for gigabytes.
 const MAX_ELEMENT: usize = 16 << 20;
 
-/// Every name that v3 metadata may give, for messages.
-const V3_NAMES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, complex64, \
-     complex128, r<bits>, numpy.datetime64, numpy.timedelta64, fixed_length_utf32, null_terminated_bytes, raw_bytes, string, variable_length_bytes";
+/// The v3 names of types without a configuration. A new one is a line here.
+const PLAIN: [(&str, Kind, usize); 14] = [
+    ("bool", Kind::Bool, 1),
+    ("int8", Kind::Int, 1),
+    ("int16", Kind::Int, 2),
+    ("int32", Kind::Int, 4),
+    ("int64", Kind::Int, 8),
+    ("uint8", Kind::UInt, 1),
+    ("uint16", Kind::UInt, 2),
+    ("uint32", Kind::UInt, 4),
+    ("uint64", Kind::UInt, 8),
+    ("float16", Kind::Float, 2),
+    ("float32", Kind::Float, 4),
+    ("float64", Kind::Float, 8),
+    ("complex64", Kind::Complex, 8),
+    ("complex128", Kind::Complex, 16),
+];
+
+/// The other v3 names, for messages.
+const OTHERS: &str = "r<bits>, numpy.datetime64, numpy.timedelta64, fixed_length_utf32, null_terminated_bytes, raw_bytes, string, variable_length_bytes";
 
 /// The type of a v3 `data_type`. In memory its byte order is the machine's: v3 leaves the stored
 /// order to the codecs.
 pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
     let extension = Extension::parse("data_type", json)?;
     let name = extension.name;
-    let (kind, size) = match name {
-        "bool" => (Kind::Bool, 1),
-        "int8" => (Kind::Int, 1),
-        "int16" => (Kind::Int, 2),
-        "int32" => (Kind::Int, 4),
-        "int64" => (Kind::Int, 8),
-        "uint8" => (Kind::UInt, 1),
-        "uint16" => (Kind::UInt, 2),
-        "uint32" => (Kind::UInt, 4),
-        "uint64" => (Kind::UInt, 8),
-        "float16" => (Kind::Float, 2),
-        "float32" => (Kind::Float, 4),
-        "float64" => (Kind::Float, 8),
-        "complex64" => (Kind::Complex, 8),
-        "complex128" => (Kind::Complex, 16),
-        "numpy.datetime64" | "numpy.timedelta64" => {
+    let plain = PLAIN.iter().find(|(plain, ..)| *plain == name);
+    let (kind, size) = match (plain, name) {
+        (Some((_, kind, size)), _) => {
+            extension.only(&[])?;
+            (*kind, *size)
+        }
+        (_, "numpy.datetime64" | "numpy.timedelta64") => {
             let unit = time_unit(&extension)?;
             (if name == "numpy.datetime64" { Kind::DateTime(unit) } else { Kind::TimeDelta(unit) }, 8)
         }
-        "fixed_length_utf32" => (Kind::Text, length(&extension)?),
-        "null_terminated_bytes" => (Kind::Bytes, length(&extension)?),
-        "raw_bytes" => (Kind::Raw, length(&extension)?),
+        (_, "fixed_length_utf32") => (Kind::Text, length(&extension)?),
+        (_, "null_terminated_bytes") => (Kind::Bytes, length(&extension)?),
+        (_, "raw_bytes") => (Kind::Raw, length(&extension)?),
         _ => match name
             .strip_prefix('r')
             .filter(|bits| !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit()))
         {
             Some(bits) => match bits.parse::<usize>() {
-                Ok(bits) if bits > 0 && bits % 8 == 0 => (Kind::Raw, bits / 8),
+                Ok(bits) if bits > 0 && bits % 8 == 0 => {
+                    extension.only(&[])?;
+                    (Kind::Raw, bits / 8)
+                }
                 _ => return invalid(format!("data_type: raw bits come in multiples of 8, found \"{name}\"")),
             },
             None => {
+                let plain = PLAIN.map(|(plain, ..)| plain).join(", ");
                 return Err(Problem::Unsupported(format!(
-                    "data type \"{name}\" is not supported (supported: {V3_NAMES})"
+                    "data type \"{name}\" is not supported (supported: {plain}, {OTHERS})"
                 )));
             }
         },
     };
-    let configured =
-        ["numpy.datetime64", "numpy.timedelta64", "fixed_length_utf32", "null_terminated_bytes", "raw_bytes"];
-    if !configured.contains(&name) {
-        extension.only(&[])?;
-    }
     DataType::new(kind, size, ByteOrder::NATIVE)
         .ok_or_else(|| Problem::Invalid(format!("data_type: {name} of {size} bytes is not an element type")))
         .and_then(|dtype| sized("data_type", dtype))
@@ -102,7 +109,6 @@ fn length(extension: &Extension<'_>) -> Result<usize, Problem> {
 
 /// The v3 `data_type` of a type.
 pub(crate) fn to_v3(dtype: DataType) -> Json {
-    let bits = dtype.size() * 8;
     let length = |name: &str| {
         Json::from([
             ("name", name.into()),
@@ -116,11 +122,10 @@ pub(crate) fn to_v3(dtype: DataType) -> Json {
         ])
     };
     match dtype.kind() {
-        Kind::Bool => "bool".into(),
-        Kind::Int => Json::String(format!("int{bits}")),
-        Kind::UInt => Json::String(format!("uint{bits}")),
-        Kind::Float => Json::String(format!("float{bits}")),
-        Kind::Complex => Json::String(format!("complex{bits}")),
+        kind @ (Kind::Bool | Kind::Int | Kind::UInt | Kind::Float | Kind::Complex) => {
+            let plain = PLAIN.iter().find(|(_, plain, size)| (*plain, *size) == (kind, dtype.size()));
+            plain.map_or_else(|| Json::String(dtype.to_string()), |(name, ..)| (*name).into())
+        }
         Kind::Bytes => length("null_terminated_bytes"),
         Kind::Text => length("fixed_length_utf32"),
         Kind::Raw => length("raw_bytes"),

@@ -308,8 +308,8 @@ impl Group {
         walk::listed_kind(&self.store, &join(&self.path, &relative), self.format)
     }
 
-    /// Where this group was opened with consolidated metadata: sees a node below, and groups on the
-    /// way to it, as they are stored now. For who has just created the node.
+    /// If this group was opened with consolidated metadata: reads a node below it, and the groups
+    /// on the way, as they are stored now. For callers that have just created the node.
     pub fn notice(&self, name: &str) -> Result<(), ZarrError> {
         let Some(view) = &self.consolidated else { return Ok(()) };
         let relative = normalize_path(name)?;

@@ -143,7 +143,7 @@ fn consolidated_metadata_goes_stale_and_is_renewed() {
             Err(ZarrError::NotFound { what: "consolidated metadata", .. })
         ));
         group.consolidate().unwrap();
-        // A node made elsewhere since then is neither listed nor found.
+        // A node that another handle has made since then is not listed and not found.
         Array::create(store.clone(), "new", spec(format), false).unwrap();
         assert_eq!(group.children().unwrap().len(), 3);
         assert!(matches!(group.child("new"), Err(ZarrError::NotFound { .. })));

@@ -58,7 +58,7 @@ impl Json {
         parse::parse(text)
     }
 
-    /// The text; with `indent`, one member per line, indented by so many spaces per level.
+    /// The text; with `indent`, one member per line, indented by that many spaces per level.
     pub fn to_text(&self, indent: Option<usize>) -> String {
         let mut text = String::new();
         write::write(self, indent, usize::MAX, &mut text);

@@ -1,9 +1,9 @@
-//! The lock of a node: who changes its metadata reads it again, changes it, and puts it back, while
+//! The lock of a node: a writer of its metadata reads it again, changes it, and puts it back, while
 //! nobody else does.
 //!
-//! Threads take turns by a number of the node's own (of no object: stores take turns of objects
-//! themselves), processes by a lock of the node's directory, which leaves no file behind. Where a
-//! node has no directory yet, there is nothing to lock: of several who create it, one wins
+//! Threads take turns by a number of the node's own (not an object's: stores take those turns
+//! themselves). Processes take a lock of the node's directory, which leaves no file behind. A node
+//! without a directory cannot be locked: if several processes create it, one wins
 //! ([`Store::write_new`]).
 
 use crate::ZarrError;

@@ -58,8 +58,8 @@ impl Metadata {
                 (dtype, self.fill.clone().unwrap_or_else(default), self.codecs.clone())
             }
             Element::Vlen(kind) => {
-                // The codec of the elements is the first; it knows the bytes of the fill value, of
-                // which the engine has the cell.
+                // The codec of the elements is the first; it knows the bytes of the fill value; the
+                // engine has the fill value's cell.
                 let vlen = Vlen::new(kind, self.fill.as_deref().unwrap_or_default().into());
                 let fill = vlen.fill_cell().write().to_vec();
                 let first: Arc<dyn Codec> = Arc::new(vlen);

@@ -6,7 +6,7 @@ use crate::{Array, KeyEncoding, ZarrError, walk};
 use hyperslab_array::{ArrayError, Dims};
 use hyperslab_store::{Ask, Key};
 
-/// Up to so many objects are asked for by name; beyond that the store is asked what there is.
+/// Up to this many objects are asked for by name; beyond that the store lists what there is.
 const BY_NAME: u64 = 1000;
 
 /// Objects that are looked for: those with an index of `from` or more along any axis, and below

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Where an array was opened, and which directory that was.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct OpenedAt {
     store: Arc<dyn Store>,
     path: String,
     metadata: Arc<Metadata>,
@@ -17,19 +17,19 @@ pub(crate) struct Place {
     known: Mutex<Option<Identity>>,
 }
 
-impl Place {
+impl OpenedAt {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         path: String,
         metadata: Arc<Metadata>,
         known: Option<Identity>,
     ) -> Self {
-        Place { store, path, metadata, known: Mutex::new(known) }
+        OpenedAt { store, path, metadata, known: Mutex::new(known) }
     }
 }
 
-/// Which directory is at a path, for [`Place::new`]. To be found out before the metadata is read:
-/// what takes its place in between is another one. An error is left to those who read.
+/// Which directory is at a path, for [`OpenedAt::new`]. Find it out before the metadata is read: a
+/// directory that replaces it in between is another one. Errors are left to the read.
 pub(crate) fn seen(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
     identity(store, path).ok().flatten()
 }
@@ -38,7 +38,7 @@ fn identity(store: &Arc<dyn Store>, path: &str) -> Result<Option<Identity>, Zarr
     Ok(store.identity(locked::prefix(path)?)?)
 }
 
-impl Origin for Place {
+impl Origin for OpenedAt {
     fn is_known(&self) -> bool {
         self.known.lock().is_some()
     }
@@ -76,7 +76,7 @@ impl Origin for Place {
 /// Members of a document that change nothing about what is in a chunk.
 const BESIDE: [&str; 3] = ["shape", "attributes", "dimension_names"];
 
-/// Whether chunks that were written by one document read right by the other.
+/// Whether chunks written under one document can be read under the other.
 fn alike(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Object(ours), Json::Object(theirs)) => {

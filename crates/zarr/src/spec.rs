@@ -1,4 +1,4 @@
-//! What a new array is to be.
+//! The description of a new array.
 
 use crate::error::{Problem, invalid};
 use crate::json::Json;
@@ -27,7 +27,7 @@ pub enum IndexLocation {
     Start,
 }
 
-/// What a new array is to be. [`ArraySpec::new`] gives the defaults.
+/// The description of a new array. [`ArraySpec::new`] gives the defaults.
 #[derive(Clone, Debug)]
 pub struct ArraySpec {
     /// The format.

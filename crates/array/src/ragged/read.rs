@@ -19,7 +19,6 @@ use crate::layout::ArrayLayout;
 use crate::plan::Plan;
 use crate::read::one_array::of_one_array;
 use crate::read::options::ReadOptions;
-use crate::runtime::memory::Memory;
 use crate::select::Selection;
 use hyperslab_codec::{Cell, Heap, Vlen};
 use std::sync::Arc;
@@ -82,7 +81,7 @@ fn read_once(
             Ok::<(), ArrayError>(())
         })?;
         first += part.count;
-        output.expect(first, batches.total());
+        output.result.expect(batches.total() as usize, u64::MAX);
         let fitting = |n: u64| (u128::from(PAYLOAD) * u128::from(n) / u128::from(payload.max(1))) as u64;
         cells = fitting(part.count).min(cells.max(part.count).saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
         // Points may lie close together here and far apart there: what a chunk has counts, not what
@@ -92,9 +91,7 @@ fn read_once(
             n => fitting(n).clamp(1, n.saturating_mul(GROWTH)),
         };
     }
-    output.values.shrink();
-    let Output { offsets, values, .. } = output;
-    Ok(Ragged { shape: selection.shape(), offsets, values, validity: None })
+    Ok(output.result.finish(selection.shape()))
 }
 
 /// The codec of an array's elements. Errors where they have one size.
@@ -120,8 +117,7 @@ fn first_cells(layout: &ArrayLayout, selection: &Selection, threads: usize) -> u
 
 /// The result as far as it is there.
 struct Output {
-    offsets: Vec<i64>,
-    values: Memory,
+    result: Ragged,
     /// Bytes of an item.
     item: u32,
 }
@@ -129,26 +125,12 @@ struct Output {
 impl Output {
     fn new(layout: &ArrayLayout, vlen: &Vlen, total: u64) -> Result<Self, ArrayError> {
         let none = || memory_error(layout, "the result", total.saturating_mul(size_of::<i64>() as u64));
-        let mut offsets = Vec::new();
-        offsets.try_reserve_exact(total as usize + 1).map_err(|_| none())?;
-        offsets.push(0);
         let item = u32::try_from(vlen.kind().item_size()).unwrap_or(u32::MAX).max(1);
         if !(vlen.fill().len() as u32).is_multiple_of(item) {
             let why = format!("the fill value has {} bytes, no multiple of {item}", vlen.fill().len());
             return Err(ArrayError::Layout { array: layout.name().into(), why });
         }
-        Ok(Output { offsets, values: Memory::dirty(0).ok_or_else(none)?, item })
-    }
-
-    /// Makes room for all elements, if they are as long as those that are there.
-    fn expect(&mut self, there: u64, total: u64) {
-        let guess = self.values.len() as u128 * u128::from(total) / u128::from(there.max(1));
-        if there < total
-            && let Ok(guess) = usize::try_from(guess + guess / 32)
-        {
-            // Where there is no such memory it grows as it is needed.
-            self.values.reserve(guess);
-        }
+        Ok(Output { result: Ragged::growing(total as usize).ok_or_else(none)?, item })
     }
 
     /// Appends what cells refer to. Returns the bytes of the heap, and of the cells.
@@ -163,32 +145,33 @@ impl Output {
         let buffers = heap.buffers();
         let buffers: Vec<&[u8]> =
             buffers.iter().map(|buffer| buffer.as_deref().map_or(&[][..], |bytes| bytes.as_ref())).collect();
-        let (done, before) = (self.values.len(), self.offsets.len() - 1);
-        let mut end = self.offsets[before];
+        let before = self.result.count();
+        let mut end = self.result.end();
         // Dividing takes longer than everything else here.
         if self.item == 1 {
-            self.offsets.extend(cells.iter().map(|cell| {
+            self.result.offsets.extend(cells.iter().map(|cell| {
                 end += i64::from(Cell::read(cell).len);
                 end
             }));
         } else {
-            self.offsets.extend(cells.iter().map(|cell| {
+            self.result.offsets.extend(cells.iter().map(|cell| {
                 end += i64::from(Cell::read(cell).len / self.item);
                 end
             }));
         }
-        let offsets = &self.offsets[before..];
-        let place = |items: i64| usize::try_from(items).ok()?.checked_mul(self.item as usize);
-        let len = place(end).filter(|len| self.values.resize(*len));
-        let len = len.ok_or_else(|| {
+        let item = self.item as usize;
+        let items = (end - self.result.offsets[before]) as u64;
+        let done = self.result.grow(items, item).ok_or_else(|| {
             memory_error(layout, "the result", (end as u64).saturating_mul(self.item.into()))
         })?;
+        let offsets = &self.result.offsets[before..];
+        let values = &mut self.result.values.as_mut_slice()[done..];
 
-        let work = ((len - done) as u64).saturating_add(CELL_WORK * cells.len() as u64);
+        let work = (values.len() as u64).saturating_add(CELL_WORK * cells.len() as u64);
         let limit = tasks::limit(options.threads);
         let threads = tasks::worthwhile(work, tasks::INLINE_WORK, cells.len(), limit).max(1);
         let pieces = if threads == 1 { 1 } else { threads * TURNS };
-        let mut left = (cells, &mut self.values.as_mut_slice()[done..]);
+        let mut left = (cells, values);
         let mut jobs = Vec::with_capacity(pieces);
         let mut cut = 0;
         for piece in 1..=pieces {
@@ -198,8 +181,7 @@ impl Output {
             } else {
                 offsets.partition_point(|at| *at < target).max(cut)
             };
-            // Of a batch whose offsets fit memory the lengths do.
-            let bytes = place(offsets[next] - offsets[cut]).unwrap_or(0);
+            let bytes = (offsets[next] - offsets[cut]) as usize * item;
             let (these, others) = left.0.split_at(next - cut);
             let (to, rest) = std::mem::take(&mut left.1).split_at_mut(bytes);
             jobs.push((these, to));

@@ -2,7 +2,6 @@
 
 use super::Ragged;
 use crate::dims::Dims;
-use crate::runtime::memory::Memory;
 
 impl Ragged {
     /// Text or bytes: as many `rows`, in C order, as there are elements in an array of `shape`.
@@ -11,22 +10,18 @@ impl Ragged {
         if crate::dims::element_count(shape)? != rows.len() as u64 {
             return None;
         }
-        let mut offsets = Vec::new();
-        offsets.try_reserve_exact(rows.len().checked_add(1)?).ok()?;
-        offsets.push(0);
-        let mut end = 0i64;
+        let mut ragged = Ragged::growing(rows.len())?;
         for row in rows.clone() {
-            end = end.checked_add(i64::try_from(row.len()).ok()?)?;
-            offsets.push(end);
+            ragged.offsets.push(ragged.end().checked_add(i64::try_from(row.len()).ok()?)?);
         }
-        let mut values = Memory::dirty(usize::try_from(end).ok()?)?;
-        let mut left = values.as_mut_slice();
+        ragged.grow(u64::try_from(ragged.end()).ok()?, 1)?;
+        let mut left = ragged.values.as_mut_slice();
         for row in rows {
             let (place, rest) = left.split_at_mut_checked(row.len())?;
             place.copy_from_slice(row);
             left = rest;
         }
-        Some(Ragged { shape: Dims::from_slice(shape), offsets, values, validity: None })
+        Some(Ragged { shape: Dims::from_slice(shape), ..ragged })
     }
 }
 

@@ -8,6 +8,9 @@ pub(crate) mod vectors;
 use crate::{Cursor, ParseError};
 use std::sync::Arc;
 
+/// The number of the message.
+pub const KIND: u16 = 0x03;
+
 /// Types within types are followed to this depth; deeper ones are refused.
 pub const MAX_DEPTH: usize = 32;
 

@@ -38,7 +38,7 @@ pub(super) fn datatype(cursor: &mut Cursor<'_>) -> Result<Datatype, ParseError> 
 }
 
 struct Parser {
-    /// How many types there were so far.
+    /// How many types were parsed so far.
     types: usize,
 }
 

@@ -5,48 +5,48 @@ use crate::cursor::number;
 use crate::{Hdf5Error, ParseError, Sizes, Source};
 use std::borrow::Cow;
 
-/// Objects begin at multiples of so many bytes.
+/// Objects begin at multiples of this.
 pub(super) const UNIT: usize = 8;
 
 /// Indices have 16 bits.
 const MOST_OBJECTS: usize = 1 << 16;
 
 /// Where an object begins, in units of [`UNIT`] bytes, and its bytes.
-pub(super) type Place = (u16, u16);
+pub(super) type ShortExtent = (u16, u16);
 
-/// Of an index that no object has: none begins with its collection.
-const HOLE: Place = (0, 0);
+/// The value for an index without an object: no object begins where its collection does.
+const HOLE: ShortExtent = (0, 0);
 
 /// Where objects are in their collection.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// By index, from 1 on, with holes where elements were written anew. A sixth of what others
-    /// take for each, of the cache as well.
-    Usual(Box<[Place]>),
+    /// By index, from 1 on, with holes where elements were rewritten. Takes a sixth of the memory
+    /// of the other kinds, and of the cache.
+    Usual(Box<[ShortExtent]>),
     /// Others: indices much larger than there are objects, or objects so large or so far back that
-    /// they have no [`Place`].
-    Any(Box<[Entry]>),
+    /// they have no [`ShortExtent`].
+    Any(Box<[Extent]>),
 }
 
 impl Directory {
     /// `entries` ascend by index; the collection has `size` bytes.
-    fn new(entries: &[Entry], size: u64) -> Directory {
+    fn new(entries: &[Extent], size: u64) -> Directory {
         let mut places = Vec::with_capacity(entries.len());
-        let note = |entry: &Entry| note(&mut places, size, entry.index, entry.start, entry.len);
+        let note = |entry: &Extent| note(&mut places, size, entry.index, entry.start, entry.len);
         match entries.iter().try_for_each(note) {
             Some(()) => Directory::Usual(places.into()),
             None => Directory::Any(entries.into()),
         }
     }
 
-    /// That of any collection, of which these bytes are in memory. `objects` is for what is found
-    /// meanwhile.
+    /// Reads the directory of any collection; `bytes` of it are in memory. `objects` is scratch
+    /// memory.
     pub(super) fn read(
         source: &Source,
         head: &Head,
         there: &[u8],
         sizes: Sizes,
-        objects: &mut Vec<Entry>,
+        objects: &mut Vec<Extent>,
     ) -> Result<Directory, Hdf5Error> {
         let size = object_header(sizes);
         let mut window = Window { start: 0, bytes: Cow::Borrowed(there) };
@@ -91,7 +91,7 @@ impl Directory {
 
 /// Where an object is in its collection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct Extent {
     index: u16,
     start: u64,
     len: u64,
@@ -116,9 +116,10 @@ fn object_header(sizes: Sizes) -> usize {
     (8 + usize::from(sizes.length)).next_multiple_of(8)
 }
 
-/// As [`directory`] for nearly all collections, in a third of the time: sizes have 8 bytes, all of
-/// it is in memory, and all objects have a [`Place`]. `None`: it is not such, or not right.
-pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<Place>) -> Option<()> {
+/// As [`directory`], in a third of the time, for nearly all collections: sizes have 8 bytes, all
+/// bytes are in memory, and all objects have a [`ShortExtent`]. `None`: the collection is different
+/// or damaged.
+pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<ShortExtent>) -> Option<()> {
     places.clear();
     let bytes = bytes.get(..usize::try_from(head.len).ok()?).filter(|_| sizes.length == 8)?;
     let mut at = usize::try_from(head.first).ok()?;
@@ -136,9 +137,10 @@ pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<Pl
 }
 
 /// Notes where the object of an index is, in a collection of `size` bytes. `None`: it has no
-/// [`Place`], or another has its index, or the table would take more memory than the collection.
+/// [`ShortExtent`], or another has its index, or the table would take more memory than the
+/// collection.
 #[inline]
-fn note(places: &mut Vec<Place>, size: u64, index: u16, start: u64, len: u64) -> Option<()> {
+fn note(places: &mut Vec<ShortExtent>, size: u64, index: u16, start: u64, len: u64) -> Option<()> {
     let unit = UNIT as u64;
     let place =
         (u16::try_from(start / unit).ok().filter(|_| start.is_multiple_of(unit))?, u16::try_from(len).ok()?);
@@ -147,7 +149,7 @@ fn note(places: &mut Vec<Place>, size: u64, index: u16, start: u64, len: u64) ->
         places.push(place);
         return Some(());
     }
-    if u64::from(index) * size_of::<Place>() as u64 > size {
+    if u64::from(index) * size_of::<ShortExtent>() as u64 > size {
         return None;
     }
     if number > places.len() {
@@ -166,7 +168,7 @@ fn directory(
     source: &Source,
     head: &Head,
     sizes: Sizes,
-    objects: &mut Vec<Entry>,
+    objects: &mut Vec<Extent>,
     mut header: impl FnMut(u64) -> Result<(u16, Option<u64>), Hdf5Error>,
 ) -> Result<(), Hdf5Error> {
     let corrupt = |at: u64, why: String| {
@@ -180,8 +182,8 @@ fn directory(
     while let Some(start) = at.checked_add(size).filter(|start| *start <= head.len) {
         let (index, len) = header(at)?;
         let shown = || len.map_or("more than 2⁶⁴".into(), |len| len.to_string());
-        // What is free is behind all objects, and bears the index 0. Its size is with its header,
-        // for some writers without, or not given.
+        // Free space is behind all objects and has the index 0. Its size includes its header, or
+        // does not, or is missing, depending on the writer.
         if index == 0 {
             let left = head.len - at;
             if [left, head.len - start, 0].map(Some).contains(&len) {
@@ -198,7 +200,7 @@ fn directory(
         if objects.len() >= MOST_OBJECTS {
             return Err(corrupt(at, format!("a second object {index}")));
         }
-        objects.push(Entry { index, start, len: end - start });
+        objects.push(Extent { index, start, len: end - start });
         at = end.next_multiple_of(8);
     }
     if !objects.is_sorted_by_key(|object| object.index) {

@@ -4,15 +4,14 @@
 //!
 //! 1. The first bytes of each, as many as a collection of this file has had before. Neighbours are
 //!    one range, all ranges one request.
-//! 2. The header says how long a collection is. What is missing of those that are longer is a
-//!    second request.
+//! 2. The header says how long a collection is. The rest of longer ones is a second request.
 //! 3. Each directory is walked once into a flat table.
 //!
-//! One of more than 64 KiB (the HDF5 library makes such a one for a large object, and none else) is
-//! not fetched: its directory is walked from object to object, and its objects are read when they
-//! are wanted, straight to where they go.
+//! A collection of more than 64 KiB is not fetched (the HDF5 library makes one only for a large
+//! object): its directory is walked from object to object, and each object is read when it is
+//! wanted, straight to its place.
 
-use super::directory::{Directory, Place, UNIT, usual};
+use super::directory::{Directory, ShortExtent, UNIT, usual};
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 use hyperslab_array::Memory;
 use std::borrow::Cow;
@@ -43,27 +42,27 @@ pub struct Collection {
     len: u64,
     objects: Directory,
     /// All of its bytes; `None`: they are too many.
-    bytes: Option<Part>,
+    bytes: Option<SharedBytes>,
 }
 
-/// A collection of which many objects are wanted, taken apart for that.
+/// A collection, ready for fast access to many of its objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Open<'c> {
-    /// As [`Directory::Usual`]; none, if it is not such, or its bytes are not in memory.
-    objects: &'c [Place],
+    /// As [`Directory::Usual`]. Empty for other directories, and if the bytes are not in memory.
+    objects: &'c [ShortExtent],
     bytes: &'c [u8],
     /// All of it.
     pub(crate) collection: &'c Collection,
 }
 
 impl<'c> Open<'c> {
-    /// The first `len` bytes of the object of an index. `None`: there is no such, or it is to be
-    /// had of [`Collection::object`].
+    /// The first `len` bytes of the object of an index. `None`: there is no such object, or only
+    /// [`Collection::object`] finds it.
     #[inline(always)]
     pub(crate) fn find(&self, index: u32, len: usize) -> Option<&'c [u8]> {
         let (start, has) = *self.objects.get(usize::try_from(index).ok()?.wrapping_sub(1))?;
         let start = usize::from(start) * UNIT;
-        // A hole is at 0, and has no bytes: whoever wants none of it does not get past this either.
+        // A hole is at 0 and has no bytes. A request for 0 bytes of it ends here too.
         if len > usize::from(has) || start == 0 {
             return None;
         }
@@ -73,7 +72,7 @@ impl<'c> Open<'c> {
 
 /// A part of memory that several collections share.
 #[derive(Clone, Debug)]
-struct Part {
+struct SharedBytes {
     memory: Arc<Memory>,
     range: Range<usize>,
 }
@@ -93,8 +92,7 @@ pub enum Object<'a> {
 }
 
 impl Collection {
-    /// The collections at these addresses, which ascend. Of each, `guess` bytes are fetched at
-    /// first.
+    /// The collections at these addresses, which ascend. The first fetch has `guess` bytes of each.
     pub(crate) fn read(
         source: &Source,
         addresses: &[u64],
@@ -105,7 +103,7 @@ impl Collection {
         for (address, head) in addresses.iter().zip(heads(source, addresses, guess)?) {
             found.push((Head::parse(source, *address, head.bytes(), sizes)?, head));
         }
-        // Were that let pass, many small parts of a file could claim much memory.
+        // Overlapping collections would let a small file claim much memory.
         for pair in found.windows(2) {
             if let [(a, _), (b, _)] = pair
                 && a.address.saturating_add(a.len) > b.address
@@ -117,7 +115,7 @@ impl Collection {
         }
         complete(source, &mut found)?;
         let (mut places, mut objects) = (Vec::new(), Vec::new());
-        let taken_apart = |(head, part): (Head, Part)| {
+        let taken_apart = |(head, part): (Head, SharedBytes)| {
             let (address, len) = (head.address, head.len);
             let objects = match usual(&head, part.bytes(), sizes, &mut places) {
                 Some(()) => Directory::Usual(places.as_slice().into()),
@@ -147,7 +145,7 @@ impl Collection {
     /// All of its bytes, if they are in memory. For many objects of it: [`Collection::object`].
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.bytes.as_ref().map_or(&[], Part::bytes)
+        self.bytes.as_ref().map_or(&[], SharedBytes::bytes)
     }
 
     /// For many objects of it.
@@ -163,7 +161,7 @@ impl Collection {
     /// any order do not wait for memory one by one.
     pub(crate) fn touch(&self) {
         if let Directory::Usual(objects) = &self.objects {
-            let lines = objects.iter().step_by(LINE / size_of::<Place>());
+            let lines = objects.iter().step_by(LINE / size_of::<ShortExtent>());
             std::hint::black_box(lines.fold(0, |all, (start, _)| all ^ start));
         }
         std::hint::black_box(self.bytes().iter().step_by(LINE).fold(0, |all, byte| all ^ byte));
@@ -244,7 +242,7 @@ impl<'a> Object<'a> {
     }
 }
 
-impl Part {
+impl SharedBytes {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.memory.as_slice().get(self.range.clone()).unwrap_or_default()
@@ -286,7 +284,7 @@ impl Head {
 }
 
 /// The first bytes of each collection.
-fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<Part>, Hdf5Error> {
+fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedBytes>, Hdf5Error> {
     let size = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
     // Ranges of the file, and where in memory the last of them begins.
     let (mut ranges, mut begin): (Vec<(u64, u64)>, usize) = (Vec::new(), 0);
@@ -322,11 +320,11 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<Part>, Hd
     }
     source.read_into(STRUCTURE, wanted)?;
     let memory = Arc::new(memory);
-    Ok(places.into_iter().map(|range| Part { memory: memory.clone(), range }).collect())
+    Ok(places.into_iter().map(|range| SharedBytes { memory: memory.clone(), range }).collect())
 }
 
-/// Fetches the rest of those collections of which not all bytes are there.
-fn complete(source: &Source, found: &mut [(Head, Part)]) -> Result<(), Hdf5Error> {
+/// Fetches the rest of collections whose first bytes only are there.
+fn complete(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<(), Hdf5Error> {
     let mut grown = Vec::new();
     for (head, part) in found {
         let len = usize::try_from(head.len.min(WHOLE)).unwrap_or(usize::MAX);
@@ -352,7 +350,7 @@ fn complete(source: &Source, found: &mut [(Head, Part)]) -> Result<(), Hdf5Error
     });
     source.read_into(STRUCTURE, rests)?;
     for (_, _, memory, part) in grown {
-        *part = Part { range: 0..memory.len(), memory: Arc::new(memory) };
+        *part = SharedBytes { range: 0..memory.len(), memory: Arc::new(memory) };
     }
     Ok(())
 }

@@ -101,8 +101,8 @@ pub(super) fn version2(
 /// A stored size, of whatever width, and the filter mask behind it; `None`: there is no room for
 /// both.
 ///
-/// The width depends on the bytes of a chunk and on the version of the layout: it is what is left
-/// of an entry, of which the index says how long it is.
+/// The width depends on the bytes of a chunk and on the version of the layout: it is the rest of an
+/// entry, whose length the index says.
 pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
     let (size, mask) = bytes.split_last_chunk()?;
     (1..=8).contains(&size.len()).then_some((number(size)?, u32::from_le_bytes(*mask)))
@@ -216,7 +216,7 @@ mod tests {
         assert!(wrong(key + 32, &[0xff; 8]).contains("without an address"));
     }
 
-    /// What is not sorted in the file is sorted, and found.
+    /// Records that are not sorted in the file are sorted, and found.
     #[test]
     fn any_order() {
         let (dataset, mut bytes) = datasets(&[9, 14]).swap_remove(0);

@@ -35,7 +35,7 @@ impl Slots {
         let limits: Vec<_> = limits.map(|(max, chunk)| max.map(|max| max.div_ceil(*chunk))).collect();
         let mut order: Vec<usize> = (0..limits.len()).filter(|axis| Some(*axis) != first).collect();
         order.splice(0..0, first);
-        // Of the axis in front, the limit does not count.
+        // The limit of the slowest axis does not count.
         let limit = |axis: &usize| match limits.get(*axis) {
             _ if first == Some(*axis) => Some(1),
             limit => limit.copied().flatten(),
@@ -85,7 +85,7 @@ pub(super) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// With `client` what the array says that it holds, and with `width` how many bytes each has.
+    /// `client` is what the array says it holds, `width` the bytes of an element.
     pub fn new(
         request: &IndexRequest<'_>,
         slots: Slots,
@@ -108,12 +108,12 @@ impl<'a> Elements<'a> {
         Ok(Elements { slots, records, width, filtered, offset_len })
     }
 
-    /// How many bytes so many elements have.
+    /// How many bytes this many elements have.
     pub fn len(&self, count: u64) -> u64 {
         count.saturating_mul(self.width as u64)
     }
 
-    /// Takes elements apart, of which the first is that of slot `first`.
+    /// Takes elements apart. The first is that of slot `first`.
     pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Result<(), ParseError> {
         let mut at = elements.address();
         for (bytes, slot) in elements.rest().chunks_exact(self.width).zip(first..) {

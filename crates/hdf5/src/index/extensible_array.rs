@@ -6,9 +6,8 @@
 //! 1. The header has the numbers that this depends on, and the address of the index block.
 //! 2. The index block has the first elements itself, then the addresses of the data blocks of the
 //!    first super blocks, then those of *secondary blocks*, one for each later super block.
-//! 3. A secondary block has the addresses of its data blocks. Where these are large they have
-//!    pages, and the secondary block has the bitmap that says which of all those pages were
-//!    written.
+//! 3. A secondary block has the addresses of its data blocks. Large data blocks have pages, and the
+//!    secondary block has a bitmap of the pages that were written.
 //! 4. A data block has elements, or is followed by pages of elements.
 
 use super::IndexRequest;
@@ -53,8 +52,8 @@ struct SuperBlock {
     pages: u64,
 }
 
-/// A data block that is to be read; with 0 elements the head of one that has pages.
-struct Block {
+/// A data block to read; with 0 elements the head of one that has pages.
+struct DataBlock {
     first: u64,
     count: u64,
 }
@@ -120,9 +119,9 @@ impl Header {
     }
 }
 
-/// What is to be read of an array, found so far.
+/// The blocks of an array that are found and not read yet.
 struct Found {
-    blocks: Vec<Block>,
+    blocks: Vec<DataBlock>,
     /// Address and length of each.
     places: Vec<(u64, u64)>,
     pages: Vec<Page>,
@@ -201,8 +200,8 @@ pub(super) fn read(
         let Some(block) = blocks.get(number) else { return Ok(()) };
         let start = cursor.position();
         header.check_head(cursor, b"EADB", BLOCK)?;
-        // Where it begins in the array: the HDF5 library writes other numbers than it means to, and
-        // reads none.
+        // Where the block begins in the array. Not checked: the HDF5 library writes wrong numbers
+        // here, and does not read them.
         cursor.skip(header.offset_len())?;
         let inside = take(cursor, elements.len(block.count))?;
         cursor.checksum(start, verify)?;
@@ -228,7 +227,7 @@ impl Found {
             let count = if block.pages > 0 { 0 } else { block.elements };
             let len = head_len.saturating_add(elements.len(count)).saturating_add(4);
             self.visited.meet(address, len)?;
-            self.blocks.push(Block { first, count });
+            self.blocks.push(DataBlock { first, count });
             self.places.push((address, len));
             let page_count = block.elements.checked_div(block.pages).unwrap_or_default();
             let page_len = elements.len(page_count).saturating_add(4);

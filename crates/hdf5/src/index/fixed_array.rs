@@ -1,8 +1,8 @@
 //! Chunks by a fixed array: no axis grows without a limit (specification VII.C).
 //!
 //! 1. The header says how many elements there are, and where the data block is.
-//! 2. A small data block has the elements; a large one has a bitmap of pages, and behind itself
-//!    those pages. Pages that were never written hold anything.
+//! 2. A small data block has the elements; a large one has a bitmap of pages, and the pages follow
+//!    it. Pages that were never written hold garbage.
 
 use super::IndexRequest;
 use super::elements::{Elements, Page, Slots, is_written, take};
@@ -80,7 +80,7 @@ pub(super) fn read(
         let first = number.saturating_mul(page);
         let before = number.saturating_mul(elements.len(page).saturating_add(4));
         let address = block.saturating_add(head).saturating_add(before);
-        // Those behind the end of the file, of which there may be very many, are not collected.
+        // Chunks behind the end of the file are not collected: there may be very many.
         if address >= source.end() {
             return Err(corrupt(format!("page {number} of {pages} is behind the end of the file")));
         }

@@ -41,8 +41,7 @@ impl Chunks {
         Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
     }
 
-    /// Where all chunks are. Read once for the open file; where that fails, the next call tries
-    /// again.
+    /// Where all chunks are. Read once for the open file; if that fails, the next call tries again.
     pub fn index(&self) -> Result<Arc<ChunkIndex>, Hdf5Error> {
         self.ready().cloned()
     }
@@ -51,8 +50,7 @@ impl Chunks {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        // Without a turn this thread reads the index already, further up its stack: it reads it
-        // once more.
+        // No turn: this thread reads the index already, further up its stack. Read it once more.
         let _turn = match turns::take(self.reading, Some(&interrupt::is_wanted)) {
             Err(Refused::Stopped) => {
                 return Err(Hdf5Error::Interrupted { file: self.file.source().name() });
@@ -81,8 +79,8 @@ impl Chunks {
         axes.into_iter().any(|((place, len), n)| place.saturating_add(1).saturating_mul(*len) > *n)
     }
 
-    /// The filters that were left out of a chunk, as bits of the codec chain; `None`: the chain is
-    /// longer than a mask.
+    /// The filters that a chunk skips, as bits of the codec chain; `None`: the chain is longer than
+    /// a mask.
     fn skipped(&self, chunk: &[u64], mask: u32) -> Option<u32> {
         let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };

@@ -77,7 +77,7 @@ impl ChunkIndex {
 
     /// The record of a chunk; `None`: it is not stored.
     pub fn get(&self, number: u64) -> Option<&ChunkRecord> {
-        // Where every chunk is stored, its number is its place.
+        // If every chunk is stored, a chunk's number is its place.
         let at = usize::try_from(number).ok()?;
         match self.records.get(at) {
             Some(record) if record.number == number => Some(record),

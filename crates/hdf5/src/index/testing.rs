@@ -44,7 +44,7 @@ impl Dataset {
         (mark % 5 != 0).then_some((mark % 50, size, skipped))
     }
 
-    /// What is to be found.
+    /// The expected chunks.
     pub fn expected(&self) -> Vec<ChunkRecord> {
         let counts: Vec<u64> = self.shape.iter().map(|n| n.div_ceil(2)).collect();
         let numbers = 0..counts.iter().product();

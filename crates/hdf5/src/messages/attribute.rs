@@ -5,8 +5,14 @@ use crate::text::lossless;
 use crate::{Cursor, ParseError};
 use std::ops::Range;
 
-/// The parts of an attribute message. Datatype and dataspace may be shared messages, so they are
-/// parsed by whoever can look those up.
+/// The number of the message.
+pub const KIND: u16 = 0x0c;
+
+/// The number of the info message.
+pub const INFO_KIND: u16 = 0x15;
+
+/// The parts of an attribute message. Datatype and dataspace may be shared messages, so the caller,
+/// who can look those up, parses them.
 #[derive(Clone, Debug)]
 pub struct AttributeParts<'a> {
     /// The attribute's name.
@@ -24,13 +30,14 @@ pub struct AttributeParts<'a> {
 }
 
 impl<'a> AttributeParts<'a> {
-    /// Parses the message, all bytes of which `cursor` has.
+    /// Parses the message; `cursor` has all of its bytes.
     pub fn parse(cursor: &mut Cursor<'a>) -> Result<AttributeParts<'a>, ParseError> {
         let version = cursor.version("attribute message", &[1, 2, 3])?;
         let flags = cursor.u8()?;
         let flags = if version == 1 { 0 } else { flags };
         let (name, datatype, dataspace) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
-        // The character set of the name: ASCII is UTF-8, and others are written all the same.
+        // The character set of the name. It does not matter: ASCII is UTF-8, and other sets are
+        // written in spite of it.
         cursor.skip(if version == 3 { 1 } else { 0 })?;
         let mut part = |len: u16| {
             let part = cursor.part(len.into())?;
@@ -50,7 +57,7 @@ impl<'a> AttributeParts<'a> {
     }
 }
 
-/// Where the attributes of an object are that are not in its header.
+/// Where an object keeps attributes that are not in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeInfo {
     /// Address of the fractal heap; `None`: attributes are messages of the header.

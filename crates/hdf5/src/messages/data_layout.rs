@@ -3,6 +3,9 @@
 
 use crate::{Bytes, Cursor, ParseError};
 
+/// The number of the message.
+pub const KIND: u16 = 0x08;
+
 /// What a layout is called, in versions that have numbers for it.
 const COMPACT: u8 = 0;
 const CONTIGUOUS: u8 = 1;
@@ -197,7 +200,8 @@ impl ChunkedLayout {
         Ok(ChunkedLayout { edges_unfiltered: flags & 1 != 0, ..layout })
     }
 
-    /// `axes`: those of a chunk, and the pseudo-axis of the element's bytes; they were read `at`.
+    /// `axes`: the axes of a chunk, and the pseudo-axis of the element's bytes. They were read
+    /// `at`.
     fn new(
         mut axes: Vec<u64>,
         index: ChunkIndexKind,

@@ -3,6 +3,9 @@
 use crate::{Cursor, ParseError};
 use hyperslab_array::element_count;
 
+/// The number of the message.
+pub const KIND: u16 = 0x01;
+
 /// The HDF5 library's own limit.
 const MAX_RANK: u8 = 32;
 

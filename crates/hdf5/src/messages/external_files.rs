@@ -3,6 +3,9 @@
 
 use crate::{Cursor, ParseError};
 
+/// The number of the message.
+pub const KIND: u16 = 0x07;
+
 /// The files that a contiguous dataset's bytes are in, one behind the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalFiles {

@@ -1,7 +1,13 @@
-//! What elements are that were never written (specification IV.A.2.e and f: "The Data Storage -
+//! The value of elements that were never written (specification IV.A.2.e and f: "The Data Storage -
 //! Fill Value (Old) Message" and "Fill Value Message", versions 1 to 3).
 
 use crate::{Bytes, Cursor, ParseError};
+
+/// The number of the old message.
+pub const OLD_KIND: u16 = 0x04;
+
+/// The number of the message.
+pub const KIND: u16 = 0x05;
 
 /// When the fill value is written to storage. Absent elements are read by the same rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +20,7 @@ pub enum FillTime {
     IfSet,
 }
 
-/// A fill value as stored, and what is to be done with it.
+/// A fill value as stored, and when it is written.
 #[derive(Clone, Debug)]
 pub struct FillValue {
     /// When it is written.
@@ -56,7 +62,7 @@ impl FillValue {
     }
 }
 
-/// A length, and so many bytes.
+/// A length, and that many bytes.
 fn sized(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<Option<Bytes>, ParseError> {
     let len = cursor.u32()?;
     // -1: not defined, as HDF5 1.6 says it; none: the default, zero.

@@ -4,6 +4,9 @@
 use crate::text::lossless;
 use crate::{Cursor, ParseError};
 
+/// The number of the message.
+pub const KIND: u16 = 0x0b;
+
 /// The HDF5 library's own limit; filter masks have as many bits.
 const MOST: u8 = 32;
 

@@ -5,6 +5,15 @@ use crate::group::{Link, LinkTarget};
 use crate::text::lossless;
 use crate::{Cursor, ParseError};
 
+/// The number of the info message.
+pub const INFO_KIND: u16 = 0x02;
+
+/// The number of the message.
+pub const KIND: u16 = 0x06;
+
+/// The number of the symbol table message.
+pub const SYMBOL_TABLE_KIND: u16 = 0x11;
+
 /// The link type of links to other files.
 const EXTERNAL: u8 = 64;
 
@@ -15,7 +24,8 @@ impl Link {
         let flags = cursor.u8()?;
         let kind = if flags & 8 != 0 { cursor.u8()? } else { 0 };
         let creation_order = if flags & 4 != 0 { Some(cursor.u64()?.cast_signed()) } else { None };
-        // The character set of the name: ASCII is UTF-8, and others are written all the same.
+        // The character set of the name. It does not matter: ASCII is UTF-8, and other sets are
+        // written in spite of it.
         cursor.skip(if flags & 0x10 != 0 { 1 } else { 0 })?;
         let len = cursor.uint(1 << (flags & 3))?;
         let name = lossless(cursor.take_u64(len)?);
@@ -49,10 +59,10 @@ fn external(cursor: &mut Cursor<'_>) -> Result<LinkTarget, ParseError> {
     }
 }
 
-/// Where the links of a group are that are not in its header.
+/// Where a group keeps links that are not in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// Whether links know when they were made.
+    /// Whether links have a creation order.
     pub tracked: bool,
     /// Address of the fractal heap; `None`: links are messages of the header.
     pub heap: Option<u64>,

@@ -1,6 +1,7 @@
-//! Object header messages (specification IV.A.2): one file for each that is read here. The datatype
-//! message is a module of its own, [`datatype`](crate::datatype); driver information is with the
-//! [superblock](crate::superblock).
+//! Object header messages (specification IV.A.2): one file for each that is read here, and one line
+//! below that names the file. The file has the message's number and its parser;
+//! [`File::message`](crate::File) reads it. The datatype message is a module of its own,
+//! [`datatype`](crate::datatype); driver information is with the [superblock](crate::superblock).
 
 pub mod attribute;
 pub mod data_layout;
@@ -15,67 +16,37 @@ use crate::Bytes;
 
 /// Nothing: the bytes are free.
 pub const NIL: u16 = 0x00;
-/// [`dataspace`]
-pub const DATASPACE: u16 = 0x01;
-/// [`link::LinkInfo`]
-pub const LINK_INFO: u16 = 0x02;
-/// [`datatype`](crate::datatype)
-pub const DATATYPE: u16 = 0x03;
-/// [`fill_value`], before HDF5 1.6
-pub const FILL_VALUE_OLD: u16 = 0x04;
-/// [`fill_value`]
-pub const FILL_VALUE: u16 = 0x05;
-/// [`link`]
-pub const LINK: u16 = 0x06;
-/// [`external_files`]
-pub const EXTERNAL_FILES: u16 = 0x07;
-/// [`data_layout`]
-pub const DATA_LAYOUT: u16 = 0x08;
-/// [`filter`]
-pub const FILTER_PIPELINE: u16 = 0x0b;
-/// [`attribute`]
-pub const ATTRIBUTE: u16 = 0x0c;
-/// [`shared::Table`]
-pub const SHARED_TABLE: u16 = 0x0f;
-/// [`object_header`](crate::object_header)
+/// More messages elsewhere ([`object_header`](crate::object_header)).
 pub const CONTINUATION: u16 = 0x10;
-/// [`link::SymbolTable`]
-pub const SYMBOL_TABLE: u16 = 0x11;
-/// [`superblock`](crate::superblock)
-pub const DRIVER_INFO: u16 = 0x14;
-/// [`attribute::AttributeInfo`]
-pub const ATTRIBUTE_INFO: u16 = 0x15;
-/// [`cache_image`](crate::cache_image)
-pub const CACHE_IMAGE: u16 = 0x18;
 
 /// What the specification calls a message. `None`: it has no such type.
 pub fn name(kind: u16) -> Option<&'static str> {
     Some(match kind {
         NIL => "NIL message",
-        DATASPACE => "dataspace message",
-        LINK_INFO => "link info message",
-        DATATYPE => "datatype message",
-        FILL_VALUE_OLD => "fill value (old) message",
-        FILL_VALUE => "fill value message",
-        LINK => "link message",
-        EXTERNAL_FILES => "external data files message",
-        DATA_LAYOUT => "data layout message",
+        0x01 => "dataspace message",
+        0x02 => "link info message",
+        0x03 => "datatype message",
+        0x04 => "fill value (old) message",
+        0x05 => "fill value message",
+        0x06 => "link message",
+        0x07 => "external data files message",
+        0x08 => "data layout message",
         0x09 => "bogus message",
         0x0a => "group info message",
-        FILTER_PIPELINE => "filter pipeline message",
-        ATTRIBUTE => "attribute message",
+        0x0b => "filter pipeline message",
+        0x0c => "attribute message",
         0x0d => "object comment message",
         0x0e => "object modification time (old) message",
-        SHARED_TABLE => "shared message table message",
+        0x0f => "shared message table message",
         CONTINUATION => "object header continuation message",
-        SYMBOL_TABLE => "symbol table message",
+        0x11 => "symbol table message",
         0x12 => "object modification time message",
         0x13 => "B-tree K values message",
-        DRIVER_INFO => "driver info message",
-        ATTRIBUTE_INFO => "attribute info message",
+        0x14 => "driver info message",
+        0x15 => "attribute info message",
         0x16 => "object reference count message",
         0x17 => "file space info message",
-        CACHE_IMAGE => "metadata cache image message",
+        0x18 => "metadata cache image message",
         _ => return None,
     })
 }
@@ -99,5 +70,60 @@ impl Message {
     /// Whether the bytes only say where the message is.
     pub fn is_shared(&self) -> bool {
         self.flags & 2 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Builder, open};
+    use crate::{Bytes, Cursor, File, Hdf5Error, ParseError};
+
+    /// A message that nobody reads yet: all that its file would have.
+    mod object_comment {
+        use super::*;
+
+        pub const KIND: u16 = 0x0d;
+
+        pub fn parse(cursor: &mut Cursor<'_>, _: &Bytes) -> Result<String, ParseError> {
+            let mut text = Vec::new();
+            loop {
+                match cursor.u8()? {
+                    0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+                    byte => text.push(byte),
+                }
+            }
+        }
+    }
+
+    fn comment(bytes: &[u8]) -> Result<Option<String>, Hdf5Error> {
+        let mut builder = Builder::new();
+        let root = builder.header(&[
+            (super::link::INFO_KIND, crate::testing::link_info(false).1),
+            (object_comment::KIND, bytes.to_vec()),
+        ]);
+        let file: File = open(&builder.finish(root, 2, 0))?;
+        file.message(&*file.header(root)?, object_comment::KIND, object_comment::parse)
+    }
+
+    /// Nothing else is to be done: no table of numbers, no match, no other name.
+    #[test]
+    fn a_new_message_is_a_file_and_a_line() {
+        assert_eq!(comment(b"hello\0").unwrap().unwrap(), "hello");
+        let error = comment(b"hello").unwrap_err().to_string();
+        assert!(error.contains("object comment message"), "{error}");
+
+        let this = include_str!("mod.rs").split("#[cfg(test)]").next().unwrap();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/messages");
+        let mut files = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let name = name.strip_suffix(".rs").unwrap();
+            if name != "mod" {
+                let lines: Vec<&str> = this.lines().filter(|line| line.contains(name)).collect();
+                assert!(lines.contains(&format!("pub mod {name};").as_str()), "{name}: {lines:?}");
+                files += 1;
+            }
+        }
+        assert_eq!(files, this.lines().filter(|line| line.starts_with("pub mod ")).count());
     }
 }

@@ -8,6 +8,9 @@
 
 use crate::{Cursor, ParseError};
 
+/// The number of the message.
+pub const TABLE_KIND: u16 = 0x0f;
+
 /// Where a shared message is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shared {
@@ -56,7 +59,7 @@ impl TableMessage {
     }
 }
 
-/// Which heap holds the shared messages of which kinds.
+/// The heap of the shared messages of each kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Kinds (bit `i`: messages of type `i`), and the address of their fractal heap, if there is

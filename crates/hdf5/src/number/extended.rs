@@ -83,8 +83,8 @@ fn narrowed(bits: u128, from: ByteOrder, to: DataType, dst: &mut [u8]) {
     store(whole.clamp(low, high).cast_unsigned(), to.order(), dst);
 }
 
-/// 80 bits as a double whose last bit is set where bits were lost, so that rounding it again is
-/// as good as rounding once.
+/// 80 bits as a double whose last bit is set if bits were lost: a second rounding then gives what
+/// one rounding would.
 fn rounded_to_odd(bits: u128) -> f64 {
     const LOST: u128 = (1 << 11) - 1;
     let sticky = if bits & LOST == 0 { 0 } else { 1 << 11 };

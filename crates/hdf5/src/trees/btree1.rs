@@ -93,8 +93,8 @@ impl Tree {
         }
     }
 
-    /// The child below which is what is looked for: down from the root, `choose` says which entry
-    /// of a node it is. `None`: in none of them.
+    /// The leaf below which the wanted item is. `choose` says which entry of a node leads to it,
+    /// from the root down. `None`: no entry does.
     pub(crate) fn descend(
         self,
         source: &Source,

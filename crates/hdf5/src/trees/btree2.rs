@@ -100,7 +100,7 @@ impl Tree {
         let count_width = width(leaf);
         let (mut most, mut total, mut total_widths) = (vec![leaf], leaf, Vec::new());
         for depth in 1..=depth {
-            // Of a leaf there is no total besides the count.
+            // A leaf has only a count, no total.
             total_widths.push(if depth == 1 { 0 } else { width(total) });
             let pointer = usize::from(sizes.offset) + count_width + total_widths.last()?;
             let here = room.checked_sub(pointer as u64)? / (record_len + pointer as u64);
@@ -147,9 +147,9 @@ impl Tree {
     }
 }
 
-/// A part of a tree in the order of its records: a node that is still to be read, or records (where
-/// in the bytes of all that were read).
-enum Part {
+/// A stretch of a tree in the order of its records: a node that is not read yet, or records (where
+/// they are in the bytes that were read).
+enum Stretch {
     Node(Child),
     Records(Range<usize>),
 }
@@ -166,13 +166,13 @@ pub fn records(
     let (tree, root) = Tree::read(source, address, kind, sizes, verify)?;
     let record = usize::from(tree.record);
     let mut visited = Visited::new(source);
-    let mut parts: Vec<Part> = root.map(Part::Node).into_iter().collect();
+    let mut parts: Vec<Stretch> = root.map(Stretch::Node).into_iter().collect();
     let mut bytes: Vec<u8> = Vec::new();
     // Level by level, each node becomes its children and the records between them.
     loop {
         let wanted = parts.iter().filter_map(|part| match part {
-            Part::Node(child) => Some((*child, (child.address, u64::from(tree.node)))),
-            Part::Records(_) => None,
+            Stretch::Node(child) => Some((*child, (child.address, u64::from(tree.node)))),
+            Stretch::Records(_) => None,
         });
         let (nodes, places): (Vec<Child>, Vec<(u64, u64)>) = wanted.unzip();
         if nodes.is_empty() {
@@ -184,17 +184,17 @@ pub fn records(
             let Some(node) = nodes.get(place) else { return Ok(()) };
             let (mut records, children) = tree.parse(cursor, *node)?;
             visited.meet(node.address, cursor.position() as u64)?;
-            next.extend(old.by_ref().take_while(|part| matches!(part, Part::Records(_))));
+            next.extend(old.by_ref().take_while(|part| matches!(part, Stretch::Records(_))));
             let mut start = bytes.len();
             bytes.extend_from_slice(records.rest());
             if children.is_empty() {
-                next.push(Part::Records(start..bytes.len()));
+                next.push(Stretch::Records(start..bytes.len()));
             }
             for child in children {
-                next.push(Part::Node(child));
+                next.push(Stretch::Node(child));
                 let end = start.saturating_add(record).min(bytes.len());
                 if start < end {
-                    next.push(Part::Records(start..end));
+                    next.push(Stretch::Records(start..end));
                 }
                 start = end;
             }
@@ -204,7 +204,7 @@ pub fn records(
         parts = next;
     }
     for part in parts {
-        let Part::Records(range) = part else { continue };
+        let Stretch::Records(range) = part else { continue };
         for bytes in bytes.get(range).unwrap_or_default().chunks_exact(record) {
             let mut cursor = Cursor::whole(bytes, address, sizes);
             each(&mut cursor).map_err(|why| source.wrong("version 2 B-tree", address, why))?;

@@ -1,8 +1,8 @@
 //! B-trees, version 1 and 2, and the symbol tables made of them (specification III.A to III.C).
 //!
 //! Trees are read level by level: all nodes of a level are fetched together, so that a tree costs
-//! as many requests as it has levels. What can go wrong is bounded by what is true of every file:
-//! each node has a place of its own, so all of them together are no larger than the file.
+//! as many requests as it has levels. A damaged tree cannot cost more than the file: each node has
+//! bytes of its own, so all of them together are no larger than the file.
 
 pub(crate) mod btree1;
 pub mod btree2;

@@ -1,11 +1,11 @@
-//! Elements of a batch that threads resolve as wholes: a piece whose collections are its own, or a
-//! part of elements in any order (see `any_order`).
+//! Copies the objects of a batch to their places, by all threads, and notes where each ends.
 //!
-//! Objects are copied one behind the other, and where each ends is noted.
+//! A thread takes a share at a time: a section whose collections are its own, or some sections of
+//! elements in any order (see `any_order`).
 
-use super::any_order::Runs;
+use super::any_order::Fetches;
 use super::ids::{Id, taken_apart};
-use super::look::{Heap, Piece, Pieces, RUN, WORK, bytes, threads};
+use super::look::{FETCH, Heap, Section, Sections, WORK, bytes, threads};
 use super::{Items, cut};
 use crate::heaps::{Collection, ObjectError, Open, named};
 use crate::{File, Hdf5Error};
@@ -13,11 +13,11 @@ use hyperslab_array::{each_part, prefetch};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// So many objects are asked for before the first of them is copied, so that elements in any order
-/// do not wait for memory one by one.
+/// Objects that are prefetched before the first of them is copied, so that elements in any order do
+/// not wait for memory one by one.
 const AHEAD: usize = 64;
 
-/// What all pieces of a batch need.
+/// What all sections of a batch need.
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) file: &'a File,
@@ -35,9 +35,9 @@ pub(super) struct Batch<'a> {
 }
 
 /// What one thread resolves, and where it goes.
-pub(super) struct Part<'p> {
-    /// Which pieces.
-    pieces: Range<usize>,
+pub(super) struct Share<'p> {
+    /// Which sections.
+    sections: Range<usize>,
     /// Where the items of the first element begin.
     pub(super) start: i64,
     pub(super) ends: &'p mut [i64],
@@ -45,12 +45,12 @@ pub(super) struct Part<'p> {
 }
 
 impl Batch<'_> {
-    /// Resolves all pieces: `values` get the items, and `ends` where those of each element end, if
-    /// the first begins at `start`. Returns the items that are left; there are fewer where strings
-    /// end early.
+    /// Resolves all sections: `values` get the items, and `ends` where those of each element end,
+    /// if the first begins at `start`. Returns the items that are left; there are fewer where
+    /// strings end early.
     pub(super) fn fill(
         &self,
-        pieces: &Pieces,
+        sections: &Sections,
         heap: &Heap,
         start: i64,
         ends: &mut [i64],
@@ -58,7 +58,7 @@ impl Batch<'_> {
     ) -> Result<usize, Hdf5Error> {
         let work = (values.len() as u64).saturating_add(WORK.saturating_mul(ends.len() as u64));
         let threads = threads(self.threads);
-        // `None`: they are not in memory together. Then each part takes them up one after the
+        // `None`: they are not in memory together. Then each share takes them up one after the
         // other.
         let together = match heap {
             Heap::Shared { addresses, .. } if bytes(addresses) <= self.together => {
@@ -70,64 +70,66 @@ impl Batch<'_> {
             Heap::Shared { addresses, .. } if together.is_none() => (addresses, threads),
             _ => (&[], usize::MAX),
         };
-        let parts = self.parts(&pieces.pieces, most, start, (&mut *ends, &mut *values));
-        let runs = Runs::new(addresses, parts.len(), threads);
+        let shares = self.shares(&sections.sections, most, start, (&mut *ends, &mut *values));
+        let fetches = Fetches::new(addresses, shares.len(), threads);
         let lens: Vec<(usize, usize)> =
-            parts.iter().map(|part| (part.ends.len(), part.values.len())).collect();
-        let left = each_part(parts, work, self.threads, &|number, mut part| {
-            let these = part.pieces.clone();
-            let (pieces, places) = (pieces.pieces.get(these.clone()).unwrap_or_default(), heap.places(these));
+            shares.iter().map(|share| (share.ends.len(), share.values.len())).collect();
+        let left = each_part(shares, work, self.threads, &|number, mut share| {
+            let these = share.sections.clone();
+            let (sections, places) =
+                (sections.sections.get(these.clone()).unwrap_or_default(), heap.places(these));
             match &together {
-                Some(found) => self.in_memory(pieces, places, found, &mut part)?,
-                None if places.is_empty() => self.in_order(pieces, &mut part)?,
-                None => self.in_any_order(pieces, places, &runs, number, &mut part)?,
+                Some(found) => self.in_memory(sections, places, found, &mut share)?,
+                None if places.is_empty() => self.in_order(sections, &mut share)?,
+                None => self.in_any_order(sections, places, &fetches, number, &mut share)?,
             }
             Ok::<usize, Hdf5Error>(match self.items.text {
-                true => cut(part.values, part.start, part.ends),
-                false => part.values.len(),
+                true => cut(share.values, share.start, share.ends),
+                false => share.values.len(),
             })
         })?;
         Ok(join(&lens, &left, ends, values) / self.items.size.max(1))
     }
 
-    /// Cuts a result into so many parts at most.
-    fn parts<'p>(
+    /// Cuts a result into at most `most` shares.
+    fn shares<'p>(
         &self,
-        pieces: &[Piece],
+        sections: &[Section],
         most: usize,
         mut start: i64,
         (mut ends, mut values): (&'p mut [i64], &'p mut [u8]),
-    ) -> Vec<Part<'p>> {
-        let per = pieces.len().div_ceil(most.max(1)).max(1);
-        let mut parts = Vec::with_capacity(pieces.len().div_ceil(per));
-        for (number, these) in pieces.chunks(per).enumerate() {
-            let cells = these.iter().map(|piece| piece.cells.len()).sum();
-            let items = these.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.items));
+    ) -> Vec<Share<'p>> {
+        let per = sections.len().div_ceil(most.max(1)).max(1);
+        let mut shares = Vec::with_capacity(sections.len().div_ceil(per));
+        for (number, these) in sections.chunks(per).enumerate() {
+            let cells = these.iter().map(|section| section.cells.len()).sum();
+            let items = these.iter().fold(0_u64, |sum, section| sum.saturating_add(section.items));
             let (here, later) = ends.split_at_mut_checked(cells).unwrap_or_default();
             let (place, free) = values.split_at_mut_checked(self.bytes(items)).unwrap_or_default();
             let first = number * per;
-            parts.push(Part { pieces: first..first + these.len(), start, ends: here, values: place });
+            shares.push(Share { sections: first..first + these.len(), start, ends: here, values: place });
             start = start.saturating_add_unsigned(items);
             (ends, values) = (later, free);
         }
-        parts
+        shares
     }
 
-    /// Resolves pieces whose elements are in the order of their collections, mostly. (Not inlined,
-    /// as its like: together they would not have all they need in registers.)
+    /// Resolves sections whose elements are in the order of their collections, mostly. (Not
+    /// inlined, like the other two: together they would run out of registers.)
     #[inline(never)]
-    fn in_order(&self, pieces: &[Piece], part: &mut Part<'_>) -> Result<(), Hdf5Error> {
-        let (mut end, mut place, mut ends) = (part.start, 0_usize, part.ends.iter_mut());
-        for piece in pieces {
-            let found = self.fetch(piece.collections.addresses())?;
-            let by_number = (0..found.len()).filter_map(|number| found.get(piece.collections.place(number)));
+    fn in_order(&self, sections: &[Section], share: &mut Share<'_>) -> Result<(), Hdf5Error> {
+        let (mut end, mut place, mut ends) = (share.start, 0_usize, share.ends.iter_mut());
+        for section in sections {
+            let found = self.fetch(section.collections.addresses())?;
+            let by_number =
+                (0..found.len()).filter_map(|number| found.get(section.collections.place(number)));
             let open: Vec<Open<'_>> = by_number.map(|found| found.open()).collect();
-            let ids = self.ids.get(piece.cells.clone()).unwrap_or_default();
-            for ((id, number), end_of_cell) in ids.iter().zip(&piece.numbers).zip(&mut ends) {
+            let ids = self.ids.get(section.cells.clone()).unwrap_or_default();
+            for ((id, number), end_of_cell) in ids.iter().zip(&section.numbers).zip(&mut ends) {
                 if let Some((len @ 1.., _, index)) = taken_apart(id) {
                     // All elements together are as long as the values are.
                     let next = place.saturating_add(self.bytes(len.into()));
-                    let here = part.values.get_mut(place..next);
+                    let here = share.values.get_mut(place..next);
                     let copied = self.copy(open.get(at(*number)), index, len, here);
                     copied.map_err(|error| self.about_this(id, error))?;
                     place = next;
@@ -139,22 +141,22 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Resolves pieces whose elements are in any order of collections that are in memory, `found`.
-    /// `places`: for each piece where its own are among these.
+    /// Resolves sections whose elements are in any order of collections that are in memory,
+    /// `found`. `places`: for each section where its own are among these.
     #[inline(never)]
     fn in_memory(
         &self,
-        pieces: &[Piece],
+        sections: &[Section],
         places: &[Vec<u32>],
         found: &[Arc<Collection>],
-        part: &mut Part<'_>,
+        share: &mut Share<'_>,
     ) -> Result<(), Hdf5Error> {
-        let (mut end, mut place, mut ends) = (part.start, 0_usize, part.ends.iter_mut());
-        for (piece, places) in pieces.iter().zip(places) {
+        let (mut end, mut place, mut ends) = (share.start, 0_usize, share.ends.iter_mut());
+        for (section, places) in sections.iter().zip(places) {
             let own = places.iter().filter_map(|place| found.get(at(*place)));
             let open: Vec<Open<'_>> = own.map(|found| found.open()).collect();
-            let ids = self.ids.get(piece.cells.clone()).unwrap_or_default();
-            for (ids, numbers) in ids.chunks(AHEAD).zip(piece.numbers.chunks(AHEAD)) {
+            let ids = self.ids.get(section.cells.clone()).unwrap_or_default();
+            for (ids, numbers) in ids.chunks(AHEAD).zip(section.numbers.chunks(AHEAD)) {
                 let mut objects: [&[u8]; AHEAD] = [&[]; AHEAD];
                 let (first, mut are_plain) = (end, self.items.conversion.is_none());
                 for (((id, number), object), end_of_cell) in
@@ -174,7 +176,7 @@ impl Batch<'_> {
                     *end_of_cell = end;
                 }
                 let next = place.saturating_add(self.bytes(end.abs_diff(first)));
-                let here = part.values.get_mut(place..next);
+                let here = share.values.get_mut(place..next);
                 place = next;
                 match here {
                     Some(here) if are_plain => one_behind_the_other(&objects, here),
@@ -247,25 +249,25 @@ impl Batch<'_> {
         Ok(self.items.put(self.file, object, here)?)
     }
 
-    /// Bytes of so many items.
+    /// Bytes of this many items.
     #[inline]
     pub(super) fn bytes(&self, items: u64) -> usize {
         usize::try_from(items).unwrap_or(usize::MAX).saturating_mul(self.items.size)
     }
 
-    /// Fetches collections that ascend, in runs.
+    /// Fetches collections that ascend, in fetches.
     pub(super) fn fetch(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
         let mut found = Vec::with_capacity(addresses.len());
-        for run in runs(addresses) {
-            found.extend(self.file.collections(run, self.keep).map_err(|error| self.of_first(error))?);
+        for fetch in fetches(addresses) {
+            found.extend(self.file.collections(fetch, self.keep).map_err(|error| self.of_first(error))?);
         }
         Ok(found)
     }
 
     /// Fetches collections that ascend, on all threads.
     fn fetch_all(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
-        let runs = runs(addresses).collect();
-        let found = each_part(runs, bytes(addresses), self.threads, &|_, run| self.fetch(run))?;
+        let fetches = fetches(addresses).collect();
+        let found = each_part(fetches, bytes(addresses), self.threads, &|_, fetch| self.fetch(fetch))?;
         Ok(found.into_iter().flatten().collect())
     }
 
@@ -295,14 +297,14 @@ impl Batch<'_> {
     }
 }
 
-/// Addresses that ascend, in runs that are fetched at once.
-fn runs(addresses: &[u64]) -> impl Iterator<Item = &[u64]> {
+/// Addresses that ascend, in fetches that are fetched at once.
+fn fetches(addresses: &[u64]) -> impl Iterator<Item = &[u64]> {
     let mut rest = addresses;
     std::iter::from_fn(move || {
         let first = *rest.first()?;
-        let (run, later) = rest.split_at(rest.partition_point(|address| address - first < RUN));
+        let (fetch, later) = rest.split_at(rest.partition_point(|address| address - first < FETCH));
         rest = later;
-        Some(run)
+        Some(fetch)
     })
 }
 
@@ -335,8 +337,8 @@ fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Moves parts together that have become shorter (strings: their items are bytes). `lens`: elements
-/// of each, and bytes that it had; `left`: that it has. Returns how many all have.
+/// Moves shares together that have become shorter (strings: their items are bytes). `lens`:
+/// elements of each, and bytes that it had; `left`: that it has. Returns how many all have.
 fn join(lens: &[(usize, usize)], left: &[usize], mut ends: &mut [i64], values: &mut [u8]) -> usize {
     let (mut from, mut to) = (0, 0);
     for ((cells, bytes), left) in lens.iter().zip(left) {

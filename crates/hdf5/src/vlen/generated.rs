@@ -6,7 +6,7 @@ use super::look::{Heap, Limits, look_within};
 use super::*;
 use crate::Sizes;
 use crate::testing::{bare, bare_start, hard, link_info, mutations, open};
-use crate::{Cursor, Node, datatype, messages};
+use crate::{Cursor, Node, datatype};
 use datatype::Datatype;
 use hyperslab_array::{Index, Memory};
 use proptest::prelude::*;
@@ -212,13 +212,13 @@ proptest! {
             prop_assert_eq!(&taken_apart(&found, size), &expected);
             prop_assert_eq!(found.validity.is_some(), expected.contains(&None));
         }
-        // One by one, of a file of which nothing is in memory.
+        // One by one, with nothing of the file in memory.
         let file = open(&bytes).unwrap();
         for (cell, expected) in expected.iter().enumerate() {
             let found = resolve(&file, &element, &ids, model.offset + cell * stride, stride, 1).unwrap();
             prop_assert_eq!(&taken_apart(&found, size)[0], expected);
         }
-        // In parts, each of which grows the same result.
+        // In batches that grow one result.
         let items = Items::of(&element);
         let mut grown = Growing::new(&file, element.size, items.as_ref(), count).unwrap();
         for first in (0..count).step_by(40) {
@@ -228,13 +228,13 @@ proptest! {
         prop_assert_eq!(&taken_apart(&grown.finish(Dims::new()), size), &expected);
     }
 
-    /// However elements are cut into pieces, and on however many threads.
+    /// However elements are cut into sections, and on however many threads.
     #[test]
-    fn pieces_of_any_size(
+    fn sections_of_any_size(
         model in model(),
         in_order in any::<bool>(),
         limits in (1usize..40, 1u64..5000, 1usize..6, 0usize..30)
-            .prop_map(|(cells, items, run, more)| Limits { cells, items, run, most: run + more }),
+            .prop_map(|(cells, items, collections, more)| Limits { cells, items, collections, most: collections + more }),
         threads in 1usize..4,
         together in prop_oneof![Just(0), Just(20_000u64), Just(1 << 30)],
     ) {
@@ -248,15 +248,15 @@ proptest! {
         let items = Items::of(&element).unwrap();
         let (count, stride) = (model.cells.len(), element.size + model.between);
         let ids = ids(&raw, (model.offset, stride, element.size), count, model.sizes).unwrap();
-        let pieces = look_within(limits, &ids, Some(threads));
+        let sections = look_within(limits, &ids, Some(threads));
         let expected: Vec<_> =
             model.cells.iter().map(|cell| cell.map(|_| model.kind.in_memory(model.bytes(cell)))).collect();
-        prop_assert_eq!(pieces.nulls(), expected.contains(&None));
-        let heap = pieces.heap();
+        prop_assert_eq!(sections.nulls(), expected.contains(&None));
+        let heap = sections.heap();
         if in_order && limits.most >= addresses.len() {
             prop_assert!(matches!(heap, Heap::Own { .. }), "sorted");
         }
-        let mut values = vec![0xEE; pieces.items() as usize * items.size];
+        let mut values = vec![0xEE; sections.items() as usize * items.size];
         let mut ends = vec![100; count + 1];
         let batch = Batch {
             file: &file,
@@ -269,8 +269,8 @@ proptest! {
             only_look: false,
         };
         let looked = Batch { only_look: true, ..batch };
-        looked.fill(&pieces, &heap, 0, &mut vec![0; count], &mut []).unwrap();
-        let left = batch.fill(&pieces, &heap, 100, &mut ends[1..], &mut values).unwrap();
+        looked.fill(&sections, &heap, 0, &mut vec![0; count], &mut []).unwrap();
+        let left = batch.fill(&sections, &heap, 100, &mut ends[1..], &mut values).unwrap();
         let mut found = Memory::dirty(left * items.size).unwrap();
         found.as_mut_slice().copy_from_slice(&values[..left * items.size]);
         let found = Ragged {
@@ -309,11 +309,11 @@ proptest! {
         let items = Items::of(&element).unwrap();
         let ids = super::ids::ids(&ids, (model.offset, stride, element.size), count, model.sizes).unwrap();
         for (cells, together) in [(1000, 1 << 30), (20, 1 << 30), (20, 0)] {
-            let limits = Limits { cells, items: 5000, run: 2, most: if together == 0 { 0 } else { 1000 } };
-            let pieces = look_within(limits, &ids, Some(2));
+            let limits = Limits { cells, items: 5000, collections: 2, most: if together == 0 { 0 } else { 1000 } };
+            let sections = look_within(limits, &ids, Some(2));
             let (file, items, threads) = (&file, &items, Some(2));
             let batch = Batch { file, items, ids: &ids, first: 0, keep: false, threads, together, only_look: true };
-            let error = batch.fill(&pieces, &pieces.heap(), 0, &mut vec![0; count], &mut []).unwrap_err();
+            let error = batch.fill(&sections, &sections.heap(), 0, &mut vec![0; count], &mut []).unwrap_err();
             prop_assert!(error.to_string().contains(&name) && error.to_string().contains(&why), "{}", error);
         }
     }
@@ -389,14 +389,14 @@ fn a_heap_that_is_too_large_to_keep_is_read_once() {
 }
 
 #[test]
-fn one_piece_does_not_have_a_heap_of_any_size_to_itself() {
-    let limits = Limits { cells: 4000, items: 1 << 20, run: 256, most: 4000 };
+fn one_section_does_not_have_a_heap_of_any_size_to_itself() {
+    let limits = Limits { cells: 4000, items: 1 << 20, collections: 256, most: 4000 };
     for (distance, is_own) in [(4 << 10, true), (64 << 10, false)] {
         let ids = (0..3000).map(|n| heap_id(SIZES, 1, ((n * 7 % 3000) + 1) * distance, 1));
         let ids = ids.collect::<Vec<_>>().concat();
         let ids = super::ids::ids(&ids, (0, 16, 16), 3000, SIZES).unwrap();
-        let pieces = look_within(limits, &ids, Some(1));
-        assert_eq!(matches!(pieces.heap(), Heap::Own { .. }), is_own);
+        let sections = look_within(limits, &ids, Some(1));
+        assert_eq!(matches!(sections.heap(), Heap::Own { .. }), is_own);
     }
 }
 
@@ -505,7 +505,7 @@ fn any_bytes_of_a_heap() {
 
 const TEXTS: [&str; 3] = ["", "a", "long enough to be text"];
 
-/// A dataset of so many texts: each thousandth is null. `swmr`: somebody writes the file.
+/// A dataset of `count` texts: each thousandth is null. `swmr`: somebody writes the file.
 fn dataset_of(count: usize, swmr: bool) -> Dataset {
     let mut builder = crate::testing::Builder::new();
     let made = |first: usize| Made {
@@ -523,7 +523,7 @@ fn dataset_of(count: usize, swmr: bool) -> Dataset {
     layout.extend(raw.to_le_bytes());
     layout.extend((count as u64 * 16).to_le_bytes());
     let mut messages = crate::testing::dataset(&[count as u64], layout);
-    messages[1] = (messages::DATATYPE, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
+    messages[1] = (crate::datatype::KIND, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
     let address = builder.header(&messages);
     let root = builder.header(&[link_info(false), hard("d", address)]);
     let file = open(&builder.finish(root, if swmr { 3 } else { 2 }, if swmr { 5 } else { 0 })).unwrap();

@@ -7,7 +7,7 @@ use crate::cursor::{address, number};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A heap id as files with addresses of 8 bytes have it. Those of other files are made such.
+/// A heap id as in files with addresses of 8 bytes. Ids of other files are widened to it.
 pub(super) type Id = [u8; WIDE];
 
 const WIDE: usize = 16;

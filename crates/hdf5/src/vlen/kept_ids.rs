@@ -1,32 +1,31 @@
 //! Heap ids of elements that are asked for one by one, or in small windows, of a dataset whose
 //! elements lie in one run.
 //!
-//! An id is a reference, as those in headers are, and is kept as these are: a small block of ids at
-//! a time. So a loop over elements makes a read for every block, not for every element. Of a file
-//! that somebody writes nothing is kept.
+//! Ids are kept like other metadata: one window of ids. So a loop over elements makes a read for
+//! every window, not for every element. Nothing is kept if somebody writes the file.
 
 use crate::Dataset;
 use crate::messages::data_layout::DataLayout;
 use hyperslab_array::Selection;
 use hyperslab_store::fork::Mutex;
 
-/// Bytes of a block; of two, where what is asked for lies in both.
+/// Bytes of a window; twice as many if a request crosses a border.
 const BLOCK: u64 = 4 << 10;
 
 /// Ids that have been read last. Gated.
 #[derive(Debug, Default)]
-pub(crate) struct KeptIds(Mutex<Block>);
+pub(crate) struct KeptIds(Mutex<Window>);
 
 #[derive(Debug, Default)]
-struct Block {
+struct Window {
     /// Address of the first byte.
     address: u64,
     bytes: Vec<u8>,
 }
 
 impl KeptIds {
-    /// The heap ids of a selection, into `place`. `None`: they are to be read as any other
-    /// elements, or do not fit there.
+    /// The heap ids of a selection, into `place`. `None`: read them like any other elements; or
+    /// they do not fit there.
     pub(crate) fn read<'p>(
         &self,
         dataset: &Dataset,
@@ -55,7 +54,7 @@ impl KeptIds {
             let address = address.checked_add(blocks.start)?;
             dataset.file().source().read_into("heap ids", [(address, bytes.as_mut_slice())]).ok()?;
             // Not while bytes are fetched: other threads may find theirs.
-            *self.0.lock() = Block { address, bytes };
+            *self.0.lock() = Window { address, bytes };
             if !self.copy(at, place) {
                 return None;
             }

@@ -1,9 +1,9 @@
 //! Looking at heap ids: how many items there are, and in which collections.
 //!
-//! Ids are looked at in pieces, each by one thread. Where elements are in the order of their
-//! collections a piece ends where a collection does, and where its collections are enough for one
-//! read. Then each has collections of its own, but for some; where elements are in any order pieces
-//! share them.
+//! Ids are looked at in sections, each by one thread. If elements are in the order of their
+//! collections, a section ends where a collection does, as soon as its collections are enough for
+//! one read: nearly all collections then belong to one section. If elements are in any order, the
+//! sections share the collections.
 
 use super::Items;
 use super::ids::{Id, taken_apart};
@@ -13,39 +13,39 @@ use hyperslab_array::{each_part, settings};
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// Elements of a piece in order, at least (if there are so many) and at most.
+/// Elements of a section in order: at least (if there are enough) and at most.
 const LEAST: usize = 4 << 10;
 const MOST: usize = 32 << 10;
 
-/// Pieces in order for each thread, so that uneven ones do not leave threads idle; and pieces in
-/// any order, where each has nearly all collections.
+/// Sections in order for each thread, so that uneven ones do not leave threads idle; and sections
+/// in any order, where each has nearly all collections.
 const TURNS: usize = 8;
 const FEW_TURNS: usize = 2;
 
-/// A piece begins where another collection does, if there is one among so many elements.
+/// A section begins where another collection does, if one does within this many elements.
 const SOON: usize = 512;
 
-/// Bytes of collections that a piece in order fetches at once.
-pub(super) const RUN: u64 = 1 << 20;
+/// Bytes of collections that a section in order fetches at once.
+pub(super) const FETCH: u64 = 1 << 20;
 
-/// Bytes of objects for which a piece ends.
+/// Bytes of objects for which a section ends.
 const PAYLOAD: u64 = 256 << 10;
 
-/// The fewest collections for which a piece ends.
-const RUN_LEAST: usize = 64;
+/// The fewest collections for which a section ends.
+const FETCH_LEAST: usize = 64;
 
 /// Bytes of collections that are in memory together.
 pub(super) const TOGETHER: u64 = 16 << 20;
 
-/// What finding out about an element costs, in bytes that could be copied instead.
+/// The cost of looking at an element, in bytes that could be copied instead.
 pub(super) const WORK: u64 = 64;
 
 /// The number of no collection.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Elements that are looked at together.
+/// Elements that one thread looks at together.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct Section {
     /// Which they are.
     pub(super) cells: Range<usize>,
     /// For each of them the number of its collection, as `collections` had it; [`NONE`]: it has no
@@ -60,13 +60,13 @@ pub(super) struct Piece {
 
 /// All elements of a batch.
 #[derive(Debug)]
-pub(super) struct Pieces {
-    pub(super) pieces: Vec<Piece>,
+pub(super) struct Sections {
+    pub(super) sections: Vec<Section>,
     /// The most collections that one may have to itself.
     most: usize,
 }
 
-/// How large pieces are.
+/// How large sections are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Elements, about.
@@ -74,8 +74,8 @@ pub(super) struct Limits {
     /// Items, about.
     pub(super) items: u64,
     /// Collections of elements in order, about.
-    pub(super) run: usize,
-    /// Collections that a piece may have to itself.
+    pub(super) collections: usize,
+    /// Collections that a section may have to itself.
     pub(super) most: usize,
 }
 
@@ -84,13 +84,13 @@ impl Limits {
         let threads = self::threads(threads);
         let collections =
             |bytes: u64| usize::try_from(bytes / file.collection_size().max(1)).unwrap_or_default();
-        let run = collections(RUN).min(ids.len() / 16).max(RUN_LEAST);
+        let least = collections(FETCH).min(ids.len() / 16).max(FETCH_LEAST);
         let cells = match in_order(ids) {
             true => (ids.len() / (threads * TURNS)).clamp(LEAST, MOST),
             false => ids.len().div_ceil(threads * FEW_TURNS).max(LEAST),
         };
         let items = PAYLOAD / (items.stored as u64).max(1);
-        Limits { cells, items, run, most: collections(TOGETHER).max(run) }
+        Limits { cells, items, collections: least, most: collections(TOGETHER).max(least) }
     }
 }
 
@@ -106,24 +106,24 @@ fn in_order(ids: &[Id]) -> bool {
 }
 
 /// Looks at ids.
-pub(super) fn look(file: &File, items: &Items, ids: &[Id], threads: Option<usize>) -> Pieces {
+pub(super) fn look(file: &File, items: &Items, ids: &[Id], threads: Option<usize>) -> Sections {
     look_within(Limits::of(file, items, ids, threads), ids, threads)
 }
 
-/// Looks at ids, for pieces of any size.
-pub(super) fn look_within(limits: Limits, ids: &[Id], threads: Option<usize>) -> Pieces {
+/// Looks at ids, for sections of any size.
+pub(super) fn look_within(limits: Limits, ids: &[Id], threads: Option<usize>) -> Sections {
     let starts: Vec<usize> = (0..ids.len()).step_by(limits.cells).collect();
     let work = WORK / 4 * ids.len() as u64;
     let soon = limits.cells.min(SOON);
     let looked = each_part(starts, work, threads, &|_, start| {
         let end = start.saturating_add(limits.cells).min(ids.len());
-        Ok::<_, Infallible>(pieces(ids, border(ids, start, soon)..border(ids, end, soon), limits))
+        Ok::<_, Infallible>(sections(ids, border(ids, start, soon)..border(ids, end, soon), limits))
     });
-    Pieces { pieces: looked.into_iter().flatten().flatten().collect(), most: limits.most }
+    Sections { sections: looked.into_iter().flatten().flatten().collect(), most: limits.most }
 }
 
-/// Where the piece begins that `at` is to begin: with another collection than the element before
-/// has, if one of the next `soon` has that.
+/// Where a section near `at` begins: at the first of the next `soon` elements whose collection is
+/// not that of the element before; else at `at`.
 fn border(ids: &[Id], at: usize, soon: usize) -> usize {
     let Some(before) = at.checked_sub(1) else { return at };
     let mut last = None;
@@ -137,7 +137,7 @@ fn border(ids: &[Id], at: usize, soon: usize) -> usize {
     at
 }
 
-/// What is known of a piece while it is looked at.
+/// What is known of a section while it is looked at.
 #[derive(Default)]
 struct Look {
     collections: Numbers,
@@ -145,10 +145,10 @@ struct Look {
     nulls: bool,
 }
 
-/// The pieces of a range.
-fn pieces(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Piece> {
+/// The sections of a range.
+fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     let mut numbers = vec![NONE; range.len()];
-    // Where each ends, in the range, but for the last.
+    // The ends of all sections but the last, counted from the start of the range.
     let mut done: Vec<(usize, Look)> = Vec::new();
     let mut look = Look::default();
     // No element has the address 0.
@@ -163,7 +163,7 @@ fn pieces(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Piece> {
             continue;
         }
         if address != last {
-            let is_full = look.collections.len() >= limits.run;
+            let is_full = look.collections.len() >= limits.collections;
             if is_full || look.items >= limits.items {
                 let may_end = look.collections.ascend() || !is_full;
                 if may_end && look.collections.is_next(address) {
@@ -191,8 +191,8 @@ fn pieces(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Piece> {
 }
 
 impl Look {
-    fn made(self, start: usize, numbers: Vec<u32>) -> Piece {
-        Piece {
+    fn made(self, start: usize, numbers: Vec<u32>) -> Section {
+        Section {
             cells: start..start + numbers.len(),
             numbers,
             collections: Ranked::new(self.collections.into_addresses()),
@@ -202,18 +202,18 @@ impl Look {
     }
 }
 
-/// Where pieces find their collections.
+/// Where sections find their collections.
 pub(super) enum Heap {
-    /// Each piece has its own, nearly.
+    /// Each section has its own, nearly.
     Own {
-        /// How many there are; those of two pieces twice.
+        /// How many there are; those of two sections twice.
         count: usize,
     },
-    /// Pieces share them.
+    /// Sections share them.
     Shared {
         /// Where they are, ascending.
         addresses: Vec<u64>,
-        /// For each piece: for each number of a collection where it is among these.
+        /// For each section: for each number of a collection where it is among these.
         places: Vec<Vec<u32>>,
     },
 }
@@ -227,29 +227,30 @@ impl Heap {
         }
     }
 
-    /// Of some pieces, for each: where its collections are among all. None, where it has its own.
-    pub(super) fn places(&self, pieces: Range<usize>) -> &[Vec<u32>] {
+    /// For each of some sections: where its collections are among all. Empty if sections have their
+    /// own.
+    pub(super) fn places(&self, sections: Range<usize>) -> &[Vec<u32>] {
         match self {
             Heap::Own { .. } => &[],
-            Heap::Shared { places, .. } => places.get(pieces).unwrap_or_default(),
+            Heap::Shared { places, .. } => places.get(sections).unwrap_or_default(),
         }
     }
 }
 
-impl Pieces {
+impl Sections {
     /// Items of all elements.
     pub(super) fn items(&self) -> u64 {
-        self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.items))
+        self.sections.iter().fold(0, |sum, section| sum.saturating_add(section.items))
     }
 
     /// Whether an element is null.
     pub(super) fn nulls(&self) -> bool {
-        self.pieces.iter().any(|piece| piece.nulls)
+        self.sections.iter().any(|section| section.nulls)
     }
 
     /// Where their collections are.
     pub(super) fn heap(&self) -> Heap {
-        let lists = || self.pieces.iter().map(|piece| piece.collections.addresses());
+        let lists = || self.sections.iter().map(|section| section.collections.addresses());
         let count: usize = lists().map(<[u64]>::len).sum();
         let mut all = Vec::with_capacity(count);
         lists().for_each(|list| all.extend_from_slice(list));
@@ -257,15 +258,15 @@ impl Pieces {
         all.sort();
         all.dedup();
         // Programs that write one element after the other come back to a collection that has some
-        // space left: a few are in two pieces.
-        let own = count <= all.len() + all.len() / 4 + 2 * self.pieces.len();
+        // space left: a few are in two sections.
+        let own = count <= all.len() + all.len() / 4 + 2 * self.sections.len();
         // How large collections are is not known before one was read: where they are tells how
         // large they may be.
         let fits = |list: &[u64]| list.len() <= self.most && bytes(list) <= 2 * TOGETHER;
         if own && lists().all(fits) {
             return Heap::Own { count };
         }
-        let places = self.pieces.iter().map(|piece| piece.collections.places_in(&all)).collect();
+        let places = self.sections.iter().map(|section| section.collections.places_in(&all)).collect();
         Heap::Shared { addresses: all, places }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// How often a step starts again before it gives up.
 const MOST: u32 = 64;
 
-/// After so many in a row there are pauses. A directory that is being removed keeps its name until
-/// its remover is done, and the remover may be waiting for a processor.
+/// After this many attempts in a row there are pauses. A directory that is being removed keeps its
+/// name until its remover is done, and the remover may be waiting for a processor.
 const WITHOUT_PAUSE: u32 = 4;
 
 /// The longest pause. All pauses together take about half a second.
@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_millis(10);
 pub(super) struct Attempts(u32);
 
 impl Attempts {
-    /// Whether the step is to be tried again. It pauses first if it has failed several times.
+    /// Whether to try the step again. It pauses first if it has failed several times.
     pub(super) fn again(&mut self) -> bool {
         self.0 += 1;
         if self.0 > WITHOUT_PAUSE {

@@ -47,7 +47,7 @@ impl LocalStore {
         };
         let deleted = match expected {
             Expected::Any => return self.delete_object(key).map(|_| true),
-            // Nothing was there, and nothing is to be.
+            // Nothing was there: done.
             Expected::Absent => return Ok(true),
             Expected::Same(former) | Expected::Locked(former) => match (former.file(), expected) {
                 (Some(file), Expected::Same(_)) if self.options.file_locks => while_locked(

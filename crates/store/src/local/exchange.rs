@@ -5,18 +5,17 @@
 //!    the root of the store and not in it, so that listings of groups by other software do not meet
 //!    them; where that cannot be (another file system, no permission), beside the target, or in it.
 //! 2. Build everything below `new`.
-//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`). Whoever opens a
-//!    file by its path gets one of the old directory or one of the new.
+//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`). An open by path
+//!    gets a file of the old directory or one of the new.
 //! 4. Delete the stage, which holds the old directory now.
 //!
-//! Where names cannot be exchanged (file systems without it, other systems), the old directory is
-//! moved into the stage, and the new one to its place: between both, nothing is there. Where the
-//! target cannot be renamed at all (a mount point), its entries are moved one by one: files of the
-//! target go first, and those of the new one come last, so that no document is ever there together
-//! with what belongs to another.
+//! If names cannot be exchanged (file systems without it, other systems), the old directory is
+//! moved into the stage, then the new one to its place: in between, nothing is there. If the target
+//! cannot be renamed at all (a mount point), its entries are moved one by one: old files go first,
+//! and new files come last, so that no document stands beside the contents of another.
 //!
-//! A killed process leaves its stage. Nobody holds its lock then: whoever stages the same target
-//! next, or sweeps, removes it.
+//! A killed process leaves its stage. Nobody holds its lock then. The next process that stages the
+//! same target, or sweeps, removes it.
 
 use super::attempts::Attempts;
 use super::delete::is_missing;
@@ -70,7 +69,7 @@ impl Drop for Stage {
 pub(super) struct StagedDirectory<'s> {
     store: &'s LocalStore,
     prefix: Option<String>,
-    /// What is to be replaced. If the root is a link: where it leads.
+    /// The directory to replace. If the root is a link: where it leads.
     target: PathBuf,
     stage: Stage,
     /// Whether the stage lies in the target, which cannot be renamed.
@@ -237,8 +236,8 @@ impl StagedDirectory<'_> {
         let (new, fsync) = (self.new.root.as_path(), self.store.options.fsync);
         match fs::symlink_metadata(&self.target) {
             Ok(found) if found.is_dir() => {
-                // The directory keeps its permissions. Where that cannot be, it has those of new
-                // ones.
+                // The directory keeps its permissions. If that fails, it gets those of a new
+                // directory.
                 let _ = fs::set_permissions(new, fs::Permissions::from_mode(found.mode() & 0o7777));
             }
             Ok(found) if found.is_symlink() && self.target.is_dir() => {}

@@ -1,20 +1,21 @@
 //! One local file that stays open, as a store of one object.
 //!
-//! Formats that keep a whole hierarchy in one file read it many times, a little each time: opening
-//! it anew would cost more than the read. It is open as long as the store lives, so a file that is
-//! replaced meanwhile keeps its contents for this store; one that is changed in place shows the
-//! change, and its [`Stamp`] with it. Reads are positional and nothing is mapped: where the file
-//! has shrunk they end in [`StoreError::OutOfRange`].
+//! Formats that keep a whole hierarchy in one file read it many times, a little each time. To open
+//! the file for each read would cost more than the read. The file is open as long as the store
+//! lives. If another file replaces it, this store keeps the old contents; if it is changed in
+//! place, the store shows the change, and its [`Stamp`] with it. Reads are positional and nothing
+//! is mapped: if the file has shrunk, a read ends in [`StoreError::OutOfRange`].
 
-use super::read::open_path;
+use super::read::{OpenFile, open_path};
 use super::stamp::{Seen, settled, unchanged};
 use super::{LocalOptions, LocalStore};
 use crate::fork::Mutex;
-use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError};
+use crate::{Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ use std::sync::{Arc, Weak};
 /// file.
 #[derive(Clone, Debug)]
 pub struct FileStore {
-    /// The directory that it was opened in: for names and lock numbers, never to open anything.
+    /// The directory of the file: for names and lock numbers, never to open anything.
     directory: LocalStore,
     key: String,
     path: PathBuf,
@@ -79,12 +80,6 @@ impl FileStore {
     fn has(&self, key: Key<'_>) -> bool {
         key.as_str() == self.key
     }
-
-    fn refuse(&self, operation: Operation, key: Option<Key<'_>>) -> StoreError {
-        let why = format!("the store is the file '{}', opened for reading only", self.key);
-        let source = io::Error::new(io::ErrorKind::PermissionDenied, why);
-        self.directory.error(operation, key.map_or("", Key::as_str), source)
-    }
 }
 
 /// A file's name, made a key if it is none: names may have backslashes.
@@ -95,37 +90,11 @@ fn key_of(name: &str) -> String {
     }
 }
 
-/// The file, as it was when it was asked for.
-#[derive(Debug)]
-struct OpenedFile<'s> {
-    store: &'s FileStore,
-    file: Arc<OwnedFd>,
-    seen: Seen,
-}
-
-impl Opened for OpenedFile<'_> {
-    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
-        self.store.read_ranges(self.store.own(), None, ranges).map(|_| ())
-    }
-
-    fn size(&self) -> u64 {
-        self.seen.size
-    }
-
-    fn stamp(&self) -> Option<Stamp> {
-        Some(self.seen.stamp)
-    }
-
-    fn vouched(&self) -> Option<Stamp> {
-        self.seen.vouched(self.file.as_fd())
-    }
-
-    fn file(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
-    }
-}
-
 impl Store for FileStore {
+    fn only(&self) -> Option<&str> {
+        Some(&self.key)
+    }
+
     fn read_ranges(
         &self,
         key: Key<'_>,
@@ -148,20 +117,9 @@ impl Store for FileStore {
         let seen = Seen::of(file.as_fd());
         let seen = seen.map_err(|error| self.directory.error(Operation::Read, key.as_str(), error))?;
         let Some(seen) = seen else { return Ok(None) };
-        match size {
-            Some(expected) if expected != seen.size => Err(StoreError::WrongSize {
-                key: self.key.clone(),
-                url: self.url(),
-                expected,
-                found: seen.size,
-            }),
-            _ => Ok(Some(Box::new(OpenedFile { store: self, file, seen }))),
-        }
-    }
-
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
-        let size = buf.len() as u64;
-        self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
+        check_size(self, key, size, seen.size)?;
+        let (store, key, closed) = (&self.directory, Cow::Borrowed(self.key.as_str()), &self.held.closed);
+        Ok(Some(Box::new(OpenFile { store, key, file, closed: Some(closed), seen })))
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
@@ -207,34 +165,6 @@ impl Store for FileStore {
         let stamp = settled(file.as_fd());
         let found = self.read_ranges(key, size, ranges)?;
         Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
-    }
-
-    fn write(&self, key: Key<'_>, _: &[&[u8]]) -> Result<(), StoreError> {
-        Err(self.refuse(Operation::Write, Some(key)))
-    }
-
-    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
-        Err(self.refuse(Operation::Write, Some(key)))
-    }
-
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
-        if self.has(key) { Err(self.refuse(Operation::Delete, Some(key))) } else { Ok(false) }
-    }
-
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
-        if prefix.is_none() { Err(self.refuse(Operation::Delete, None)) } else { Ok(()) }
-    }
-
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
-        Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
-    }
-
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
-        Ok(if prefix.is_none() { vec![self.key.clone()] } else { Vec::new() })
-    }
-
-    fn present(&self, prefix: Option<Key<'_>>, _: usize) -> Option<Vec<String>> {
-        self.list(prefix).ok()
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

@@ -1,9 +1,8 @@
 //! Copies between files that do not pass through this process.
 //!
-//! Both answer what they have done instead of why they could not do more: file systems that cannot
-//! say so in many ways (another file system, no such call, a container's filter, bugs of network
-//! file systems). Who does the rest by reading and writing meets the same full disk or broken file
-//! again, and tells of that.
+//! Both return what they have done, not why they could not do more: the reasons are many (another
+//! file system, no such call, a container's filter, bugs of network file systems). The caller reads
+//! and writes the rest, and if a disk is full or a file is broken, it meets that error again.
 
 use std::os::fd::BorrowedFd;
 

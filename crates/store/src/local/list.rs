@@ -13,7 +13,7 @@ use std::io;
 /// full of links to each other have more paths than could ever be listed.
 const MAX_VISITS: u32 = 2000;
 
-/// A listing asks whether to go on once in so many entries: about every millisecond.
+/// A listing asks whether to go on once per this many entries: about every millisecond.
 const ASKED_EVERY: usize = 1024;
 
 impl LocalStore {

@@ -10,13 +10,13 @@
 //! 2. Wait for an exclusive flock on it. The kernel lets go when the holder dies, however it dies.
 //! 3. Look whether its name still leads to the file that is locked. If not, the object was replaced
 //!    or deleted meanwhile: start again.
-//! 4. The lock is held until the object is replaced, by its holder: whoever waits is sent back by
-//!    step 3. So that is the last thing that is done under the lock.
+//! 4. The lock is held until the object is replaced, by its holder; step 3 sends back everybody who
+//!    waits. So the replacement is the last step under the lock.
 //!
-//! Who reads an object, works for long and replaces it need not hold the lock meanwhile: it opens
-//! the object, takes the lock when the new one is ready, and looks whether the name still leads to
-//! what it had opened ([`Expected::Same`](crate::Expected)). The open file keeps its inode from
-//! being used for another.
+//! A caller that reads an object, works for long and replaces it need not hold the lock meanwhile:
+//! it opens the object, takes the lock when the new one is ready, and looks whether the name still
+//! leads to what it had opened ([`Expected::Same`](crate::Expected)). The open file keeps its inode
+//! from being used for another.
 //!
 //! Writers that replace an object without having read it take no lock. One that comes between a
 //! look and a rename, a few microseconds, is undone.
@@ -128,7 +128,8 @@ pub(super) fn while_locked<T>(
     match wait_for(file, ask)? {
         Answer::Locked => {
             let done = work(leads_to(path, file));
-            // In so many words: the file may be open for long, and a forked child may have a copy.
+            // Unlock explicitly: the file may stay open for long, and a forked child may have a
+            // copy.
             let _ = retry_on_intr(|| flock(file, FlockOperation::Unlock));
             done
         }

@@ -1,12 +1,12 @@
 //! Which objects exist, told from a listing.
 //!
-//! Asking for a thousand objects of which one exists takes a thousand system calls; listing the
-//! directory takes a few. But the answer must be as good: an object that was there all the time
-//! must be listed. So each directory is listed as a file is read under a [stamp](super::stamp): it
-//! last changed long ago, and had not changed when the listing was done. A directory in which
-//! somebody renames meanwhile may be listed without an entry that was there before and is there
-//! after; such a listing is thrown away. So is one with symbolic links, behind which other
-//! directories lie.
+//! To ask for a thousand objects takes a thousand system calls, although only one may exist; to
+//! list the directory takes a few. But the answer must be as good: an object that was there all the
+//! time must be listed. So each directory is listed as a file is read under a
+//! [stamp](super::stamp): it last changed long ago, and had not changed when the listing was done.
+//! A directory in which somebody renames meanwhile may be listed without an entry that was there
+//! before and is there after; such a listing is thrown away. So is one with symbolic links, behind
+//! which other directories lie.
 
 use super::stamp::{directory_unchanged, settled_directory};
 use super::{LocalStore, PathBytes};

@@ -2,14 +2,16 @@
 
 use super::stamp::{Seen, settled, unchanged};
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes, file_url};
-use crate::{Key, Opened, Operation, RangeRead, Stamp, StoreError};
+use crate::{Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::ffi::CStr;
+use std::fmt::Debug;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 impl LocalStore {
     /// Opens an object; `None` if there is none. A directory opens, and is recognised when it is
@@ -134,7 +136,7 @@ impl LocalStore {
         if buf.len() > limit {
             return Err(too_large());
         }
-        // `/dev/null` and its like read as empty.
+        // Devices such as `/dev/null` read as empty.
         Ok(!buf.is_empty() || self.size_of_file(key, file)?.is_some())
     }
 
@@ -172,12 +174,7 @@ impl LocalStore {
         // Directories, pipes and the like either answer something else, or fail when they are read.
         if only_existence || size.is_some_and(|size| rustix::fs::seek(file, SeekFrom::End(0)) != Ok(size)) {
             let Some(found) = self.size_of_file(key, file)? else { return Ok(false) };
-            if let Some(expected) = size
-                && expected != found
-            {
-                let (key, url) = (key.as_str().to_owned(), file_url(&self.root));
-                return Err(StoreError::WrongSize { key, url, expected, found });
-            }
+            check_size(self, key, size, found)?;
         }
         // File offsets are signed: beyond this there is nothing, and the system would call it an
         // invalid argument.
@@ -205,13 +202,15 @@ impl LocalStore {
     }
 }
 
-/// An open file.
+/// An open file: one of its own, or one that a [`FileStore`](super::FileStore) holds open.
 #[derive(Debug)]
-pub(super) struct OpenFile<'s> {
-    store: &'s LocalStore,
-    key: Cow<'s, str>,
-    file: OwnedFd,
-    seen: Seen,
+pub(super) struct OpenFile<'s, F = OwnedFd> {
+    pub(super) store: &'s LocalStore,
+    pub(super) key: Cow<'s, str>,
+    pub(super) file: F,
+    /// Set once nothing may be read any more.
+    pub(super) closed: Option<&'s AtomicBool>,
+    pub(super) seen: Seen,
 }
 
 impl LocalStore {
@@ -225,28 +224,26 @@ impl LocalStore {
         let seen =
             Seen::of(file.as_fd()).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
         let Some(seen) = seen else { return Ok(None) };
-        let found = seen.size;
-        match size {
-            Some(expected) if expected != found => {
-                let (key, url) = (key.as_str().to_owned(), file_url(&self.root));
-                Err(StoreError::WrongSize { key, url, expected, found })
-            }
-            _ => Ok(Some(OpenFile { store: self, key: Cow::Borrowed(key.as_str()), file, seen })),
-        }
+        check_size(self, key, size, seen.size)?;
+        Ok(Some(OpenFile { store: self, key: Cow::Borrowed(key.as_str()), file, closed: None, seen }))
     }
 }
 
 impl OpenFile<'_> {
     /// The same with a key of its own, to be kept.
     pub(super) fn keep(self, store: &LocalStore) -> OpenFile<'_> {
-        OpenFile { store, key: Cow::Owned(self.key.into_owned()), file: self.file, seen: self.seen }
+        let key = Cow::Owned(self.key.into_owned());
+        OpenFile { store, key, file: self.file, closed: None, seen: self.seen }
     }
 }
 
-impl Opened for OpenFile<'_> {
+impl<F: AsFd + Send + Sync + Debug> Opened for OpenFile<'_, F> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
         let missing = || self.store.error(Operation::Read, &self.key, io::ErrorKind::NotFound);
-        let key = Key::new(&self.key)?;
+        if self.closed.is_some_and(|closed| closed.load(Ordering::Relaxed)) {
+            return Err(StoreError::Closed { key: self.key.clone().into_owned(), url: self.store.url() });
+        }
+        let key = Key::unchecked(&self.key);
         match self.store.read_ranges_of_file(key, self.file.as_fd(), None, ranges)? {
             true => Ok(()),
             false => Err(missing()),

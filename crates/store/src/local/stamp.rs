@@ -7,7 +7,7 @@
 //! By itself that proves little: file systems take times from a clock that ticks every few
 //! milliseconds (some keep whole seconds). Two writes of equal length between two ticks leave equal
 //! stamps. So do two replacements by rename: the second temporary file may get the inode that the
-//! first replacement freed. Who read the first contents and kept them under that stamp would never
+//! first replacement freed. A reader that kept the first contents under that stamp would never
 //! notice the second. (Version control has the same problem with its index, and the same answer.) A
 //! stamp vouches for bytes only if it was **settled** when they were read:
 //!
@@ -22,8 +22,8 @@
 //! and so changed, after this one.
 //!
 //! [`SETTLED`] is far longer than a tick for a second reason. A write in place sets the times first
-//! and moves the bytes then. Who reads in between gets a mixture (that is so with every reader, and
-//! why this store renames) under the final stamp. The mixture would be kept only if moving the
+//! and moves the bytes then. A read in between gets a mixture under the final stamp. (Every reader
+//! has that problem; it is why this store renames.) The mixture would be kept only if moving the
 //! bytes of one call took longer than [`SETTLED`].
 //!
 //! What no stamp shows: stores to a shared memory mapping of the file, of which the kernel notes
@@ -111,7 +111,7 @@ pub(super) fn unchanged(file: BorrowedFd<'_>, stamp: Stamp) -> bool {
     rustix::fs::fstat(file).is_ok_and(|found| stamp_of(&found) == Some(stamp))
 }
 
-/// As [`settled`], for a directory that is to be listed. Its times change with every entry that is
+/// As [`settled`], for a directory before it is listed. Its times change with every entry that is
 /// made, removed or renamed.
 pub(super) fn settled_directory(directory: BorrowedFd<'_>) -> Option<Stamp> {
     let found = rustix::fs::fstat(directory).ok()?;

@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A file that has had a name from its beginning, on a file system without others, is written to
-/// again and again while its writer lives. One that was not for so long is left over. Should its
-/// writer live all the same, it gets an error, and the object stays as it was.
+/// again and again while its writer lives. One that was not written to for this long is left over.
+/// If its writer is alive after all, the writer gets an error, and the object stays as it was.
 const NAMED_DEAD_AFTER: Duration = Duration::from_secs(600);
 
-/// How often `ask` is asked: once for so many entries of directories.
+/// `ask` is called once for this many directory entries.
 const ENTRIES: u32 = 256;
 
 struct Sweep<'a> {

@@ -119,8 +119,8 @@ impl LocalStore {
             new.file()?.sync_all()?;
         }
         let mut name = PathBytes::new();
-        // The file gets a name only when nothing is waited for any more: who is killed while it
-        // waits leaves nothing.
+        // The file gets a name only after all waiting: a process that is killed while it waits
+        // leaves nothing.
         let mut rename = |same| {
             if same {
                 new.complete(target, &mut name)?.rename(target)?;
@@ -207,8 +207,8 @@ fn as_path(path: &CStr) -> &Path {
 /// Puts a file in the place of a link that leads nowhere: it is in the way of a name, and is no
 /// object. `false`: there is no such link any more.
 ///
-/// A link cannot be replaced on condition. So whoever does it locks the directory and looks again:
-/// as long as the link is there, others cannot put an object in its place.
+/// A link cannot be replaced on condition. So the writer locks the directory and looks again: as
+/// long as the link is there, others cannot put an object in its place.
 fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
     let is_link = || {
         rustix::fs::lstat(target)
@@ -497,8 +497,7 @@ pub(super) fn write_parts(file: BorrowedFd<'_>, parts: &[&[u8]]) -> io::Result<(
 fn close(file: File) -> io::Result<()> {
     // SAFETY: the descriptor is open, and `into_raw_fd` has made this the only owner.
     match unsafe { rustix::io::try_close(file.into_raw_fd()) } {
-        // The descriptor is closed all the same (Linux, macOS): trying again could close somebody
-        // else's.
+        // The descriptor is closed even so (Linux, macOS): a second try could close another file's.
         Ok(()) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

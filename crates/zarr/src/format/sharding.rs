@@ -1,7 +1,8 @@
 //! `sharding_indexed`: a codec from array to bytes that cuts a chunk (now a shard) into inner
 //! chunks and stores an index of where each lies.
 //!
-//! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
+//! * Specification:
+//!   <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
 //!
 //! ```json
 //! {"name": "sharding_indexed", "configuration": {"chunk_shape": [32, 32],

@@ -10,7 +10,7 @@ pub(super) struct Table {
     pub width: u64,
     /// Bytes of a block in the first row.
     pub start: u64,
-    /// Rows of direct blocks, if there are so many.
+    /// The most rows of direct blocks.
     pub direct_rows: u32,
 }
 

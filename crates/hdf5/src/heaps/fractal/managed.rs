@@ -22,7 +22,7 @@ const KEPT: usize = 8 << 20;
 
 /// A block of the table: where it is, and what it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(super) struct HeapBlock {
     pub(super) address: u64,
     /// Where it begins in the heap's space.
     pub(super) offset: u64,
@@ -36,7 +36,7 @@ pub(super) enum BlockKind {
     Direct {
         /// Bytes in the heap's space.
         size: u64,
-        /// Bytes in the file, and the filters that were left out.
+        /// Bytes in the file, and the skipped filters.
         filtered: Option<(u64, u32)>,
     },
 }
@@ -88,7 +88,7 @@ impl FractalHeap {
     }
 
     /// The block within an indirect one that an offset is in; `None`: there is none.
-    fn entry(&self, bytes: &[u8], block: Block, rows: u32, offset: u64) -> Option<Block> {
+    fn entry(&self, bytes: &[u8], block: HeapBlock, rows: u32, offset: u64) -> Option<HeapBlock> {
         let (row, column, start) = self.table.place(offset.checked_sub(block.offset)?)?;
         if row >= rows {
             return None;
@@ -115,11 +115,11 @@ impl FractalHeap {
         } else {
             BlockKind::Indirect { rows: self.table.rows_within(row)? }
         };
-        Some(Block { address, offset, kind })
+        Some(HeapBlock { address, offset, kind })
     }
 
     /// The bytes of a block, checked, and decoded where there are filters.
-    fn block(&self, source: &Source, block: Block) -> Result<Bytes, Hdf5Error> {
+    fn block(&self, source: &Source, block: HeapBlock) -> Result<Bytes, Hdf5Error> {
         if let Some(bytes) = self.kept().get(&block.address) {
             return Ok(bytes.clone());
         }
@@ -139,7 +139,7 @@ impl FractalHeap {
         self.blocks.lock()
     }
 
-    fn read_indirect(&self, source: &Source, block: Block, rows: u32) -> Result<Bytes, Hdf5Error> {
+    fn read_indirect(&self, source: &Source, block: HeapBlock, rows: u32) -> Result<Bytes, Hdf5Error> {
         let blocks = |rows: u32| u64::from(rows).saturating_mul(self.table.width);
         let direct = blocks(rows.min(self.table.direct_rows)).saturating_mul(self.direct_entry() as u64);
         let rows_below = rows.saturating_sub(self.table.direct_rows);
@@ -158,7 +158,7 @@ impl FractalHeap {
     fn read_direct(
         &self,
         source: &Source,
-        block: Block,
+        block: HeapBlock,
         size: u64,
         filtered: Option<(u64, u32)>,
     ) -> Result<Bytes, Hdf5Error> {
@@ -174,7 +174,7 @@ impl FractalHeap {
             if !self.summed || !self.verify {
                 return Ok(());
             }
-            // Of all bytes of the block, with zeros in its own place.
+            // The checksum of all bytes of the block, with zeros in place of the checksum.
             let at = cursor.address();
             let start = cursor.position();
             let found = cursor.u32()?;
@@ -192,7 +192,7 @@ impl FractalHeap {
         &self,
         cursor: &mut Cursor<'_>,
         signature: &[u8; 4],
-        block: Block,
+        block: HeapBlock,
     ) -> Result<(), ParseError> {
         cursor.signature(signature)?;
         cursor.version("fractal heap block", &[0])?;

@@ -14,7 +14,7 @@ use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
 use doubling_table::Table;
 use hyperslab_codec::{Scratch, decode_bounded, hdf5};
 use hyperslab_store::fork::Mutex;
-use managed::{Block, BlockKind};
+use managed::{BlockKind, HeapBlock};
 use std::collections::HashMap;
 
 /// What the parts are called in messages.
@@ -38,10 +38,10 @@ pub struct FractalHeap {
     length_len: usize,
     /// Whether direct blocks have checksums.
     summed: bool,
-    root: Option<Block>,
+    root: Option<HeapBlock>,
     /// Filters of direct blocks and huge objects.
     filters: Option<Vec<Filter>>,
-    /// Where huge objects are that their ids do not place.
+    /// The tree of huge objects whose ids do not say where they are.
     huge: Option<u64>,
     /// Blocks that are checked, by address. Gated.
     blocks: Mutex<HashMap<u64, Bytes>>,
@@ -91,8 +91,7 @@ impl FractalHeap {
             rows => BlockKind::Indirect { rows },
         };
         let bytes_of = |bits: u32| usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
-        // What a length can be: of an object that fits into the largest direct block, and that is
-        // not huge.
+        // The longest object that fits into the largest direct block and is not huge.
         let length_bits = [largest_direct.ilog2(), largest_managed.checked_ilog2().unwrap_or(0) + 1];
         Ok(FractalHeap {
             address,
@@ -103,7 +102,7 @@ impl FractalHeap {
             offset_len: bytes_of(bits.into()),
             length_len: length_bits.map(bytes_of).into_iter().min().unwrap_or_default(),
             summed: flags & 2 != 0,
-            root: root.map(|address| Block { address, offset: 0, kind }),
+            root: root.map(|address| HeapBlock { address, offset: 0, kind }),
             filters,
             huge,
             blocks: Mutex::default(),
@@ -173,7 +172,7 @@ impl FractalHeap {
     }
 }
 
-/// An object that is in its id. Where ids have room for more than a byte of length and 16 of the
+/// An object that is in its id. If ids have room for more than a byte of length and 16 bytes of the
 /// object, the length has two bytes.
 fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     let mut len = usize::from(flags & 0xf);
@@ -183,7 +182,7 @@ fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     id.take(len + 1)
 }
 
-/// Bytes that went through filters, of which some were left out, as the `size` bytes that they
+/// Undoes the filters of stored bytes, except for skipped ones; gives the `size` bytes that they
 /// were.
 fn decode(
     source: &Source,

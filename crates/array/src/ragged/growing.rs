@@ -1,0 +1,91 @@
+//! A result of variable length that grows batch by batch: [`Ragged`] under construction.
+//!
+//! For each batch: note which elements are there, append to `offsets`, make room for the values,
+//! and fill it.
+
+use super::Ragged;
+use crate::dims::Dims;
+use crate::runtime::memory::Memory;
+
+impl Ragged {
+    /// No elements yet. There is room for the offsets of `count`. `None`: there is no memory.
+    pub fn growing(count: usize) -> Option<Ragged> {
+        let mut offsets = Vec::new();
+        offsets.try_reserve_exact(count.checked_add(1)?).ok()?;
+        offsets.push(0);
+        Some(Ragged { shape: Dims::new(), offsets, values: Memory::dirty(0)?, validity: None })
+    }
+
+    /// How many elements there are.
+    pub fn count(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// Where the last element ends, in items.
+    pub fn end(&self) -> i64 {
+        self.offsets.last().copied().unwrap_or_default()
+    }
+
+    /// Makes room for `items` more of `size` bytes each, whatever is in it. Returns the byte where
+    /// they begin; `None`: there is no memory.
+    pub fn grow(&mut self, items: u64, size: usize) -> Option<usize> {
+        let used = self.values.len();
+        let len = usize::try_from(items).ok()?.checked_mul(size)?.checked_add(used)?;
+        self.values.resize(len).then_some(used)
+    }
+
+    /// Notes of the elements that come next whether they are there. Call it before their offsets
+    /// are appended. Nothing is kept until the first that is not there; `nulls` says whether it is
+    /// among these.
+    pub fn note(&mut self, nulls: bool, there: impl Iterator<Item = bool>) {
+        if nulls && self.validity.is_none() {
+            let mut validity = Vec::with_capacity(self.offsets.capacity());
+            validity.resize(self.count(), true);
+            self.validity = Some(validity);
+        }
+        if let Some(validity) = &mut self.validity {
+            validity.extend(there);
+        }
+    }
+
+    /// Reserves memory for `total` elements, as if all were as long as those that are there, but
+    /// for no more than `most` bytes. Without such memory the result grows as it is needed.
+    pub fn expect(&mut self, total: usize, most: u64) {
+        let there = self.count();
+        if there < total {
+            let guess = self.values.len() as u128 * total as u128 / there.max(1) as u128;
+            let guess = (guess + guess / 32).min(u128::from(most));
+            self.values.reserve(usize::try_from(guess).unwrap_or_default());
+        }
+    }
+
+    /// The result, which takes no more memory than it needs.
+    pub fn finish(mut self, shape: Dims) -> Ragged {
+        self.values.shrink();
+        Ragged { shape, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_batch_by_batch() {
+        let mut ragged = Ragged::growing(5).unwrap();
+        for (text, there) in [("ab", true), ("", true), ("", false), ("cde", true)] {
+            ragged.note(!there, [there].into_iter());
+            let from = ragged.grow(text.len() as u64, 1).unwrap();
+            ragged.values.as_mut_slice()[from..].copy_from_slice(text.as_bytes());
+            ragged.offsets.push(ragged.end() + text.len() as i64);
+            ragged.expect(5, u64::MAX);
+        }
+        assert_eq!((ragged.count(), ragged.end()), (4, 5));
+        assert_eq!(ragged.grow(u64::MAX, 2), None);
+        let ragged = ragged.finish(Dims::from_slice(&[2, 2]));
+        assert_eq!(ragged.offsets, [0, 2, 2, 2, 5]);
+        assert_eq!(ragged.values.as_slice(), b"abcde");
+        assert_eq!(ragged.validity.unwrap(), [true, true, false, true]);
+        assert!(Ragged::growing(usize::MAX).is_none());
+    }
+}
