@@ -77,6 +77,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Settings of a [`LocalStore`].
@@ -493,6 +494,14 @@ impl Store for LocalStore {
 
     /// Replacing a file makes ext4 start writing the new one to the disk, lest a power failure
     /// leaves neither.
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        Some(key.map_or_else(|| self.root.clone(), |key| self.root.join(key.as_str())))
+    }
+
+    fn hold(&self, key: Key<'_>) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+        FileStore::hold_at(&self.root.join(key.as_str()))
+    }
+
     fn waits(&self) -> bool {
         true
     }

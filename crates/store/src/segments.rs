@@ -7,6 +7,7 @@
 
 use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Store, StoreError, hash};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A part of an object of some store.
@@ -269,6 +270,21 @@ impl Store for SegmentStore {
 
     fn is_current(&self) -> bool {
         self.segments.iter().all(|segment| segment.store.is_current())
+    }
+
+    /// That of the first segment, as with [`Store::url`].
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        let first = self.segments.first()?;
+        let key = key.map(|_| Key::new(&first.key)).transpose().ok()?;
+        first.store.local_path(key)
+    }
+
+    /// The first segment's object, which says itself where the others are.
+    fn hold(&self, key: Key<'_>) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+        match self.segments.first() {
+            Some(first) if self.has(key) => first.store.hold(Key::new(&first.key)?),
+            _ => Ok(None),
+        }
     }
 
     fn waits(&self) -> bool {

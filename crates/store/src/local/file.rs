@@ -61,6 +61,13 @@ impl FileStore {
         }
     }
 
+    /// As [`Store::hold`], of the file at `path`.
+    pub(super) fn hold_at(path: &Path) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+        let Some(store) = FileStore::open(path)? else { return Ok(None) };
+        let key = store.key.clone();
+        Ok(Some((Arc::new(store), key)))
+    }
+
     /// The only key.
     pub fn key(&self) -> &str {
         &self.key
@@ -261,6 +268,18 @@ impl Store for FileStore {
             .is_ok_and(|held| rustix::fs::stat(&self.path).is_ok_and(|there| same(held, there)))
     }
 
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        match key {
+            None => Some(self.directory.root().to_owned()),
+            Some(key) => self.has(key).then(|| self.path.clone()),
+        }
+    }
+
+    /// The file that is at its path now.
+    fn hold(&self, key: Key<'_>) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+        if self.has(key) { Self::hold_at(&self.path) } else { Ok(None) }
+    }
+
     fn waits(&self) -> bool {
         self.directory.waits()
     }
@@ -318,6 +337,8 @@ mod tests {
         assert_eq!(store.lock_id(key("x.h5")), local.lock_id(key("x.h5")));
         assert_eq!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
         assert!(store.is_current());
+        assert_eq!(store.local_path(Some(key("x.h5"))), Some(path.clone()));
+        assert_eq!(store.local_path(None).as_deref(), Some(dir.path()));
         // Replaced: the old one is read on.
         fs::write(dir.path().join("new"), b"abc").unwrap();
         fs::rename(dir.path().join("new"), &path).unwrap();
@@ -325,6 +346,12 @@ mod tests {
         let mut buf = Vec::new();
         assert!(store.read_all(key("x.h5"), &mut buf, 100).unwrap());
         assert_eq!(buf, b"0123456789");
+        // Held again: the new one, from either store.
+        for store in [&store as &dyn Store, &local] {
+            let (held, name) = store.hold(key("x.h5")).unwrap().unwrap();
+            assert_eq!((name.as_str(), held.size(key("x.h5")).unwrap()), ("x.h5", Some(3)));
+        }
+        assert!(local.hold(key("none")).unwrap().is_none());
         fs::remove_file(&path).unwrap();
         assert_eq!(store.size(key("x.h5")).unwrap(), Some(10));
         assert_ne!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
