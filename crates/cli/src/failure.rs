@@ -36,7 +36,9 @@ impl From<io::Error> for Failure {
 /// Opens what the user named.
 pub(crate) fn open(location: &str) -> Result<Node, Failure> {
     hyperslab::open(location).map_err(|error| match (stores::local_path(location), error) {
-        (Ok(Some(path)), Error::Zarr(ZarrError::NotFound { .. })) => Failure::NotFound(path.display().to_string()),
+        (Ok(Some(path)), Error::Zarr(ZarrError::NotFound { .. })) => {
+            Failure::NotFound(path.display().to_string())
+        }
         (Ok(Some(path)), Error::Store(_)) if path.is_file() => Failure::NotFound(path.display().to_string()),
         (_, error) => error.into(),
     })

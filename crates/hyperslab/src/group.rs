@@ -134,9 +134,14 @@ impl Group {
     /// Opens what [`Group::below`] found.
     pub fn open_below(&self, below: &Below) -> Result<Object, Error> {
         match below.id {
-            Some(id) => self.node().object_by_id(id, &below.path),
-            None => self.node().object(&below.path),
+            Some(id) => self.object_by_id(id, &below.path),
+            None => self.object(&below.path),
         }
+    }
+
+    /// What has this [`Below::id`]; `path` is what it is called, relative to this group.
+    pub fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
+        self.node().object_by_id(id, path)
     }
 
     /// Where the names directly below lead, in a file that has links. (Of a NetCDF-3 file, as if its

@@ -1,7 +1,7 @@
 //! Files of HDF5.
 
 use crate::interface::{FileNode, Object};
-use crate::{DataFile, Error, Format, hdf5_group, local_files, settings};
+use crate::{DataFile, Error, Format, local_files, settings};
 use hyperslab_hdf5::{self as hdf5, File, FileOptions};
 use hyperslab_netcdf::netcdf4;
 use hyperslab_store::Store;
@@ -37,7 +37,7 @@ impl FileNode for File {
 
     fn object(&self, path: &str) -> Result<Object, Error> {
         let found = if path.is_empty() { hdf5::Node::Group(self.root()?) } else { self.node(path)? };
-        hdf5_group::object(self, found)
+        Object::of_hdf5(self, found)
     }
 
     fn forget(&self) -> Result<bool, Error> {

@@ -2,7 +2,7 @@
 
 use crate::copy::{Copying, hdf5 as copying};
 use crate::interface::{Below, GroupNode, Object, Stored};
-use crate::{Array, DataFile, Error, Format, Json, NodeKind, error::check, hdf5_json};
+use crate::{DataFile, Error, Format, Json, NodeKind, error::check, hdf5_json};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
 use hyperslab_store::{Ask, Store};
 use std::any::Any;
@@ -44,12 +44,12 @@ impl GroupNode for hdf5::Group {
 
     fn object(&self, path: &str) -> Result<Object, Error> {
         DataFile::from(self.file().clone()).check_open()?;
-        object(self.file(), self.child(path)?)
+        Object::of_hdf5(self.file(), self.child(path)?)
     }
 
     fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
         DataFile::from(self.file().clone()).check_open()?;
-        object(self.file(), self.file().object_at(id, &full(self, path))?)
+        Object::of_hdf5(self.file(), self.file().object_at(id, &full(self, path))?)
     }
 
     fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
@@ -137,14 +137,5 @@ fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Optio
         Ok(hdf5::Node::Datatype(_)) => (NodeKind::Datatype, None),
         // What cannot be opened says so when that is tried.
         Ok(hdf5::Node::Dataset(_)) | Err(_) => (NodeKind::Array, None),
-    })
-}
-
-/// What `file` has, for users.
-pub(crate) fn object(file: &hdf5::File, found: hdf5::Node) -> Result<Object, Error> {
-    Ok(match found {
-        hdf5::Node::Group(group) => Object::Group(group.into()),
-        hdf5::Node::Dataset(dataset) => Object::Array(Array::try_from(dataset)?),
-        hdf5::Node::Datatype(datatype) => Object::Datatype(file.clone(), datatype),
     })
 }

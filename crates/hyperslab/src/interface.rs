@@ -28,6 +28,15 @@ pub enum Object {
 }
 
 impl Object {
+    /// What was found in a file of HDF5. Errors where that contradicts itself.
+    pub fn of_hdf5(file: &hdf5::File, found: hdf5::Node) -> Result<Object, Error> {
+        Ok(match found {
+            hdf5::Node::Group(group) => Object::Group(group.into()),
+            hdf5::Node::Dataset(dataset) => Object::Array(Array::try_from(dataset)?),
+            hdf5::Node::Datatype(datatype) => Object::Datatype(file.clone(), datatype),
+        })
+    }
+
     /// The array or group. Errors with [`Error::NodeKind`] for a committed datatype.
     pub fn into_node(self) -> Result<Node, Error> {
         match self {
