@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from typing import Any
 
 from hyperslab import _native
@@ -37,7 +38,7 @@ def node_of(
     return Group(handle, store, cache)
 
 
-class Group(ZarrNode, AnyGroup):
+class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
     """A group: arrays and other groups by name. Made by `hyperslab.open_group`, `hyperslab.create_group` and
     groups.
 

@@ -319,19 +319,23 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
     def empty(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of its fill value (default: zeros) below this group."""
-        return self.create_array(name, shape=shape, **{"dtype": "f8", **kwargs})
+        kwargs.setdefault("dtype", "f8")
+        return self.create_array(name, shape=shape, **kwargs)
 
     def zeros(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of zeros (as its fill value) below this group."""
-        return self.create_array(name, shape=shape, fill_value=DEFAULT_ZERO, **{"dtype": "f8", **kwargs})
+        kwargs.setdefault("dtype", "f8")
+        return self.create_array(name, shape=shape, fill_value=DEFAULT_ZERO, **kwargs)
 
     def ones(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of ones (as its fill value) below this group."""
-        return self.create_array(name, shape=shape, fill_value=1, **{"dtype": "f8", **kwargs})
+        kwargs.setdefault("dtype", "f8")
+        return self.create_array(name, shape=shape, fill_value=1, **kwargs)
 
     def full(self, *, name: str, shape: Any, fill_value: Any, **kwargs: Any) -> Array:
         """Create an array with this fill value below this group."""
-        return self.create_array(name, shape=shape, fill_value=fill_value, **{"dtype": "f8", **kwargs})
+        kwargs.setdefault("dtype", "f8")
+        return self.create_array(name, shape=shape, fill_value=fill_value, **kwargs)
 
     def consolidate(self) -> Self:
         """Store the metadata of all nodes below with this group, so that opening needs one read; returns

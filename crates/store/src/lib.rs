@@ -168,6 +168,9 @@ pub struct Identity {
     pub born: (i64, u32),
 }
 
+/// A store of one object that stays open, and the object's key there ([`Store::hold`]).
+pub type HeldObject = (Arc<dyn Store>, String);
+
 /// One child of a directory-like prefix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
@@ -432,7 +435,7 @@ pub trait Store: Send + Sync + Debug {
     /// Opens an object to stay open: a store of that object alone, and its key there. For formats
     /// that keep a hierarchy in one object and read it many times. `None`, the default: the store
     /// gains nothing by that, or there is no such object; read it from this store.
-    fn hold(&self, key: Key<'_>) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
         let _ = key;
         Ok(None)
     }

@@ -67,8 +67,8 @@ mod write;
 pub use file::FileStore;
 
 use crate::{
-    Ask, Entry, Expected, Identity, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Staged,
-    Stamp, Store, StoreError, hash,
+    Ask, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead, Replacement,
+    Staged, Stamp, Store, StoreError, hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -77,7 +77,6 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Settings of a [`LocalStore`].
@@ -498,7 +497,7 @@ impl Store for LocalStore {
         Some(key.map_or_else(|| self.root.clone(), |key| self.root.join(key.as_str())))
     }
 
-    fn hold(&self, key: Key<'_>) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
         FileStore::hold_at(&self.root.join(key.as_str()))
     }
 

@@ -5,7 +5,7 @@
 //! 3. Where the store says so, what lies beyond the end of a segment's object reads as zeros:
 //!    nobody has written it yet.
 
-use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Store, StoreError, hash};
+use crate::{Entry, HeldObject, Key, Opened, Operation, RangeRead, Replacement, Store, StoreError, hash};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -280,7 +280,7 @@ impl Store for SegmentStore {
     }
 
     /// The first segment's object, which says itself where the others are.
-    fn hold(&self, key: Key<'_>) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
         match self.segments.first() {
             Some(first) if self.has(key) => first.store.hold(Key::new(&first.key)?),
             _ => Ok(None),

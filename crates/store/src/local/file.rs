@@ -10,7 +10,7 @@ use super::read::open_path;
 use super::stamp::{Seen, settled, unchanged};
 use super::{LocalOptions, LocalStore};
 use crate::fork::Mutex;
-use crate::{Entry, Key, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError};
+use crate::{Entry, HeldObject, Key, Opened, Operation, RangeRead, Replacement, Stamp, Store, StoreError};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
@@ -62,7 +62,7 @@ impl FileStore {
     }
 
     /// As [`Store::hold`], of the file at `path`.
-    pub(super) fn hold_at(path: &Path) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+    pub(super) fn hold_at(path: &Path) -> Result<Option<HeldObject>, StoreError> {
         let Some(store) = FileStore::open(path)? else { return Ok(None) };
         let key = store.key.clone();
         Ok(Some((Arc::new(store), key)))
@@ -276,7 +276,7 @@ impl Store for FileStore {
     }
 
     /// The file that is at its path now.
-    fn hold(&self, key: Key<'_>) -> Result<Option<(Arc<dyn Store>, String)>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
         if self.has(key) { Self::hold_at(&self.path) } else { Ok(None) }
     }
 
