@@ -50,7 +50,7 @@ impl TryFrom<hdf5::Dataset> for Array {
     type Error = Error;
 
     /// Errors where the dataset contradicts itself. One that asks for what is not supported (a
-    /// filter) becomes an array of which nothing can be read.
+    /// filter) becomes an array that has facts, but whose elements cannot be read.
     fn try_from(dataset: hdf5::Dataset) -> Result<Self, Error> {
         Ok(Array(Inner::Read(Arc::new(Hdf5Array::new(dataset)?))))
     }
@@ -207,8 +207,8 @@ impl Array {
         self.node().codec_names()
     }
 
-    /// The element type in words, as NumPy names it where NumPy has it: `float32`, `string`, `enum of
-    /// uint8`. Names in it are those of the file, with whatever characters they have.
+    /// The element type in words, as NumPy names it where NumPy has it: `float32`, `string`,
+    /// `enum of uint8`. Names of members come from the file: they may hold any character.
     pub fn type_words(&self) -> String {
         self.node().type_words()
     }

@@ -34,8 +34,8 @@ impl DataFile {
         Ok(None)
     }
 
-    /// The file that a path in a store leads to or into, and the path in that file. `None`: no object
-    /// is there, or it is of another format.
+    /// The file that a path in a store leads to or into, and the path in that file. `None`: no
+    /// object is there, or it is of another format.
     pub fn find(store: &Arc<dyn Store>, path: &str) -> Result<Option<(DataFile, String)>, Error> {
         let mut above = path;
         while !above.is_empty() {

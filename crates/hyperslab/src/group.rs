@@ -144,8 +144,8 @@ impl Group {
         self.node().object_by_id(id, path)
     }
 
-    /// Where the names directly below lead, in a file that has links. (Of a NetCDF-3 file, as if its
-    /// variables were HDF5's.)
+    /// Where the names directly below lead, in a file that has links. (Variables of NetCDF-3 are
+    /// told as hard links.)
     pub fn links(&self) -> Result<Vec<(String, hdf5::LinkTarget)>, Error> {
         self.node().links()
     }

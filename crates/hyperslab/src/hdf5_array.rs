@@ -169,7 +169,7 @@ impl ArrayNode for Hdf5Array {
         copying::copies_absent(&self.dataset)
     }
 
-    /// What its elements of variable length are. Items of which NumPy has no plain type are raw
+    /// What its elements of variable length are. Items that NumPy has no plain type for are raw
     /// bytes.
     fn vlen(&self) -> Option<VlenKind> {
         match &self.dataset.element().kind {
@@ -263,7 +263,7 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
     registered.or(filter.name.clone()).unwrap_or_else(|| format!("filter {}", filter.id))
 }
 
-/// The layout of an array of which nothing can be read: it has a shape, an element type and a grid
+/// The layout of an array whose elements cannot be read: it has a shape, an element type and a grid
 /// of chunks, and every chunk is an error.
 fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>, Error> {
     let file = dataset.file().source();

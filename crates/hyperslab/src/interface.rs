@@ -68,8 +68,8 @@ pub struct Below {
     pub path: String,
     /// What it is.
     pub kind: NodeKind,
-    /// What tells it from all others of its file, if the format has such numbers: opening it by that
-    /// is quicker than by a long path.
+    /// Its number in the file, if the format has such numbers. Opening by number is quicker than
+    /// by a long path.
     pub id: Option<u64>,
 }
 
@@ -245,7 +245,7 @@ pub(crate) trait ArrayNode: Stored {
         None
     }
 
-    /// As [`ArrayNode::vlen`], where elements are read and written as [`Ragged`] and in no other way.
+    /// As [`ArrayNode::vlen`], if elements can be read and written as [`Ragged`] only.
     fn vlen_only(&self) -> Option<VlenKind> {
         None
     }
@@ -291,8 +291,8 @@ pub(crate) trait ArrayNode: Stored {
         false
     }
 
-    /// Whether chunks that are not stored hold something that the fill value of a copy does not say:
-    /// they are copied, too.
+    /// Whether missing chunks hold values that the fill value of a copy does not say. Such chunks
+    /// are copied, too.
     fn copies_absent(&self) -> bool {
         false
     }

@@ -20,8 +20,8 @@ use hyperslab_store::{FileStore, Key, Store};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What finds the files that an object of a store refers to. `None`: the object is no local file, and
-/// may not lead to others.
+/// What finds the files that an object of a store refers to. `None`: the object is no local
+/// file, and may not lead to others.
 pub(crate) fn around(store: &dyn Store, key: &str) -> Option<Arc<dyn OtherFiles>> {
     LocalFiles::around(&store.local_path(Some(Key::new(key).ok()?))?)
 }

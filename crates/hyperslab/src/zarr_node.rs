@@ -148,7 +148,7 @@ impl ArrayNode for zarr::Array {
     }
 }
 
-/// The codecs of a copy of which no compressor was chosen.
+/// The codecs of a copy, if the user chose no compressor.
 fn codecs(array: &zarr::Array, copying: &Copying<'_>) -> CopiedCodecs {
     let variable = usize::from(array.vlen().is_some());
     let format = array.format();

@@ -35,7 +35,7 @@ pub struct Dimension {
     pub name: String,
     /// Its length; of the unlimited one, the number of records.
     pub len: u64,
-    /// Whether it is the unlimited one, of which there is at most one.
+    /// Whether it is the unlimited one. A file has at most one.
     pub unlimited: bool,
 }
 
@@ -287,7 +287,7 @@ mod tests {
         let mut bytes = example(1);
         bytes[11] = 12;
         refused(&bytes, "the tag is 10");
-        // As many dimensions as 2³², of which two are there.
+        // The header claims 2³² dimensions and has two.
         let mut bytes = example(1);
         bytes[12] = 0xff;
         assert!(Header::parse(&bytes).is_err());

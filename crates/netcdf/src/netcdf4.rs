@@ -9,11 +9,11 @@
 //! Which dimensions the axes of a dataset have, is found in this order:
 //!
 //! 1. of a scale with one axis: itself;
-//! 2. `DIMENSION_LIST`: for each axis references to scales, of which the last counts, as in
+//! 2. `DIMENSION_LIST`: for each axis references to scales; the last one counts, as in
 //!    netCDF-C;
 //! 3. where not every axis has one, `_Netcdf4Coordinates`: the numbers of the dimensions. A
 //!    coordinate variable of several axes has only these, for a scale has no scales. (Others have
-//!    them too, but whoever has the numbers must look for the scales.)
+//!    them too, but a reader who has the numbers must look for the scales.)
 //! 4. `DIMENSION_LABELS`: for each axis a text. That is HDF5, not NetCDF.
 //!
 //! A variable that has the name of a dimension but is not its coordinate variable is stored as

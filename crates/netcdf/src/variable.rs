@@ -203,8 +203,8 @@ mod tests {
 
     #[test]
     fn streaming_counts_records_that_are_whole() {
-        // 526 + 4 bytes precede the records, of which 238 bytes are there: 29 records of 8 and one
-        // of which `ints` lacks two bytes.
+        // 526 + 4 bytes precede the records. 238 bytes of records follow: 29 records of 8, and one
+        // that is two bytes short.
         let file = open(&records(1, u32::MAX.into()));
         assert_eq!(file.dimensions()[0].len, 29);
         assert_eq!(all(&file.variable("ints").unwrap())[112..], [246, 247, 248, 249]);

@@ -503,7 +503,7 @@ impl ArrayBase {
         vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
     }
 
-    /// What the engine reads, of which Python makes objects.
+    /// What the engine reads, before Python makes objects from it.
     #[pyo3(signature = (selection, meaning=None, threads=None, verify=None))]
     fn _raw<'py>(
         &self,

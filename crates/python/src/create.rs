@@ -72,8 +72,8 @@ pub(crate) fn open_node(
     }
 }
 
-/// Opens what is stored at a path or URL, and the store there, with the fewest system calls. `None` where anything is in the way: then the store and the node are opened one after the
-/// other, which says what.
+/// Opens what is stored at a path or URL, and the store there, with the fewest system calls. `None`
+/// if anything is in the way: open the store and then the node, to learn what is wrong.
 #[pyfunction]
 #[pyo3(signature = (location, fsync, zarr_format=None))]
 pub(crate) fn open_root(

@@ -252,7 +252,7 @@ pub(crate) fn descr<'py>(
     memory: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyArrayDescr>> {
     match element.kind {
-        // Dates and text are opaque bytes of which the file says so: that is in the metadata.
+        // Dates and text are opaque bytes in the file, with a note: that note is in the metadata.
         ElementKind::Plain(plain)
             if !matches!(plain.kind(), Kind::DateTime(_) | Kind::TimeDelta(_) | Kind::Bytes | Kind::Text) =>
         {

@@ -63,8 +63,8 @@ fn reached(location: &Bound<'_, PyAny>, options: StoreOptions) -> PyResult<Reach
 
 #[pymethods]
 impl StoreHandle {
-    /// The store that a path or URL leads into, and the path there. Where it leads to or into a file
-    /// of HDF5 or NetCDF, that is the store.
+    /// The store that a path or URL leads into, and the path there. A file of HDF5 or NetCDF is a
+    /// store of its own.
     #[staticmethod]
     fn reach(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<(Self, String)> {
         let found = reached(location, StoreOptions { fsync, ..StoreOptions::default() })?;

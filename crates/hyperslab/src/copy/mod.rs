@@ -8,8 +8,8 @@
 //! 2. Make a temporary directory beside the destination. Only a complete copy takes its place, in
 //!    one step, so that an error, an interruption or a kill leaves the destination as it was.
 //! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read
-//!    and written one block after the other, each by all threads. Blocks of which nothing is stored
-//!    are not looked at; memory is that of the largest block, whatever the size of the arrays.
+//!    and written one block after the other, each by all threads. Blocks with nothing stored are
+//!    skipped; memory is that of the largest block, whatever the size of the arrays.
 //! 4. On request, read both back and compare every bit.
 //! 5. Move the copy to its place.
 //!
