@@ -157,9 +157,9 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         Raises `KeyError` where there is nothing, `TypeError` where there is an array.
         """
         node = self[path]
-        if isinstance(node, Array):
+        if not isinstance(node, AnyGroup):
             raise TypeError(f"{path!r} is an array, not a group")
-        return node
+        return cast("Group", node)
 
     def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Array | Group], ...]:
         """Nodes below, with their paths relative to this group.
