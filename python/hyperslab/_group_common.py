@@ -159,7 +159,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         node = self[path]
         if not isinstance(node, AnyGroup):
             raise TypeError(f"{path!r} is an array, not a group")
-        return cast("Group", node)
+        return node
 
     def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Array | Group], ...]:
         """Nodes below, with their paths relative to this group.
