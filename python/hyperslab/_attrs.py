@@ -5,17 +5,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any, Protocol
+from typing import Any
+
+from hyperslab import _native
 
 __all__ = ["Attributes", "attributes_text"]
-
-
-class _Node(Protocol):
-    @property
-    def _attributes(self) -> str: ...
-    def _set_attributes(self, text: str) -> None: ...
-    def _update_attributes(self, text: str, keep: bool = False) -> None: ...
-    def _delete_attribute(self, name: str) -> bool: ...
 
 
 def attributes_text(attributes: Mapping[str, Any] | None) -> str:
@@ -45,14 +39,14 @@ class Attributes(MutableMapping[str, Any]):
     {'title': 'ocean', 'version': 2}
     """
 
-    def __init__(self, node: _Node) -> None:
-        self._node = node
+    def __init__(self, stored: _native.StoredAttributes) -> None:
+        self._stored = stored
         self._parsed: tuple[str, dict[str, Any]] = ("{}", {})
 
     def _dict(self) -> dict[str, Any]:
         # The text is the truth (another object of the same node may have changed it); parsing it is
         # what is saved.
-        text = self._node._attributes
+        text = self._stored.text()
         if text != self._parsed[0]:
             self._parsed = (text, json.loads(text))
         return self._parsed[1]
@@ -62,10 +56,10 @@ class Attributes(MutableMapping[str, Any]):
         return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._node._update_attributes(attributes_text({name: value}))
+        self._stored.update(attributes_text({name: value}))
 
     def __delitem__(self, name: str) -> None:
-        if not self._node._delete_attribute(name):
+        if not self._stored.delete(name):
             raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -79,11 +73,11 @@ class Attributes(MutableMapping[str, Any]):
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Add or replace several attributes in one change."""
-        self._node._update_attributes(attributes_text(dict(*args, **kwargs)))
+        self._stored.update(attributes_text(dict(*args, **kwargs)))
 
     def setdefault(self, name: str, default: Any = None) -> Any:
         """The value of this name; set to a default where there is none (also none that others have set)."""
-        self._node._update_attributes(attributes_text({name: default}), True)
+        self._stored.update(attributes_text({name: default}), True)
         return self[name]
 
     def clear(self) -> None:
@@ -92,7 +86,11 @@ class Attributes(MutableMapping[str, Any]):
 
     def put(self, attributes: Mapping[str, Any]) -> None:
         """Replace all attributes in one change."""
-        self._node._set_attributes(attributes_text(attributes))
+        self._stored.set(attributes_text(attributes))
+
+    def text(self) -> str:
+        """All attributes, as JSON."""
+        return self._stored.text()
 
     def asdict(self) -> dict[str, Any]:
         """All attributes, as a dictionary of its own."""

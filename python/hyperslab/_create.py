@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperslab._attrs import attributes_text
 from hyperslab._config import config as settings
@@ -22,8 +23,10 @@ __all__ = [
     "ArraySpec",
     "ChunksLike",
     "CopySpec",
+    "NewArray",
     "ShapeLike",
     "ShardsLike",
+    "ZarrFormat",
     "array_like",
     "array_spec",
     "normalize_dtype",
@@ -42,6 +45,28 @@ ShardsLike: TypeAlias = int | Iterable[int] | Mapping[str, Any] | Literal["auto"
 
 # Zarr's names of types of variable length.
 _VLEN_NAMES: dict[str, Kind] = {"string": "text", "variable_length_bytes": "bytes"}
+
+
+class NewArray(TypedDict, total=False):
+    """Arguments of `hyperslab.create_array` that are also those of a group's method."""
+
+    shape: ShapeLike | None
+    dtype: npt.DTypeLike | None
+    data: Any
+    chunks: ChunksLike
+    shards: ShardsLike
+    filters: CodecsLike
+    compressors: CodecsLike
+    serializer: CodecLike | Literal["auto"]
+    object_codec: CodecLike | None
+    fill_value: Any
+    order: Literal["C", "F"] | None
+    attributes: Mapping[str, Any] | None
+    chunk_key_encoding: Any
+    dimension_names: Iterable[str | None] | None
+    overwrite: bool
+    config: Any
+    write_data: bool
 
 
 class ArraySpec(TypedDict):

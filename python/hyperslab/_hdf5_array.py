@@ -6,13 +6,14 @@ import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._array import Array
+from hyperslab._array_common import AnyArray
 from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
 from hyperslab._hdf5_convert import converted
@@ -47,6 +48,12 @@ class VirtualSource(NamedTuple):
     """Its elements."""
 
 
+if TYPE_CHECKING:
+    # Type checkers are told what `isinstance` says.
+    _Base = Array
+else:
+    _Base = AnyArray
+
 _NAMES = {1: "gzip", 4: "szip", 32000: "lzf"}
 # Those, shuffle, fletcher32 and scale-offset.
 _FILTERS = frozenset({*_NAMES, 2, 3, 6})
@@ -64,7 +71,7 @@ def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return made
 
 
-class FileArray(FileNode, Array):  # type: ignore[misc]
+class FileArray(FileNode, _Base):  # type: ignore[misc]
     """An array of an HDF5 or NetCDF file: a dataset or variable. Made by `hyperslab.open` and groups.
 
     It is read as any `Array`. What HDF5 has and Zarr has not is as in h5py: text of variable length is read
@@ -270,11 +277,6 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
     @property
     def _has_dtype(self) -> bool:
         return isinstance(self._shown_dtype, np.dtype)
-
-    @property
-    def zarr_format(self) -> Any:
-        """Not there: it is in a file."""
-        raise AttributeError(f"array '{self.name}' is in a file, and has no Zarr format")
 
     @property
     def order(self) -> Any:
@@ -515,13 +517,6 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
     def __hash__(self) -> int:  # type: ignore[override]
         return hash((self._store.url, self._facts["address"]))
 
-    def refresh(self) -> Array:
-        """Open the file again: what its writer added becomes visible. Returns the array."""
-        super().refresh()
-        for name in ("_facts", "_of_objects", "_read_attributes"):
-            self.__dict__.pop(name, None)
-        return self
-
     def with_config(self, config: Mapping[str, Any]) -> Array:
         """The same array with settings of its own; see `Array.with_config`."""
         if parse_config(config) != ArrayConfig():
@@ -541,6 +536,10 @@ class FileArray(FileNode, Array):  # type: ignore[misc]
             return f"<pre>{html.escape(repr(self))}</pre>"
         title = f"Array {self._store.url}{self.name}"
         return array_html(title, self._array_facts(), self.shape or (), self.chunks or self.shape or ())
+
+
+# To users it is an array as any other; it has no members that only Zarr has.
+Array.register(FileArray)
 
 
 def _reopen_array(store: Store, path: str, cache: Cache | None) -> FileArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._cache import Cache
 from hyperslab._group import Group
+from hyperslab._group_common import AnyGroup
 from hyperslab._hdf5_array import FileArray
 from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink, UserLink, link_of
@@ -23,7 +24,6 @@ from hyperslab.errors import (
     ExternalFileError,
     MetadataValidationError,
     NodeNotFoundError,
-    ReadOnlyError,
     UnclosedFileError,
     UnsupportedError,
 )
@@ -31,9 +31,11 @@ from hyperslab.errors import (
 __all__ = ["Datatype", "FileGroup", "root_of"]
 
 
-def _refuse() -> NoReturn:
-    raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
-
+if TYPE_CHECKING:
+    # Type checkers are told what `isinstance` says.
+    _Base = Group
+else:
+    _Base = AnyGroup
 
 # What goes wrong with a link that leads nowhere, out of bounds, or to what cannot be opened.
 _NOWHERE = (ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
@@ -76,7 +78,7 @@ class Datatype:
 Link = HardLink | SoftLink | ExternalLink | UserLink
 
 
-class FileGroup(FileNode, Group):  # type: ignore[misc]
+class FileGroup(FileNode, _Base):  # type: ignore[misc]
     """A group of an HDF5 or NetCDF file. Made by `hyperslab.open` and groups.
 
     A mapping from names to arrays, groups and committed datatypes, which follows links:
@@ -111,11 +113,6 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
         return FileGroup(handle, store, self._cache)
 
     # ---- what it is
-
-    @property
-    def zarr_format(self) -> Any:
-        """Not there: it is in a file."""
-        raise AttributeError(f"group '{self.name}' is in a file, and has no Zarr format")
 
     @property
     def metadata(self) -> Metadata:
@@ -232,10 +229,9 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
 
     def _each(self) -> Iterator[tuple[str, Any]]:
         """Names and what they lead to; ``None``: nowhere, or to what is no object."""
-        base = f"{self.path}/" if self.path else ""
         for name, (kind, address, _, _) in self._file_links():
             try:
-                found = self._node(self._file_object(address, base + name)) if kind == "hard" else self[name]
+                found = self._node(self._file_object(address, name)) if kind == "hard" else self[name]
             except (KeyError, *_NOWHERE):
                 found = None
             yield name, found
@@ -303,7 +299,7 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
             if kind != "hard" or address is None or address in seen:
                 continue
             seen.add(address)
-            node = self._node(group._file_object(address, f"{group.path}/{name}" if group.path else name))
+            node = self._node(group._file_object(address, name))
             answer = function(f"{base}{name}", node)
             if answer is not None:
                 return answer
@@ -311,35 +307,7 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
                 inside.append((node, f"{base}{name}/", iter(node._file_links())))
         return None
 
-    # ---- what cannot be done
-
-    def __setitem__(self, path: str, value: Any) -> None:
-        _refuse()
-
-    def __delitem__(self, path: str) -> None:
-        _refuse()
-
-    def create_group(self, *_: Any, **__: Any) -> NoReturn:
-        """Not for HDF5, which is read only so far."""
-        _refuse()
-
-    def create_array(self, *_: Any, **__: Any) -> NoReturn:
-        """Not for HDF5, which is read only so far."""
-        _refuse()
-
-    create = create_array
-
-    def consolidate(self) -> NoReturn:
-        """Not for HDF5."""
-        _refuse()
-
     # ---- what Python asks
-
-    def refresh(self) -> Group:
-        """Open the file again: what its writer added becomes visible. Returns the group."""
-        super().refresh()
-        self.__dict__.pop("_read_attributes", None)
-        return self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FileGroup):
@@ -354,6 +322,10 @@ class FileGroup(FileNode, Group):  # type: ignore[misc]
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         return "hyperslab.Group", self._store.url, self.path
+
+
+# To users it is a group as any other; it has no members that only Zarr has.
+Group.register(FileGroup)
 
 
 def root_of(store: Store) -> FileGroup:

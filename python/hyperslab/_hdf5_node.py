@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hyperslab._hdf5_attrs import FileAttributes
-from hyperslab._store import Store
+from hyperslab._node import Node
 from hyperslab.errors import ReadOnlyError
 
 if TYPE_CHECKING:
@@ -17,14 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["FileNode"]
 
 
-class FileNode:
-    """A node of an HDF5 or NetCDF file: the one before `Array` or `Group` among the bases of a class."""
-
-    _store: Store
-    if TYPE_CHECKING:
-
-        @property
-        def name(self) -> str: ...
+class FileNode(Node):
+    """An array or a group of an HDF5 or NetCDF file."""
 
     @property
     def attrs(self) -> FileAttributes:
@@ -76,6 +70,13 @@ class FileNode:
         if self._store._native.is_open:
             return super().__repr__()
         return f"<Closed {self._store.url}{self.name}>"
+
+    def refresh(self) -> Self:
+        """Open the file again: what its writer added becomes visible. Returns the array or group."""
+        super().refresh()
+        for name in ("_facts", "_of_objects", "_read_attributes"):
+            self.__dict__.pop(name, None)
+        return self
 
     @property
     def parent(self) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from hyperslab.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from hyperslab._array import Array
+    from hyperslab._array_common import AnyArray
 
 __all__ = ["rows", "vlen_rows"]
 
@@ -22,7 +22,7 @@ _BYTES = 16 << 20
 _CELL_BYTES = 16
 
 
-def rows(array: Array) -> Iterator[Any]:
+def rows(array: AnyArray) -> Iterator[Any]:
     """What ``array[0]``, ``array[1]`` … are."""
     row = max(array.nbytes // max(len(array), 1), 1)
     # Arrays of files need not have chunks.
@@ -34,7 +34,7 @@ def rows(array: Array) -> Iterator[Any]:
             yield row.copy() if isinstance(row, np.ndarray) else row
 
 
-def vlen_rows(array: Array, axis: int, start: int | None, stop: int | None) -> Generator[tuple[int, Any]]:
+def vlen_rows(array: AnyArray, axis: int, start: int | None, stop: int | None) -> Generator[tuple[int, Any]]:
     """Pairs of an index of one axis, and what is there."""
     if not -array.ndim <= axis < array.ndim:
         raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {array.ndim} axes")
@@ -47,7 +47,9 @@ def vlen_rows(array: Array, axis: int, start: int | None, stop: int | None) -> G
     return _blocks(array, wanted, before, step)
 
 
-def _blocks(array: Array, wanted: range, before: tuple[slice, ...], step: int) -> Generator[tuple[int, Any]]:
+def _blocks(
+    array: AnyArray, wanted: range, before: tuple[slice, ...], step: int
+) -> Generator[tuple[int, Any]]:
     at = wanted.start
     while at < wanted.stop:
         end = min((at // step + 1) * step, wanted.stop)

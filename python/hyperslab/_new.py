@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, cast
 
@@ -15,6 +16,7 @@ from hyperslab._attrs import attributes_text
 from hyperslab._create import (
     DEFAULT_FILL_VALUE,
     ChunksLike,
+    NewArray,
     ShapeLike,
     ShardsLike,
     array_spec,
@@ -24,6 +26,7 @@ from hyperslab._create import (
     take_object_codec,
 )
 from hyperslab._group import Group, node_of
+from hyperslab._group_common import AnyGroup
 from hyperslab._like import described, is_zarr_array, layout_of
 from hyperslab._place import ZarrFormat, place_of
 from hyperslab._ragged import Ragged
@@ -248,6 +251,16 @@ def create_array(
         compressors=compressors,
         **described_by,
     )
+
+
+# The method of groups says its arguments as this function does.
+_arguments = inspect.signature(create_array).parameters
+_shared = [_arguments[name] for name in _arguments if name in NewArray.__annotations__]
+_own = [
+    inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
+    for name, annotation in (("self", inspect.Parameter.empty), ("name", "str"))
+]
+vars(AnyGroup)["create_array"].__signature__ = inspect.Signature([*_own, *_shared], return_annotation="Array")
 
 
 def new_array(

@@ -12,7 +12,7 @@ from hyperslab._array_config import parse_cache, parse_config
 from hyperslab._cache import CacheLike, resolve_cache
 from hyperslab._group import Group, node_of
 from hyperslab._new import create_array, create_group
-from hyperslab._place import CREATING, KEEPING, Mode, ZarrFormat, check_empty, missing, place_of
+from hyperslab._place import CREATING, KEEPING, Mode, ZarrFormat, check_empty, find, missing, place_of
 from hyperslab._store import Store, StoreLike, open_root
 from hyperslab.errors import (
     ArrayNotFoundError,
@@ -123,7 +123,7 @@ def open(
     config, use_consolidated = kwargs.get("config"), kwargs.get("use_consolidated")
     if mode in KEEPING:
         try:
-            handle = _native.open_node(place._native, full, zarr_format, use_consolidated)
+            handle, place = find(place, full, mode, zarr_format, use_consolidated)
         except NodeNotFoundError as error:
             if mode != "a" or use_consolidated:
                 raise type(error)(missing(error, place, full, mode, "node")) from error
@@ -203,7 +203,7 @@ def open_array(
         check_empty(place, full)
     elif mode != "w":
         try:
-            handle = _native.open_node(place._native, full, zarr_format)
+            handle, place = find(place, full, mode, zarr_format)
         except NodeNotFoundError as error:
             if mode != "a":
                 raise ArrayNotFoundError(missing(error, place, full, mode, "array")) from error
@@ -265,7 +265,7 @@ def open_group(
         check_empty(place, full)
     elif mode != "w":
         try:
-            handle = _native.open_node(place._native, full, zarr_format, use_consolidated)
+            handle, place = find(place, full, mode, zarr_format, use_consolidated)
         except NodeNotFoundError as error:
             if mode != "a" or use_consolidated:
                 why = str(error) if use_consolidated else missing(error, place, full, mode, "group")

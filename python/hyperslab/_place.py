@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+from hyperslab import _native
 from hyperslab._store import FileStore, Store, StoreLike, refuse_file_name, resolve_store
 from hyperslab.errors import (
     InvalidArgumentError,
@@ -13,7 +14,17 @@ from hyperslab.errors import (
     UnsupportedError,
 )
 
-__all__ = ["CREATING", "KEEPING", "Mode", "ZarrFormat", "check_empty", "missing", "must_be_empty", "place_of"]
+__all__ = [
+    "CREATING",
+    "KEEPING",
+    "Mode",
+    "ZarrFormat",
+    "check_empty",
+    "find",
+    "missing",
+    "must_be_empty",
+    "place_of",
+]
 
 Mode: TypeAlias = Literal["r", "r+", "a", "w", "w-"]
 ZarrFormat: TypeAlias = Literal[2, 3]
@@ -51,6 +62,26 @@ def place_of(
         return found, "", mode
     parts = [part for part in f"{base}/{path or ''}".split("/") if part]
     return found, "/".join(parts), mode
+
+
+def find(
+    place: Store,
+    path: str,
+    mode: Mode | None,
+    zarr_format: ZarrFormat | None,
+    use_consolidated: bool | None = None,
+) -> tuple[_native.ArrayHandle | _native.GroupHandle, Store]:
+    """What is stored at a path, and the store that it is in: where an object is a file of HDF5 or NetCDF,
+    that file.
+    """
+    try:
+        return _native.open_node(place._native, path, zarr_format, use_consolidated), place
+    except (NodeNotFoundError, InvalidArgumentError):
+        # A path inside a file may have names that Zarr refuses.
+        inside = place._native.file_at(path) if mode in (None, "r") and zarr_format is None else None
+        if inside is None or use_consolidated:
+            raise
+    return _native.open_node(inside[0], inside[1]), FileStore._of(inside[0])
 
 
 def must_be_empty(store: StoreLike | None, path: str | None) -> None:

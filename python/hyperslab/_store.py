@@ -118,7 +118,7 @@ class LocalStore(Store):
         self, root: str | os.PathLike[str], *, fsync: bool | None = None, read_only: bool = False
     ) -> None:
         self._fsync = config.fsync if fsync is None else bool(fsync)
-        self._native = _native.StoreHandle.at(_location(root), self._fsync)
+        self._native = _native.StoreHandle.local(_location(root), self._fsync)
         self._read_only = bool(read_only)
 
     @classmethod
@@ -126,12 +126,6 @@ class LocalStore(Store):
         self = object.__new__(cls)
         self._fsync, self._native, self._read_only = fsync, handle, read_only
         return self
-
-    @classmethod
-    def _at(cls, location: str) -> LocalStore:
-        """The store at a path or ``file://`` URL."""
-        fsync = config.fsync
-        return cls._of(_native.StoreHandle.at(location, fsync), fsync, False)
 
     @property
     def root(self) -> Path:
@@ -193,10 +187,10 @@ class FileStore(Store):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        found = _native.StoreHandle.of_file_at(_location(path))
-        if found is None or found[1]:
+        handle, inside = _native.StoreHandle.reach(_location(path), False)
+        if inside or not handle.is_file:
             raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{os.fspath(path)}'")
-        self._native, self._read_only = found[0], True
+        self._native, self._read_only = handle, True
 
     @classmethod
     def _of(cls, handle: _native.StoreHandle) -> FileStore:
@@ -210,8 +204,11 @@ class FileStore(Store):
 
     @property
     def path(self) -> Path:
-        """The file."""
-        return Path(cast("os.PathLike[str]", self._native.file_path))
+        """The file. Raises `UnsupportedError` where it is an object of a store that is no directory."""
+        path = self._native.file_path
+        if path is None:
+            raise UnsupportedError(f"{self.url} is no local file")
+        return Path(path)
 
     def with_read_only(self, read_only: bool = True) -> Store:
         """Itself: it is read only."""
@@ -224,7 +221,7 @@ class FileStore(Store):
 
 
 StoreLike: TypeAlias = Store | str | os.PathLike[str]
-"""What a store can be given as: a store, a path, a ``file://`` URL."""
+"""What a store can be given as: a store, a path, a URL."""
 
 
 _PATH = type(Path())
@@ -243,7 +240,7 @@ def _location(path: str | os.PathLike[str]) -> str:
 def open_root(
     location: Any, read_only: bool, zarr_format: int | None
 ) -> tuple[Store, _native.ArrayHandle | _native.GroupHandle] | None:
-    """The store at a path or ``file://`` URL, and what is stored there: the quick way where all is well.
+    """The store at a path or URL, and what is stored there: the quick way where all is well.
 
     ``None``: take the long way, by `resolve_store`.
     """
@@ -252,13 +249,31 @@ def open_root(
         return None
     fsync = config.fsync
     found = _native.open_root(_location(location), fsync, zarr_format)
-    return None if found is None else (LocalStore._of(found[0], fsync, read_only), found[1])
+    return None if found is None else (_store_of(found[0], fsync, read_only), found[1])
+
+
+def _store_of(handle: _native.StoreHandle, fsync: bool, read_only: bool) -> Store:
+    """The Python object for a store that a path or URL led to."""
+    if handle.is_file:
+        return FileStore._of(handle)
+    if handle.root is not None:
+        return LocalStore._of(handle, fsync, read_only)
+    store = object.__new__(MemoryStore if handle.url.startswith("memory:") else Store)
+    store._native, store._read_only = handle, read_only
+    return store
+
+
+def _reach(location: str) -> tuple[Store, str]:
+    """The store that a path or URL leads into, and the path in the store."""
+    fsync = config.fsync
+    handle, path = _native.StoreHandle.reach(location, fsync)
+    return _store_of(handle, fsync, False), path
 
 
 def refuse_file_name(given: Any, store: Store) -> None:
     """Refuses to make a directory ``typo.h5``, unless a store was given, not a path."""
     if isinstance(given, (str, os.PathLike)) and isinstance(store, LocalStore):
-        _native.StoreHandle.refuse_file_name(store.root)
+        store._native.refuse_file_name()
 
 
 def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, str]:
@@ -276,17 +291,14 @@ def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, st
     if isinstance(store, Store):
         return store, ""
     if isinstance(store, str):
-        found = _native.StoreHandle.of_file_at(store)
-        return (LocalStore._at(store), "") if found is None else (FileStore._of(found[0]), found[1])
+        return _reach(store)
     if isinstance(store, os.PathLike):
         protocol = getattr(store, "protocol", "")
         if protocol not in ("", "file"):
             raise UnsupportedError(
                 f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
             )
-        location = _location(store)
-        found = _native.StoreHandle.of_file_at(location)
-        return (LocalStore._at(location), "") if found is None else (FileStore._of(found[0]), found[1])
+        return _reach(_location(store))
     if type(store).__module__.split(".")[0] == "zarr":
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)

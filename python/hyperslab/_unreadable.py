@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from hyperslab._named import Named
+from hyperslab._node import Named
 from hyperslab.errors import (
     ChunkError,
     HyperslabError,
@@ -15,7 +15,7 @@ from hyperslab.errors import (
 )
 
 if TYPE_CHECKING:
-    from hyperslab._group import Group
+    from hyperslab._group_common import AnyGroup
 
 __all__ = ["UNREADABLE", "UnreadableArray", "UnreadableNodeWarning", "why"]
 
@@ -43,7 +43,7 @@ class UnreadableArray(Named):
     so does ``group[name]``.
     """
 
-    def __init__(self, group: Group, path: str, error: HyperslabError) -> None:
+    def __init__(self, group: AnyGroup, path: str, error: HyperslabError) -> None:
         self._group, self._relative, self.error = group, path, error
 
     error: HyperslabError

@@ -1,54 +1,76 @@
 //! `hyperslab compact`.
 
-use crate::args::CompactArgs;
+use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::text;
 use hyperslab::{Array, Error, Node, NodeKind};
 use std::io::{self, Write};
 
-pub(crate) fn run(args: &CompactArgs, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-    let ask = || watch.interrupted();
-    let arrays = match failure::open(&args.path)? {
-        Node::Array(array) => vec![(args.path.clone(), array)],
-        Node::Group(group) => {
-            let mut arrays = Vec::new();
-            for (path, kind) in group.walk_asking(None, Some(&ask))? {
-                if watch.interrupted() {
-                    return Err(Error::Interrupted.into());
-                }
-                if kind != NodeKind::Array {
-                    continue;
-                }
-                match group.child(&path) {
-                    Ok(Node::Array(array)) => arrays.push((path, array)),
-                    Ok(Node::Group(_)) => {}
-                    // The others can be compacted all the same. If nobody reads this, nothing is
-                    // lost.
-                    Err(error) => {
-                        let _ = writeln!(
-                            io::stderr(),
-                            "left out {}: {}",
-                            text::plain(&path),
-                            text::plain(&error.to_string())
-                        );
+/// Give back the bytes of shards that rewriting chunks has left behind.
+///
+/// Where some chunks of a shard are written anew, the old ones may stay in its file until they are
+/// more than what is in use. This rewrites such shards, one after the other; each is complete at
+/// every instant. Arrays without shards have nothing to give back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyperslab compact ocean.zarr                all arrays in it
+  hyperslab compact --dry-run ocean.zarr/sst  how much there is to gain")]
+pub(crate) struct CompactArgs {
+    /// An array or group.
+    path: String,
+    /// Change nothing, only tell.
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+impl Command for CompactArgs {
+    const NAME: &str = "compact";
+
+    fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        let ask = || watch.interrupted();
+        let arrays = match failure::open(&self.path)? {
+            Node::Array(array) => vec![(self.path.clone(), array)],
+            Node::Group(group) => {
+                let mut arrays = Vec::new();
+                for (path, kind) in group.walk_asking(None, Some(&ask))? {
+                    if watch.interrupted() {
+                        return Err(Error::Interrupted.into());
+                    }
+                    if kind != NodeKind::Array {
+                        continue;
+                    }
+                    match group.child(&path) {
+                        Ok(Node::Array(array)) => arrays.push((path, array)),
+                        Ok(Node::Group(_)) => {}
+                        // The others can be compacted all the same. If nobody reads this, nothing is
+                        // lost.
+                        Err(error) => {
+                            let _ = writeln!(
+                                io::stderr(),
+                                "left out {}: {}",
+                                text::plain(&path),
+                                text::plain(&error.to_string())
+                            );
+                        }
                     }
                 }
+                arrays
             }
-            arrays
+        };
+        let sharded: Vec<_> = arrays.into_iter().filter(|(_, array)| array.shard_shape().is_some()).collect();
+        if sharded.is_empty() {
+            writeln!(out, "nothing to do: there are no shards")?;
         }
-    };
-    let sharded: Vec<_> = arrays.into_iter().filter(|(_, array)| array.shard_shape().is_some()).collect();
-    if sharded.is_empty() {
-        writeln!(out, "nothing to do: there are no shards")?;
+        for (name, array) in &sharded {
+            let line = compact(array, self.dry_run, watch)?;
+            writeln!(out, "{}  {line}", text::plain(name))?;
+            // Arrays may take long: each is told of when it is done.
+            out.flush()?;
+        }
+        Ok(())
     }
-    for (name, array) in &sharded {
-        let line = compact(array, args.dry_run, watch)?;
-        writeln!(out, "{}  {line}", text::plain(name))?;
-        // Arrays may take long: each is told of when it is done.
-        out.flush()?;
-    }
-    Ok(())
 }
 
 /// `12.0 MiB → 8.0 MiB, 4.0 MiB given back`

@@ -1,35 +1,174 @@
 //! `hyperslab copy`.
 
-use crate::args::CopyArgs;
+use crate::args::{Chunks, chunks, shards, size};
+use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::meter::Meter;
 use crate::signals::Watch;
 use crate::text;
-use hyperslab::copy::{CopyReport, copy};
+use clap::ValueEnum;
+use hyperslab::Format;
+use hyperslab::copy::{Compressors, CopyOptions, CopyReport, Order, Shards, copy};
 use std::io::Write;
 use std::time::Duration;
 
-pub(crate) fn run(args: &CopyArgs, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-    let source = failure::open(&args.source)?;
-    let meter = Meter::new(watch, args.quiet);
-    let mut options = args.options();
-    options.progress = Some(&meter);
-    let copied = copy(&source, &args.destination, &options);
-    meter.finish();
-    let report = copied.map_err(|error| match error {
-        error if failure::is_stop(&error) => Failure::Stopped("the destination is as it was"),
-        error => error.into(),
-    })?;
-    if !args.quiet {
-        for note in &report.notes {
-            writeln!(out, "note: {}", text::plain(note))?;
+/// Copy an array or group, and all below it: to another format, other chunks, other codecs.
+///
+/// What is not chosen stays as in the source, in the words of the other format. A codec that the
+/// other format does not have is refused by name; choose another. Chunks that the source does not
+/// store are not stored in the copy.
+///
+/// The copy is made beside DST and takes its place in one step when it is complete: after an error,
+/// Ctrl-C or a kill DST is as it was before, and there is no instant without it. What a killed copy
+/// leaves beside DST is removed by the next copy to DST, and by compact.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+CODEC is one of
+  none
+  zstd[:LEVEL]   gzip[:LEVEL]   zlib[:LEVEL]   lz4[:ACCELERATION]
+  blosc[:NAME[:LEVEL[:SHUFFLE]]]
+      NAME: zstd, lz4, lz4hc, blosclz, zlib
+      SHUFFLE: shuffle, bitshuffle, noshuffle
+  the JSON of a codec, or of a list of codecs, as in Zarr v3 or v2 metadata
+
+Examples:
+  # HDF5 or NetCDF-4 to Zarr v3; without what Zarr cannot hold
+  hyperslab copy ocean.nc ocean.zarr --verify --skip-unsupported
+  # Zarr v3, the same chunks and codecs
+  hyperslab copy old.zarr new.zarr
+  # compressed, and checked
+  hyperslab copy ocean.zarr packed.zarr --codec blosc --verify
+  # time series in one chunk each
+  hyperslab copy ocean.zarr/sst series.zarr --chunks -1,16,16
+  # many small chunks, few files
+  hyperslab copy ocean.zarr/sst sharded.zarr --chunks 1,32,32 --shards 64,-1,-1
+  # back to Zarr v2, in place of what was there
+  hyperslab copy new.zarr old.zarr --format v2 --overwrite
+
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 --verify found a difference,
+130 interrupted (143 by SIGTERM). There is a copy only after 0.")]
+pub(crate) struct CopyArgs {
+    /// An array or group.
+    #[arg(value_name = "SRC")]
+    source: String,
+    /// Where the copy goes; directories above it are made.
+    #[arg(value_name = "DST")]
+    destination: String,
+    /// Chunk shape, for arrays with as many axes; -1 is all of an axis.
+    #[arg(long, value_name = "N,N,…", value_parser = chunks, allow_hyphen_values = true)]
+    chunks: Option<Chunks>,
+    /// Shard shape, for arrays with as many axes: multiples of the chunks, -1 is all of an axis;
+    /// auto: chosen by size; none: each chunk is an object of its own. By default as in the source.
+    #[arg(long, value_name = "N,N,…", value_parser = shards, allow_hyphen_values = true)]
+    shards: Option<Shards>,
+    /// Compressor (see below).
+    #[arg(long, visible_alias = "compressor", value_name = "CODEC", value_parser = str::parse::<Compressors>)]
+    codec: Option<Compressors>,
+    /// Order of the elements within chunks: C, last axis fastest, or F, first axis fastest.
+    #[arg(long, value_enum, ignore_case = true)]
+    order: Option<OrderArg>,
+    /// Format of the copy.
+    #[arg(long, visible_alias = "zarr-format", value_enum, default_value_t = FormatArg::V3)]
+    format: FormatArg,
+    /// About how much memory to use: 64MiB, 2G. At least a few chunks are needed.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256MiB")]
+    max_memory: u64,
+    /// How many threads; all cores by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Read the copy back and compare every bit with the source.
+    #[arg(long)]
+    verify: bool,
+    /// Leave out arrays that the format of the copy cannot hold, or that cannot be read, and tell
+    /// which; otherwise the first is an error, before anything is written.
+    #[arg(long)]
+    skip_unsupported: bool,
+    /// Replace the array or group at DST, when the copy is complete.
+    #[arg(long)]
+    overwrite: bool,
+    /// Flush everything to the disk before the copy takes its place, so that it survives a power
+    /// failure. HYPERSLAB_FSYNC=1 does the same.
+    #[arg(long)]
+    fsync: bool,
+    /// No progress bar and no summary.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Command for CopyArgs {
+    const NAME: &str = "copy";
+
+    fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        let source = failure::open(&self.source)?;
+        let meter = Meter::new(watch, self.quiet);
+        let mut options = self.options();
+        options.progress = Some(&meter);
+        let copied = copy(&source, &self.destination, &options);
+        meter.finish();
+        let report = copied.map_err(|error| match error {
+            error if failure::is_stop(&error) => Failure::Stopped("the destination is as it was"),
+            error => error.into(),
+        })?;
+        if !self.quiet {
+            for note in &report.notes {
+                writeln!(out, "note: {}", text::plain(note))?;
+            }
+            for (path, why) in &report.skipped {
+                writeln!(out, "left out {}: {}", text::plain(path), text::plain(why))?;
+            }
+            writeln!(out, "{}", summary(&report))?;
         }
-        for (path, why) in &report.skipped {
-            writeln!(out, "left out {}: {}", text::plain(path), text::plain(why))?;
-        }
-        writeln!(out, "{}", summary(&report))?;
+        Ok(())
     }
-    Ok(())
+}
+
+impl CopyArgs {
+    fn options(&self) -> CopyOptions<'static> {
+        CopyOptions {
+            chunks: self.chunks.as_ref().map(|chunks| chunks.0.clone()),
+            shards: self.shards.clone().unwrap_or_default(),
+            compressors: self.codec.clone(),
+            order: self.order.map(|order| match order {
+                OrderArg::C => Order::C,
+                OrderArg::F => Order::F,
+            }),
+            format: Some(match self.format {
+                FormatArg::V2 => Format::ZarrV2,
+                FormatArg::V3 => Format::ZarrV3,
+            }),
+            threads: self.threads.map(usize::from),
+            max_memory: self.max_memory,
+            verify: self.verify,
+            skip_unsupported: self.skip_unsupported,
+            overwrite: self.overwrite,
+            fsync: self.fsync || wants_fsync(),
+            progress: None,
+        }
+    }
+}
+
+/// What the variable says that the Python package reads, too.
+fn wants_fsync() -> bool {
+    let text = std::env::var("HYPERSLAB_FSYNC").unwrap_or_default();
+    matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OrderArg {
+    #[value(name = "C")]
+    C,
+    #[value(name = "F")]
+    F,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormatArg {
+    /// Zarr v2
+    #[value(alias = "2")]
+    V2,
+    /// Zarr v3
+    #[value(alias = "3")]
+    V3,
 }
 
 /// `copied 2 arrays in 1 group: 95.4 MiB, 95.4 MiB → 41.2 MiB stored (÷ 2.32), 0.42 s, 227.0 MiB/s;

@@ -1,7 +1,7 @@
 //! Errors, as the user sees them: one line and an exit code.
 
 use hyperslab::zarr::ZarrError;
-use hyperslab::{Error, Node, hdf5::Hdf5Error};
+use hyperslab::{Error, Node, hdf5::Hdf5Error, stores};
 use std::error;
 use std::io;
 use std::path::Path;
@@ -35,9 +35,11 @@ impl From<io::Error> for Failure {
 
 /// Opens what the user named.
 pub(crate) fn open(location: &str) -> Result<Node, Failure> {
-    hyperslab::open(location).map_err(|error| match (hyperslab::local_path(location), error) {
-        (Ok(path), Error::Zarr(ZarrError::NotFound { .. })) => Failure::NotFound(path.display().to_string()),
-        (Ok(path), Error::Store(_)) if path.is_file() => Failure::NotFound(path.display().to_string()),
+    hyperslab::open(location).map_err(|error| match (stores::local_path(location), error) {
+        (Ok(Some(path)), Error::Zarr(ZarrError::NotFound { .. })) => {
+            Failure::NotFound(path.display().to_string())
+        }
+        (Ok(Some(path)), Error::Store(_)) if path.is_file() => Failure::NotFound(path.display().to_string()),
         (_, error) => error.into(),
     })
 }

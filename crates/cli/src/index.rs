@@ -1,6 +1,7 @@
 //! `hyperslab index`.
 
-use crate::args::IndexArgs;
+use crate::args::size;
+use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::text;
@@ -8,30 +9,65 @@ use hyperslab::references::{ReferenceOptions, chunks_asking, references_asking};
 use hyperslab::{Error, Json};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-pub(crate) fn run(args: &IndexArgs, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-    let ask = || watch.interrupted();
-    let node = failure::open(&args.path)?;
-    let json = if args.json {
-        chunks_asking(&node, Some(&ask))?
-    } else {
-        let options = ReferenceOptions {
-            url: args.url.clone(),
-            inline: args.inline,
-            skip_unsupported: args.skip_unsupported,
+/// Write where the chunks of an HDF5 file are, so that others read them without HDF5.
+///
+/// As Zarr references (kerchunk's JSON, version 1), which fsspec and zarr-python read; or with
+/// --json as a plain list of chunks for each dataset. A dataset that Zarr v2 with numcodecs'
+/// filters cannot say is refused by name.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyperslab index ocean.nc > ocean.json
+  hyperslab index ocean.nc --url s3://bucket/ocean.nc -o ocean.json
+  hyperslab index --json ocean.nc/sst | jq '.datasets[].chunks | length'")]
+pub(crate) struct IndexArgs {
+    /// An HDF5 file, or a group or dataset in one.
+    path: String,
+    /// What the file is called in references; by default its file:// URL.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Chunks of at most so many bytes are written into the references themselves.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "300")]
+    inline: u64,
+    /// A plain list for each dataset instead: place of the chunk, offset, bytes, filter mask.
+    #[arg(long, conflicts_with_all = ["url", "inline", "skip_unsupported"])]
+    json: bool,
+    /// Leave out datasets that references cannot say, and tell which on standard error.
+    #[arg(long)]
+    skip_unsupported: bool,
+    /// Write to this file.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Command for IndexArgs {
+    const NAME: &str = "index";
+
+    fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        let ask = || watch.interrupted();
+        let node = failure::open(&self.path)?;
+        let json = if self.json {
+            chunks_asking(&node, Some(&ask))?
+        } else {
+            let options = ReferenceOptions {
+                url: self.url.clone(),
+                inline: self.inline,
+                skip_unsupported: self.skip_unsupported,
+            };
+            let found = references_asking(&node, &options, Some(&ask))?;
+            for (path, why) in &found.skipped {
+                // Standard output has the references. If nobody reads this, nothing is lost.
+                let _ = writeln!(io::stderr(), "left out {}: {}", text::plain(path), text::plain(why));
+            }
+            found.json
         };
-        let found = references_asking(&node, &options, Some(&ask))?;
-        for (path, why) in &found.skipped {
-            // Standard output has the references. If nobody reads this, nothing is lost.
-            let _ = writeln!(io::stderr(), "left out {}: {}", text::plain(path), text::plain(why));
-        }
-        found.json
-    };
-    let Some(path) = &args.output else { return Ok(writeln!(out, "{json}")?) };
-    let fail = |source| Error::Io { what: "write", path: path.clone(), source };
-    write(path, &json).map_err(fail)?;
-    Ok(())
+        let Some(path) = &self.output else { return Ok(writeln!(out, "{json}")?) };
+        let fail = |source| Error::Io { what: "write", path: path.clone(), source };
+        write(path, &json).map_err(fail)?;
+        Ok(())
+    }
 }
 
 /// Writes the file: all of it, or it stays as it was. A pipe or a device is written to as it is.

@@ -1,6 +1,6 @@
 //! `hyperslab info`.
 
-use crate::args::InfoArgs;
+use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::style::Style;
@@ -14,24 +14,45 @@ const LONGEST: usize = 60;
 /// A label and what is said about it; continued lines have no label.
 type Row = (&'static str, String);
 
-pub(crate) fn run(args: &InfoArgs, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-    let ask = || watch.interrupted();
-    let (json, rows, attributes) = match failure::open(&args.path)? {
-        Node::Array(array) => {
-            let info = array.info_asking(Some(&ask))?;
-            (info.to_json(), array_rows(&info, &array), info.attributes)
+/// Show all facts about an array or group.
+///
+/// Shape, element type, chunks, codecs, fill value, attributes; how many chunks are stored and how
+/// large they are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyperslab info ocean.zarr/sst
+  hyperslab info --json ocean.zarr/sst | jq .chunks")]
+pub(crate) struct InfoArgs {
+    /// An array or group.
+    path: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Command for InfoArgs {
+    const NAME: &str = "info";
+
+    fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        let ask = || watch.interrupted();
+        let (json, rows, attributes) = match failure::open(&self.path)? {
+            Node::Array(array) => {
+                let info = array.info_asking(Some(&ask))?;
+                (info.to_json(), array_rows(&info, &array), info.attributes)
+            }
+            Node::Group(group) => {
+                let info = group.info_asking(Some(&ask))?;
+                (info.to_json(), group_rows(&info), info.attributes)
+            }
+        };
+        if self.json {
+            writeln!(out, "{}", json.to_text(Some(2)))?;
+        } else {
+            print(&self.path, &rows, &attributes, out)?;
         }
-        Node::Group(group) => {
-            let info = group.info_asking(Some(&ask))?;
-            (info.to_json(), group_rows(&info), info.attributes)
-        }
-    };
-    if args.json {
-        writeln!(out, "{}", json.to_text(Some(2)))?;
-    } else {
-        print(&args.path, &rows, &attributes, out)?;
+        Ok(())
     }
-    Ok(())
 }
 
 fn array_rows(info: &Info, array: &Array) -> Vec<Row> {

@@ -5,6 +5,7 @@
 //! `NO_COLOR`, and leaves signal handlers as they were.
 
 mod args;
+mod command;
 mod compact;
 mod copy;
 mod explain;
@@ -18,9 +19,7 @@ mod style;
 mod text;
 mod tree;
 
-use args::{Args, Command};
-use clap::Parser;
-use failure::Failure;
+use command::{COMMANDS, Request};
 use signals::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -36,35 +35,24 @@ use std::io::{self, Write};
 /// | 130 | interrupted by SIGINT (Ctrl-C) |
 /// | 143 | interrupted by SIGTERM |
 pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
-    let args = match Args::try_parse_from(args) {
-        Ok(args) => args,
+    let request = match Request::parse(&COMMANDS, args) {
+        Ok(request) => request,
         Err(error) => {
             // Also help and the version come this way. If nobody reads them, nothing is lost.
             let _ = error.print();
             return error.exit_code();
         }
     };
-    if let Some(policy) = args.external_files {
+    if let Some(policy) = request.shared.external_files {
         hyperslab::settings::set_external_files(policy);
     }
     let watch = Watch::start();
-    let outcome = execute(&args.command, &mut io::BufWriter::new(io::stdout().lock()), &watch);
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let outcome = request.run(&mut out, &watch).and_then(|()| Ok(out.flush()?));
     let Err(failure) = outcome else { return 0 };
     if let Some(message) = failure.message() {
         // Standard error may be closed; there is no other place to say so.
         let _ = writeln!(io::stderr(), "hyperslab: {message}");
     }
     if failure.is_interruption() { watch.exit_code() } else { failure.exit_code() }
-}
-
-fn execute(command: &Command, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-    match command {
-        Command::Info(args) => info::run(args, out, watch)?,
-        Command::Tree(args) => tree::run(args, out, watch)?,
-        Command::Explain(args) => explain::run(args, out)?,
-        Command::Copy(args) => copy::run(args, out, watch)?,
-        Command::Index(args) => index::run(args, out, watch)?,
-        Command::Compact(args) => compact::run(args, out, watch)?,
-    }
-    Ok(out.flush()?)
 }

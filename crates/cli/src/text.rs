@@ -1,7 +1,6 @@
 //! Facts as words.
 
-use hyperslab::hdf5::element::{Element, ElementKind};
-use hyperslab::{Array, ByteOrder, DataType, Json, Kind};
+use hyperslab::{Array, Json};
 use std::time::Duration;
 
 /// A number of bytes: `5 bytes`, `1.5 KiB`.
@@ -44,59 +43,9 @@ pub(crate) fn shape(shape: &[u64]) -> String {
     if shape.len() == 1 { format!("({},)", numbers.join("")) } else { format!("({})", numbers.join(", ")) }
 }
 
-/// An element type as NumPy names it: `float32`, `datetime64[ns]`, `S5`; with the byte order where
-/// that is not the machine's: `>f4`.
-pub(crate) fn dtype(dtype: DataType) -> String {
-    if dtype.order() != ByteOrder::NATIVE {
-        return dtype.to_string();
-    }
-    let bits = dtype.size() * 8;
-    let code = dtype.to_string();
-    let tail = code.get(1..).unwrap_or_default();
-    let time = |name: &str| format!("{name}64{}", tail.get(2..).unwrap_or_default());
-    match dtype.kind() {
-        Kind::Bool => "bool".into(),
-        Kind::Int => format!("int{bits}"),
-        Kind::UInt => format!("uint{bits}"),
-        Kind::Float => format!("float{bits}"),
-        Kind::Complex => format!("complex{bits}"),
-        Kind::DateTime(_) => time("datetime"),
-        Kind::TimeDelta(_) => time("timedelta"),
-        Kind::Bytes | Kind::Text | Kind::Raw => tail.to_owned(),
-    }
-}
-
 /// The element type of an array.
 pub(crate) fn element_type(array: &Array) -> String {
-    match (array.as_hdf5(), array.vlen()) {
-        (Some(dataset), _) => element(dataset.element()),
-        (None, Some(kind)) => kind.to_string(),
-        (None, None) => dtype(array.dtype()),
-    }
-}
-
-/// An element of HDF5, in words that NumPy has no type strings for.
-fn element(element: &Element) -> String {
-    match &element.kind {
-        ElementKind::Plain(plain) => dtype(*plain),
-        ElementKind::Extended { complex, .. } => if *complex { "complex256" } else { "float128" }.into(),
-        ElementKind::FixedString { .. } => format!("S{}", element.size),
-        ElementKind::Enum { base, .. } => format!("enum of {}", dtype(*base)),
-        ElementKind::Struct(fields) => {
-            let fields = fields
-                .iter()
-                .map(|field| format!("{}: {}", plain(&field.name), self::element(&field.element)));
-            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
-        }
-        ElementKind::Array { shape: inner, element } => {
-            format!("{}{}", self::element(element), shape(inner))
-        }
-        ElementKind::VlenString { .. } => "string".into(),
-        ElementKind::Vlen { element, .. } => format!("vlen of {}", self::element(element)),
-        ElementKind::ObjectReference | ElementKind::AnyReference => "reference".into(),
-        ElementKind::RegionReference => "region reference".into(),
-        ElementKind::Unsupported(what) => format!("{} (not supported)", plain(what)),
-    }
+    plain(&array.type_words())
 }
 
 /// A codec as metadata has it: `zstd(level=3, checksum=false)`.
@@ -164,24 +113,6 @@ mod tests {
         assert_eq!([shape(&[]), shape(&[7]), shape(&[2, 3])], ["()", "(7,)", "(2, 3)"]);
         assert_eq!(duration(Duration::from_millis(421)), "0.42 s");
         assert_eq!(duration(Duration::from_secs(200)), "3 min 20 s");
-    }
-
-    #[test]
-    fn element_types() {
-        for (code, name) in [
-            ("<f4", "float32"),
-            (">f4", ">f4"),
-            ("|b1", "bool"),
-            ("|u1", "uint8"),
-            ("<c16", "complex128"),
-            ("<M8[10us]", "datetime64[10us]"),
-            ("<m8", "timedelta64"),
-            ("|S5", "S5"),
-            ("<U3", "U3"),
-            ("|V16", "V16"),
-        ] {
-            assert_eq!(dtype(code.parse().unwrap()), name);
-        }
     }
 
     #[test]

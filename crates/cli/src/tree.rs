@@ -1,6 +1,6 @@
 //! `hyperslab tree`.
 
-use crate::args::TreeArgs;
+use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::style::Style;
@@ -29,22 +29,47 @@ enum Cells {
 /// What the numbers in each column say, for the heading.
 const HEADINGS: [&str; 5] = ["shape", "type", "chunks", "codecs", "stored"];
 
-pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-    let ask = || watch.interrupted();
-    let style = Style::of_stdout();
-    let (rows, format) = match failure::open(&args.path)? {
-        Node::Array(array) => {
-            let row = Row {
-                branch: String::new(),
-                name: text::plain(&args.path),
-                cells: cells(Ok(Node::Array(array)), &ask)?,
-            };
-            return Ok(print("", &[row], style, out)?);
-        }
-        Node::Group(group) => (rows(&group, args.depth.map(usize::from), &ask)?, group.format()),
-    };
-    writeln!(out, "{}  {}", style.bold(&text::plain(&args.path)), style.dim(&format!("group, {format}")))?;
-    Ok(print(&args.path, &rows, style, out)?)
+/// List the arrays and groups of a hierarchy.
+///
+/// For each array: shape, element type, shape of chunks (and of the shards that they lie in),
+/// codecs, and the bytes that its chunks take on disk.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  hyperslab tree --depth 1 ocean.zarr")]
+pub(crate) struct TreeArgs {
+    /// A group or array.
+    path: String,
+    /// How many levels to show; all by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    depth: Option<u16>,
+}
+
+impl Command for TreeArgs {
+    const NAME: &str = "tree";
+
+    fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        let ask = || watch.interrupted();
+        let style = Style::of_stdout();
+        let (rows, format) = match failure::open(&self.path)? {
+            Node::Array(array) => {
+                let row = Row {
+                    branch: String::new(),
+                    name: text::plain(&self.path),
+                    cells: cells(Ok(Node::Array(array)), &ask)?,
+                };
+                return Ok(print("", &[row], style, out)?);
+            }
+            Node::Group(group) => (rows(&group, self.depth.map(usize::from), &ask)?, group.format()),
+        };
+        writeln!(
+            out,
+            "{}  {}",
+            style.bold(&text::plain(&self.path)),
+            style.dim(&format!("group, {format}"))
+        )?;
+        Ok(print(&self.path, &rows, style, out)?)
+    }
 }
 
 fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Row>, Error> {

@@ -1,16 +1,18 @@
 //! Arrays: what is stored, and reading and writing it.
 
 use crate::element::swap_bytes;
-use crate::hdf5_array::{Hdf5Array, filter_name};
-use crate::netcdf_array::{self, NetcdfArray};
-use crate::{DataFile, Dims, Element, Error, Format, Info, Json, location::new_store_at};
+use crate::hdf5_array::Hdf5Array;
+use crate::interface::{ArrayNode, Missing, ResultOrder};
+use crate::netcdf_array::NetcdfArray;
+use crate::stores::{Reached, reach_new};
+use crate::{DataFile, Element, Error, Format, Info, Json};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
     Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5 as hdf5;
-use hyperslab_netcdf::{self as netcdf, netcdf4};
+use hyperslab_netcdf as netcdf;
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, ZarrError};
 use std::borrow::Cow;
@@ -23,9 +25,10 @@ pub struct Array(Inner);
 /// The array as its format sees it.
 #[derive(Clone, Debug)]
 enum Inner {
+    /// The format that is written.
     Zarr(zarr::Array),
-    Hdf5(Hdf5Array),
-    NetCdf3(NetcdfArray),
+    /// A format that is only read.
+    Read(Arc<dyn ArrayNode>),
 }
 
 impl From<zarr::Array> for Array {
@@ -39,7 +42,7 @@ impl TryFrom<netcdf::Variable> for Array {
 
     /// Errors where the variable is larger than any file.
     fn try_from(variable: netcdf::Variable) -> Result<Self, Error> {
-        Ok(Array(Inner::NetCdf3(NetcdfArray::new(variable)?)))
+        Ok(Array(Inner::Read(Arc::new(NetcdfArray::new(variable)?))))
     }
 }
 
@@ -47,9 +50,9 @@ impl TryFrom<hdf5::Dataset> for Array {
     type Error = Error;
 
     /// Errors where the dataset contradicts itself. One that asks for what is not supported (a
-    /// filter) becomes an array of which nothing can be read.
+    /// filter) becomes an array that has facts, but whose elements cannot be read.
     fn try_from(dataset: hdf5::Dataset) -> Result<Self, Error> {
-        Hdf5Array::new(dataset).map(Array::of_hdf5)
+        Ok(Array(Inner::Read(Arc::new(Hdf5Array::new(dataset)?))))
     }
 }
 
@@ -61,7 +64,8 @@ impl Array {
 
     /// Creates an array at a path or `file://` URL. An array or group that is there is an error.
     pub fn create(location: &str, spec: &ArraySpec) -> Result<Array, Error> {
-        Ok(zarr::Array::create(new_store_at(location)?, "", spec.clone(), false)?.into())
+        let Reached { store, path, .. } = reach_new(location)?;
+        Ok(zarr::Array::create(store, &path, spec.clone(), false)?.into())
     }
 
     /// Creates an array at a path or `file://` URL in the place of whatever is there.
@@ -91,7 +95,8 @@ impl Array {
         spec: &ArraySpec,
         fill: impl FnOnce(&Array) -> Result<(), Error>,
     ) -> Result<Array, Error> {
-        Self::replaced(new_store_at(location)?, "", spec, fill).map(Array::from)
+        let Reached { store, path, .. } = reach_new(location)?;
+        Self::replaced(store, &path, spec, fill).map(Array::from)
     }
 
     pub(crate) fn replaced(
@@ -103,8 +108,12 @@ impl Array {
         zarr::Array::replace_with(store, path, spec.clone(), None, |new| fill(&new.clone().into()))
     }
 
-    pub(crate) fn of_hdf5(array: Hdf5Array) -> Array {
-        Array(Inner::Hdf5(array))
+    /// What every format answers.
+    pub(crate) fn node(&self) -> &dyn ArrayNode {
+        match &self.0 {
+            Inner::Zarr(array) => array,
+            Inner::Read(array) => &**array,
+        }
     }
 
     /// Elements per axis.
@@ -122,27 +131,28 @@ impl Array {
         self.layout().grid().chunk_shape()
     }
 
+    /// Elements per axis of a chunk, where there are shards in shards, of a chunk of the outermost.
+    pub fn outer_chunk_shape(&self) -> &[u64] {
+        self.node().outer_chunk_shape()
+    }
+
     /// Elements of a shard per axis; `None` where each chunk is an object of its own.
     pub fn shard_shape(&self) -> Option<&[u64]> {
-        self.as_zarr()?.shards()
+        self.node().shard_shape()
     }
 
     /// Everything that the engine knows about the array.
     pub fn layout(&self) -> &Arc<ArrayLayout> {
+        // Asked by every read: without a call through a table for the usual format.
         match &self.0 {
             Inner::Zarr(array) => array.layout(),
-            Inner::Hdf5(array) => array.layout(),
-            Inner::NetCdf3(array) => array.layout(),
+            Inner::Read(array) => array.layout(),
         }
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        match &self.0 {
-            Inner::Zarr(array) => array.store(),
-            Inner::Hdf5(array) => array.dataset().file().source().store(),
-            Inner::NetCdf3(array) => array.variable().file().store(),
-        }
+        self.node().store()
     }
 
     /// Where the store is, or the file.
@@ -150,22 +160,14 @@ impl Array {
         self.file().map_or_else(|| self.store().url(), |file| file.url())
     }
 
-    /// The file that it is in; `None`: it is of Zarr.
+    /// The file that it is in; `None`: its metadata is an object of its own.
     pub fn file(&self) -> Option<DataFile> {
-        match &self.0 {
-            Inner::Zarr(_) => None,
-            Inner::Hdf5(array) => Some(array.dataset().file().clone().into()),
-            Inner::NetCdf3(array) => Some(array.variable().file().clone().into()),
-        }
+        self.node().file()
     }
 
     /// The path in the store, or in the file; `""` for the root.
     pub fn path(&self) -> &str {
-        match &self.0 {
-            Inner::Zarr(array) => array.path(),
-            Inner::Hdf5(array) => array.dataset().path(),
-            Inner::NetCdf3(array) => array.variable().name(),
-        }
+        self.node().path()
     }
 
     /// `/` and the path.
@@ -175,20 +177,12 @@ impl Array {
 
     /// The format.
     pub fn format(&self) -> Format {
-        match &self.0 {
-            Inner::Zarr(array) => array.format().into(),
-            Inner::Hdf5(_) => Format::Hdf5,
-            Inner::NetCdf3(_) => Format::NetCdf3,
-        }
+        self.node().format()
     }
 
     /// The user's attributes, an object. (HDF5's are read now; references are paths.)
     pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        match &self.0 {
-            Inner::Zarr(array) => Ok(Cow::Borrowed(array.attributes())),
-            Inner::Hdf5(array) => array.attributes().map(Cow::Owned),
-            Inner::NetCdf3(array) => Ok(Cow::Owned(netcdf_array::attributes(array.variable().attributes()))),
-        }
+        self.node().attributes()
     }
 
     /// Replaces the attributes, atomically.
@@ -198,34 +192,40 @@ impl Array {
 
     /// Names of the axes, if they have any.
     pub fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
-        match &self.0 {
-            Inner::Zarr(array) => Ok(array.dimension_names().map(<[_]>::to_vec)),
-            Inner::Hdf5(array) => Ok(netcdf4::dimension_names(array.dataset())?),
-            Inner::NetCdf3(array) => Ok(array.dimension_names()),
-        }
+        self.node().dimension_names()
     }
 
     /// Whether it is cut into chunks. Otherwise (contiguous and compact HDF5 datasets, virtual
     /// ones) the engine sees one chunk, which is never read as a whole unless it is wanted.
     pub fn has_chunks(&self) -> bool {
-        match &self.0 {
-            Inner::Zarr(_) => true,
-            Inner::Hdf5(array) => array.dataset().chunk_shape().is_some(),
-            Inner::NetCdf3(array) => array.variable().chunk_shape().is_some(),
-        }
+        self.node().has_chunks()
     }
 
     /// The names of the compressors, checksums and filters that chunks go through when they are
     /// written.
     pub fn codec_names(&self) -> Vec<String> {
-        match &self.0 {
-            Inner::Zarr(array) => {
-                let codecs = array.layout().encoding().chain().codecs();
-                codecs.iter().map(|codec| codec.name().to_owned()).collect()
-            }
-            Inner::Hdf5(array) => array.dataset().filters().iter().map(filter_name).collect(),
-            Inner::NetCdf3(_) => Vec::new(),
-        }
+        self.node().codec_names()
+    }
+
+    /// The element type in words, as NumPy names it where NumPy has it: `float32`, `string`,
+    /// `enum of uint8`. Names of members come from the file: they may hold any character.
+    pub fn type_words(&self) -> String {
+        self.node().type_words()
+    }
+
+    /// The bytes of the fill value; `None`: metadata leaves it open.
+    pub fn fill(&self) -> Option<&[u8]> {
+        self.node().fill()
+    }
+
+    /// What chunks mean that are not stored.
+    pub fn missing(&self) -> Missing {
+        self.node().missing()
+    }
+
+    /// In which order in memory front ends give results, unless the user says otherwise.
+    pub fn result_order(&self) -> ResultOrder {
+        self.node().result_order()
     }
 
     /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5
@@ -237,20 +237,27 @@ impl Array {
     /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with
     /// [`Error::Interrupted`].
     pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
-        match &self.0 {
-            Inner::Zarr(array) => Ok(array.chunks_stored_asking(ask)?),
-            Inner::Hdf5(array) => array.chunks_stored(),
-            Inner::NetCdf3(array) => Ok(array.chunks_stored()),
-        }
+        self.node().chunks_stored(ask)
     }
 
-    /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may
-    /// be.
-    pub(crate) fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
+    /// Reads the metadata again: what others have changed becomes visible. Errors with
+    /// [`Error::Copy`] where a file has elements of another type now.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        let Some(file) = self.file() else { return Ok(self.as_zarr_mut()?.refresh()?) };
+        let new = file.refreshed()?.open(self.path())?.into_array()?;
+        if !self.node().has_elements_of(&new) {
+            let what = "its elements are of another type now: open it again";
+            return Err(Error::Copy { array: self.name(), why: what.into() });
+        }
+        *self = new;
+        Ok(())
+    }
+
+    /// Deletes the array.
+    pub fn delete(&self) -> Result<(), Error> {
         match &self.0 {
-            Inner::Hdf5(array) => array.stored_chunks(),
-            Inner::NetCdf3(_) => Ok(None),
-            Inner::Zarr(array) => Ok(Some(array.stored_places(ask)?)),
+            Inner::Zarr(array) => Ok(array.clone().delete()?),
+            Inner::Read(array) => Err(Error::OnlyRead { format: array.format() }),
         }
     }
 
@@ -258,7 +265,7 @@ impl Array {
     pub fn as_zarr(&self) -> Option<&zarr::Array> {
         match &self.0 {
             Inner::Zarr(array) => Some(array),
-            _ => None,
+            Inner::Read(_) => None,
         }
     }
 
@@ -266,8 +273,7 @@ impl Array {
     pub fn as_zarr_mut(&mut self) -> Result<&mut zarr::Array, Error> {
         match &mut self.0 {
             Inner::Zarr(array) => Ok(array),
-            Inner::Hdf5(_) => Err(Error::OnlyRead { format: Format::Hdf5 }),
-            Inner::NetCdf3(_) => Err(Error::OnlyRead { format: Format::NetCdf3 }),
+            Inner::Read(array) => Err(Error::OnlyRead { format: array.format() }),
         }
     }
 
@@ -277,27 +283,12 @@ impl Array {
     }
 
     pub(crate) fn hdf5(&self) -> Option<&Hdf5Array> {
-        match &self.0 {
-            Inner::Hdf5(array) => Some(array),
-            _ => None,
-        }
+        self.node().as_any().downcast_ref()
     }
 
     /// The array as NetCDF-3 sees it; `None`: it is of another format.
     pub fn as_netcdf3(&self) -> Option<&netcdf::Variable> {
-        match &self.0 {
-            Inner::NetCdf3(array) => Some(array.variable()),
-            _ => None,
-        }
-    }
-
-    /// Where the elements are, in a few words; `None`: each chunk (or shard) is an object.
-    pub(crate) fn storage(&self) -> Option<&'static str> {
-        match &self.0 {
-            Inner::Zarr(_) => None,
-            Inner::Hdf5(array) => Some(array.storage()),
-            Inner::NetCdf3(array) => Some(array.storage()),
-        }
+        self.node().as_any().downcast_ref().map(NetcdfArray::variable)
     }
 
     /// All facts about the array. Counts its chunks, which lists the store.
@@ -495,7 +486,7 @@ impl Array {
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, Error> {
         match &self.0 {
             Inner::Zarr(array) => Ok(array.compact(dry, interrupt)?),
-            _ => Ok(0),
+            Inner::Read(_) => Ok(0),
         }
     }
 
@@ -569,7 +560,7 @@ impl Array {
     /// What is read and written as [`Ragged`] is nothing else: the engine's cells mean nothing
     /// without the heap of their request.
     fn check_fixed(&self) -> Result<(), Error> {
-        match self.as_zarr().and_then(zarr::Array::vlen) {
+        match self.node().vlen_only() {
             None => Ok(()),
             Some(found) => Err(Error::VariableLength { array: self.layout().name().to_owned(), found }),
         }
@@ -578,7 +569,7 @@ impl Array {
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
         match &self.0 {
             Inner::Zarr(_) => Ok(()),
-            _ => Err(Error::OnlyRead { format: self.format() }),
+            Inner::Read(array) => Err(Error::OnlyRead { format: array.format() }),
         }
     }
 

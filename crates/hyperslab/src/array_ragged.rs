@@ -3,7 +3,6 @@
 use crate::{Array, Error};
 use hyperslab_array::{self as engine, ArrayError, Ragged, ReadOptions, Selection, WriteOptions};
 use hyperslab_codec::VlenKind;
-use hyperslab_zarr as zarr;
 use std::sync::Arc;
 
 impl Array {
@@ -11,10 +10,7 @@ impl Array {
     /// is what the file calls so; sequences of what is no plain number are arrays of raw bytes, of
     /// which [`Array::as_hdf5`] says what they are.)
     pub fn vlen(&self) -> Option<VlenKind> {
-        match self.hdf5() {
-            Some(array) => array.vlen(),
-            None => self.as_zarr().and_then(zarr::Array::vlen),
-        }
+        self.node().vlen()
     }
 
     /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have
@@ -40,10 +36,7 @@ impl Array {
     /// ```
     pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
         self.check_vlen()?;
-        match self.hdf5() {
-            Some(array) => array.read_ragged(selection, options),
-            None => Ok(engine::read_ragged(self.layout(), selection, options)?),
-        }
+        self.node().read_ragged(selection, options)
     }
 
     /// Writes elements of variable length; the shape of `values` is broadcast to that of the

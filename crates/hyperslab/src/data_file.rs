@@ -1,47 +1,78 @@
-//! Files that hold a whole hierarchy, of either format.
+//! Objects that hold a whole hierarchy, whatever their format: HDF5, NetCDF.
 
-use crate::{Error, Format, Group, Node, hdf5_group};
-use hyperslab_hdf5 as hdf5;
-use hyperslab_netcdf as netcdf;
-use hyperslab_store::{Store, StoreError};
+use crate::interface::{FileNode, Object};
+use crate::{Error, Format, Node, hdf5_file, netcdf_file};
+use hyperslab_store::{Key, RangeRead, Store, StoreError};
+use std::path::Path;
 use std::sync::Arc;
 
-/// An open file. Cheap to clone; may be used by many threads at once.
+/// Opens an object, if it is of one format.
+type Opener = fn(&Arc<dyn Store>, &str) -> Result<Option<DataFile>, Error>;
+
+/// The formats. One that is told by the first bytes comes before one that is searched for.
+const FORMATS: [Opener; 2] = [netcdf_file::open, hdf5_file::open];
+
+/// An open file: a local one, or an object of any other store. Cheap to clone; may be used by many
+/// threads at once.
 #[derive(Clone, Debug)]
-pub enum DataFile {
-    /// HDF5, also NetCDF-4.
-    Hdf5(hdf5::File),
-    /// NetCDF-3.
-    NetCdf3(netcdf::File),
-}
+pub struct DataFile(Arc<dyn FileNode>);
 
-impl From<hdf5::File> for DataFile {
-    fn from(file: hdf5::File) -> Self {
-        DataFile::Hdf5(file)
-    }
-}
-
-impl From<netcdf::File> for DataFile {
-    fn from(file: netcdf::File) -> Self {
-        DataFile::NetCdf3(file)
+impl<F: FileNode + 'static> From<F> for DataFile {
+    fn from(file: F) -> Self {
+        DataFile(Arc::new(file))
     }
 }
 
 impl DataFile {
+    /// Opens an object. `None`: it is neither HDF5 nor NetCDF, or there is none.
+    pub fn open_object(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>, Error> {
+        for open in FORMATS {
+            if let Some(file) = open(store, key)? {
+                return Ok(Some(file));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The file that a path in a store leads to or into, and the path in that file. `None`: no
+    /// object is there, or it is of another format.
+    pub fn find(store: &Arc<dyn Store>, path: &str) -> Result<Option<(DataFile, String)>, Error> {
+        let mut above = path;
+        while !above.is_empty() {
+            // What no key can be leads to no object.
+            if let Ok(key) = Key::new(above)
+                && store.exists(key)?
+            {
+                let inside = path.get(above.len()..).unwrap_or_default().trim_start_matches('/');
+                let held = store.hold(key)?;
+                let (store, key) = held.as_ref().map_or((store, above), |(store, key)| (store, key));
+                return Ok(Self::open_object(store, key)?.map(|file| (file, inside.to_owned())));
+            }
+            above = above.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        Ok(None)
+    }
+
+    /// The error about an object of another format: what it begins with.
+    pub(crate) fn not_data(store: &Arc<dyn Store>, key: &str, name: &Path) -> Result<Error, Error> {
+        let key = Key::new(key)?;
+        let mut bytes = vec![0; store.size(key)?.unwrap_or_default().min(8) as usize];
+        store.read_ranges(key, None, &mut [RangeRead { offset: 0, buf: &mut bytes }])?;
+        let why = match bytes.is_empty() {
+            true => "it is empty".into(),
+            false => format!("it begins with \"{}\", and has no signature farther on", bytes.escape_ascii()),
+        };
+        Ok(Error::NotData { path: name.to_owned(), why })
+    }
+
     /// The store that it is in.
     pub fn store(&self) -> &Arc<dyn Store> {
-        match self {
-            DataFile::Hdf5(file) => file.source().store(),
-            DataFile::NetCdf3(file) => file.store(),
-        }
+        self.0.store()
     }
 
     /// Its key there.
     pub fn key(&self) -> &str {
-        match self {
-            DataFile::Hdf5(file) => file.source().key(),
-            DataFile::NetCdf3(file) => file.key(),
-        }
+        self.0.key()
     }
 
     /// Its URL. (The store has that of the directory.)
@@ -51,10 +82,7 @@ impl DataFile {
 
     /// Gives back what it holds open. Arrays and groups in it cannot be read any more.
     pub fn close(&self) {
-        match self {
-            DataFile::Hdf5(file) => file.close(),
-            DataFile::NetCdf3(file) => file.store().close(),
-        }
+        self.0.close();
     }
 
     /// Whether it was not closed.
@@ -73,31 +101,71 @@ impl DataFile {
 
     /// The format.
     pub fn format(&self) -> Format {
-        match self {
-            DataFile::Hdf5(_) => Format::Hdf5,
-            DataFile::NetCdf3(_) => Format::NetCdf3,
-        }
+        self.0.format()
     }
 
     /// Whether both are one open file.
     pub fn is(&self, other: &DataFile) -> bool {
-        match (self, other) {
-            (DataFile::Hdf5(file), DataFile::Hdf5(other)) => file.is(other),
-            (DataFile::NetCdf3(file), DataFile::NetCdf3(other)) => file.is(other),
-            _ => false,
-        }
+        self.format() == other.format() && self.0.id() == other.0.id()
+    }
+
+    /// Whether it follows the conventions of NetCDF-4.
+    pub(crate) fn is_netcdf4(&self) -> Result<bool, Error> {
+        self.0.is_netcdf4()
     }
 
     /// Opens what is at a path (`""`: the root). Links are followed.
     pub fn open(&self, path: &str) -> Result<Node, Error> {
-        let path = path.trim_matches('/');
-        match self {
-            DataFile::Hdf5(file) if path.is_empty() => Ok(Node::Group(file.root()?.into())),
-            DataFile::Hdf5(file) => hdf5_group::node(file, file.node(path)?),
-            DataFile::NetCdf3(file) => {
-                let root = Group::from(file.clone());
-                if path.is_empty() { Ok(Node::Group(root)) } else { root.child(path) }
+        self.object(path)?.into_node()
+    }
+
+    /// As [`DataFile::open`]; finds committed datatypes too.
+    pub fn object(&self, path: &str) -> Result<Object, Error> {
+        self.check_open()?;
+        self.0.object(path.trim_matches('/'))
+    }
+
+    /// The file as it is now: the same open file, with nothing kept of what was read, where nothing
+    /// was put in its place, else [`DataFile::reopened`].
+    pub fn refreshed(&self) -> Result<DataFile, Error> {
+        if self.store().is_current() && self.0.forget()? {
+            return Ok(self.clone());
+        }
+        self.reopened()
+    }
+
+    /// The same file as it is now: opened anew, with nothing kept of what was read.
+    pub fn reopened(&self) -> Result<DataFile, Error> {
+        if let Some((store, key)) = self.store().hold(Key::new(self.key())?)?
+            && let Some(file) = Self::open_object(&store, &key)?
+        {
+            return Ok(file);
+        }
+        match Self::open_object(self.store(), self.key())? {
+            Some(file) => Ok(file),
+            None => Err(Self::not_data(self.store(), self.key(), Path::new(self.key()))?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stores::reach_path;
+
+    #[test]
+    fn files_of_other_formats() {
+        let root = tempfile::tempdir().unwrap();
+        for (name, bytes, why) in
+            [("a.txt", "hello, world", "\"hello, w\""), ("b.h5", "", "it is empty"), ("c", "ab", "\"ab\"")]
+        {
+            let path = root.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            for path in [path.clone(), path.join("x/y")] {
+                let error = reach_path(&path, Default::default()).unwrap().file().unwrap_err().to_string();
+                assert!(error.contains(why) && error.contains("neither HDF5 nor NetCDF"), "{error}");
             }
         }
+        let none = reach_path(&root.path().join("none"), Default::default()).unwrap();
+        assert!(none.file().unwrap().is_none());
     }
 }

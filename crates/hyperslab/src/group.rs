@@ -1,9 +1,8 @@
 //! Groups: nodes that hold arrays and other groups.
 
-use crate::{
-    Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, hdf5_group, hdf5_json,
-    location::new_store_at, netcdf_array,
-};
+use crate::interface::{Below, GroupNode, Object};
+use crate::stores::{Reached, reach_new};
+use crate::{Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind};
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf as netcdf;
 use hyperslab_store::{Ask, Store};
@@ -18,10 +17,10 @@ pub struct Group(Inner);
 /// The group as its format sees it.
 #[derive(Clone, Debug)]
 enum Inner {
+    /// The format that is written.
     Zarr(zarr::Group),
-    Hdf5(hdf5::Group),
-    /// All of a NetCDF-3 file, which has no other groups.
-    NetCdf3(netcdf::File),
+    /// A format that is only read.
+    Read(Arc<dyn GroupNode>),
 }
 
 impl From<zarr::Group> for Group {
@@ -32,13 +31,13 @@ impl From<zarr::Group> for Group {
 
 impl From<hdf5::Group> for Group {
     fn from(group: hdf5::Group) -> Self {
-        Group(Inner::Hdf5(group))
+        Group(Inner::Read(Arc::new(group)))
     }
 }
 
 impl From<netcdf::File> for Group {
     fn from(file: netcdf::File) -> Self {
-        Group(Inner::NetCdf3(file))
+        Group(Inner::Read(Arc::new(file)))
     }
 }
 
@@ -50,17 +49,21 @@ impl Group {
 
     /// Creates a group at a path or `file://` URL. An array or group that is there is an error.
     pub fn create(location: &str, format: Format) -> Result<Group, Error> {
-        let (store, format) = (new_store_at(location)?, format.zarr()?);
-        Ok(zarr::Group::create(store, "", format, Json::object(), false)?.into())
+        let (Reached { store, path, .. }, format) = (reach_new(location)?, format.zarr()?);
+        Ok(zarr::Group::create(store, &path, format, Json::object(), false)?.into())
+    }
+
+    /// What every format answers.
+    pub(crate) fn node(&self) -> &dyn GroupNode {
+        match &self.0 {
+            Inner::Zarr(group) => group,
+            Inner::Read(group) => &**group,
+        }
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        match &self.0 {
-            Inner::Zarr(group) => group.store(),
-            Inner::Hdf5(group) => group.file().source().store(),
-            Inner::NetCdf3(file) => file.store(),
-        }
+        self.node().store()
     }
 
     /// Where the store is, or the file.
@@ -70,20 +73,12 @@ impl Group {
 
     /// The file that it is in; `None`: it is of Zarr.
     pub fn file(&self) -> Option<DataFile> {
-        match &self.0 {
-            Inner::Zarr(_) => None,
-            Inner::Hdf5(group) => Some(group.file().clone().into()),
-            Inner::NetCdf3(file) => Some(file.clone().into()),
-        }
+        self.node().file()
     }
 
     /// The path in the store, or in the file; `""` for the root.
     pub fn path(&self) -> &str {
-        match &self.0 {
-            Inner::Zarr(group) => group.path(),
-            Inner::Hdf5(group) => group.path(),
-            Inner::NetCdf3(_) => "",
-        }
+        self.node().path()
     }
 
     /// `/` and the path.
@@ -93,20 +88,12 @@ impl Group {
 
     /// The format.
     pub fn format(&self) -> Format {
-        match &self.0 {
-            Inner::Zarr(group) => group.format().into(),
-            Inner::Hdf5(_) => Format::Hdf5,
-            Inner::NetCdf3(_) => Format::NetCdf3,
-        }
+        self.node().format()
     }
 
     /// The user's attributes, an object. (HDF5's are read now; references are paths.)
     pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        match &self.0 {
-            Inner::Zarr(group) => Ok(Cow::Borrowed(group.attributes())),
-            Inner::Hdf5(group) => Ok(Cow::Owned(hdf5_json::attributes(&group.attributes()?)?)),
-            Inner::NetCdf3(file) => Ok(Cow::Owned(netcdf_array::attributes(file.attributes()))),
-        }
+        self.node().attributes()
     }
 
     /// Replaces the attributes, atomically. (To change some of them as they are stored now:
@@ -135,29 +122,66 @@ impl Group {
         max_depth: Option<usize>,
         ask: Option<Ask<'_>>,
     ) -> Result<Vec<(String, NodeKind)>, Error> {
-        match &self.0 {
-            Inner::Zarr(group) => {
-                let nodes = group.walk_asking(max_depth, ask)?;
-                Ok(nodes.into_iter().map(|(path, kind)| (path, kind.into())).collect())
-            }
-            Inner::Hdf5(group) => hdf5_group::walk(group, max_depth, ask),
-            Inner::NetCdf3(_) if max_depth == Some(0) => Ok(Vec::new()),
-            Inner::NetCdf3(file) => {
-                Ok(netcdf_array::names(file).into_iter().map(|name| (name, NodeKind::Array)).collect())
-            }
+        let found = self.node().walk(max_depth, ask)?;
+        Ok(found.into_iter().map(|below| (below.path, below.kind)).collect())
+    }
+
+    /// As [`Group::walk_asking`], with what [`Group::open_below`] needs.
+    pub fn below(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+        self.node().walk(max_depth, ask)
+    }
+
+    /// Opens what [`Group::below`] found.
+    pub fn open_below(&self, below: &Below) -> Result<Object, Error> {
+        match below.id {
+            Some(id) => self.object_by_id(id, &below.path),
+            None => self.object(&below.path),
         }
+    }
+
+    /// What has this [`Below::id`]; `path` is what it is called, relative to this group.
+    pub fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
+        self.node().object_by_id(id, path)
+    }
+
+    /// Where the names directly below lead, in a file that has links. (Variables of NetCDF-3 are
+    /// told as hard links.)
+    pub fn links(&self) -> Result<Vec<(String, hdf5::LinkTarget)>, Error> {
+        self.node().links()
+    }
+
+    /// Where a name directly below leads; see [`Group::links`].
+    pub fn link(&self, name: &str) -> Result<Option<hdf5::LinkTarget>, Error> {
+        self.node().link(name)
+    }
+
+    /// The kind of what has this name or relative path; `None`: there is nothing.
+    pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>, Error> {
+        self.node().child_kind(name)
+    }
+
+    /// Whether nodes below are found in consolidated metadata.
+    pub fn is_consolidated(&self) -> bool {
+        self.node().is_consolidated()
+    }
+
+    /// Reads the metadata again: what others have changed becomes visible.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        match self.file() {
+            None => self.as_zarr_mut()?.refresh()?,
+            Some(file) => *self = file.refreshed()?.open(self.path())?.into_group()?,
+        }
+        Ok(())
     }
 
     /// The node of this name or relative path. Links are followed.
     pub fn child(&self, name: &str) -> Result<Node, Error> {
-        match &self.0 {
-            Inner::Zarr(group) => Ok(group.child(name)?.into()),
-            Inner::Hdf5(group) => hdf5_group::node(group.file(), group.child(name)?),
-            Inner::NetCdf3(file) => match file.variable(name.trim_start_matches('/')) {
-                Some(variable) => Ok(Node::Array(variable.try_into()?)),
-                None => Err(Error::NoVariable { file: self.url(), name: name.to_owned() }),
-            },
-        }
+        self.object(name)?.into_node()
+    }
+
+    /// As [`Group::child`]; finds committed datatypes too.
+    pub fn object(&self, name: &str) -> Result<Object, Error> {
+        self.node().object(name)
     }
 
     /// The array of this name or relative path.
@@ -173,7 +197,7 @@ impl Group {
     /// Creates a group below this one, of the same format. An array or group of that name is an
     /// error.
     pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group, Error> {
-        let (path, format) = (self.below(name)?, self.format().zarr()?);
+        let (path, format) = (self.path_of(name)?, self.format().zarr()?);
         let made = zarr::Group::create(self.store().clone(), &path, format, attributes, false)?;
         match self.as_zarr().filter(|group| group.is_consolidated()) {
             None => Ok(made.into()),
@@ -187,7 +211,7 @@ impl Group {
     /// Creates an array below this group. An array or group of that name is an error.
     pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array, Error> {
         self.format().zarr()?;
-        let path = self.below(name)?;
+        let path = self.path_of(name)?;
         self.adopt(zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?)
     }
 
@@ -200,7 +224,7 @@ impl Group {
         fill: impl FnOnce(&Array) -> Result<(), Error>,
     ) -> Result<Array, Error> {
         self.format().zarr()?;
-        self.adopt(Array::replaced(self.store().clone(), &self.below(name)?, spec, fill)?)
+        self.adopt(Array::replaced(self.store().clone(), &self.path_of(name)?, spec, fill)?)
     }
 
     fn adopt(&self, mut made: zarr::Array) -> Result<Array, Error> {
@@ -226,7 +250,7 @@ impl Group {
     pub fn as_zarr(&self) -> Option<&zarr::Group> {
         match &self.0 {
             Inner::Zarr(group) => Some(group),
-            _ => None,
+            Inner::Read(_) => None,
         }
     }
 
@@ -234,28 +258,21 @@ impl Group {
     pub fn as_zarr_mut(&mut self) -> Result<&mut zarr::Group, Error> {
         match &mut self.0 {
             Inner::Zarr(group) => Ok(group),
-            Inner::Hdf5(_) => Err(Error::OnlyRead { format: Format::Hdf5 }),
-            Inner::NetCdf3(_) => Err(Error::OnlyRead { format: Format::NetCdf3 }),
+            Inner::Read(group) => Err(Error::OnlyRead { format: group.format() }),
         }
     }
 
     /// The group as HDF5 sees it; `None`: it is of another format.
     pub fn as_hdf5(&self) -> Option<&hdf5::Group> {
-        match &self.0 {
-            Inner::Hdf5(group) => Some(group),
-            _ => None,
-        }
+        self.node().as_any().downcast_ref()
     }
 
     /// The file of NetCDF-3 that the group is; `None`: it is of another format.
     pub fn as_netcdf3(&self) -> Option<&netcdf::File> {
-        match &self.0 {
-            Inner::NetCdf3(file) => Some(file),
-            _ => None,
-        }
+        self.node().as_any().downcast_ref()
     }
 
-    fn below(&self, name: &str) -> Result<String, Error> {
+    fn path_of(&self, name: &str) -> Result<String, Error> {
         let relative = zarr::normalize_path(name)?;
         Ok(if self.path().is_empty() { relative } else { format!("{}/{relative}", self.path()) })
     }

@@ -1,6 +1,8 @@
 //! Datasets of HDF5 as arrays.
 
-use crate::{Dims, Error, Json, hdf5_json};
+use crate::copy::{Copied, Copying, Paths, hdf5 as copying};
+use crate::interface::{ArrayNode, Stored};
+use crate::{Array, DataFile, Dims, Error, Format, Json, hdf5_json, words};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, FillValue, Found, LocateError, Ragged,
     ReadOptions, Selection, element_count,
@@ -11,7 +13,12 @@ use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
 use hyperslab_hdf5::index::ChunkIndex;
+use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Dataset, Hdf5Error, vlen};
+use hyperslab_netcdf::netcdf4;
+use hyperslab_store::{Ask, Store};
+use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A dataset, and what the engine needs to read it.
@@ -81,18 +88,90 @@ impl Hdf5Array {
     pub(crate) fn dataset(&self) -> &Dataset {
         &self.dataset
     }
+}
 
-    pub(crate) fn layout(&self) -> &Arc<ArrayLayout> {
+impl Stored for Hdf5Array {
+    fn store(&self) -> &Arc<dyn Store> {
+        self.dataset.file().source().store()
+    }
+
+    fn path(&self) -> &str {
+        self.dataset.path()
+    }
+
+    fn format(&self) -> Format {
+        Format::Hdf5
+    }
+
+    fn file(&self) -> Option<DataFile> {
+        Some(self.dataset.file().clone().into())
+    }
+
+    /// Read now; references are paths.
+    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+        Ok(Cow::Owned(hdf5_json::attributes(&self.dataset.attributes()?)?))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl ArrayNode for Hdf5Array {
+    fn layout(&self) -> &Arc<ArrayLayout> {
         &self.layout
     }
 
-    pub(crate) fn attributes(&self) -> Result<Json, Error> {
-        Ok(hdf5_json::attributes(&self.dataset.attributes()?)?)
+    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
+        Ok(netcdf4::dimension_names(&self.dataset)?)
     }
 
-    /// What its elements of variable length are. Items of which NumPy has no plain type are raw
+    fn has_chunks(&self) -> bool {
+        self.dataset.chunk_shape().is_some()
+    }
+
+    fn codec_names(&self) -> Vec<String> {
+        self.dataset.filters().iter().map(filter_name).collect()
+    }
+
+    fn fill_value(&self) -> Result<Json, Error> {
+        let Some(fill) = self.dataset.fill_value() else { return Ok(Json::Null) };
+        Ok(hdf5_json::shown(Value::of(self.dataset.file(), self.dataset.element(), fill), "")?)
+    }
+
+    fn fill(&self) -> Option<&[u8]> {
+        self.dataset.fill_value()
+    }
+
+    fn type_words(&self) -> String {
+        words::element(self.dataset.element())
+    }
+
+    fn has_elements_of(&self, other: &Array) -> bool {
+        self.layout.dtype() == other.dtype()
+            && other.as_hdf5().is_some_and(|other| other.element() == self.dataset.element())
+    }
+
+    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied, Error> {
+        copying::copied(self, copying)
+    }
+
+    fn read_copied(
+        &self,
+        selection: &Selection,
+        options: ReadOptions<'_>,
+        paths: &mut Paths,
+    ) -> Result<Ragged, Error> {
+        copying::read(self, selection, options, paths)
+    }
+
+    fn copies_absent(&self) -> bool {
+        copying::copies_absent(&self.dataset)
+    }
+
+    /// What its elements of variable length are. Items that NumPy has no plain type for are raw
     /// bytes.
-    pub(crate) fn vlen(&self) -> Option<VlenKind> {
+    fn vlen(&self) -> Option<VlenKind> {
         match &self.dataset.element().kind {
             ElementKind::VlenString { .. } => Some(VlenKind::Text),
             ElementKind::Vlen { element, .. } => element.engine_type().map(VlenKind::Array),
@@ -100,18 +179,13 @@ impl Hdf5Array {
         }
     }
 
-    /// Reads elements of variable length.
-    pub(crate) fn read_ragged(
-        &self,
-        selection: &Selection,
-        options: ReadOptions<'_>,
-    ) -> Result<Ragged, Error> {
+    fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
         Ok(vlen::read(&self.dataset, &self.layout, selection, options)?)
     }
 
     /// Number of chunks that are stored (one, where there are no chunks), and their bytes. What
     /// lies in other files is not counted.
-    pub(crate) fn chunks_stored(&self) -> Result<(u64, u64), Error> {
+    fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
         if let Some(index) = self.dataset.chunk_index()? {
             let bytes = index.records.iter().fold(0, |sum: u64, record| sum.saturating_add(record.size));
             return Ok((index.records.len() as u64, bytes));
@@ -125,8 +199,7 @@ impl Hdf5Array {
         })
     }
 
-    /// The indices of the chunks that are stored. `None`: not known, any may be.
-    pub(crate) fn stored_chunks(&self) -> Result<Option<Vec<Dims>>, Error> {
+    fn stored_objects(&self, _: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
         let Some(index) = self.dataset.chunk_index()? else {
             let data = self.dataset.data_layout();
             let unwritten = matches!(data, DataLayout::Contiguous { address: None, .. });
@@ -135,9 +208,8 @@ impl Hdf5Array {
         Ok(Some(index.records.iter().map(|record| place(&index, record.number)).collect()))
     }
 
-    /// Where its elements are, in a few words.
-    pub(crate) fn storage(&self) -> &'static str {
-        match self.dataset.data_layout() {
+    fn storage(&self) -> Option<&'static str> {
+        Some(match self.dataset.data_layout() {
             _ if !self.dataset.external_files().is_empty() => "in external files",
             DataLayout::Compact { .. } => "compact, in the object header",
             DataLayout::Contiguous { .. } => "contiguous",
@@ -150,11 +222,11 @@ impl Hdf5Array {
                 ChunkIndexKind::ExtensibleArray { .. } => "chunked, found by an extensible array",
                 ChunkIndexKind::BTree2 { .. } => "chunked, found by a B-tree of version 2",
             },
-        }
+        })
     }
 
     /// The filters, in the order of writing.
-    pub(crate) fn filters(&self) -> Vec<Json> {
+    fn codecs(&self) -> Vec<Json> {
         let filters = self.dataset.filters().iter().map(|filter| {
             Json::from([
                 ("name", filter_name(filter).as_str().into()),
@@ -191,7 +263,7 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
     registered.or(filter.name.clone()).unwrap_or_else(|| format!("filter {}", filter.id))
 }
 
-/// The layout of an array of which nothing can be read: it has a shape, an element type and a grid
+/// The layout of an array whose elements cannot be read: it has a shape, an element type and a grid
 /// of chunks, and every chunk is an error.
 fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>, Error> {
     let file = dataset.file().source();

@@ -1,25 +1,78 @@
 //! Groups of HDF5: what is below them.
 
-use crate::{Array, Error, Node, NodeKind, error::check, hdf5_array::Hdf5Array};
-use hyperslab_hdf5::{self as hdf5, Link, LinkTarget};
-use hyperslab_store::Ask;
+use crate::copy::{Copying, hdf5 as copying};
+use crate::interface::{Below, GroupNode, Object, Stored};
+use crate::{DataFile, Error, Format, Json, NodeKind, error::check, hdf5_json};
+use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
+use hyperslab_store::{Ask, Store};
+use std::any::Any;
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
-/// The kinds of what is below a group, as [`crate::Group::walk`]: paths are relative to it. Links
-/// by path are not followed; nor is a second hard link to a group, which is shown as a link to the
-/// first: so there are no circles.
-pub(crate) fn walk(
-    group: &hdf5::Group,
-    max_depth: Option<usize>,
-    ask: Option<Ask<'_>>,
-) -> Result<Vec<(String, NodeKind)>, Error> {
-    let found = walk_addresses(group, max_depth, ask)?;
-    Ok(found.into_iter().map(|(path, kind, _)| (path, kind)).collect())
+impl Stored for hdf5::Group {
+    fn store(&self) -> &Arc<dyn Store> {
+        self.file().source().store()
+    }
+
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    fn format(&self) -> Format {
+        Format::Hdf5
+    }
+
+    fn file(&self) -> Option<DataFile> {
+        Some(self.file().clone().into())
+    }
+
+    /// Read now; references are paths.
+    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+        Ok(Cow::Owned(hdf5_json::attributes(&self.attributes()?)?))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
-/// What is at an address of the file; its path is relative to `group`.
-pub(crate) fn node_at(group: &hdf5::Group, address: u64, path: &str) -> Result<Node, Error> {
-    node(group.file(), group.file().object_at(address, &full(group, path))?)
+impl GroupNode for hdf5::Group {
+    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+        walk(self, max_depth, ask)
+    }
+
+    fn object(&self, path: &str) -> Result<Object, Error> {
+        DataFile::from(self.file().clone()).check_open()?;
+        Object::of_hdf5(self.file(), self.child(path)?)
+    }
+
+    fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
+        DataFile::from(self.file().clone()).check_open()?;
+        Object::of_hdf5(self.file(), self.file().object_at(id, &full(self, path))?)
+    }
+
+    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
+        match self.object(path) {
+            Ok(Object::Array(_)) => Ok(Some(NodeKind::Array)),
+            Ok(Object::Group(_)) => Ok(Some(NodeKind::Group)),
+            Ok(Object::Datatype(..)) => Ok(Some(NodeKind::Datatype)),
+            Err(Error::Hdf5(Hdf5Error::NotFound { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn links(&self) -> Result<Vec<(String, LinkTarget)>, Error> {
+        Ok(self.links()?.into_iter().map(|link| (link.name, link.target)).collect())
+    }
+
+    fn link(&self, name: &str) -> Result<Option<LinkTarget>, Error> {
+        Ok(self.link(name)?.map(|link| link.target))
+    }
+
+    fn copied_attributes(&self, copying: &mut Copying<'_>) -> Result<Json, Error> {
+        copying::attributes(&self.attributes()?, copying)
+    }
 }
 
 fn full(group: &hdf5::Group, path: &str) -> String {
@@ -29,12 +82,9 @@ fn full(group: &hdf5::Group, path: &str) -> String {
     }
 }
 
-/// As [`walk`], with the addresses of objects.
-pub(crate) fn walk_addresses(
-    group: &hdf5::Group,
-    max_depth: Option<usize>,
-    ask: Option<Ask<'_>>,
-) -> Result<Vec<(String, NodeKind, Option<u64>)>, Error> {
+/// What is below a group. Links by path are not followed; nor is a second hard link to a group,
+/// which is shown as a link to the first: so there are no circles.
+fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
     let mut found = Vec::new();
     let mut seen = HashMap::from([(group.address(), group.path().to_owned())]);
     // Groups under way, from the outermost: a path may be deeper than the stack.
@@ -59,11 +109,11 @@ pub(crate) fn walk_addresses(
                 }
             }
         }
-        let address = match link.target {
+        let id = match link.target {
             LinkTarget::Hard(address) => Some(address),
             _ => None,
         };
-        found.push((path, kind, address));
+        found.push(Below { path, kind, id });
     }
     Ok(found)
 }
@@ -88,18 +138,4 @@ fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Optio
         // What cannot be opened says so when that is tried.
         Ok(hdf5::Node::Dataset(_)) | Err(_) => (NodeKind::Array, None),
     })
-}
-
-/// What `file` has, for users.
-pub(crate) fn node(file: &hdf5::File, node: hdf5::Node) -> Result<Node, Error> {
-    match node {
-        hdf5::Node::Group(group) => Ok(Node::Group(group.into())),
-        hdf5::Node::Dataset(dataset) => Ok(Node::Array(Array::of_hdf5(Hdf5Array::new(dataset)?))),
-        hdf5::Node::Datatype(datatype) => Err(Error::NodeKind {
-            name: format!("/{}", datatype.path),
-            url: crate::DataFile::from(file.clone()).url(),
-            found: "a committed datatype",
-            wanted: "an array or group",
-        }),
-    }
 }

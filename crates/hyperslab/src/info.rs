@@ -1,9 +1,8 @@
 //! Facts about arrays and groups, to be shown or stored.
 
-use crate::{Array, Error, Format, Group, Json, Node, NodeKind, error::check, hdf5_json};
+use crate::{Array, Error, Format, Group, Json, Node, NodeKind, error::check};
 use hyperslab_array::element_count;
 use hyperslab_codec::{DataType, VlenKind};
-use hyperslab_hdf5::value::Value;
 use hyperslab_store::Ask;
 
 /// All facts about an array.
@@ -149,12 +148,9 @@ impl Info {
             chunks_total: element_count(&grid).unwrap_or(u64::MAX),
             grid: grid.to_vec(),
             order: layout.encoding().order().iter().map(|axis| u64::from(*axis)).collect(),
-            storage: array.storage(),
-            codecs: match (array.as_zarr(), array.hdf5()) {
-                (Some(zarr), _) => zarr.chunk_codecs(),
-                (None, hdf5) => hdf5.map(|array| array.filters()).unwrap_or_default(),
-            },
-            fill_value: fill_value(array)?,
+            storage: array.node().storage(),
+            codecs: array.node().codecs(),
+            fill_value: array.node().fill_value()?,
             dimension_names: array.dimension_names()?,
             attributes: array.attributes()?.into_owned(),
             bytes: array_bytes(array),
@@ -227,18 +223,6 @@ impl Info {
     }
 }
 
-/// The fill value as metadata has it.
-fn fill_value(array: &Array) -> Result<Json, Error> {
-    match (array.as_zarr(), array.as_hdf5()) {
-        (Some(array), _) => Ok(array.to_json().get("fill_value").cloned().unwrap_or(Json::Null)),
-        (None, Some(dataset)) => {
-            let Some(fill) = dataset.fill_value() else { return Ok(Json::Null) };
-            Ok(hdf5_json::shown(Value::of(dataset.file(), dataset.element(), fill), "")?)
-        }
-        (None, None) => Ok(array.attributes()?.get("_FillValue").cloned().unwrap_or(Json::Null)),
-    }
-}
-
 /// Bytes of all elements of an array in memory.
 pub(crate) fn array_bytes(array: &Array) -> u64 {
     element_count(array.shape()).unwrap_or(u64::MAX).saturating_mul(array.dtype().size() as u64)
@@ -278,7 +262,7 @@ impl GroupInfo {
             url: group.url(),
             name: group.name(),
             format: group.format(),
-            consolidated: group.as_zarr().is_some_and(|group| group.is_consolidated()),
+            consolidated: group.is_consolidated(),
             attributes: group.attributes()?.into_owned(),
             groups: 0,
             arrays: 0,

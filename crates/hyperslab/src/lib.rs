@@ -44,15 +44,20 @@ mod error;
 mod format;
 mod group;
 mod hdf5_array;
+mod hdf5_file;
 mod hdf5_group;
 mod hdf5_json;
 mod info;
+mod interface;
 mod local_files;
-mod location;
 mod netcdf_array;
+mod netcdf_file;
 mod node;
 pub mod references;
 pub mod settings;
+pub mod stores;
+mod words;
+mod zarr_node;
 
 pub use hyperslab_array as array;
 pub use hyperslab_codec as codec;
@@ -68,9 +73,8 @@ pub use error::Error;
 pub use format::Format;
 pub use group::Group;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
-pub use local_files::{refreshed, reopened};
-pub use location::{local_path, refuse_file_name, store_at};
-pub use node::{Node, NodeKind, file_at, file_at_path, open, open_node};
+pub use interface::{Below, Missing, Object, ResultOrder};
+pub use node::{Node, NodeKind, open, open_node};
 
 pub use hyperslab_array::{
     ChunkCache, Dims, Explain, ExplainTask, Index, Memory, Ragged, ReadOptions, Row, Selection, Source,

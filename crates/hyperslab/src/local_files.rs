@@ -1,4 +1,4 @@
-//! Files on local disk: finding the one that a location means, and those that it refers to.
+//! The local files that an HDF5 file refers to.
 //!
 //! An HDF5 file that refers to others (external links, external raw data, sources of virtual
 //! datasets) names them by paths, which come from outside. They are found in these steps, the first
@@ -15,84 +15,15 @@
 //!    there, nor to what is no regular file.
 
 use crate::settings::{self, ExternalFiles, Prefixes};
-use crate::{DataFile, Error, FileStore, local_path};
-use hyperslab_hdf5::{File, FileOptions, FoundFile, Hdf5Error, OtherFiles, Purpose};
-use hyperslab_netcdf as netcdf;
-use hyperslab_store::{Key, RangeRead, Store};
-use std::fs;
+use hyperslab_hdf5::{FoundFile, Hdf5Error, OtherFiles, Purpose};
+use hyperslab_store::{FileStore, Key, Store};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file that a path leads to or into, and the path in it. `None`: something else is there.
-/// Errors with [`Error::NotData`] where a file of another format is.
-pub(crate) fn find(path: &Path) -> Result<Option<(DataFile, String)>, Error> {
-    for above in path.ancestors() {
-        match fs::metadata(above) {
-            Ok(found) if found.is_file() => {
-                let inside = path.strip_prefix(above).unwrap_or(Path::new("")).to_string_lossy();
-                return match open_file(above)? {
-                    Some(file) => Ok(Some((file, inside.into_owned()))),
-                    None => Err(Error::NotData { path: above.to_owned(), why: beginning(above)? }),
-                };
-            }
-            Ok(_) => return Ok(None),
-            // Not there, or below something that is no directory: what is above may be a file.
-            Err(_) => {}
-        }
-    }
-    Ok(None)
-}
-
-/// Opens a regular file. `None`: there is none, or it is neither HDF5 nor NetCDF.
-fn open_file(path: &Path) -> Result<Option<DataFile>, Error> {
-    let Some(store) = FileStore::open(path)? else { return Ok(None) };
-    let key = store.key().to_owned();
-    if netcdf::File::is_netcdf3(&store, &key)? {
-        return Ok(Some(netcdf::File::open(Arc::new(store), &key)?.into()));
-    }
-    if !File::is_hdf5(&store, &key)? {
-        return Ok(None);
-    }
-    let options = FileOptions { verify: settings::verify_checksums(), others: LocalFiles::around(path) };
-    Ok(Some(File::open(Arc::new(store), &key, options)?.into()))
-}
-
-/// What a file of another format begins with, in words.
-fn beginning(path: &Path) -> Result<String, Error> {
-    let Some(store) = FileStore::open(path)? else { return Ok("it cannot be read".into()) };
-    let key = Key::new(store.key())?;
-    let mut bytes = vec![0; usize::try_from(store.size(key)?.unwrap_or_default().min(8)).unwrap_or_default()];
-    store.read_ranges(key, None, &mut [RangeRead { offset: 0, buf: &mut bytes }])?;
-    Ok(match bytes.is_empty() {
-        true => "it is empty".into(),
-        false => format!("it begins with \"{}\", and has no signature farther on", bytes.escape_ascii()),
-    })
-}
-
-/// The file as it is now: the same open file, with nothing kept of what was read, where nothing was
-/// put in its place, else [`reopened`].
-pub fn refreshed(file: &DataFile) -> Result<DataFile, Error> {
-    if let DataFile::Hdf5(hdf5) = file
-        && file.store().is_current()
-        && hdf5.refresh()?
-    {
-        return Ok(file.clone());
-    }
-    reopened(file)
-}
-
-/// The same file as it is now: opened anew, with nothing kept of what was read.
-pub fn reopened(file: &DataFile) -> Result<DataFile, Error> {
-    if let Ok(directory) = local_path(&file.store().url())
-        && let Some(file) = open_file(&directory.join(file.key()))?
-    {
-        return Ok(file);
-    }
-    let (store, key) = (file.store().clone(), file.key());
-    Ok(match file {
-        DataFile::Hdf5(file) => File::open(store, key, file.options().clone())?.into(),
-        DataFile::NetCdf3(_) => netcdf::File::open(store, key)?.into(),
-    })
+/// What finds the files that an object of a store refers to. `None`: the object is no local
+/// file, and may not lead to others.
+pub(crate) fn around(store: &dyn Store, key: &str) -> Option<Arc<dyn OtherFiles>> {
+    LocalFiles::around(&store.local_path(Some(Key::new(key).ok()?))?)
 }
 
 /// The files around one.
@@ -193,7 +124,7 @@ impl OtherFiles for LocalFiles {
     }
 
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
-        let here = local_path(&found.0.url()).ok()?;
+        let here = found.0.local_path(None)?;
         Some(Arc::new(LocalFiles { here, ..self.clone() }))
     }
 }
@@ -201,6 +132,7 @@ impl OtherFiles for LocalFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -261,21 +193,5 @@ mod tests {
         assert_eq!(places(&SOME, "a", Purpose::RawData), paths(&["a", "/here/a"]));
         assert_eq!(places(&SOME, "/a/b", Purpose::RawData), paths(&["/a/b", "/here/b"]));
         assert_eq!(places(&SOME, "a", Purpose::Member), paths(&["/here/a"]));
-    }
-
-    #[test]
-    fn files_of_other_formats() {
-        let root = tempfile::tempdir().unwrap();
-        for (name, bytes, why) in
-            [("a.txt", "hello, world", "\"hello, w\""), ("b.h5", "", "it is empty"), ("c", "ab", "\"ab\"")]
-        {
-            let path = root.path().join(name);
-            fs::write(&path, bytes).unwrap();
-            for path in [path.clone(), path.join("x/y")] {
-                let error = find(&path).unwrap_err().to_string();
-                assert!(error.contains(why) && error.contains("neither HDF5 nor NetCDF"), "{error}");
-            }
-        }
-        assert!(find(&root.path().join("none")).unwrap().is_none());
     }
 }

@@ -1,9 +1,14 @@
 //! Variables of NetCDF-3 files as arrays, and their attributes as JSON.
 
-use crate::{Dims, Error, Json};
+use crate::copy::{Copied, CopiedCodecs, Copying};
+use crate::interface::{ArrayNode, Stored};
+use crate::{DataFile, Dims, Error, Format, Json};
 use hyperslab_array::{ArrayLayout, element_count};
 use hyperslab_codec::Kind;
-use hyperslab_netcdf::{Attribute, File, Variable};
+use hyperslab_netcdf::{Attribute, Variable};
+use hyperslab_store::{Ask, Store};
+use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A variable, and what the engine needs to read it.
@@ -22,37 +27,90 @@ impl NetcdfArray {
     pub(crate) fn variable(&self) -> &Variable {
         &self.variable
     }
+}
 
-    pub(crate) fn layout(&self) -> &Arc<ArrayLayout> {
-        &self.layout
+impl Stored for NetcdfArray {
+    fn store(&self) -> &Arc<dyn Store> {
+        self.variable.file().store()
     }
 
-    pub(crate) fn dimension_names(&self) -> Option<Vec<Option<String>>> {
-        let names: Vec<_> =
-            self.variable.dimensions().map(|dimension| Some(dimension.name.clone())).collect();
-        (!names.is_empty()).then_some(names)
+    fn path(&self) -> &str {
+        self.variable.name()
     }
 
-    /// Number of chunks (one, where records do not alternate), and their bytes: all are stored.
-    pub(crate) fn chunks_stored(&self) -> (u64, u64) {
-        let count = |shape: &[u64]| element_count(shape).unwrap_or(u64::MAX);
-        let bytes = count(self.layout.shape()).saturating_mul(self.layout.dtype().size() as u64);
-        let counts: Dims = self.layout.grid().counts(self.layout.shape());
-        (count(&counts), bytes)
+    fn format(&self) -> Format {
+        Format::NetCdf3
     }
 
-    /// Where its elements are, in a few words.
-    pub(crate) fn storage(&self) -> &'static str {
-        match self.variable.chunk_shape() {
-            Some(_) => "record by record, among those of other variables",
-            None => "contiguous",
-        }
+    fn file(&self) -> Option<DataFile> {
+        Some(self.variable.file().clone().into())
+    }
+
+    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+        Ok(Cow::Owned(attributes(self.variable.attributes())))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
-/// The names of a file's variables.
-pub(crate) fn names(file: &File) -> Vec<String> {
-    file.variables().map(|variable| variable.name().to_owned()).collect()
+impl ArrayNode for NetcdfArray {
+    fn layout(&self) -> &Arc<ArrayLayout> {
+        &self.layout
+    }
+
+    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
+        let names: Vec<_> =
+            self.variable.dimensions().map(|dimension| Some(dimension.name.clone())).collect();
+        Ok((!names.is_empty()).then_some(names))
+    }
+
+    fn has_chunks(&self) -> bool {
+        self.variable.chunk_shape().is_some()
+    }
+
+    /// Number of chunks (one, where records do not alternate), and their bytes: all are stored.
+    fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
+        let count = |shape: &[u64]| element_count(shape).unwrap_or(u64::MAX);
+        let bytes = count(self.layout.shape()).saturating_mul(self.layout.dtype().size() as u64);
+        let counts: Dims = self.layout.grid().counts(self.layout.shape());
+        Ok((count(&counts), bytes))
+    }
+
+    fn stored_objects(&self, _: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
+        Ok(None)
+    }
+
+    fn storage(&self) -> Option<&'static str> {
+        Some(match self.variable.chunk_shape() {
+            Some(_) => "record by record, among those of other variables",
+            None => "contiguous",
+        })
+    }
+
+    fn fill_value(&self) -> Result<Json, Error> {
+        Ok(self.attributes()?.get("_FillValue").cloned().unwrap_or(Json::Null))
+    }
+
+    fn fill(&self) -> Option<&[u8]> {
+        Some(self.layout.fill().bytes())
+    }
+
+    /// NetCDF-3 has nothing that Zarr has not.
+    fn copied(&self, _: &mut Copying<'_>) -> Result<Copied, Error> {
+        Ok(Copied {
+            order: self.layout.dtype().order(),
+            fill: Some(self.layout.fill().bytes().to_vec()),
+            attributes: self.attributes()?.into_owned(),
+            dimension_names: self.dimension_names()?,
+            key_encoding: None,
+            fortran_order: false,
+            vlen: None,
+            codecs: CopiedCodecs::InOtherWords(Vec::new()),
+            sharding: None,
+        })
+    }
 }
 
 /// Attributes as an object: text, numbers, and lists of more than one number.

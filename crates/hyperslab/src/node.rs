@@ -1,10 +1,11 @@
 //! What is stored at a place.
 
-use crate::{Array, DataFile, Error, Format, Group, Json, local_files, local_path, store_at};
+use crate::interface::Stored;
+use crate::stores::{self, StoreOptions};
+use crate::{Array, DataFile, Error, Format, Group, Json};
 use hyperslab_store::Store;
-use hyperslab_zarr as zarr;
+use hyperslab_zarr::{self as zarr, ZarrError};
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
 
 /// What a name in a group stands for.
@@ -51,34 +52,30 @@ pub enum Node {
     Group(Group),
 }
 
-/// Opens what is stored at a path or `file://` URL, which may also lead to a node inside a
-/// hierarchy: `ocean.zarr/sst`, `ocean.h5/forcing/wind`.
+/// Opens what is stored at a path or URL, which may also lead to a node inside a hierarchy:
+/// `ocean.zarr/sst`, `ocean.h5/forcing/wind`.
 ///
-/// A regular file is looked at: it may be HDF5 or NetCDF. It stays open as long as any node of it
-/// lives.
+/// An object may be a file of HDF5 or NetCDF. It stays open as long as any node of it lives.
 pub fn open(location: &str) -> Result<Node, Error> {
-    match file_at(location)? {
-        Some((file, path)) => file.open(&path),
-        None => open_node(&store_at(location)?, "", None),
-    }
+    stores::reach(location, StoreOptions::default())?.open()
 }
 
-/// The HDF5 or NetCDF file that a path or `file://` URL leads to or into, and the path in it.
-/// `None`: something else is there, or nothing.
-pub fn file_at(location: &str) -> Result<Option<(DataFile, String)>, Error> {
-    file_at_path(&local_path(location)?)
-}
-
-/// As [`file_at`], of a path.
-pub fn file_at_path(path: &Path) -> Result<Option<(DataFile, String)>, Error> {
-    local_files::find(path)
-}
-
-/// Opens the Zarr node that is stored at `path` (`""`: the root) in a store. Without a `format`, it
-/// is recognised from what is stored.
+/// Opens what is stored at `path` (`""`: the root) in a store: a node of Zarr, or an object that
+/// is a file of HDF5 or NetCDF, or a node inside such a file. With a `format`, only that of Zarr.
 pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node, Error> {
-    let format = format.map(Format::zarr).transpose()?;
-    Ok(zarr::open(store, path, format)?.into())
+    let zarr_format = format.map(Format::zarr).transpose()?;
+    let error = match zarr::open(store, path, zarr_format) {
+        Ok(node) => return Ok(node.into()),
+        Err(error) => error,
+    };
+    // A path inside a file may have names that Zarr refuses.
+    if format.is_none()
+        && matches!(error, ZarrError::NotFound { .. } | ZarrError::Path { .. })
+        && let Some((file, inside)) = DataFile::find(store, path.trim_matches('/'))?
+    {
+        return file.open(&inside);
+    }
+    Err(error.into())
 }
 
 impl Node {
@@ -108,44 +105,42 @@ impl Node {
         }
     }
 
+    /// What every format answers of both kinds.
+    fn stored(&self) -> &dyn Stored {
+        match self {
+            Node::Array(array) => array.node(),
+            Node::Group(group) => group.node(),
+        }
+    }
+
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        match self {
-            Node::Array(array) => array.store(),
-            Node::Group(group) => group.store(),
-        }
+        self.stored().store()
     }
 
     /// Where the store is, or the file.
     pub fn url(&self) -> String {
-        match self {
-            Node::Array(array) => array.url(),
-            Node::Group(group) => group.url(),
-        }
+        self.file().map_or_else(|| self.store().url(), |file| file.url())
+    }
+
+    /// The file that it is in; `None`: its metadata is an object of its own.
+    pub fn file(&self) -> Option<DataFile> {
+        self.stored().file()
     }
 
     /// The path in the store, or in the file; `""` for the root.
     pub fn path(&self) -> &str {
-        match self {
-            Node::Array(array) => array.path(),
-            Node::Group(group) => group.path(),
-        }
+        self.stored().path()
     }
 
     /// The format.
     pub fn format(&self) -> Format {
-        match self {
-            Node::Array(array) => array.format(),
-            Node::Group(group) => group.format(),
-        }
+        self.stored().format()
     }
 
     /// The user's attributes, an object.
     pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        match self {
-            Node::Array(array) => array.attributes(),
-            Node::Group(group) => group.attributes(),
-        }
+        self.stored().attributes()
     }
 }
 

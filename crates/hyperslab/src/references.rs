@@ -5,9 +5,10 @@
 //! offset, length]`, or for a small one its bytes. HDF5's filters become codecs of numcodecs; what
 //! has no equal there is refused by name. [`chunks`] lists all that is known, of any dataset.
 
-use crate::copy::{CopyOptions, hdf5 as source};
+use crate::copy::{CopyOptions, Copying, hdf5 as source};
 use crate::error::check;
 use crate::hdf5_array::{filter_name, place};
+use crate::interface::ArrayNode;
 use crate::{Array, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
 use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::element::ElementKind;
@@ -56,7 +57,7 @@ pub fn references_asking(
 ) -> Result<References, Error> {
     let mut refs = vec![(".zgroup".to_owned(), r#"{"zarr_format": 2}"#.into())];
     let mut skipped = Vec::new();
-    let is_netcdf = source::is_netcdf(node)?;
+    let is_netcdf = node.file().map_or(Ok(false), |file| file.is_netcdf4())?;
     let mut add = |path: &str, array: &Array| match dataset_references(path, array, options, is_netcdf, ask) {
         Err(error @ Error::Copy { .. }) if options.skip_unsupported => {
             skipped.push((format!("/{path}"), error.to_string()));
@@ -70,16 +71,9 @@ pub fn references_asking(
             refs.extend(add("", array)?);
         }
         Node::Group(group) => {
-            refs.push((
-                ".zattrs".into(),
-                text(&source::group_attributes(
-                    group,
-                    "/",
-                    &CopyOptions::default(),
-                    is_netcdf,
-                    &mut Default::default(),
-                )?),
-            ));
+            let attributes =
+                |group: &Group, name: &str| copying(name, is_netcdf, |to| group.node().copied_attributes(to));
+            refs.push((".zattrs".into(), text(&attributes(group, "/")?)));
             for (path, kind) in group.walk_asking(None, ask)? {
                 check(ask)?;
                 match kind {
@@ -87,14 +81,7 @@ pub fn references_asking(
                     NodeKind::Group => {
                         refs.push((format!("{path}/.zgroup"), r#"{"zarr_format": 2}"#.into()));
                         let group = group.group(&path)?;
-                        let attributes = source::group_attributes(
-                            &group,
-                            &path,
-                            &CopyOptions::default(),
-                            is_netcdf,
-                            &mut Default::default(),
-                        )?;
-                        refs.push((format!("{path}/.zattrs"), text(&attributes)));
+                        refs.push((format!("{path}/.zattrs"), text(&attributes(&group, &path)?)));
                     }
                     _ => {}
                 }
@@ -103,6 +90,12 @@ pub fn references_asking(
     }
     let json = Json::from([("version", 1u32.into()), ("refs", Json::Object(refs))]);
     Ok(References { json, skipped })
+}
+
+/// What a copy with no options takes over.
+fn copying<R>(name: &str, is_netcdf: bool, work: impl FnOnce(&mut Copying<'_>) -> R) -> R {
+    let (options, notes) = (CopyOptions::default(), &mut Default::default());
+    work(&mut Copying { name, options: &options, is_netcdf, notes })
 }
 
 fn text(json: &Json) -> Json {
@@ -128,15 +121,16 @@ fn dataset_references(
             "its chunks hold addresses in the file, not values, which references cannot say".into(),
         ));
     }
-    let mut facts = source::facts(hdf5, &name, &CopyOptions::default(), is_netcdf, &mut Default::default())?;
+    let mut facts = copying(&name, is_netcdf, |to| source::copied(hdf5, to))?;
     if dataset.element().conversion(dataset.datatype()).is_some() {
         return Err(refuse("its elements are stored as numbers that NumPy has not".into()));
     }
     let codecs = dataset.filters().iter().map(|filter| numcodecs(filter).map_err(refuse));
     let mut codecs: Vec<Json> = codecs.collect::<Result<_, _>>()?;
     let compressor = codecs.pop_if(|codec| codec.get("id").and_then(Json::as_str) != Some("shuffle"));
-    let chunks = stored_chunks(dataset)?
-        .ok_or_else(|| refuse(format!("its elements are {}, not chunks of the file", hdf5.storage())))?;
+    let chunks = stored_chunks(dataset)?.ok_or_else(|| {
+        refuse(format!("its elements are {}, not chunks of the file", hdf5.storage().unwrap_or_default()))
+    })?;
 
     // The metadata as Zarr v2 writes it, which knows nothing of these codecs.
     let mut spec = ArraySpec::new(zarr::Format::V2, array.shape(), array.dtype());
@@ -293,9 +287,9 @@ fn dataset_chunks(array: &Array) -> Result<Json, Error> {
     Ok(Json::from([
         ("shape", list(dataset.dataspace().shape())),
         ("element", Json::parse(dataset.element().to_json().as_bytes())?),
-        ("storage", hdf5.storage().into()),
+        ("storage", hdf5.storage().map_or(Json::Null, Json::from)),
         ("chunk_shape", dataset.chunk_shape().map_or(Json::Null, list)),
-        ("filters", Json::Array(hdf5.filters())),
+        ("filters", Json::Array(hdf5.codecs())),
         ("chunks", stored.map_or(Json::Null, Json::Array)),
     ]))
 }

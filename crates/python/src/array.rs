@@ -1,6 +1,7 @@
 //! The base class of `hyperslab.Array`.
 
 use crate::array_handle::ArrayHandle;
+use crate::attributes::StoredAttributes;
 use crate::cache::CacheBase;
 use crate::cells;
 use crate::elements::{Elements, Types};
@@ -17,9 +18,9 @@ use crate::settings;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
-use hyperslab::Array;
 use hyperslab::array::{ChunkCache, Selection, check_stored, element_count};
-use hyperslab::zarr::{self, Format, Json};
+use hyperslab::zarr::{self, Json};
+use hyperslab::{Array, Missing, ResultOrder};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
@@ -72,16 +73,18 @@ impl ArrayBase {
         selection: &Selection,
     ) -> PyResult<Reading<'_>> {
         self.check_stored(py, array, selection)?;
-        let fortran = self.fortran.unwrap_or_else(|| match array.as_zarr().map(zarr::Array::format) {
-            Some(Format::V2) => !array.layout().encoding().is_c_order(),
-            Some(Format::V3) => settings::fortran_results(),
-            None => false,
+        let fortran = self.fortran.unwrap_or_else(|| match array.result_order() {
+            ResultOrder::AsStored => !array.layout().encoding().is_c_order(),
+            ResultOrder::AsSet => settings::fortran_results(),
+            ResultOrder::C => false,
         });
         Ok(Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() })
     }
 
     fn check_stored(&self, py: Python<'_>, array: &Array, selection: &Selection) -> PyResult<()> {
-        if self.read_missing.unwrap_or_else(settings::read_missing_chunks) || array.as_zarr().is_none() {
+        if self.read_missing.unwrap_or_else(settings::read_missing_chunks)
+            || array.missing() == Missing::Defined
+        {
             return Ok(());
         }
         engine::run(py, |stop| check_stored(array.layout(), selection, Some(stop)))
@@ -180,8 +183,7 @@ impl ArrayBase {
     /// outermost.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let array = self.array(py)?;
-        PyTuple::new(py, array.as_zarr().map_or(array.chunk_shape(), zarr::Array::chunks))
+        PyTuple::new(py, self.array(py)?.outer_chunk_shape())
     }
 
     /// Elements of a shard per axis; ``None``: the array has no shards, each chunk is an object of
@@ -195,8 +197,7 @@ impl ArrayBase {
     #[getter]
     fn cdata_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let array = self.array(py)?;
-        let chunks = array.as_zarr().map_or(array.chunk_shape(), zarr::Array::chunks);
-        let axes = array.layout().shape().iter().zip(chunks);
+        let axes = array.layout().shape().iter().zip(array.outer_chunk_shape());
         PyTuple::new(py, axes.map(|(n, chunk)| n.div_ceil(*chunk)).collect::<Vec<_>>())
     }
 
@@ -208,6 +209,11 @@ impl ArrayBase {
         // Metadata may name more elements than 64 bits count.
         Ok(element_count(shape)
             .map_or_else(|| shape.iter().fold(1u128, |n, d| n.saturating_mul(u128::from(*d))), u128::from))
+    }
+
+    /// Errors where changes are refused.
+    fn _check_writable(&self, py: Python<'_>) -> PyResult<()> {
+        self.writable(py)
     }
 
     #[getter]
@@ -223,13 +229,7 @@ impl ArrayBase {
     /// The bytes of the fill value.
     #[getter]
     fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let array = self.array(py)?;
-        let fill = match array.as_hdf5() {
-            None => array.as_zarr().and_then(zarr::Array::fill),
-            Some(dataset) => dataset.fill_value(),
-        };
-        let fill = fill.or(array.as_netcdf3().map(|_| array.layout().fill().bytes()));
-        Ok(fill.map(|bytes| PyBytes::new(py, bytes)))
+        Ok(self.array(py)?.fill().map(|bytes| PyBytes::new(py, bytes)))
     }
 
     /// Names of the axes; ``None`` where they have none.
@@ -256,29 +256,10 @@ impl ArrayBase {
         self.zarr(py, |array| array.to_json().to_text(None))
     }
 
-    /// The attributes, as JSON text.
+    /// The attributes as they are stored.
     #[getter]
-    fn _attributes(&self, py: Python<'_>) -> PyResult<String> {
-        self.slot.attributes(py)
-    }
-
-    /// Replaces all attributes by those of a JSON text.
-    fn _set_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
-        self.writable(py)?;
-        self.slot.set_attributes(py, text)
-    }
-
-    /// Adds or replaces the attributes of a JSON text; `keep`: adds only.
-    #[pyo3(signature = (text, keep=false))]
-    fn _update_attributes(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
-        self.writable(py)?;
-        self.slot.update_attributes(py, text, keep)
-    }
-
-    /// Removes an attribute; returns whether there was one.
-    fn _delete_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        self.writable(py)?;
-        self.slot.delete_attribute(py, name)
+    fn _stored_attributes(&self) -> StoredAttributes {
+        StoredAttributes::of(&self.slot, self.read_only)
     }
 
     /// Gives back the bytes of shards that nothing refers to, or only counts them.
@@ -292,13 +273,7 @@ impl ArrayBase {
 
     /// The attributes, where they are in a file.
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
-        let array = self.array(py)?;
-        match array.as_netcdf3() {
-            Some(variable) => Ok(file::netcdf_attributes(variable.attributes())),
-            None => file::attributes(py, || {
-                array.as_hdf5().map_or(Ok(Vec::new()), |dataset| dataset.attributes())
-            }),
-        }
+        file::attributes_of_array(py, &*self.array(py)?)
     }
 
     /// Where the chunks of a dataset are: number, offset, bytes, filters left out.
@@ -332,7 +307,7 @@ impl ArrayBase {
     /// the values.
     #[getter]
     fn _objects(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
-        Ok(self.array(py)?.as_hdf5().and_then(ElementHandle::of_objects))
+        Ok(ElementHandle::of_objects(&*self.array(py)?))
     }
 
     /// Number of objects (chunks, or shards) stored, and their bytes.
@@ -376,20 +351,7 @@ impl ArrayBase {
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |array, _| match array.file() {
-            None => Ok(array.as_zarr_mut()?.refresh()?),
-            Some(file) => {
-                let new = hyperslab::refreshed(&file)?.open(array.path())?.into_array()?;
-                let element = |array: &Array| array.as_hdf5().map(|dataset| dataset.element().clone());
-                // What elements are to NumPy was found out once, for all that shares this array.
-                if new.dtype() != array.dtype() || element(&new) != element(array) {
-                    let what = "its elements are of another type now: open it again";
-                    return Err(hyperslab::Error::Copy { array: array.name(), why: what.into() });
-                }
-                *array = new;
-                Ok(())
-            }
-        })
+        self.slot.change(py, |array, _| array.refresh())
     }
 
     /// Errors where a chunk of a selection is missing, and that matters.
@@ -541,7 +503,7 @@ impl ArrayBase {
         vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
     }
 
-    /// What the engine reads, of which Python makes objects.
+    /// What the engine reads, before Python makes objects from it.
     #[pyo3(signature = (selection, meaning=None, threads=None, verify=None))]
     fn _raw<'py>(
         &self,

@@ -5,7 +5,7 @@
 //!
 //! 1. A `hyperslab.Ragged` becomes a tree of [`Node`]s: offsets and values are buffers of NumPy
 //!    arrays, which the node holds; validity becomes a bitmap.
-//! 2. Each node becomes an [`ArrowArray`] that owns it. Whoever takes it over calls its `release`,
+//! 2. Each node becomes an [`ArrowArray`] that owns it. The consumer calls its `release`,
 //!    on any thread and at any time, and only that lets the NumPy arrays go.
 //!
 //! Arrow trusts what it is given. So offsets and text are checked before, and are frozen memory
@@ -392,7 +392,7 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     std::mem::forget(private);
 }
 
-/// Refuses offsets that lead outside `len` items: whoever takes them over does not look.
+/// Refuses offsets that lead outside `len` items: consumers do not check.
 fn check_offsets(offsets: &[i64], len: usize) -> PyResult<()> {
     let within = |at: &i64| usize::try_from(*at).is_ok_and(|at| at <= len);
     if offsets.is_sorted() && offsets.first().is_some_and(within) && offsets.last().is_some_and(within) {

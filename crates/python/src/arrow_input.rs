@@ -168,7 +168,7 @@ fn number(format: &str) -> Option<&'static str> {
     })
 }
 
-/// An array's memory, of which the interface vouches that it is there.
+/// An array's memory. The interface promises that it is there.
 struct View<'a> {
     array: &'a ArrowArray,
     offset: usize,

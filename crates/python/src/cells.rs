@@ -24,7 +24,7 @@ use std::ptr::null_mut;
 pub(crate) struct Cells<'a> {
     offsets: &'a [i64],
     values: &'a [u8],
-    /// Bytes, of which 0 is null: NumPy's Booleans may be any number.
+    /// Bytes; 0 is null: NumPy's Booleans may be any number.
     validity: Option<&'a [u8]>,
     /// Bytes of an item.
     size: usize,

@@ -7,11 +7,12 @@ use crate::group::{GroupHandle, NodeHandle};
 use crate::slot::Origin;
 use crate::store::StoreHandle;
 use hyperslab::codec::{DataType, VlenKind};
-use hyperslab::settings;
-use hyperslab::store::{Ask, LocalOptions, LocalStore};
+use hyperslab::store::Ask;
+use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
     Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
 };
+use hyperslab::{Node, Object};
 use pyo3::Borrowed;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
@@ -52,15 +53,14 @@ pub(crate) fn open_node(
         Some(false) => Consolidation::Ignore,
     };
     match store.origin() {
-        Origin::Store(store) => py
-            .detach(|| open_with(&store, path, format, consolidation))
-            .map(NodeHandle::from)
-            .map_err(|error| errors::zarr(py, &error)),
+        Origin::Store(store) => {
+            NodeHandle::found(py, || Ok(Node::from(open_with(&store, path, format, consolidation)?).into()))
+        }
         Origin::File(file) if consolidated == Some(true) => {
             let message = format!("{}: files of {} have no consolidated metadata", file.url(), file.format());
             Err(errors::exception(py, "GroupNotFoundError", message))
         }
-        Origin::File(file) if format.is_none() => NodeHandle::in_file(py, &file, path),
+        Origin::File(file) if format.is_none() => NodeHandle::found(py, || file.object(path)),
         Origin::File(file) => {
             let message = format!(
                 "there is no Zarr array or group in {}: it is a file of {}",
@@ -72,9 +72,8 @@ pub(crate) fn open_node(
     }
 }
 
-/// Opens what is stored at a path or `file://` URL, and the store there, with the fewest system
-/// calls. `None` where anything is in the way: then the store and the node are opened one after the
-/// other, which says what.
+/// Opens what is stored at a path or URL, and the store there, with the fewest system calls. `None`
+/// if anything is in the way: open the store and then the node, to learn what is wrong.
 #[pyfunction]
 #[pyo3(signature = (location, fsync, zarr_format=None))]
 pub(crate) fn open_root(
@@ -83,15 +82,13 @@ pub(crate) fn open_root(
     fsync: bool,
     zarr_format: Option<u32>,
 ) -> Option<(StoreHandle, NodeHandle)> {
-    let (root, format) = (hyperslab::local_path(location.to_str().ok()?).ok()?, format(zarr_format).ok()?);
-    let (store, node) = py.detach(|| {
-        let store = StoreHandle::of(
-            LocalStore::unseen(root, LocalOptions { fsync, file_locks: settings::file_locks() }).ok()?,
-        );
-        let node = open_with(&store.store, "", format, Consolidation::Auto).ok()?;
-        Some((store, node))
-    })?;
-    Some((store, NodeHandle::from(node)))
+    let (location, format) = (location.to_str().ok()?, format(zarr_format).ok()?);
+    py.detach(|| {
+        let Reached { store, path, .. } =
+            reach(location, StoreOptions { fsync, intent: Intent::Unseen }).ok()?;
+        let node = open_with(&store, &path, format, Consolidation::Auto).ok()?;
+        Some((StoreHandle::of(store), NodeHandle::from(Object::from(Node::from(node)))))
+    })
 }
 
 /// Creates a group.
@@ -126,7 +123,7 @@ pub(crate) fn replace_group(
 ) -> PyResult<GroupHandle> {
     let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
     let attributes = json(py, "attributes", attributes)?;
-    let fill = |new: &Group| call(&fill, StoreHandle::beside(new.store().clone()));
+    let fill = |new: &Group| call(&fill, StoreHandle::of(new.store().clone()));
     let create =
         |ask: Ask<'_>| Group::replace_with(store.store.clone(), path, format, attributes, Some(ask), fill);
     let group = engine::run_with(py, create, |failed: Failed| failed.raise(py))?;

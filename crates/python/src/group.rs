@@ -1,6 +1,7 @@
 //! The base class of `hyperslab.Group`.
 
 use crate::array_handle::ArrayHandle;
+use crate::attributes::StoredAttributes;
 use crate::create;
 use crate::engine;
 use crate::errors;
@@ -9,7 +10,7 @@ use crate::slot::{Origin, Slot, Stored};
 use crate::store::StoreHandle;
 use hyperslab::store::Ask;
 use hyperslab::zarr::{self, Consolidation, Format, Json};
-use hyperslab::{Array, DataFile, Error, Group, Node, hdf5, netcdf};
+use hyperslab::{Error, Group, Object, hdf5, netcdf};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -80,50 +81,23 @@ pub(crate) enum NodeHandle {
     Datatype(DatatypeHandle),
 }
 
-impl From<zarr::Node> for NodeHandle {
-    fn from(node: zarr::Node) -> Self {
-        match node {
-            zarr::Node::Array(array) => NodeHandle::Array(ArrayHandle::new(array.into())),
-            zarr::Node::Group(group) => NodeHandle::Group(GroupHandle::new(group.into())),
+impl From<Object> for NodeHandle {
+    fn from(object: Object) -> Self {
+        match object {
+            Object::Array(array) => NodeHandle::Array(ArrayHandle::new(array)),
+            Object::Group(group) => NodeHandle::Group(GroupHandle::new(group)),
+            Object::Datatype(file, datatype) => NodeHandle::Datatype(DatatypeHandle { file, datatype }),
         }
     }
 }
 
 impl NodeHandle {
-    /// What is at a path in a file.
-    pub(crate) fn in_file(py: Python<'_>, file: &DataFile, path: &str) -> PyResult<Self> {
-        match file {
-            DataFile::Hdf5(file) => Self::found(py, file, || match path.trim_matches('/') {
-                "" => file.root().map(hdf5::Node::Group),
-                path => file.node(path),
-            }),
-            file => match py.detach(|| file.open(path)).map_err(|error| errors::any(py, &error))? {
-                Node::Array(array) => Ok(NodeHandle::Array(ArrayHandle::new(array))),
-                Node::Group(group) => Ok(NodeHandle::Group(GroupHandle::new(group))),
-            },
-        }
-    }
-
-    /// What a search in a file finds.
+    /// What a search finds.
     pub(crate) fn found(
         py: Python<'_>,
-        file: &hdf5::File,
-        find: impl FnOnce() -> Result<hdf5::Node, hdf5::Hdf5Error> + Send,
+        find: impl FnOnce() -> Result<Object, Error> + Send,
     ) -> PyResult<Self> {
-        let find = || -> Result<_, Error> {
-            DataFile::from(file.clone()).check_open()?;
-            Ok(find()?)
-        };
-        let found = py.detach(|| match find()? {
-            hdf5::Node::Group(group) => Ok(NodeHandle::Group(GroupHandle::new(group.into()))),
-            hdf5::Node::Dataset(dataset) => {
-                Ok(NodeHandle::Array(ArrayHandle::new(Array::try_from(dataset)?)))
-            }
-            hdf5::Node::Datatype(datatype) => {
-                Ok(NodeHandle::Datatype(DatatypeHandle { file: file.clone(), datatype }))
-            }
-        });
-        found.map_err(|error: Error| errors::any(py, &error))
+        py.detach(find).map(NodeHandle::from).map_err(|error| errors::any(py, &error))
     }
 }
 
@@ -175,6 +149,11 @@ impl GroupBase {
         self.slot.path()
     }
 
+    /// Errors where changes are refused.
+    fn _check_writable(&self, py: Python<'_>) -> PyResult<()> {
+        self.writable(py)
+    }
+
     #[getter]
     fn _zarr_format(&self, py: Python<'_>) -> PyResult<u32> {
         let group = self.slot.get(py)?;
@@ -188,32 +167,13 @@ impl GroupBase {
 
     #[getter]
     fn _is_consolidated(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.slot.get(py)?.as_zarr().is_some_and(zarr::Group::is_consolidated))
+        Ok(self.slot.get(py)?.is_consolidated())
     }
 
-    /// The attributes, as JSON text.
+    /// The attributes as they are stored.
     #[getter]
-    fn _attributes(&self, py: Python<'_>) -> PyResult<String> {
-        self.slot.attributes(py)
-    }
-
-    /// Replaces all attributes by those of a JSON text.
-    fn _set_attributes(&self, py: Python<'_>, text: &str) -> PyResult<()> {
-        self.writable(py)?;
-        self.slot.set_attributes(py, text)
-    }
-
-    /// Adds or replaces the attributes of a JSON text; `keep`: adds only.
-    #[pyo3(signature = (text, keep=false))]
-    fn _update_attributes(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
-        self.writable(py)?;
-        self.slot.update_attributes(py, text, keep)
-    }
-
-    /// Removes an attribute; returns whether there was one.
-    fn _delete_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        self.writable(py)?;
-        self.slot.delete_attribute(py, name)
+    fn _stored_attributes(&self) -> StoredAttributes {
+        StoredAttributes::of(&self.slot, self.read_only)
     }
 
     /// Paths and kinds of the nodes below, at most `depth` levels (1: the direct children).
@@ -227,25 +187,12 @@ impl GroupBase {
 
     fn _child(&self, py: Python<'_>, path: &str) -> PyResult<NodeHandle> {
         let group = self.slot.get(py)?;
-        match (group.as_zarr(), group.as_hdf5()) {
-            (Some(group), _) => py
-                .detach(|| group.child(path))
-                .map(NodeHandle::from)
-                .map_err(|error| errors::zarr(py, &error)),
-            (None, Some(group)) => NodeHandle::found(py, group.file(), || group.child(path)),
-            (None, None) => match group.file() {
-                Some(file) => NodeHandle::in_file(py, &file, path),
-                None => Err(errors::exception(py, "NodeNotFoundError", path)),
-            },
-        }
+        NodeHandle::found(py, || group.object(path))
     }
 
     /// "array", "group" or nothing.
     fn _child_kind(&self, py: Python<'_>, path: &str) -> PyResult<Option<&'static str>> {
-        self.ask(py, |group| match group.as_zarr() {
-            Some(group) => Ok(group.child_kind(path)?.map(|kind| kind.name())),
-            None => Ok(None),
-        })
+        self.ask(py, |group| Ok(group.child_kind(path)?.map(|kind| kind.name())))
     }
 
     fn _delete_child(&self, py: Python<'_>, path: &str) -> PyResult<()> {
@@ -272,57 +219,29 @@ impl GroupBase {
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |group, _| match group.file() {
-            None => Ok(group.as_zarr_mut()?.refresh()?),
-            Some(file) => {
-                *group = hyperslab::refreshed(&file)?.open(group.path())?.into_group()?;
-                Ok(())
-            }
-        })
+        self.slot.change(py, |group, _| group.refresh())
     }
 
     /// The attributes, where they are in a file.
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
-        let group = self.slot.get(py)?;
-        match group.as_netcdf3() {
-            Some(file) => Ok(file::netcdf_attributes(file.attributes())),
-            None => {
-                file::attributes(py, || group.as_hdf5().map_or(Ok(Vec::new()), |group| group.attributes()))
-            }
-        }
+        file::attributes_of_group(py, &*self.slot.get(py)?)
     }
 
     /// The links of a group of a file: names, and where they lead.
     fn _file_links(&self, py: Python<'_>) -> PyResult<Vec<(String, Link)>> {
-        self.ask(py, |group| {
-            if let Some(file) = group.as_netcdf3() {
-                let names = file.variables().map(|variable| variable.name().to_owned());
-                return Ok(names.zip(0..).map(|(name, number)| (name, Link::hard(number))).collect());
-            }
-            let links = group.as_hdf5().map(hdf5::Group::links).transpose()?.unwrap_or_default();
-            Ok(links.into_iter().map(|link| (link.name, Link::from(link.target))).collect())
-        })
+        let links = self.ask(py, Group::links)?;
+        Ok(links.into_iter().map(|(name, target)| (name, Link::from(target))).collect())
     }
 
     /// The link of this name in a group of a file.
     fn _file_link(&self, py: Python<'_>, name: &str) -> PyResult<Option<Link>> {
-        self.ask(py, |group| {
-            if let Some(file) = group.as_netcdf3() {
-                let number = file.variables().position(|variable| variable.name() == name);
-                return Ok(number.map(|number| Link::hard(number as u64)));
-            }
-            let link = group.as_hdf5().map(|group| group.link(name)).transpose()?.flatten();
-            Ok(link.map(|link| Link::from(link.target)))
-        })
+        Ok(self.ask(py, |group| group.link(name))?.map(Link::from))
     }
 
-    /// What a hard link leads to: an address of the file, and what it is called.
-    fn _file_object(&self, py: Python<'_>, address: u64, path: &str) -> PyResult<NodeHandle> {
+    /// What a hard link directly below leads to: an address of the file, and its name.
+    fn _file_object(&self, py: Python<'_>, address: u64, name: &str) -> PyResult<NodeHandle> {
         let group = self.slot.get(py)?;
-        match group.as_hdf5() {
-            Some(group) => NodeHandle::found(py, group.file(), || group.file().object_at(address, path)),
-            None => self._child(py, path),
-        }
+        NodeHandle::found(py, || group.object_by_id(address, name))
     }
 
     /// The names that netCDF-C gives to the axes of datasets without dimensions, by path; of the

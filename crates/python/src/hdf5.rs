@@ -18,8 +18,8 @@ use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::hdf5::reference::{self, Part, Reference as Target};
 use hyperslab::hdf5::selection::Selection;
-use hyperslab::hdf5::{self, Attribute, Dataset, Hdf5Error, LinkTarget, NamedDatatype, Purpose, vlen};
-use hyperslab::{Array, DataFile, DataType, Kind, netcdf};
+use hyperslab::hdf5::{self, Attribute, Hdf5Error, LinkTarget, NamedDatatype, Purpose, vlen};
+use hyperslab::{Array, DataFile, DataType, Group, Kind, Object, netcdf};
 use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -41,8 +41,9 @@ pub(crate) struct ElementHandle {
 type Outer<'py> = Vec<PyReadonlyArray1<'py, i64>>;
 
 impl ElementHandle {
-    /// That of a dataset, if its values are Python objects.
-    pub(crate) fn of_objects(dataset: &Dataset) -> Option<Self> {
+    /// That of an array, if its values are Python objects.
+    pub(crate) fn of_objects(array: &Array) -> Option<Self> {
+        let dataset = array.as_hdf5()?;
         let (file, element) = (dataset.file().clone(), dataset.element().clone());
         let path = Some(format!("/{}", dataset.path()).into());
         is_made_of_objects(&element).then_some(ElementHandle { file, element, path, attribute: None })
@@ -112,7 +113,7 @@ impl ElementHandle {
     /// The file that it is in.
     #[getter]
     fn file(&self) -> StoreHandle {
-        StoreHandle::of_file(DataFile::Hdf5(self.file.clone()))
+        StoreHandle::of_file(self.file.clone().into())
     }
 
     /// NumPy's description of values.
@@ -251,7 +252,7 @@ pub(crate) fn descr<'py>(
     memory: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyArrayDescr>> {
     match element.kind {
-        // Dates and text are opaque bytes of which the file says so: that is in the metadata.
+        // Dates and text are opaque bytes in the file, with a note: that note is in the metadata.
         ElementKind::Plain(plain)
             if !matches!(plain.kind(), Kind::DateTime(_) | Kind::TimeDelta(_) | Kind::Bytes | Kind::Text) =>
         {
@@ -276,18 +277,29 @@ enum Stored {
     NetCdf3(netcdf::Attribute),
 }
 
-/// The attributes of a NetCDF-3 file or variable.
-pub(crate) fn netcdf_attributes(attributes: &[netcdf::Attribute]) -> Vec<AttributeHandle> {
-    attributes.iter().map(|attribute| AttributeHandle(Stored::NetCdf3(attribute.clone()))).collect()
+/// The attributes of an array in a file.
+pub(crate) fn attributes_of_array(py: Python<'_>, array: &Array) -> PyResult<Vec<AttributeHandle>> {
+    let classic = array.as_netcdf3().map(|variable| variable.attributes());
+    attributes(py, classic, || array.as_hdf5().map(|dataset| dataset.attributes()))
 }
 
-/// The attributes that `read` reads.
-pub(crate) fn attributes(
+/// The attributes of a group in a file.
+pub(crate) fn attributes_of_group(py: Python<'_>, group: &Group) -> PyResult<Vec<AttributeHandle>> {
+    let classic = group.as_netcdf3().map(|file| file.attributes());
+    attributes(py, classic, || group.as_hdf5().map(|group| group.attributes()))
+}
+
+/// The attributes of a node of NetCDF-3, or those that `read` reads.
+fn attributes(
     py: Python<'_>,
-    read: impl FnOnce() -> Result<Vec<Attribute>, Hdf5Error> + Send,
+    classic: Option<&[netcdf::Attribute]>,
+    read: impl FnOnce() -> Option<Result<Vec<Attribute>, Hdf5Error>> + Send,
 ) -> PyResult<Vec<AttributeHandle>> {
-    let found = py.detach(read).map_err(|error| errors::hdf5(py, &error))?;
-    Ok(found.into_iter().map(Stored::Hdf5).map(AttributeHandle).collect())
+    if let Some(found) = classic {
+        return Ok(found.iter().map(|found| AttributeHandle(Stored::NetCdf3(found.clone()))).collect());
+    }
+    let found = py.detach(read).transpose().map_err(|error| errors::hdf5(py, &error))?;
+    Ok(found.into_iter().flatten().map(Stored::Hdf5).map(AttributeHandle).collect())
 }
 
 #[pymethods]
@@ -368,7 +380,7 @@ impl DatatypeHandle {
 
     #[getter]
     fn file(&self) -> StoreHandle {
-        StoreHandle::of_file(DataFile::Hdf5(self.file.clone()))
+        StoreHandle::of_file(self.file.clone().into())
     }
 
     #[getter]
@@ -388,7 +400,7 @@ impl DatatypeHandle {
     }
 
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
-        attributes(py, || Ok(self.datatype.attributes.clone()))
+        attributes(py, None, || Some(Ok(self.datatype.attributes.clone())))
     }
 }
 
@@ -443,9 +455,10 @@ impl Reference {
                     errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'"))
                 })?,
         };
-        NodeHandle::found(py, &file, || {
+        NodeHandle::found(py, || {
+            DataFile::from(file.clone()).check_open()?;
             let path = file.path_of(target.address)?;
-            file.object_at(target.address, path.as_deref().unwrap_or(""))
+            Object::of_hdf5(&file, file.object_at(target.address, path.as_deref().unwrap_or(""))?)
         })
     }
 

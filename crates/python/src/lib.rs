@@ -56,6 +56,8 @@ mod _native {
     #[pymodule_export]
     use crate::arrow::{arrow_array, arrow_schema};
     #[pymodule_export]
+    use crate::attributes::StoredAttributes;
+    #[pymodule_export]
     use crate::cache::CacheBase;
     #[pymodule_export]
     use crate::copy::copy;

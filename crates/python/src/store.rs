@@ -1,10 +1,11 @@
-//! Stores, held by the Python classes `LocalStore` and `MemoryStore`.
+//! Stores, held by the Python class `Store` and those derived from it.
 
 use crate::copy::Source as Node;
 use crate::errors;
 use crate::slot::Origin;
-use hyperslab::DataFile;
 use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use hyperslab::stores::{self, Reached, StoreOptions};
+use hyperslab::{DataFile, settings};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
@@ -17,23 +18,17 @@ const LARGEST: usize = 1 << 30;
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct StoreHandle {
     pub(crate) store: Arc<dyn Store>,
-    root: Option<PathBuf>,
     /// The file, if that is all the store has.
     file: Option<DataFile>,
 }
 
 impl StoreHandle {
-    pub(crate) fn of(store: LocalStore) -> Self {
-        StoreHandle { root: Some(store.root().to_owned()), store: Arc::new(store), file: None }
-    }
-
-    /// A store of what is under construction.
-    pub(crate) fn beside(store: Arc<dyn Store>) -> Self {
-        StoreHandle { root: None, store, file: None }
+    pub(crate) fn of(store: Arc<dyn Store>) -> Self {
+        StoreHandle { store, file: None }
     }
 
     pub(crate) fn of_file(file: DataFile) -> Self {
-        StoreHandle { root: None, store: file.store().clone(), file: Some(file) }
+        StoreHandle { store: file.store().clone(), file: Some(file) }
     }
 
     /// Where nodes are opened from.
@@ -53,57 +48,72 @@ impl StoreHandle {
     }
 }
 
-/// The path that a path or `file://` URL means.
-fn path_at(location: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
-    match location.extract::<String>() {
-        Ok(text) => hyperslab::local_path(&text).map_err(|error| errors::any(location.py(), &error)),
-        // A path that is not UTF-8 is no URL.
-        Err(_) => location.extract(),
-    }
+/// The store that a path or URL leads into. A path that is not UTF-8 is no URL.
+fn reached(location: &Bound<'_, PyAny>, options: StoreOptions) -> PyResult<Reached> {
+    let py = location.py();
+    let found = match location.extract::<String>() {
+        Ok(text) => py.detach(|| stores::reach(&text, options)),
+        Err(_) => {
+            let path: PathBuf = location.extract()?;
+            py.detach(|| stores::reach_path(&path, options))
+        }
+    };
+    found.map_err(|error| errors::any(py, &error))
 }
 
 #[pymethods]
 impl StoreHandle {
+    /// The store that a path or URL leads into, and the path there. A file of HDF5 or NetCDF is a
+    /// store of its own.
+    #[staticmethod]
+    fn reach(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<(Self, String)> {
+        let found = reached(location, StoreOptions { fsync, ..StoreOptions::default() })?;
+        prepare_files();
+        match py.detach(|| found.file()).map_err(|error| errors::any(py, &error))? {
+            Some((file, path)) => Ok((Self::of_file(file), path)),
+            None => Ok((Self::of(found.store), found.path)),
+        }
+    }
+
+    /// The file of HDF5 or NetCDF that a path in this store leads to or into, and the path in that
+    /// file.
+    fn file_at(&self, py: Python<'_>, path: &str) -> PyResult<Option<(Self, String)>> {
+        if self.file.is_some() {
+            return Ok(None);
+        }
+        prepare_files();
+        let found =
+            py.detach(|| DataFile::find(&self.store, path)).map_err(|error| errors::any(py, &error))?;
+        Ok(found.map(|(file, path)| (Self::of_file(file), path)))
+    }
+
     /// Files below the directory of a path or `file://` URL.
     #[staticmethod]
-    fn at(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<Self> {
-        Self::local(py, path_at(location)?, fsync)
+    fn local(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<Self> {
+        let path = match location.extract::<String>() {
+            Ok(text) => stores::local_path(&text).map_err(|error| errors::any(py, &error))?,
+            Err(_) => Some(location.extract()?),
+        };
+        let Some(path) = path else {
+            let message = "a LocalStore is a directory: give a path or a file:// URL";
+            return Err(errors::exception(py, "UnsupportedError", message));
+        };
+        let options = LocalOptions { fsync, file_locks: settings::file_locks() };
+        let store =
+            py.detach(|| LocalStore::open(path, options)).map_err(|error| errors::store(py, &error))?;
+        Ok(Self::of(Arc::new(store)))
     }
 
     /// Refuses a name that ends as those of files do, unless there is such a directory.
-    #[staticmethod]
-    fn refuse_file_name(py: Python<'_>, root: PathBuf) -> PyResult<()> {
-        hyperslab::refuse_file_name(&root)
-            .map_err(|error| errors::exception(py, "InvalidArgumentError", error.to_string()))
-    }
-
-    /// Files below a directory.
-    #[staticmethod]
-    fn local(py: Python<'_>, root: PathBuf, fsync: bool) -> PyResult<Self> {
-        let store = py
-            .detach(|| {
-                LocalStore::open(&root, LocalOptions { fsync, file_locks: hyperslab::settings::file_locks() })
-            })
-            .map_err(|error| errors::store(py, &error))?;
-        Ok(Self::of(store))
+    fn refuse_file_name(&self, py: Python<'_>) -> PyResult<()> {
+        let refused = self.store.local_path(None).map_or(Ok(()), |root| stores::refuse_file_name(&root));
+        refused.map_err(|error| errors::exception(py, "InvalidArgumentError", error.to_string()))
     }
 
     /// Objects in memory.
     #[staticmethod]
     fn memory() -> Self {
-        Self::beside(Arc::new(MemoryStore::new()))
-    }
-
-    /// The file of HDF5 or NetCDF at a path or `file://` URL, or above it, and the path in it.
-    /// `None`: there is none.
-    #[staticmethod]
-    fn of_file_at(py: Python<'_>, location: &Bound<'_, PyAny>) -> PyResult<Option<(Self, String)>> {
-        let path = path_at(location)?;
-        // The environment is read while no other Python thread can change it.
-        hyperslab::settings::external_prefixes();
-        hyperslab::hdf5::ask_with(crate::engine::ask_in_file);
-        let found = py.detach(|| hyperslab::file_at_path(&path)).map_err(|error| errors::any(py, &error))?;
-        Ok(found.map(|(file, path)| (Self::of_file(file), path)))
+        Self::of(Arc::new(MemoryStore::new()))
     }
 
     /// Whether it is the very file that a node was found in.
@@ -136,7 +146,7 @@ impl StoreHandle {
     #[getter]
     fn file_path(&self) -> Option<PathBuf> {
         let file = self.file.as_ref()?;
-        Some(hyperslab::local_path(&file.store().url()).ok()?.join(file.key()))
+        file.store().local_path(Some(Key::new(file.key()).ok()?))
     }
 
     /// The format of the file.
@@ -160,14 +170,13 @@ impl StoreHandle {
     /// The directory of a local store.
     #[getter]
     fn root(&self) -> Option<PathBuf> {
-        self.root.clone()
+        self.store.local_path(None).filter(|_| self.file.is_none())
     }
 
     /// Whether both reach the same objects.
     fn same(&self, other: &StoreHandle) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
-            || self.root.is_some() && self.root == other.root
-            || self.file.is_some() && other.file.is_some() && self.url() == other.url()
+            || self.file.is_some() == other.file.is_some() && self.url() == other.url()
     }
 
     /// Whether nothing is stored below a path.
@@ -199,4 +208,11 @@ impl StoreHandle {
     fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
         self.run(py, |store| store.delete(Key::new(key)?))
     }
+}
+
+/// What has to be known before a file is opened.
+fn prepare_files() {
+    // The environment is read while no other Python thread can change it.
+    settings::external_prefixes();
+    hyperslab::hdf5::ask_with(crate::engine::ask_in_file);
 }

@@ -47,6 +47,8 @@ pub use turns::Ask;
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from
 /// `offset`).
@@ -180,6 +182,9 @@ pub struct Identity {
     /// When it was created, in seconds and nanoseconds, if the system knows.
     pub born: (i64, u32),
 }
+
+/// A store of one object that stays open, and the object's key there ([`Store::hold`]).
+pub type HeldObject = (Arc<dyn Store>, String);
 
 /// One child of a directory-like prefix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -461,6 +466,22 @@ pub trait Store: Send + Sync + Debug {
     /// place.
     fn is_current(&self) -> bool {
         true
+    }
+
+    /// The local file or directory that an object, a prefix or the root (`None`) is, whether it
+    /// exists or not. `None`, the default: it is not on a local disk. For the few things that need
+    /// local files: other files beside this one, a copy that takes its place in one step.
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        let _ = key;
+        None
+    }
+
+    /// Opens an object to stay open: a store of that object alone, and its key there. For formats
+    /// that keep a hierarchy in one object and read it many times. `None`, the default: the store
+    /// gains nothing by that, or there is no such object; read it from this store.
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+        let _ = key;
+        Ok(None)
     }
 
     /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of

@@ -67,8 +67,8 @@ mod write;
 pub use file::FileStore;
 
 use crate::{
-    Ask, Entry, Expected, Identity, Key, ObjectLock, Opened, Operation, RangeRead, Replacement, Staged,
-    Stamp, Store, StoreError, hash,
+    Ask, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead, Replacement,
+    Staged, Stamp, Store, StoreError, hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -488,6 +488,14 @@ impl Store for LocalStore {
 
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
         self.present_below(prefix.map_or("", Key::as_str), most)
+    }
+
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        Some(key.map_or_else(|| self.root.clone(), |key| self.root.join(key.as_str())))
+    }
+
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+        FileStore::hold_at(&self.root.join(key.as_str()))
     }
 
     /// When a file is replaced, ext4 starts to write the new one to the disk. Otherwise a power

@@ -2,13 +2,13 @@
 
 mod exchange;
 
-use crate::fork::{ReadGuard, RwLock, WriteGuard};
+use crate::fork::{Mutex, ReadGuard, RwLock, WriteGuard};
 use crate::{Entry, Key, Opened, Operation, RangeRead, Staged, Stamp, Store, StoreError, check_size, hash};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Bound, Deref};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Objects in memory. It behaves like a directory: a key cannot lie below an object. A clone shares
 /// the objects.
@@ -50,11 +50,24 @@ impl Deref for Object {
     }
 }
 
+/// The stores whose URL somebody has asked for, by that address. Gated.
+static ASKED: Mutex<BTreeMap<usize, Weak<RwLock<Objects>>>> = Mutex::new(BTreeMap::new());
+
 impl MemoryStore {
     /// A new, empty store.
     pub fn new() -> MemoryStore {
         MemoryStore::default()
     }
+
+    /// The store that has this [`Store::url`], or the part of it behind `memory://`, and is in use.
+    pub fn find(url: &str) -> Option<MemoryStore> {
+        let address = url.strip_prefix(MemoryStore::SCHEME).unwrap_or(url);
+        let address = usize::from_str_radix(address, 16).ok()?;
+        let objects = ASKED.lock().get(&address)?.upgrade()?;
+        Some(MemoryStore { objects })
+    }
+
+    const SCHEME: &str = "memory://";
 
     // Every change is one insertion or removal, so what a panicking thread left behind is whole.
     fn objects(&self) -> ReadGuard<'_, Objects> {
@@ -322,7 +335,14 @@ impl Store for MemoryStore {
     }
 
     fn url(&self) -> String {
-        format!("memory://{:x}", self.address())
+        let address = self.address();
+        let mut asked = ASKED.lock();
+        if !asked.contains_key(&address) {
+            // Those that are gone make room.
+            asked.retain(|_, objects| objects.strong_count() > 0);
+            asked.insert(address, Arc::downgrade(&self.objects));
+        }
+        format!("{}{address:x}", MemoryStore::SCHEME)
     }
 }
 
@@ -342,6 +362,18 @@ mod tests {
         assert_eq!(other.size(key).unwrap(), None);
         assert_ne!(other.lock_id(key), store.lock_id(key));
         assert_ne!(other.url(), store.url());
+    }
+
+    #[test]
+    fn stores_are_found_by_their_url() {
+        let store = MemoryStore::new();
+        let url = store.url();
+        store.write(Key::new("a").unwrap(), &[b"1"]).unwrap();
+        assert!(MemoryStore::find(&url).unwrap().exists(Key::new("a").unwrap()).unwrap());
+        drop(store);
+        for url in [url.as_str(), "memory://", "memory://x", "memory://1"] {
+            assert!(MemoryStore::find(url).is_none(), "{url}");
+        }
     }
 
     #[test]

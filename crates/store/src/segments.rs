@@ -5,8 +5,9 @@
 //! 3. If the store is made so, bytes beyond the end of a segment's object read as zeros: nobody
 //!    has written them yet.
 
-use crate::{Key, Opened, Operation, RangeRead, Store, StoreError, check_size, hash};
+use crate::{HeldObject, Key, Opened, Operation, RangeRead, Store, StoreError, check_size, hash};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Some bytes of an object of some store.
@@ -220,6 +221,21 @@ impl Store for SegmentStore {
 
     fn is_current(&self) -> bool {
         self.segments.iter().all(|segment| segment.store.is_current())
+    }
+
+    /// That of the first segment, as with [`Store::url`].
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        let first = self.segments.first()?;
+        let key = key.map(|_| Key::new(&first.key)).transpose().ok()?;
+        first.store.local_path(key)
+    }
+
+    /// The first segment's object, which says itself where the others are.
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+        match self.segments.first() {
+            Some(first) if self.has(key) => first.store.hold(Key::new(&first.key)?),
+            _ => Ok(None),
+        }
     }
 
     fn waits(&self) -> bool {

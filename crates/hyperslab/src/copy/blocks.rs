@@ -169,7 +169,7 @@ impl Blocks {
     /// each. Chunks outside the array do not count. `None`: there are very many more blocks than
     /// chunks.
     ///
-    /// Only these need to be looked at: an array may have 2⁶⁰ chunks of which one is stored.
+    /// Only these need to be looked at: an array may have 2⁶⁰ chunks, and only one of them stored.
     pub(super) fn holding(&self, chunk: &[u64], stored: &[Dims]) -> Option<BTreeMap<Dims, Vec<usize>>> {
         let mut found: BTreeMap<Dims, Vec<usize>> = BTreeMap::new();
         let mut left = stored.len().saturating_mul(16).saturating_add(MOST_SPANNED);

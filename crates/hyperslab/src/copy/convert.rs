@@ -1,12 +1,12 @@
 //! What the copy of an array is to be: the source's metadata in the words of the destination's
 //! format.
 
-use super::{CopyOptions, Order, Shards};
+use super::{Compressors, CopyOptions, Order, Shards, ragged};
 use crate::element::swap_bytes;
-use crate::{Array, Error, Format, copy::hdf5, copy::ragged};
+use crate::{Array, Error, Format};
 use hyperslab_array::Dims;
-use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose};
-use hyperslab_zarr::{self as zarr, ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose, VlenKind};
+use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,8 +24,34 @@ const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chun
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
 const LARGER_SHARDS: &str = "larger shards than in the source, so that the chunks divide them";
 
-/// What the copy takes over from the source, whatever its format.
-pub(crate) struct Facts {
+/// The copy of one array or group, on its way.
+pub(crate) struct Copying<'a> {
+    /// The array or group, for messages.
+    pub(crate) name: &'a str,
+    pub(crate) options: &'a CopyOptions<'a>,
+    /// Whether the source is in a file of NetCDF-4.
+    pub(crate) is_netcdf: bool,
+    /// What is worth telling.
+    pub(crate) notes: &'a mut Notes,
+}
+
+impl Copying<'_> {
+    /// The copy's format.
+    pub(crate) fn format(&self) -> Format {
+        self.options.format.unwrap_or(Format::ZarrV3)
+    }
+
+    pub(crate) fn refuse(&self, why: impl Into<String>) -> Error {
+        Error::Copy { array: self.name.to_owned(), why: why.into() }
+    }
+
+    pub(crate) fn note(&mut self, note: &'static str) {
+        self.notes.entry(note).or_default().push(self.name.to_owned());
+    }
+}
+
+/// What a copy takes over from its source, whatever the source's format is.
+pub(crate) struct Copied {
     /// The stored byte order.
     pub(crate) order: ByteOrder,
     /// The fill value in memory.
@@ -35,56 +61,34 @@ pub(crate) struct Facts {
     pub(crate) key_encoding: Option<KeyEncoding>,
     /// Below two axes: what metadata says the order is.
     pub(crate) fortran_order: bool,
+    /// What elements are that have no one size.
+    pub(crate) vlen: Option<VlenKind>,
+    /// The codecs, if the user chooses none.
+    pub(crate) codecs: CopiedCodecs,
+    /// The codec in v3 metadata that makes shards, and the codecs before and behind it.
+    pub(crate) sharding: Option<(Vec<Json>, Json, Vec<Json>)>,
 }
 
-impl Facts {
-    fn of_zarr(array: &zarr::Array) -> Facts {
-        let (layout, dtype) = (array.layout(), array.layout().dtype());
-        Facts {
-            order: if layout.encoding().swap() > 1 { other(dtype.order()) } else { dtype.order() },
-            fill: array.fill().map(<[u8]>::to_vec),
-            attributes: array.attributes().clone(),
-            dimension_names: array.dimension_names().map(<[_]>::to_vec),
-            key_encoding: Some(array.key_encoding()),
-            fortran_order: array.fortran_order(),
-        }
-    }
+/// The codecs of a copy that are those of the source.
+pub(crate) enum CopiedCodecs {
+    /// Metadata of the copy's format. Filters of `None` follow from the rest.
+    AsTheyAre { filters: Option<Vec<Json>>, compressors: Vec<Json> },
+    /// Codecs that the copy's format has to have words for.
+    InOtherWords(Vec<Arc<dyn Codec>>),
+    /// Others in their place.
+    Instead(Compressors),
 }
 
-impl Facts {
-    /// NetCDF-3 has nothing that Zarr has not.
-    fn of_netcdf3(array: &Array) -> Result<Facts, Error> {
-        Ok(Facts {
-            order: array.dtype().order(),
-            fill: Some(array.layout().fill().bytes().to_vec()),
-            attributes: array.attributes()?.into_owned(),
-            dimension_names: array.dimension_names()?,
-            key_encoding: None,
-            fortran_order: false,
-        })
-    }
-}
-
-/// The specification of the copy of `array`; `is_netcdf`: whether its file is of NetCDF-4. What is
-/// worth telling is added to `notes`.
-pub(super) fn convert(
-    array: &Array,
-    name: &str,
-    options: &CopyOptions<'_>,
-    is_netcdf: bool,
-    notes: &mut Notes,
-) -> Result<ArraySpec, Error> {
-    let format = options.format.unwrap_or(Format::ZarrV3);
+/// The specification of the copy of `array`.
+pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArraySpec, Error> {
+    let (name, options, format) = (copying.name, copying.options, copying.format());
     let same_format = format == array.format();
     let refuse = |why: String| Error::Copy { array: name.to_owned(), why };
-    let facts = match (array.as_zarr(), array.hdf5()) {
-        (Some(zarr), _) => Facts::of_zarr(zarr),
-        (None, Some(dataset)) => hdf5::facts(dataset, name, options, is_netcdf, notes)?,
-        (None, None) => Facts::of_netcdf3(array)?,
-    };
+    let facts = array.node().copied(copying)?;
+    let notes = &mut *copying.notes;
     let (dtype, stored) = (array.dtype(), facts.order);
 
-    let vlen = ragged::kind(array, name, format)?;
+    let vlen = ragged::kind(facts.vlen, name, format)?;
     // What codecs take for one element: of variable length, bytes.
     let element = if vlen.is_some() { 1 } else { dtype.size() };
 
@@ -145,38 +149,27 @@ pub(super) fn convert(
         }
     }
 
-    match (&options.compressors, array.as_zarr()) {
-        (None, Some(zarr)) if same_format && format == Format::ZarrV3 => {
-            let serializers = ["bytes", "vlen-utf8", "vlen-bytes"];
-            let is_serializer =
-                |json: &Json| codec_name(json).is_some_and(|name| serializers.contains(&name));
-            let after = zarr.chunk_codecs().into_iter().skip_while(|json| !is_serializer(json)).skip(1);
-            spec.compressors = Choice::Set(after.collect());
-        }
-        (None, Some(zarr)) if same_format => {
-            // The first filter of elements of variable length follows from what they are.
-            spec.filters =
-                Choice::Set(zarr.filters().iter().skip(usize::from(vlen.is_some())).cloned().collect());
-            spec.compressors = Choice::Set(zarr.compressors().to_vec());
-        }
-        (chosen, _) => {
-            let codecs = match (chosen, array.as_hdf5()) {
-                (Some(chosen), _) => chosen.codecs(element)?,
-                (None, Some(dataset)) => hdf5::compressors(dataset, name, notes)?.codecs(element)?,
-                (None, None) => {
-                    let codecs = array.layout().encoding().chain().codecs();
-                    codecs.iter().skip(usize::from(vlen.is_some())).cloned().collect()
-                }
-            };
-            let hint = if chosen.is_none() { "; choose another compressor" } else { "" };
-            let metadata = codecs.iter().map(|codec| {
-                in_format(codec, format)
-                    .ok_or_else(|| refuse(format!("{format} has no codec {:?}{hint}", codec.name())))
-            });
-            set_codecs(&mut spec, metadata.collect::<Result<_, _>>()?, format);
+    let mut set = |codecs: Vec<Arc<dyn Codec>>, hint| {
+        let metadata = codecs.iter().map(|codec| {
+            in_format(codec, format)
+                .ok_or_else(|| refuse(format!("{format} has no codec {:?}{hint}", codec.name())))
+        });
+        set_codecs(&mut spec, metadata.collect::<Result<_, _>>()?, format);
+        Ok::<_, Error>(())
+    };
+    const HINT: &str = "; choose another compressor";
+    match (&options.compressors, facts.codecs) {
+        (Some(chosen), _) => set(chosen.codecs(element)?, "")?,
+        (None, CopiedCodecs::Instead(others)) => set(others.codecs(element)?, HINT)?,
+        (None, CopiedCodecs::InOtherWords(codecs)) => set(codecs, HINT)?,
+        (None, CopiedCodecs::AsTheyAre { filters, compressors }) => {
+            if let Some(filters) = filters {
+                spec.filters = Choice::Set(filters);
+            }
+            spec.compressors = Choice::Set(compressors);
         }
     }
-    set_shards(&mut spec, array, name, options, notes)?;
+    set_shards(&mut spec, array, facts.sharding, copying)?;
     Ok(spec)
 }
 
@@ -184,10 +177,10 @@ pub(super) fn convert(
 fn set_shards(
     spec: &mut ArraySpec,
     array: &Array,
-    name: &str,
-    options: &CopyOptions<'_>,
-    notes: &mut Notes,
+    codec: Option<(Vec<Json>, Json, Vec<Json>)>,
+    copying: &mut Copying<'_>,
 ) -> Result<(), Error> {
+    let (name, options) = (copying.name, copying.options);
     let v2 = options.format == Some(Format::ZarrV2);
     let refuse = |why: String| Error::Copy { array: name.to_owned(), why };
     let chunks = spec.chunks.clone().unwrap_or_default();
@@ -213,14 +206,14 @@ fn set_shards(
         Shards::Keep | Shards::Shape(_) => {
             let Some(sharding) = array.layout().sharding() else { return Ok(()) };
             if v2 {
-                notes.entry(NO_SHARDS).or_default().push(name.to_owned());
+                copying.note(NO_SHARDS);
                 return Ok(());
             }
             let same_chunks = chunks.as_slice() == array.chunk_shape();
             if same_chunks
                 && options.compressors.is_none()
                 && options.order.is_none()
-                && let Some((before, codec, after)) = sharding_codec(array)
+                && let Some((before, codec, after)) = codec
             {
                 spec.chunks = Some(sharding.grid().chunk_shape().into());
                 spec.filters = Choice::Set(before);
@@ -231,11 +224,11 @@ fn set_shards(
             let old = sharding.grid().chunk_shape();
             let shards: Dims = old.iter().zip(&chunks).map(|(shard, chunk)| whole(*shard, *chunk)).collect();
             if shards.as_slice() != old {
-                notes.entry(LARGER_SHARDS).or_default().push(name.to_owned());
+                copying.note(LARGER_SHARDS);
             }
             if sharding.levels().len() > 1 || sharding.levels().iter().any(|level| !level.codecs().is_empty())
             {
-                notes.entry(FLAT_SHARDS).or_default().push(name.to_owned());
+                copying.note(FLAT_SHARDS);
             }
             if sharding.levels().first().is_some_and(|level| level.at_start()) {
                 spec.index_location = IndexLocation::Start;
@@ -249,18 +242,6 @@ fn set_shards(
 /// The least multiple of `chunk` that is not smaller than `n`, and at least one chunk.
 fn whole(n: u64, chunk: u64) -> u64 {
     n.div_ceil(chunk).max(1).saturating_mul(chunk)
-}
-
-/// The codec of an array that makes shards, and the codecs before and behind it.
-fn sharding_codec(array: &Array) -> Option<(Vec<Json>, Json, Vec<Json>)> {
-    let codecs = array.as_zarr()?.to_json().get("codecs")?.as_array()?;
-    let at = codecs.iter().position(|json| codec_name(json) == Some("sharding_indexed"))?;
-    Some((codecs[..at].to_vec(), codecs[at].clone(), codecs[at + 1..].to_vec()))
-}
-
-/// The name of a codec in v3 metadata.
-fn codec_name(json: &Json) -> Option<&str> {
-    json.as_str().or_else(|| json.get("name")?.as_str())
 }
 
 /// The chunk shape of the copy; `None`: to be chosen, because the source has no chunks.
@@ -286,13 +267,6 @@ fn order(array: &Array, options: &CopyOptions<'_>) -> Vec<usize> {
     }
 }
 
-fn other(order: ByteOrder) -> ByteOrder {
-    match order {
-        ByteOrder::Little => ByteOrder::Big,
-        ByteOrder::Big => ByteOrder::Little,
-    }
-}
-
 fn in_format(codec: &Arc<dyn Codec>, format: Format) -> Option<Json> {
     let value = match format {
         Format::ZarrV2 => codec.to_v2(),
@@ -315,6 +289,7 @@ fn set_codecs(spec: &mut ArraySpec, mut codecs: Vec<Json>, format: Format) {
 mod tests {
     use super::*;
     use hyperslab_store::{MemoryStore, Store};
+    use hyperslab_zarr as zarr;
 
     fn stored(format: Format, change: impl FnOnce(&mut ArraySpec)) -> Array {
         let mut spec = ArraySpec::new(format.zarr().unwrap(), &[6, 8], "<f4".parse().unwrap());
@@ -324,10 +299,14 @@ mod tests {
         zarr::Array::create(store, "a", spec, false).unwrap().into()
     }
 
+    fn specified(array: &Array, options: &CopyOptions<'_>, notes: &mut Notes) -> Result<ArraySpec, Error> {
+        convert(array, &mut Copying { name: "a", options, is_netcdf: false, notes })
+    }
+
     /// The copy's metadata, by creating it.
     fn converted(array: &Array, options: &CopyOptions<'_>) -> (Array, Notes) {
         let mut notes = Notes::new();
-        let spec = convert(array, "a", options, false, &mut notes).unwrap();
+        let spec = specified(array, options, &mut notes).unwrap();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         (zarr::Array::create(store, "a", spec, false).unwrap().into(), notes)
     }
@@ -435,8 +414,7 @@ mod tests {
         assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[2, 3][..], Some(&[8, 12][..])));
         // Other ranks keep what they have.
         assert_eq!(converted(&array, &shape(&[Some(4)])).0.shard_shape(), None);
-        let refused =
-            |options| convert(&array, "a", &options, false, &mut Notes::new()).unwrap_err().to_string();
+        let refused = |options| specified(&array, &options, &mut Notes::new()).unwrap_err().to_string();
         assert!(
             refused(shape(&[Some(5), None]))
                 .contains("shards of [5, 9] are no multiples of its chunks [2, 3]")
@@ -466,7 +444,7 @@ mod tests {
             spec.dimension_names = Some(vec![Some("z".into()), None, None]);
         });
         let mut notes = Notes::new();
-        let error = convert(&array, "a", &to(Format::ZarrV2), false, &mut notes).unwrap_err().to_string();
+        let error = specified(&array, &to(Format::ZarrV2), &mut notes).unwrap_err().to_string();
         assert!(error.contains("order [1, 2, 0]"), "{error}");
         assert_eq!(notes[NO_NAMES], ["a"]);
         let (copy, _) = converted(&array, &to(Format::ZarrV3));

@@ -1,13 +1,21 @@
 //! Copying datasets of HDF5: what of them a Zarr array can say.
 
-use super::convert::{Facts, Notes};
-use super::{Compressors, CopyOptions, ragged};
+use super::Compressors;
+use super::convert::{Copied, CopiedCodecs, Copying};
 use crate::hdf5_array::Hdf5Array;
-use crate::{DataFile, Error, Group, Json, Node, hdf5_json};
+use crate::interface::ArrayNode;
+use crate::{Error, Json, hdf5_json};
+use hyperslab_array::{self as engine, ArrayError, Ragged, ReadOptions, Selection, element_count};
+use hyperslab_codec::VlenKind;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::value::Value;
-use hyperslab_hdf5::{Attribute, Dataset, Hdf5Error};
+use hyperslab_hdf5::{Attribute, Dataset, Hdf5Error, reference};
 use hyperslab_netcdf::netcdf4;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// Paths of objects by their addresses in the file.
+pub(crate) type Paths = HashMap<u64, String>;
 
 pub(super) const NO_DATATYPES: &str = "committed datatypes left out, which Zarr has not";
 pub(super) const NO_LINKS: &str = "links left out, which Zarr has not";
@@ -21,40 +29,42 @@ const FLETCHER32: u16 = 3;
 const BITSHUFFLE: u16 = 32008;
 
 /// What the copy of a dataset takes over. Errors with [`Error::Copy`] where Zarr has no such array.
-pub(crate) fn facts(
-    array: &Hdf5Array,
-    name: &str,
-    options: &CopyOptions<'_>,
-    is_netcdf: bool,
-    notes: &mut Notes,
-) -> Result<Facts, Error> {
+pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Copied, Error> {
     let dataset = array.dataset();
-    let refuse = |why: &str| Err(Error::Copy { array: name.to_owned(), why: why.to_owned() });
     if let Some(problem) = array.problem() {
-        return refuse(&problem);
+        return Err(copying.refuse(problem));
     }
-    let mut attributes = attributes(&dataset.attributes()?, name, options, is_netcdf, notes)?;
-    match &dataset.element().kind {
-        ElementKind::Plain(_) | ElementKind::FixedString { .. } => {}
-        ElementKind::Enum { members, .. } => flags(&mut attributes, members, name, notes),
-        ElementKind::VlenString { .. } | ElementKind::ObjectReference => {}
-        ElementKind::Vlen { element, .. } if matches!(element.kind, ElementKind::Plain(_)) => {}
-        ElementKind::Vlen { .. } => {
-            return refuse("sequences of what is no plain number are not supported in Zarr");
+    let mut attributes = attributes(&dataset.attributes()?, copying)?;
+    let vlen = match &dataset.element().kind {
+        ElementKind::Plain(_) | ElementKind::FixedString { .. } => None,
+        ElementKind::Enum { members, .. } => {
+            flags(&mut attributes, members, copying);
+            None
         }
-        ElementKind::Struct(_) => return refuse("compound elements are not supported in Zarr yet"),
-        ElementKind::Array { .. } => return refuse("arrays as elements are not supported in Zarr"),
-        ElementKind::Extended { .. } => return refuse("floats of 80 bits are not supported in Zarr"),
+        ElementKind::VlenString { .. } | ElementKind::ObjectReference => Some(VlenKind::Text),
+        ElementKind::Vlen { element, .. } => match element.kind {
+            ElementKind::Plain(plain) => Some(VlenKind::Array(plain)),
+            _ => return Err(copying.refuse("sequences of what is no plain number are not supported in Zarr")),
+        },
+        ElementKind::Struct(_) => {
+            return Err(copying.refuse("compound elements are not supported in Zarr yet"));
+        }
+        ElementKind::Array { .. } => {
+            return Err(copying.refuse("arrays as elements are not supported in Zarr"));
+        }
+        ElementKind::Extended { .. } => {
+            return Err(copying.refuse("floats of 80 bits are not supported in Zarr"));
+        }
         ElementKind::RegionReference | ElementKind::AnyReference => {
-            return refuse("references to regions as elements are not supported in Zarr");
+            return Err(copying.refuse("references to regions as elements are not supported in Zarr"));
         }
-        ElementKind::Unsupported(what) => return refuse(&format!("{what} is not supported")),
-    }
+        ElementKind::Unsupported(what) => return Err(copying.refuse(format!("{what} is not supported"))),
+    };
     let dtype = array.layout().dtype();
-    Ok(Facts {
+    Ok(Copied {
         order: dtype.order(),
         fill: Some(match dataset.element().kind {
-            ElementKind::VlenString { .. } => ragged::absent_text(dataset, name)?,
+            ElementKind::VlenString { .. } => absent_text(dataset, copying)?,
             ElementKind::Vlen { .. } | ElementKind::ObjectReference => Vec::new(),
             _ => dataset.absent_value().map_or_else(|| vec![0; dtype.size()], <[u8]>::to_vec),
         }),
@@ -62,44 +72,65 @@ pub(crate) fn facts(
         dimension_names: netcdf4::dimension_names(dataset)?,
         key_encoding: None,
         fortran_order: false,
+        vlen,
+        codecs: CopiedCodecs::Instead(compressors(dataset, copying)?),
+        sharding: None,
     })
 }
 
-/// Whether a node is in a file of NetCDF-4.
-pub(crate) fn is_netcdf(node: &Node) -> Result<bool, Error> {
-    let file = match node {
-        Node::Array(array) => array.file(),
-        Node::Group(group) => group.file(),
-    };
-    match file {
-        Some(DataFile::Hdf5(file)) => Ok(netcdf4::is_netcdf4(&file)?),
-        _ => Ok(false),
+/// The bytes of what absent elements of a dataset of strings are.
+fn absent_text(dataset: &Dataset, copying: &Copying<'_>) -> Result<Vec<u8>, Error> {
+    let Some(absent) = dataset.absent_value() else { return Ok(Vec::new()) };
+    match Value::of(dataset.file(), dataset.element(), absent)? {
+        Value::Text(text) => Ok(text.into_bytes()),
+        Value::Null => Ok(Vec::new()),
+        _ => Err(copying.refuse("its fill value is not text in UTF-8")),
     }
 }
 
-/// The attributes of a group.
-pub(crate) fn group_attributes(
-    group: &Group,
-    name: &str,
-    options: &CopyOptions<'_>,
-    is_netcdf: bool,
-    notes: &mut Notes,
-) -> Result<Json, Error> {
-    match group.as_hdf5() {
-        Some(hdf5) => attributes(&hdf5.attributes()?, name, options, is_netcdf, notes),
-        None => Ok(group.attributes()?.into_owned()),
+/// See [`ArrayNode::copies_absent`].
+pub(crate) fn copies_absent(dataset: &Dataset) -> bool {
+    let is_text = matches!(dataset.element().kind, ElementKind::VlenString { .. });
+    !is_text && dataset.absent_value().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
+}
+
+/// Elements of variable length as the copy holds them; `paths` are those of objects by address, of
+/// which copies of references consist.
+pub(crate) fn read(
+    array: &Hdf5Array,
+    selection: &Selection,
+    options: ReadOptions<'_>,
+    paths: &mut Paths,
+) -> Result<Ragged, Error> {
+    let (dataset, file) = (array.dataset(), array.dataset().file());
+    let element = dataset.element();
+    if element.kind != ElementKind::ObjectReference {
+        return array.read_ragged(selection, options);
     }
+    let memory = engine::read(array.layout(), selection, options)?;
+    let shape = selection.shape();
+    let count = element_count(&shape).and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+    let found = reference::resolve(file, element, memory.as_slice(), 0, element.size, count)
+        .map_err(|error| error.within(dataset.path()))?;
+    for reference in found.iter().flatten() {
+        if let Entry::Vacant(path) = paths.entry(reference.address) {
+            path.insert(reference.path(file)?.unwrap_or_default());
+        }
+    }
+    let named = found.iter().map(|reference| {
+        let path = reference.as_ref().and_then(|reference| paths.get(&reference.address));
+        path.map_or("", String::as_str).as_bytes()
+    });
+    let named: Vec<&[u8]> = named.collect();
+    Ragged::of(&shape, named.into_iter()).ok_or_else(|| {
+        let (array, what) = (format!("/{}", dataset.path()), "the paths of references");
+        ArrayError::Memory { array, what, bytes: u64::MAX }.into()
+    })
 }
 
 /// The attributes, without those that say what dimension names say, or that a file is of NetCDF. In
 /// NetCDF a list of one number is that number.
-fn attributes(
-    found: &[Attribute],
-    name: &str,
-    options: &CopyOptions<'_>,
-    is_netcdf: bool,
-    notes: &mut Notes,
-) -> Result<Json, Error> {
+pub(crate) fn attributes(found: &[Attribute], copying: &mut Copying<'_>) -> Result<Json, Error> {
     let class = found.iter().find(|attribute| attribute.name == "CLASS").map(Attribute::value).transpose()?;
     let is_scale = match class {
         Some(Value::Text(class)) => class == "DIMENSION_SCALE",
@@ -113,12 +144,13 @@ fn attributes(
             continue;
         }
         match attribute.value() {
-            Ok(Value::List(mut list)) if is_netcdf && list.len() == 1 => {
+            Ok(Value::List(mut list)) if copying.is_netcdf && list.len() == 1 => {
                 json.set(&attribute.name, list.pop().map_or(Json::Null, hdf5_json::value));
             }
             Ok(value) => json.set(&attribute.name, hdf5_json::value(value)),
-            Err(Hdf5Error::Unsupported { .. }) if options.skip_unsupported => {
-                notes.entry(NO_ATTRIBUTE).or_default().push(format!("{name}, {:?}", attribute.name));
+            Err(Hdf5Error::Unsupported { .. }) if copying.options.skip_unsupported => {
+                let note = format!("{}, {:?}", copying.name, attribute.name);
+                copying.notes.entry(NO_ATTRIBUTE).or_default().push(note);
             }
             Err(error) => return Err(error.into()),
         }
@@ -127,12 +159,12 @@ fn attributes(
 }
 
 /// The names of an enumeration's values, as the CF conventions have them (section 3.5, "Flags").
-fn flags(attributes: &mut Json, members: &[(String, i128)], name: &str, notes: &mut Notes) {
+fn flags(attributes: &mut Json, members: &[(String, i128)], copying: &mut Copying<'_>) {
     if attributes.get("flag_values").is_some() || attributes.get("flag_meanings").is_some() {
         return;
     }
     if members.iter().any(|(member, _)| member.contains(char::is_whitespace)) {
-        notes.entry(LONG_MEANINGS).or_default().push(name.to_owned());
+        copying.note(LONG_MEANINGS);
         return;
     }
     let values = members.iter().map(|(_, value)| (*value).into()).collect();
@@ -142,11 +174,13 @@ fn flags(attributes: &mut Json, members: &[(String, i128)], name: &str, notes: &
 }
 
 /// Compressors in place of the filters: as good or better, and shuffling where they shuffle.
-pub(super) fn compressors(dataset: &Dataset, name: &str, notes: &mut Notes) -> Result<Compressors, Error> {
+fn compressors(dataset: &Dataset, copying: &mut Copying<'_>) -> Result<Compressors, Error> {
     let ids: Vec<u16> = dataset.filters().iter().map(|filter| filter.id).collect();
     if ids.iter().all(|id| *id == FLETCHER32) {
         return "none".parse();
     }
-    notes.entry(OTHER_CODECS).or_default().push(name.to_owned());
+    if copying.options.compressors.is_none() {
+        copying.note(OTHER_CODECS);
+    }
     if ids.iter().any(|id| matches!(*id, SHUFFLE | BITSHUFFLE)) { "blosc" } else { "zstd" }.parse()
 }

@@ -8,8 +8,8 @@
 //! 2. Make a temporary directory beside the destination. Only a complete copy takes its place, in
 //!    one step, so that an error, an interruption or a kill leaves the destination as it was.
 //! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read
-//!    and written one block after the other, each by all threads. Blocks of which nothing is stored
-//!    are not looked at; memory is that of the largest block, whatever the size of the arrays.
+//!    and written one block after the other, each by all threads. Blocks with nothing stored are
+//!    skipped; memory is that of the largest block, whatever the size of the arrays.
 //! 4. On request, read both back and compare every bit.
 //! 5. Move the copy to its place.
 //!
@@ -26,14 +26,14 @@ mod stored;
 mod transfer;
 
 pub use compressor::Compressors;
+pub(crate) use convert::{Copied, CopiedCodecs, Copying};
+pub(crate) use hdf5::Paths;
 
-use crate::{
-    Array, Error, Format, Group, Json, Node, NodeKind, hdf5_group, info, local_path, refuse_file_name,
-    settings,
-};
+use crate::stores::{Intent, Reached, StoreOptions, local_path, reach, refuse_file_name};
+use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, info, settings};
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
-use hyperslab_store::{Ask, Store};
+use hyperslab_store::{Ask, Key, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation};
 use place::{Place, Room};
 use std::collections::BTreeSet;
@@ -189,16 +189,26 @@ pub struct CopyReport {
     pub skipped: Vec<(String, String)>,
 }
 
-/// Copies an array or group, and all below it, to a path or `file://` URL.
+/// Copies an array or group, and all below it, to a path or URL.
 ///
-/// The destination is complete or as it was before. Directories above it are made. Errors with
+/// On a local disk, the destination is complete or as it was before; elsewhere, see
+/// [`copy_to_store`]. Directories above it are made. Errors with
 /// [`Error::Destination`] where a copy cannot be (something is there, and `overwrite` is not set;
 /// it is the source, inside it or around it), [`Error::Mismatch`] where verification finds another
 /// value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
-    let origin = origin(source);
-    let target = local_path(destination)?;
+    let Some(target) = local_path(destination)? else {
+        if options.overwrite {
+            return Err(Error::Options(format!(
+                "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
+            )));
+        }
+        let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create };
+        let Reached { store, path, .. } = reach(destination, wanted)?;
+        return copy_to_store(source, &store, &path, options);
+    };
     refuse_file_name(&target)?;
+    let origin = origin(source);
     let walked = Walked::new(source, Some(Room::of(&target)), options)?;
     let place = Place::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
@@ -208,14 +218,12 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     Ok(report)
 }
 
-/// Where the source is, if it is on this machine.
+/// Where the source is, if it is on a local disk.
 fn origin(source: &Node) -> Option<PathBuf> {
-    let root = local_path(&source.store().url()).ok()?;
-    let file = match source {
-        Node::Array(array) => array.file(),
-        Node::Group(group) => group.file(),
-    };
-    Some(root.join(file.as_ref().map_or(source.path(), |file| file.key())))
+    let file = source.file();
+    let key = file.as_ref().map_or(source.path(), |file| file.key());
+    let key = (!key.is_empty()).then(|| Key::new(key)).transpose().ok()?;
+    source.store().local_path(key)
 }
 
 /// Copies an array or group, and all below it, to a path (`""`: the root) in any store.
@@ -279,7 +287,7 @@ impl Walked {
             groups: Vec::new(),
             arrays: Vec::new(),
             consolidated: false,
-            is_netcdf: hdf5::is_netcdf(source)?,
+            is_netcdf: source.file().map_or(Ok(false), |file| file.is_netcdf4())?,
             notes: Notes::new(),
             report: CopyReport::default(),
         };
@@ -320,57 +328,50 @@ impl Walked {
         room: Option<Room>,
         options: &CopyOptions<'_>,
     ) -> Result<(), Error> {
-        let mut group = group.clone();
-        if let Some(zarr) = group.as_zarr() {
-            self.consolidated = zarr.is_consolidated();
-            // Consolidated metadata is a copy that may be out of date: what is stored counts.
-            let format = Some(zarr.format());
-            group = zarr::Group::open(zarr.store(), zarr.path(), format, Consolidation::Ignore)?.into();
-        }
-        self.groups.push((
-            String::new(),
-            hdf5::group_attributes(&group, "/", options, self.is_netcdf, &mut self.notes)?,
-        ));
+        self.consolidated = group.is_consolidated();
+        // Consolidated metadata is a copy that may be out of date: what is stored counts.
+        let group = group.node().as_stored()?.unwrap_or_else(|| group.clone());
+        let attributes = self.attributes(&group, "/", options)?;
+        self.groups.push((String::new(), attributes));
         let format = options.format.unwrap_or(Format::ZarrV3).zarr()?;
         // What is in a group that was left out follows it.
         let mut skipped: Option<String> = None;
-        for (path, kind, child) in walk(&group, Some(&|| options.stops()))? {
+        for below in group.below(None, Some(&|| options.stops()))? {
+            let (path, kind) = (&below.path, &below.kind);
             options.check()?;
             if skipped.as_ref().is_some_and(|above| path.starts_with(above)) {
                 continue;
             }
             let name = path.rsplit('/').next().unwrap_or_default();
-            let is_group = kind == NodeKind::Group;
+            let is_group = *kind == NodeKind::Group;
             let added = match kind {
                 NodeKind::Datatype => {
-                    self.notes.entry(hdf5::NO_DATATYPES).or_default().push(shown(&path));
+                    self.notes.entry(hdf5::NO_DATATYPES).or_default().push(shown(path));
                     continue;
                 }
                 NodeKind::Link(target) => {
-                    let link = format!("{} → {target}", shown(&path));
+                    let link = format!("{} → {target}", shown(path));
                     self.notes.entry(hdf5::NO_LINKS).or_default().push(link);
                     continue;
                 }
                 // HDF5 allows names that Zarr does not.
                 _ if zarr::check_node_name(name, format).is_err() => zarr::check_node_name(name, format)
-                    .map_err(|why| Error::Copy { array: shown(&path), why: why.to_string() }),
-                _ if let Some(why) = room.and_then(|room| room.check(&path).err()) => {
-                    Err(Error::Copy { array: shortened(&path), why })
+                    .map_err(|why| Error::Copy { array: shown(path), why: why.to_string() }),
+                _ if let Some(why) = room.and_then(|room| room.check(path).err()) => {
+                    Err(Error::Copy { array: shortened(path), why })
                 }
-                NodeKind::Group => child.open(&group, &path).and_then(Node::into_group).and_then(|group| {
-                    let (name, notes) = (shown(&path), &mut self.notes);
-                    let attributes = hdf5::group_attributes(&group, &name, options, self.is_netcdf, notes)?;
+                NodeKind::Group => open(&group, &below).and_then(Node::into_group).and_then(|group| {
+                    let attributes = self.attributes(&group, &shown(path), options)?;
                     self.groups.push((path.clone(), attributes));
                     Ok(())
                 }),
-                NodeKind::Array => child
-                    .open(&group, &path)
+                NodeKind::Array => open(&group, &below)
                     .and_then(Node::into_array)
                     .and_then(|array| self.add_array(path.clone(), array, options)),
             };
             match added {
                 Err(error) if options.skip_unsupported && is_unsupported(&error) => {
-                    self.report.skipped.push((shown(&path), error.to_string()));
+                    self.report.skipped.push((shown(path), error.to_string()));
                     skipped = is_group.then(|| format!("{path}/"));
                 }
                 added => added?,
@@ -379,8 +380,15 @@ impl Walked {
         Ok(())
     }
 
+    /// The attributes that the copy of a group gets.
+    fn attributes(&mut self, group: &Group, name: &str, options: &CopyOptions<'_>) -> Result<Json, Error> {
+        let is_netcdf = self.is_netcdf;
+        group.node().copied_attributes(&mut Copying { name, options, is_netcdf, notes: &mut self.notes })
+    }
+
     fn add_array(&mut self, path: String, array: Array, options: &CopyOptions<'_>) -> Result<(), Error> {
-        let spec = convert(&array, &shown(&path), options, self.is_netcdf, &mut self.notes)?;
+        let (name, is_netcdf) = (shown(&path), self.is_netcdf);
+        let spec = convert(&array, &mut Copying { name: &name, options, is_netcdf, notes: &mut self.notes })?;
         self.report.bytes = self.report.bytes.saturating_add(info::array_bytes(&array));
         self.arrays.push((path, array, spec));
         Ok(())
@@ -430,18 +438,15 @@ impl Walked {
         let transfer = Transfer::new(&jobs, threads, options.max_memory, options.progress)?;
         let report = &mut self.report;
         let total = report.bytes;
-        transfer.run(Phase::Copy, total, &mut |job, error| {
-            let array = job.target.as_zarr().filter(|array| array.path() != base);
-            match array.cloned() {
-                Some(array) if options.skip_unsupported && is_unsupported(&error) => {
-                    array.delete()?;
-                    report.arrays -= 1;
-                    report.bytes = report.bytes.saturating_sub(info::array_bytes(&job.source));
-                    report.skipped.push((job.name.clone(), error.to_string()));
-                    Ok(())
-                }
-                _ => Err(error),
+        transfer.run(Phase::Copy, total, &mut |job, error| match job.target.path() != base {
+            true if options.skip_unsupported && is_unsupported(&error) => {
+                job.target.delete()?;
+                report.arrays -= 1;
+                report.bytes = report.bytes.saturating_sub(info::array_bytes(&job.source));
+                report.skipped.push((job.name.clone(), error.to_string()));
+                Ok(())
             }
+            _ => Err(error),
         })?;
         if self.consolidated {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate_with(ask)?;
@@ -462,32 +467,8 @@ impl Walked {
     }
 }
 
-/// A node of the source, which is not open yet.
-enum Child {
-    /// Found by its path.
-    Named,
-    /// By the address in a file: a path of 2000 names is not looked up name by name for each node.
-    At(u64),
-}
-
-impl Child {
-    fn open(&self, group: &Group, path: &str) -> Result<Node, Error> {
-        match (self, group.as_hdf5()) {
-            (Child::At(address), Some(group)) => hdf5_group::node_at(group, *address, path),
-            _ => group.child(path),
-        }
-    }
-}
-
-/// All that is below a group.
-fn walk(group: &Group, ask: Option<Ask<'_>>) -> Result<Vec<(String, NodeKind, Child)>, Error> {
-    if let Some(group) = group.as_hdf5() {
-        let nodes = hdf5_group::walk_addresses(group, None, ask)?;
-        let child = |address: Option<u64>| address.map_or(Child::Named, Child::At);
-        return Ok(nodes.into_iter().map(|(path, kind, address)| (path, kind, child(address))).collect());
-    }
-    let nodes = group.walk_asking(None, ask)?;
-    Ok(nodes.into_iter().map(|(path, kind)| (path, kind, Child::Named)).collect())
+fn open(group: &Group, below: &Below) -> Result<Node, Error> {
+    group.open_below(below)?.into_node()
 }
 
 /// Whether the error is about one array that has no equal in the destination's format, or cannot be

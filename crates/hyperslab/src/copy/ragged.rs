@@ -10,25 +10,18 @@
 //! | references to objects of HDF5 | text: paths; empty where they lead nowhere |
 
 use super::blocks::Block;
+use super::hdf5::Paths;
 use crate::{Array, Error, Format};
-use hyperslab_array::{ArrayError, Ragged, ReadOptions, Selection, element_count};
+use hyperslab_array::{Ragged, ReadOptions, element_count};
 use hyperslab_codec::{Cell, VlenKind};
-use hyperslab_hdf5::element::ElementKind;
-use hyperslab_hdf5::{Dataset, reference, value::Value};
 use hyperslab_store::Ask;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 /// So many elements are looked at to tell how long they are.
 const SAMPLE: u64 = 4096;
 
-/// What the elements of a copy are; `None`: they have one size. Errors with [`Error::Copy`] where
-/// `format` has no such elements.
-pub(super) fn kind(array: &Array, name: &str, format: Format) -> Result<Option<VlenKind>, Error> {
-    let kind = match array.as_hdf5().map(|dataset| &dataset.element().kind) {
-        Some(ElementKind::VlenString { .. } | ElementKind::ObjectReference) => Some(VlenKind::Text),
-        _ => array.vlen(),
-    };
+/// What the elements of a copy are, of `format`; `None`: they have one size. Errors with
+/// [`Error::Copy`] where the format has no such elements.
+pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result<Option<VlenKind>, Error> {
     match kind {
         Some(VlenKind::Array(dtype)) if format != Format::ZarrV2 => Err(Error::Copy {
             array: name.to_owned(),
@@ -40,29 +33,11 @@ pub(super) fn kind(array: &Array, name: &str, format: Format) -> Result<Option<V
     }
 }
 
-/// The bytes of what absent elements of a dataset of strings are.
-pub(super) fn absent_text(dataset: &Dataset, name: &str) -> Result<Vec<u8>, Error> {
-    let Some(absent) = dataset.absent_value() else { return Ok(Vec::new()) };
-    match Value::of(dataset.file(), dataset.element(), absent)? {
-        Value::Text(text) => Ok(text.into_bytes()),
-        Value::Null => Ok(Vec::new()),
-        _ => Err(Error::Copy { array: name.to_owned(), why: "its fill value is not text in UTF-8".into() }),
-    }
-}
-
-/// Whether absent chunks of the source hold something that the fill value of the copy does not say:
-/// they are copied, too.
-pub(super) fn copies_absent(source: &Array) -> bool {
-    let Some(dataset) = source.as_hdf5() else { return false };
-    let is_text = matches!(dataset.element().kind, ElementKind::VlenString { .. });
-    !is_text && dataset.absent_value().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
-}
-
 /// About how many bytes an element takes: the cell, and what some elements that are stored are on
 /// average, or all of them are as stored.
-pub(super) fn element_bytes(array: &Array, name: &str, ask: Option<Ask<'_>>) -> Result<u64, Error> {
+pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64, Error> {
     let object = array.layout().object_grid().chunk_shape();
-    let stored = array.stored_objects(ask)?;
+    let stored = array.node().stored_objects(ask)?;
     let (objects, bytes) = array.chunks_stored_asking(ask)?;
     let per_object = element_count(object).unwrap_or(u64::MAX).max(1);
     let as_stored = bytes.checked_div(objects).unwrap_or(0) / per_object;
@@ -85,60 +60,10 @@ pub(super) fn element_bytes(array: &Array, name: &str, ask: Option<Ask<'_>>) -> 
     if count == 0 {
         return Ok(Cell::SIZE as u64);
     }
-    let sample = Reader::new(array, name).read(&array.select(&block.index())?, ReadOptions::default())?;
+    let selection = array.select(&block.index())?;
+    let sample = array.node().read_copied(&selection, ReadOptions::default(), &mut Paths::new())?;
     let average = (sample.values.len() as u64).div_ceil(count);
     Ok(Cell::SIZE as u64 + average.max(as_stored))
-}
-
-/// Reads an array as its copy holds it.
-pub(super) struct Reader<'a> {
-    array: &'a Array,
-    name: &'a str,
-    /// Paths by the addresses that references hold.
-    paths: HashMap<u64, String>,
-}
-
-impl<'a> Reader<'a> {
-    pub(super) fn new(array: &'a Array, name: &'a str) -> Self {
-        Reader { array, name, paths: HashMap::new() }
-    }
-
-    /// The elements of a selection.
-    pub(super) fn read(&mut self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
-        let dataset = self.array.as_hdf5().cloned();
-        match dataset {
-            Some(dataset) if dataset.element().kind == ElementKind::ObjectReference => {
-                self.read_paths(&dataset, selection, options)
-            }
-            _ => self.array.read_ragged(selection, options),
-        }
-    }
-
-    fn read_paths(
-        &mut self,
-        dataset: &Dataset,
-        selection: &Selection,
-        options: ReadOptions<'_>,
-    ) -> Result<Ragged, Error> {
-        let memory = self.array.read(selection, options)?;
-        let (shape, element, file) = (selection.shape(), dataset.element(), dataset.file());
-        let count = element_count(&shape).and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
-        let found = reference::resolve(file, element, memory.as_slice(), 0, element.size, count)
-            .map_err(|error| error.within(dataset.path()))?;
-        let mut paths: Vec<&str> = Vec::with_capacity(found.len());
-        for reference in found.iter().flatten() {
-            if let Entry::Vacant(place) = self.paths.entry(reference.address) {
-                place.insert(reference.path(file)?.unwrap_or_default());
-            }
-        }
-        for reference in &found {
-            let path = reference.as_ref().and_then(|reference| self.paths.get(&reference.address));
-            paths.push(path.map_or("", String::as_str));
-        }
-        let (array, what) = (self.name.to_owned(), "the paths of references");
-        Ragged::of(&shape, paths.iter().map(|path| path.as_bytes()))
-            .ok_or_else(|| ArrayError::Memory { array, what, bytes: u64::MAX }.into())
-    }
 }
 
 /// Refuses what is not text in UTF-8.

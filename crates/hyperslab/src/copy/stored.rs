@@ -1,7 +1,7 @@
-//! Which blocks of an array have to be looked at, and reading those of which little is stored.
+//! Which blocks of an array have to be looked at, and how a block is read that is mostly missing.
 //!
-//! A copy costs what is stored, not what metadata claims: of an array of 2⁶² chunks of which one is
-//! stored, one block is copied. Where most is stored, blocks are large, and the engine asks for
+//! A copy costs what is stored, not what metadata claims: if an array has 2⁶² chunks and one is stored,
+//! one block is copied. Where most is stored, blocks are large, and the engine asks for
 //! each chunk in them. Where little is, that would cost more than all the rest: blocks are small
 //! then, and only chunks that are listed are asked for.
 
@@ -21,7 +21,7 @@ const FEW: u64 = 1 << 14;
 /// The blocks of an array for one pass over it.
 #[derive(Debug)]
 pub(super) struct Sizes {
-    /// For arrays of which much is stored.
+    /// For arrays that are mostly stored.
     pub(super) large: Blocks,
     /// For the others.
     pub(super) small: Blocks,
@@ -85,7 +85,7 @@ pub(super) fn is_sparse(array: &Array, blocks: &Blocks, stored: usize) -> bool {
     blocks.chunks(objects(array)) > (stored as u64).saturating_mul(LOOKED_UP).saturating_add(LOOKED_UP)
 }
 
-/// Reads a block of which only these objects are stored. `bytes` is as long as the block.
+/// Reads a block that has only these objects stored. `bytes` is as long as the block.
 pub(super) fn read<'s>(
     array: &Array,
     block: &Block,

@@ -2,12 +2,12 @@
 
 use super::blocks::{Block, Blocks, Cut};
 use super::stored::{self, Sizes, Stored, Wanted, is_sparse, objects};
-use super::{Phase, Progress, ragged};
+use super::{Paths, Phase, Progress, ragged};
 use crate::element::swap_bytes;
 use crate::error::check;
 use crate::info::array_bytes;
 use crate::{Array, Dims, Error};
-use hyperslab_array::{ArrayError, Memory, ReadOptions, Source, Target, WriteOptions};
+use hyperslab_array::{ArrayError, Memory, Ragged, ReadOptions, Source, Target, WriteOptions};
 use hyperslab_codec::VlenKind;
 use hyperslab_store::Ask;
 use std::cell::{Cell, RefCell};
@@ -65,7 +65,7 @@ impl<'a> Transfer<'a> {
             // compared.
             let (element, parts) = match job.target.vlen() {
                 None => (job.source.dtype().size() as u64, 1),
-                Some(_) => (ragged::element_bytes(&job.source, &job.name, Some(ask))?, 4),
+                Some(_) => (ragged::element_bytes(&job.source, Some(ask))?, 4),
             };
             // A thread holds an encoded and a decoded chunk, of the source or of the copy.
             let chunk = |array: &Array| match array.layout().encoding() {
@@ -149,7 +149,7 @@ impl<'a> Transfer<'a> {
         let sizes = if phase == Phase::Copy { copied } else { compared };
         let threads = self.threads.get(number).copied().unwrap_or(1);
         let step = Step { job, threads, cancelled: &|| self.cancelled() };
-        let mut reader = ragged::Reader::new(&job.source, &job.name);
+        let mut paths = Paths::new();
         let stored = step.stored(phase)?;
         let wanted = step.wanted(sizes, &stored, phase);
         let (blocks, places): (&Blocks, Box<dyn Iterator<Item = Place<'_>> + '_>) = match &wanted {
@@ -180,11 +180,11 @@ impl<'a> Transfer<'a> {
             let done = match (phase, job.target.vlen()) {
                 (Phase::Copy, None) => step.copy(&block, parts, buffer.as_mut_slice(), len),
                 (Phase::Verify, None) => step.compare(&block, parts, buffer.as_mut_slice(), len),
-                (Phase::Copy, Some(kind)) => step.copy_ragged(&block, &mut reader, kind).map(|bytes| {
+                (Phase::Copy, Some(kind)) => step.copy_ragged(&block, &mut paths, kind).map(|bytes| {
                     let (all, most) = self.values.get();
                     self.values.set((all.saturating_add(bytes), most.max(bytes + len as u64)));
                 }),
-                (Phase::Verify, Some(kind)) => step.compare_ragged(&block, &mut reader, kind),
+                (Phase::Verify, Some(kind)) => step.compare_ragged(&block, &mut paths, kind),
             };
             done.map_err(|error| match error {
                 Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
@@ -253,10 +253,10 @@ impl Step<'_> {
     /// The objects that are stored of the source, and where that matters of the copy. Lists stores.
     fn stored(&self, phase: Phase) -> Result<[Stored; 2], Error> {
         let (source, target) = (&self.job.source, &self.job.target);
-        if ragged::copies_absent(source) {
+        if source.node().copies_absent() {
             return Ok([None, None]);
         }
-        let list = |array: &Array| array.stored_objects(Some(self.cancelled));
+        let list = |array: &Array| array.node().stored_objects(Some(self.cancelled));
         let source = list(source)?;
         let target = if phase == Phase::Verify && source.is_some() { list(target)? } else { None };
         Ok([source, target])
@@ -290,15 +290,15 @@ impl Step<'_> {
         target.write(&selection, &source, self.write_options())
     }
 
+    fn read_source_ragged(&self, block: &Block, paths: &mut Paths) -> Result<Ragged, Error> {
+        let source = &self.job.source;
+        source.node().read_copied(&source.select(&block.index())?, self.read_options(), paths)
+    }
+
     /// Returns the bytes of the values.
-    fn copy_ragged(
-        &self,
-        block: &Block,
-        reader: &mut ragged::Reader<'_>,
-        kind: VlenKind,
-    ) -> Result<u64, Error> {
-        let values = reader.read(&self.job.source.select(&block.index())?, self.read_options())?;
-        if kind == VlenKind::Text && self.job.source.as_zarr().is_none() {
+    fn copy_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<u64, Error> {
+        let values = self.read_source_ragged(block, paths)?;
+        if kind == VlenKind::Text && !self.job.source.node().checks_text() {
             ragged::check_text(&values, block, &self.job.name)?;
         }
         let bytes = values.values.len() as u64;
@@ -307,13 +307,8 @@ impl Step<'_> {
         Ok(bytes)
     }
 
-    fn compare_ragged(
-        &self,
-        block: &Block,
-        reader: &mut ragged::Reader<'_>,
-        kind: VlenKind,
-    ) -> Result<(), Error> {
-        let expected = reader.read(&self.job.source.select(&block.index())?, self.read_options())?;
+    fn compare_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<(), Error> {
+        let expected = self.read_source_ragged(block, paths)?;
         let target = &self.job.target;
         let found = target.read_ragged(&target.select(&block.index())?, self.read_options())?;
         match ragged::difference(&expected, &found, kind.item_size()) {

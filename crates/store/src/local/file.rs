@@ -10,7 +10,7 @@ use super::read::{OpenFile, open_path};
 use super::stamp::{Seen, settled, unchanged};
 use super::{LocalOptions, LocalStore};
 use crate::fork::Mutex;
-use crate::{Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
+use crate::{HeldObject, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -60,6 +60,13 @@ impl FileStore {
             Some(store) if store.size(store.own())?.is_some() => Ok(Some(store)),
             _ => Ok(None),
         }
+    }
+
+    /// As [`Store::hold`], of the file at `path`.
+    pub(super) fn hold_at(path: &Path) -> Result<Option<HeldObject>, StoreError> {
+        let Some(store) = FileStore::open(path)? else { return Ok(None) };
+        let key = store.key.clone();
+        Ok(Some((Arc::new(store), key)))
     }
 
     /// The only key.
@@ -191,6 +198,18 @@ impl Store for FileStore {
             .is_ok_and(|held| rustix::fs::stat(&self.path).is_ok_and(|there| same(held, there)))
     }
 
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        match key {
+            None => Some(self.directory.root().to_owned()),
+            Some(key) => self.has(key).then(|| self.path.clone()),
+        }
+    }
+
+    /// The file that is at its path now.
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+        if self.has(key) { Self::hold_at(&self.path) } else { Ok(None) }
+    }
+
     fn waits(&self) -> bool {
         self.directory.waits()
     }
@@ -248,6 +267,8 @@ mod tests {
         assert_eq!(store.lock_id(key("x.h5")), local.lock_id(key("x.h5")));
         assert_eq!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
         assert!(store.is_current());
+        assert_eq!(store.local_path(Some(key("x.h5"))), Some(path.clone()));
+        assert_eq!(store.local_path(None).as_deref(), Some(dir.path()));
         // Replaced: the old one is read on.
         fs::write(dir.path().join("new"), b"abc").unwrap();
         fs::rename(dir.path().join("new"), &path).unwrap();
@@ -255,6 +276,12 @@ mod tests {
         let mut buf = Vec::new();
         assert!(store.read_all(key("x.h5"), &mut buf, 100).unwrap());
         assert_eq!(buf, b"0123456789");
+        // Held again: the new one, from either store.
+        for store in [&store as &dyn Store, &local] {
+            let (held, name) = store.hold(key("x.h5")).unwrap().unwrap();
+            assert_eq!((name.as_str(), held.size(key("x.h5")).unwrap()), ("x.h5", Some(3)));
+        }
+        assert!(local.hold(key("none")).unwrap().is_none());
         fs::remove_file(&path).unwrap();
         assert_eq!(store.size(key("x.h5")).unwrap(), Some(10));
         assert_ne!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());

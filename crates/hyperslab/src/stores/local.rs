@@ -1,26 +1,64 @@
-//! Where users say that data is: a path or a `file://` URL.
+//! The scheme `file`: paths and `file://` URLs.
 
-use crate::Error;
-use hyperslab_store::{LocalOptions, LocalStore, Store};
+use super::{FoundObject, Intent, Reached, Scheme, StoreOptions};
+use crate::{Error, FileStore, LocalOptions, LocalStore, settings};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Endings of names that people give to files of HDF5 and NetCDF, never to Zarr stores.
 const FILE_ENDINGS: [&str; 6] = ["h5", "hdf5", "nc", "nc4", "cdf", "he5"];
 
-/// The store at a path or `file://` URL. The directory need not exist yet: the first write makes
-/// it.
-///
-/// Errors with [`Error::Location`] for other schemes, and with [`Error::Store`] where something
-/// else than a directory is there.
-pub fn store_at(location: &str) -> Result<Arc<dyn Store>, Error> {
-    Ok(Arc::new(LocalStore::open(local_path(location)?, LocalOptions::default())?))
+/// A path, or `file:///PATH` with percent-escapes.
+#[derive(Debug)]
+pub(super) struct File;
+
+impl Scheme for File {
+    fn name(&self) -> &'static str {
+        "file"
+    }
+
+    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached, Error> {
+        reach_path(&path_of(location)?, options)
+    }
+
+    fn local_path(&self, location: &str) -> Result<Option<PathBuf>, Error> {
+        path_of(location).map(Some)
+    }
 }
 
-/// As [`store_at`], for a new node: refuses names that [`refuse_file_name`] refuses.
-pub(crate) fn new_store_at(location: &str) -> Result<Arc<dyn Store>, Error> {
-    refuse_file_name(&local_path(location)?)?;
-    store_at(location)
+/// The store that a local path leads into: that of a file, if the path leads to or into one, else
+/// that of the directory, which need not exist yet.
+///
+/// Errors with [`Error::Store`] where something else is there.
+pub fn reach_path(path: &Path, options: StoreOptions) -> Result<Reached, Error> {
+    let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
+    match options.intent {
+        Intent::Unseen => return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), "")),
+        Intent::Create => refuse_file_name(path)?,
+        Intent::Open => {
+            for above in path.ancestors() {
+                match fs::metadata(above) {
+                    Ok(found) if found.is_file() => {
+                        let Some(store) = FileStore::open(above)? else { break };
+                        let inside = path.strip_prefix(above).unwrap_or(Path::new(""));
+                        let key = store.key().to_owned();
+                        let path = Path::new(&key).join(inside).to_string_lossy().into_owned();
+                        let object = Some(FoundObject { key, name: above.to_owned() });
+                        return Ok(Reached { store: Arc::new(store), path, object });
+                    }
+                    Ok(found) if found.is_dir() && above == path => {
+                        return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), ""));
+                    }
+                    Ok(_) => break,
+                    // Not there, or below something that is no directory: a part of the path may be
+                    // a file.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+    Ok(Reached::new(Arc::new(LocalStore::open(path, local)?), ""))
 }
 
 /// Refuses to make a directory whose name ends as those of files do: `typo.h5` is hardly meant to
@@ -46,32 +84,13 @@ pub fn refuse_file_name(path: &Path) -> Result<(), Error> {
 }
 
 /// The path that a location means: itself, or that of a `file://` URL with its percent-escapes
-/// decoded.
-///
-/// Text that looks like another URL, or like fsspec's chains of them (`zip::file://a.zip`), is
-/// refused: nobody means a directory `zip::file:`. With `./` in front every text is a path.
-///
-/// Errors with [`Error::Location`] for other schemes, other hosts and broken escapes.
-pub fn local_path(location: &str) -> Result<PathBuf, Error> {
+/// decoded. Errors with [`Error::Location`] for other hosts and broken escapes.
+fn path_of(location: &str) -> Result<PathBuf, Error> {
     let refuse = |why: String| Err(Error::Location { location: location.to_owned(), why });
-    if location.is_empty() {
-        return refuse("it is empty".into());
-    }
-    let (first, rest) = location.find('/').map_or((location, ""), |slash| location.split_at(slash));
-    // `s3:/bucket` is what pathlib makes of a URL.
-    let scheme = first.strip_suffix(':').filter(|scheme| is_scheme(scheme) && rest.starts_with('/'));
-    if first.contains("::") || (rest.starts_with("//") && first.ends_with(':') && scheme.is_none()) {
-        return refuse(format!(
-            "it looks like a URL, of which only file:// is understood; a local path that is named so starts \
-             with './': './{location}'"
-        ));
-    }
-    let Some(scheme) = scheme else {
+    let scheme = location.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"));
+    let Some(rest) = scheme.and_then(|_| location.get(5..)).filter(|rest| rest.starts_with('/')) else {
         return Ok(PathBuf::from(location));
     };
-    if !scheme.eq_ignore_ascii_case("file") {
-        return refuse(format!("'{scheme}://' is not supported; give a path or a file:// URL"));
-    }
     let (host, path) = match rest.strip_prefix("//") {
         Some(rest) => rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash)),
         None => ("", rest),
@@ -84,13 +103,6 @@ pub fn local_path(location: &str) -> Result<PathBuf, Error> {
         Some(_) => refuse("the URL has no path".into()),
         None => refuse("a '%' is not followed by two hexadecimal digits, or the result is not UTF-8".into()),
     }
-}
-
-/// RFC 3986, section 3.1. One letter is no scheme but a drive.
-fn is_scheme(text: &str) -> bool {
-    text.len() > 1
-        && text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
 }
 
 fn percent_decoded(text: &str) -> Option<String> {
@@ -112,6 +124,7 @@ fn hex(digit: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stores::{local_path, reach};
 
     #[test]
     fn paths_and_urls() {
@@ -128,7 +141,7 @@ mod tests {
             ("./zip::a", "./zip::a"),
             ("/data/s3://a", "/data/s3://a"),
         ] {
-            assert_eq!(local_path(location).unwrap(), PathBuf::from(path), "{location}");
+            assert_eq!(local_path(location).unwrap(), Some(PathBuf::from(path)), "{location}");
         }
     }
 
@@ -137,8 +150,7 @@ mod tests {
         for (location, why) in [
             ("", "empty"),
             ("s3://bucket/a.zarr", "'s3://' is not supported"),
-            ("memory://x", "'memory://' is not supported"),
-            ("foo://", "'foo://' is not supported"),
+            ("foo://", "'foo://' is not supported; the schemes are file, memory"),
             ("s3:/bucket/a.zarr", "'s3://' is not supported"),
             ("simplecache::memory://q", "looks like a URL"),
             ("zip::file:///a.zip", "looks like a URL"),
@@ -179,10 +191,14 @@ mod tests {
     fn stores_know_where_they_are() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("not yet");
-        let store = store_at(path.to_str().unwrap()).unwrap();
+        let create = StoreOptions { intent: Intent::Create, ..StoreOptions::default() };
+        let store = reach(path.to_str().unwrap(), create).unwrap().store;
         assert!(store.url().starts_with("file:///"), "{}", store.url());
-        assert_eq!(local_path(&store.url()).unwrap(), path);
+        assert_eq!(local_path(&store.url()).unwrap().as_deref(), Some(path.as_path()));
+        assert_eq!(store.local_path(None).as_deref(), Some(path.as_path()));
         std::fs::write(&path, "a file").unwrap();
-        assert!(matches!(store_at(path.to_str().unwrap()), Err(Error::Store(_))));
+        assert!(matches!(reach(path.to_str().unwrap(), create), Err(Error::Store(_))));
+        let found = reach(&format!("{}/b/c", path.display()), StoreOptions::default()).unwrap();
+        assert_eq!((found.object.unwrap().name, found.path.as_str()), (path, "not yet/b/c"));
     }
 }

@@ -1,0 +1,125 @@
+//! Commands: what one is, and the table of all.
+
+use crate::args::Args;
+use crate::failure::Failure;
+use crate::signals::Watch;
+use crate::{compact, copy, explain, index, info, tree};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use std::ffi::OsString;
+use std::io::Write;
+
+/// All commands, in the order of the help.
+pub(crate) const COMMANDS: [Registered; 6] = [
+    registered::<info::InfoArgs>(),
+    registered::<tree::TreeArgs>(),
+    registered::<explain::ExplainArgs>(),
+    registered::<copy::CopyArgs>(),
+    registered::<index::IndexArgs>(),
+    registered::<compact::CompactArgs>(),
+];
+
+/// A command: its arguments, with its help, and what it does.
+pub(crate) trait Command: clap::Args {
+    const NAME: &str;
+
+    fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure>;
+}
+
+/// A command in a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Registered {
+    name: &'static str,
+    describe: fn(clap::Command) -> clap::Command,
+    run: fn(&ArgMatches, &mut dyn Write, &Watch) -> Result<(), Failure>,
+}
+
+/// The line that a table has for a command.
+pub(crate) const fn registered<C: Command>() -> Registered {
+    Registered {
+        name: C::NAME,
+        describe: C::augment_args,
+        run: |found, out, watch| {
+            let command = C::from_arg_matches(found).map_err(|error| Failure::Usage(error.to_string()))?;
+            command.run(out, watch)
+        },
+    }
+}
+
+/// What the user asks for: a command of a table, with its arguments.
+pub(crate) struct Request {
+    pub(crate) shared: Args,
+    run: fn(&ArgMatches, &mut dyn Write, &Watch) -> Result<(), Failure>,
+    found: ArgMatches,
+}
+
+impl Request {
+    /// Errors with help, the version, or what is wrong with the arguments.
+    pub(crate) fn parse(
+        commands: &[Registered],
+        args: impl IntoIterator<Item = OsString>,
+    ) -> Result<Request, clap::Error> {
+        let mut found = line(commands).try_get_matches_from(args)?;
+        let shared = Args::from_arg_matches(&found)?;
+        let (name, found) = found.remove_subcommand().unwrap_or_default();
+        match commands.iter().find(|command| command.name == name) {
+            Some(command) => Ok(Request { shared, run: command.run, found }),
+            None => Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand)),
+        }
+    }
+
+    pub(crate) fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        (self.run)(&self.found, out, watch)
+    }
+}
+
+/// The whole command line.
+fn line(commands: &[Registered]) -> clap::Command {
+    let described = |command: &Registered| (command.describe)(clap::Command::new(command.name));
+    Args::command().subcommand_required(true).subcommands(commands.iter().map(described))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        line(&COMMANDS).debug_assert();
+    }
+
+    mod toy {
+        use super::*;
+
+        /// Greet somebody.
+        #[derive(Debug, clap::Args)]
+        pub(crate) struct GreetArgs {
+            whom: String,
+        }
+
+        impl Command for GreetArgs {
+            const NAME: &str = "greet";
+
+            fn run(&self, out: &mut dyn Write, _: &Watch) -> Result<(), Failure> {
+                Ok(writeln!(out, "hello, {}", self.whom)?)
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_is_a_file_and_a_line() {
+        let commands = [COMMANDS.as_slice(), &[registered::<toy::GreetArgs>()]].concat();
+        let given = |args: &[&str]| {
+            let args = [&["hyperslab"], args].concat();
+            Request::parse(&commands, args.into_iter().map(OsString::from))
+        };
+        let mut out = Vec::new();
+        given(&["greet", "you"]).unwrap().run(&mut out, &Watch::start()).unwrap();
+        assert_eq!(out, b"hello, you\n");
+        let help = given(&["--help"]).err().unwrap().to_string();
+        assert!(
+            help.contains("greet") && help.contains("Greet somebody") && help.contains("compact"),
+            "{help}"
+        );
+        assert!(given(&["greet"]).is_err() && given(&["no"]).is_err() && given(&[]).is_err());
+    }
+}

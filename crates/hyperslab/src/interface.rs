@@ -1,0 +1,299 @@
+//! What is asked of a file, a group or an array, whatever its format is.
+//!
+//! A format implements these traits; [`DataFile`], [`Group`] and [`Array`] hold it and pass the
+//! questions on. Nothing above them asks which format it is. What only one format has (the metadata
+//! documents of Zarr, the chunk index of HDF5) is reached through that format's own type:
+//! [`Array::as_zarr`], [`Array::as_hdf5`], and the same of [`Group`].
+
+use crate::copy::{Copied, Copying, Paths};
+use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, words};
+use hyperslab_array::{self as engine, ArrayLayout, Ragged, ReadOptions, Selection};
+use hyperslab_codec::VlenKind;
+use hyperslab_hdf5::{self as hdf5, LinkTarget, NamedDatatype};
+use hyperslab_store::{Ask, Store};
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// What a name in a file leads to.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// An array.
+    Array(Array),
+    /// A group.
+    Group(Group),
+    /// A committed datatype, and the file that it is in.
+    Datatype(hdf5::File, NamedDatatype),
+}
+
+impl Object {
+    /// What was found in a file of HDF5. Errors where that contradicts itself.
+    pub fn of_hdf5(file: &hdf5::File, found: hdf5::Node) -> Result<Object, Error> {
+        Ok(match found {
+            hdf5::Node::Group(group) => Object::Group(group.into()),
+            hdf5::Node::Dataset(dataset) => Object::Array(Array::try_from(dataset)?),
+            hdf5::Node::Datatype(datatype) => Object::Datatype(file.clone(), datatype),
+        })
+    }
+
+    /// The array or group. Errors with [`Error::NodeKind`] for a committed datatype.
+    pub fn into_node(self) -> Result<Node, Error> {
+        match self {
+            Object::Array(array) => Ok(Node::Array(array)),
+            Object::Group(group) => Ok(Node::Group(group)),
+            Object::Datatype(file, datatype) => Err(Error::NodeKind {
+                name: format!("/{}", datatype.path),
+                url: DataFile::from(file).url(),
+                found: "a committed datatype",
+                wanted: "an array or group",
+            }),
+        }
+    }
+}
+
+impl From<Node> for Object {
+    fn from(node: Node) -> Self {
+        match node {
+            Node::Array(array) => Object::Array(array),
+            Node::Group(group) => Object::Group(group),
+        }
+    }
+}
+
+/// Something below a group.
+#[derive(Clone, Debug)]
+pub struct Below {
+    /// Its path, relative to the group.
+    pub path: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its number in the file, if the format has such numbers. Opening by number is quicker than
+    /// by a long path.
+    pub id: Option<u64>,
+}
+
+/// What an array holds in chunks that are not stored, and how much that matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Fill values. A chunk that is not stored may be a loss, if the user says so.
+    MayBeLost,
+    /// What the format says. Nothing is lost.
+    Defined,
+}
+
+/// The order in memory of what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultOrder {
+    /// Last axis fastest.
+    C,
+    /// That of the elements in stored chunks: C, or F for any other.
+    AsStored,
+    /// That of the process's settings.
+    AsSet,
+}
+
+/// An object that holds a whole hierarchy.
+pub(crate) trait FileNode: Debug + Send + Sync {
+    fn store(&self) -> &Arc<dyn Store>;
+
+    fn key(&self) -> &str;
+
+    fn format(&self) -> Format;
+
+    /// Equal for handles of one open file, and for no others of the format.
+    fn id(&self) -> usize;
+
+    /// What is at a path without slashes around it; `""`: the root group.
+    fn object(&self, path: &str) -> Result<Object, Error>;
+
+    /// Drops what is kept of what was read. `false`: that cannot be done; open the file anew.
+    fn forget(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn close(&self) {
+        self.store().close();
+    }
+
+    /// Whether it follows the conventions of NetCDF-4.
+    fn is_netcdf4(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+}
+
+/// What arrays and groups have in common.
+pub(crate) trait Stored: Debug + Send + Sync {
+    fn store(&self) -> &Arc<dyn Store>;
+
+    /// The path in the store, or in the file; `""` for the root.
+    fn path(&self) -> &str;
+
+    fn format(&self) -> Format;
+
+    /// The file that it is in; `None`: its metadata is an object of its own.
+    fn file(&self) -> Option<DataFile> {
+        None
+    }
+
+    /// The user's attributes, an object.
+    fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
+
+    /// The type that this format alone has.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A group.
+pub(crate) trait GroupNode: Stored {
+    /// See [`Group::walk`].
+    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error>;
+
+    /// What is of this name or relative path. Links are followed.
+    fn object(&self, path: &str) -> Result<Object, Error>;
+
+    /// What has this [`Below::id`], and is called so in the file.
+    fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
+        let _ = id;
+        self.object(path)
+    }
+
+    /// The kind of what is of this name or relative path; `None`: there is nothing.
+    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error>;
+
+    /// Names directly below and where they lead, in a file that has links.
+    fn links(&self) -> Result<Vec<(String, LinkTarget)>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Where a name directly below leads.
+    fn link(&self, name: &str) -> Result<Option<LinkTarget>, Error> {
+        Ok(self.links()?.into_iter().find(|(found, _)| found == name).map(|(_, target)| target))
+    }
+
+    /// Whether nodes below are found in consolidated metadata.
+    fn is_consolidated(&self) -> bool {
+        false
+    }
+
+    /// The group as it is stored, if it came from a copy of its metadata, which may be out of date.
+    fn as_stored(&self) -> Result<Option<Group>, Error> {
+        Ok(None)
+    }
+
+    /// The attributes that a copy gets.
+    fn copied_attributes(&self, copying: &mut Copying<'_>) -> Result<Json, Error> {
+        let _ = copying;
+        Ok(self.attributes()?.into_owned())
+    }
+}
+
+/// An array.
+pub(crate) trait ArrayNode: Stored {
+    fn layout(&self) -> &Arc<ArrayLayout>;
+
+    /// See [`Array::dimension_names`].
+    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error>;
+
+    /// See [`Array::chunks_stored`].
+    fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error>;
+
+    /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may
+    /// be.
+    fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error>;
+
+    /// The fill value as metadata has it.
+    fn fill_value(&self) -> Result<Json, Error>;
+
+    /// The bytes of the fill value; `None`: metadata leaves it open.
+    fn fill(&self) -> Option<&[u8]>;
+
+    /// What a copy takes over. Errors with [`Error::Copy`] where Zarr has no such array.
+    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied, Error>;
+
+    /// See [`Array::has_chunks`].
+    fn has_chunks(&self) -> bool {
+        true
+    }
+
+    /// See [`Array::outer_chunk_shape`].
+    fn outer_chunk_shape(&self) -> &[u64] {
+        self.layout().grid().chunk_shape()
+    }
+
+    /// See [`Array::shard_shape`].
+    fn shard_shape(&self) -> Option<&[u64]> {
+        None
+    }
+
+    /// The codecs of a chunk as metadata has them, in the order of encoding.
+    fn codecs(&self) -> Vec<Json> {
+        Vec::new()
+    }
+
+    /// See [`Array::codec_names`].
+    fn codec_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Where the elements are, in a few words; `None`: each chunk (or shard) is an object.
+    fn storage(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// See [`Array::vlen`].
+    fn vlen(&self) -> Option<VlenKind> {
+        None
+    }
+
+    /// As [`ArrayNode::vlen`], if elements can be read and written as [`Ragged`] only.
+    fn vlen_only(&self) -> Option<VlenKind> {
+        None
+    }
+
+    /// See [`Array::type_words`].
+    fn type_words(&self) -> String {
+        self.vlen().map_or_else(|| words::dtype(self.layout().dtype()), |kind| kind.to_string())
+    }
+
+    /// Whether elements of another array, this one opened anew, are of the same type.
+    fn has_elements_of(&self, other: &Array) -> bool {
+        self.layout().dtype() == other.dtype()
+    }
+
+    /// See [`Array::missing`].
+    fn missing(&self) -> Missing {
+        Missing::Defined
+    }
+
+    /// See [`Array::result_order`].
+    fn result_order(&self) -> ResultOrder {
+        ResultOrder::C
+    }
+
+    /// Reads elements of variable length.
+    fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
+        Ok(engine::read_ragged(self.layout(), selection, options)?)
+    }
+
+    /// As [`ArrayNode::read_ragged`], as a copy holds it. `paths` is kept from call to call.
+    fn read_copied(
+        &self,
+        selection: &Selection,
+        options: ReadOptions<'_>,
+        paths: &mut Paths,
+    ) -> Result<Ragged, Error> {
+        let _ = paths;
+        self.read_ragged(selection, options)
+    }
+
+    /// Whether text that was read was checked to be UTF-8.
+    fn checks_text(&self) -> bool {
+        false
+    }
+
+    /// Whether missing chunks hold values that the fill value of a copy does not say. Such chunks
+    /// are copied, too.
+    fn copies_absent(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,105 @@
+//! Files of NetCDF-3, which are also their only group.
+
+use crate::interface::{Below, FileNode, GroupNode, Object, Stored};
+use crate::netcdf_array::attributes;
+use crate::{Array, DataFile, Error, Format, Group, Json, NodeKind};
+use hyperslab_hdf5::LinkTarget;
+use hyperslab_netcdf::{File, Variable};
+use hyperslab_store::{Ask, Store};
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Opens an object if it is NetCDF-3.
+pub(crate) fn open(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>, Error> {
+    match File::is_netcdf3(&**store, key)? {
+        true => Ok(Some(File::open(store.clone(), key)?.into())),
+        false => Ok(None),
+    }
+}
+
+impl FileNode for File {
+    fn store(&self) -> &Arc<dyn Store> {
+        File::store(self)
+    }
+
+    fn key(&self) -> &str {
+        File::key(self)
+    }
+
+    fn format(&self) -> Format {
+        Format::NetCdf3
+    }
+
+    fn id(&self) -> usize {
+        // All handles of an open file share what was read of it.
+        std::ptr::from_ref(File::store(self)).addr()
+    }
+
+    fn object(&self, path: &str) -> Result<Object, Error> {
+        if path.is_empty() {
+            Ok(Object::Group(Group::from(self.clone())))
+        } else {
+            GroupNode::object(self, path)
+        }
+    }
+}
+
+impl Stored for File {
+    fn store(&self) -> &Arc<dyn Store> {
+        File::store(self)
+    }
+
+    fn path(&self) -> &str {
+        ""
+    }
+
+    fn format(&self) -> Format {
+        Format::NetCdf3
+    }
+
+    fn file(&self) -> Option<DataFile> {
+        Some(self.clone().into())
+    }
+
+    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+        Ok(Cow::Owned(attributes(File::attributes(self))))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl GroupNode for File {
+    fn walk(&self, max_depth: Option<usize>, _: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+        let below = |(variable, id): (Variable, u64)| Below {
+            path: variable.name().to_owned(),
+            kind: NodeKind::Array,
+            id: Some(id),
+        };
+        Ok(match max_depth {
+            Some(0) => Vec::new(),
+            _ => self.variables().zip(0..).map(below).collect(),
+        })
+    }
+
+    fn object(&self, path: &str) -> Result<Object, Error> {
+        match self.variable(path.trim_start_matches('/')) {
+            Some(variable) => Ok(Object::Array(Array::try_from(variable)?)),
+            None => {
+                Err(Error::NoVariable { file: DataFile::from(self.clone()).url(), name: path.to_owned() })
+            }
+        }
+    }
+
+    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
+        Ok(self.variable(path.trim_matches('/')).map(|_| NodeKind::Array))
+    }
+
+    /// As if of HDF5: a hard link for each variable, to its number.
+    fn links(&self) -> Result<Vec<(String, LinkTarget)>, Error> {
+        let links = self.variables().zip(0..);
+        Ok(links.map(|(variable, id)| (variable.name().to_owned(), LinkTarget::Hard(id))).collect())
+    }
+}

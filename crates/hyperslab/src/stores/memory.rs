@@ -1,0 +1,51 @@
+//! The scheme `memory`: stores of this process, by the URL that they say they have.
+
+use super::{Reached, Scheme, StoreOptions};
+use crate::{Error, MemoryStore};
+use std::sync::Arc;
+
+/// `memory://NUMBER/PATH`.
+#[derive(Debug)]
+pub(super) struct Memory;
+
+impl Scheme for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn reach(&self, location: &str, _: StoreOptions) -> Result<Reached, Error> {
+        let rest = location.split_once("://").map_or("", |(_, rest)| rest);
+        let (number, path) = rest.split_once('/').unwrap_or((rest, ""));
+        match MemoryStore::find(number) {
+            Some(store) => Ok(Reached::new(Arc::new(store), path.trim_matches('/'))),
+            None => Err(Error::Location {
+                location: location.to_owned(),
+                why: "no memory store of this process has this URL; pass the store itself, a path or a file:// URL"
+                    .into(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+    use crate::{MemoryStore, Store, stores};
+    use std::sync::Arc;
+
+    #[test]
+    fn what_a_memory_store_holds_is_opened_by_url() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let at = |path: &str| format!("{}/{path}", store.url());
+        Group::create(&at("g"), Format::ZarrV3).unwrap();
+        let spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[3], "|u1".parse().unwrap());
+        Array::create(&at("g/a"), &spec).unwrap().write_slice(&[], &[1u8, 2, 3]).unwrap();
+        assert_eq!(Array::open(&at("g/a")).unwrap().read_vec::<u8>(&[]).unwrap(), [1, 2, 3]);
+        assert_eq!(open(&at("g")).unwrap().into_group().unwrap().children().unwrap()[0].0, "a");
+        assert!(open(&at("none")).is_err());
+        let url = at("g");
+        drop(store);
+        let error = stores::reach(&url, Default::default()).unwrap_err().to_string();
+        assert!(error.contains("no memory store of this process"), "{error}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Arrays and groups of Zarr.
+
+use crate::copy::{Copied, CopiedCodecs, Copying};
+use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, Stored};
+use crate::{Dims, Error, Format, Group, Json, Node, NodeKind};
+use hyperslab_array::ArrayLayout;
+use hyperslab_codec::{ByteOrder, VlenKind};
+use hyperslab_store::{Ask, Store};
+use hyperslab_zarr::{self as zarr, Consolidation};
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What both kinds of nodes say of themselves in the same words.
+macro_rules! stored {
+    ($node:ty) => {
+        impl Stored for $node {
+            fn store(&self) -> &Arc<dyn Store> {
+                self.store()
+            }
+
+            fn path(&self) -> &str {
+                self.path()
+            }
+
+            fn format(&self) -> Format {
+                self.format().into()
+            }
+
+            fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+                Ok(Cow::Borrowed(self.attributes()))
+            }
+
+            fn as_any(&self) -> &dyn Any {
+                self
+            }
+        }
+    };
+}
+
+stored!(zarr::Array);
+stored!(zarr::Group);
+
+impl GroupNode for zarr::Group {
+    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+        let found = self.walk_asking(max_depth, ask)?;
+        Ok(found.into_iter().map(|(path, kind)| Below { path, kind: kind.into(), id: None }).collect())
+    }
+
+    fn object(&self, path: &str) -> Result<Object, Error> {
+        Ok(Node::from(self.child(path)?).into())
+    }
+
+    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
+        Ok(zarr::Group::child_kind(self, path)?.map(NodeKind::from))
+    }
+
+    fn is_consolidated(&self) -> bool {
+        zarr::Group::is_consolidated(self)
+    }
+
+    fn as_stored(&self) -> Result<Option<Group>, Error> {
+        let format = Some(zarr::Group::format(self));
+        let (store, path) = (zarr::Group::store(self), zarr::Group::path(self));
+        Ok(Some(zarr::Group::open(store, path, format, Consolidation::Ignore)?.into()))
+    }
+}
+
+impl ArrayNode for zarr::Array {
+    fn layout(&self) -> &Arc<ArrayLayout> {
+        self.layout()
+    }
+
+    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
+        Ok(self.dimension_names().map(<[_]>::to_vec))
+    }
+
+    fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
+        Ok(self.chunks_stored_asking(ask)?)
+    }
+
+    fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
+        Ok(Some(self.stored_places(ask)?))
+    }
+
+    fn fill_value(&self) -> Result<Json, Error> {
+        Ok(self.to_json().get("fill_value").cloned().unwrap_or(Json::Null))
+    }
+
+    fn fill(&self) -> Option<&[u8]> {
+        self.fill()
+    }
+
+    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied, Error> {
+        let (layout, dtype) = (self.layout(), self.layout().dtype());
+        Ok(Copied {
+            order: if layout.encoding().swap() > 1 { other(dtype.order()) } else { dtype.order() },
+            fill: self.fill().map(<[u8]>::to_vec),
+            attributes: zarr::Array::attributes(self).clone(),
+            dimension_names: self.dimension_names().map(<[_]>::to_vec),
+            key_encoding: Some(self.key_encoding()),
+            fortran_order: self.fortran_order(),
+            vlen: self.vlen(),
+            codecs: codecs(self, copying),
+            sharding: sharding_codec(self),
+        })
+    }
+
+    fn outer_chunk_shape(&self) -> &[u64] {
+        self.chunks()
+    }
+
+    fn shard_shape(&self) -> Option<&[u64]> {
+        self.shards()
+    }
+
+    fn codecs(&self) -> Vec<Json> {
+        self.chunk_codecs()
+    }
+
+    fn codec_names(&self) -> Vec<String> {
+        let codecs = self.layout().encoding().chain().codecs();
+        codecs.iter().map(|codec| codec.name().to_owned()).collect()
+    }
+
+    fn vlen(&self) -> Option<VlenKind> {
+        self.vlen()
+    }
+
+    fn vlen_only(&self) -> Option<VlenKind> {
+        self.vlen()
+    }
+
+    fn missing(&self) -> Missing {
+        Missing::MayBeLost
+    }
+
+    /// As with zarr-python.
+    fn result_order(&self) -> ResultOrder {
+        match zarr::Array::format(self) {
+            zarr::Format::V2 => ResultOrder::AsStored,
+            zarr::Format::V3 => ResultOrder::AsSet,
+        }
+    }
+
+    fn checks_text(&self) -> bool {
+        true
+    }
+}
+
+/// The codecs of a copy, if the user chose no compressor.
+fn codecs(array: &zarr::Array, copying: &Copying<'_>) -> CopiedCodecs {
+    let variable = usize::from(array.vlen().is_some());
+    let format = array.format();
+    if copying.format() != Format::from(format) {
+        let codecs = array.layout().encoding().chain().codecs();
+        return CopiedCodecs::InOtherWords(codecs.iter().skip(variable).cloned().collect());
+    }
+    match format {
+        zarr::Format::V3 => {
+            let serializers = ["bytes", "vlen-utf8", "vlen-bytes"];
+            let is_serializer =
+                |json: &Json| codec_name(json).is_some_and(|name| serializers.contains(&name));
+            let after = array.chunk_codecs().into_iter().skip_while(|json| !is_serializer(json)).skip(1);
+            CopiedCodecs::AsTheyAre { filters: None, compressors: after.collect() }
+        }
+        // The first filter of elements of variable length follows from what they are.
+        zarr::Format::V2 => CopiedCodecs::AsTheyAre {
+            filters: Some(array.filters().iter().skip(variable).cloned().collect()),
+            compressors: array.compressors().to_vec(),
+        },
+    }
+}
+
+/// The codec that makes shards, and the codecs before and behind it.
+fn sharding_codec(array: &zarr::Array) -> Option<(Vec<Json>, Json, Vec<Json>)> {
+    let codecs = array.to_json().get("codecs")?.as_array()?;
+    let at = codecs.iter().position(|json| codec_name(json) == Some("sharding_indexed"))?;
+    Some((codecs[..at].to_vec(), codecs[at].clone(), codecs[at + 1..].to_vec()))
+}
+
+/// The name of a codec in v3 metadata.
+fn codec_name(json: &Json) -> Option<&str> {
+    json.as_str().or_else(|| json.get("name")?.as_str())
+}
+
+fn other(order: ByteOrder) -> ByteOrder {
+    match order {
+        ByteOrder::Little => ByteOrder::Big,
+        ByteOrder::Big => ByteOrder::Little,
+    }
+}

@@ -1,0 +1,367 @@
+"""What groups of all formats have."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import _native
+from hyperslab._array import Array
+from hyperslab._cache import Cache
+from hyperslab._create import DEFAULT_ZERO, NewArray, ZarrFormat, array_like, normalize_shape
+from hyperslab._info import Info
+from hyperslab._node import Node
+from hyperslab._store import Store
+from hyperslab._tree import Tree
+from hyperslab._unreadable import UNREADABLE, UnreadableArray, why
+from hyperslab.errors import InvalidArgumentError, NodeNotFoundError, UnsupportedError
+
+if TYPE_CHECKING:
+    from hyperslab._group import Group
+
+__all__ = ["AnyGroup"]
+
+
+class _Items(ItemsView[str, Any]):
+    """Names and what `Group.get` has for them."""
+
+    _mapping: AnyGroup
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._mapping._each()
+
+    def __contains__(self, item: object) -> bool:
+        name, value = cast("tuple[Any, Any]", item)
+        return name in self._mapping and bool(self._mapping.get(name) == value)
+
+
+class _Values(ValuesView[Any]):
+    """What `Group.get` has for each name."""
+
+    _mapping: AnyGroup
+
+    def __iter__(self) -> Iterator[Any]:
+        return (found for _, found in self._mapping._each())
+
+    def __contains__(self, value: object) -> bool:
+        return any(found is value or found == value for found in self)
+
+
+class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
+    """A group of any format: what is below it, and changing that where the format is written."""
+
+    def __new__(cls, handle: _native.GroupHandle, store: Store, cache: Cache | None = None) -> Self:
+        self = super().__new__(cls, handle, store.read_only)
+        self._store = store
+        if cache is not None:
+            self._cache = cache
+        return self
+
+    # ---- what it is
+
+    @property
+    def info(self) -> Info:
+        """What it is, one fact per line."""
+        raise NotImplementedError
+
+    def info_complete(self) -> Info:
+        """`info`, and how many nodes are below. Lists the store."""
+        kinds = [kind for _, kind in self._walk(None)]
+        counts = {
+            "No. members": len(kinds),
+            "No. arrays": kinds.count("array"),
+            "No. groups": kinds.count("group"),
+        }
+        return Info({**self.info.to_dict(), **counts})
+
+    # ---- nodes in it
+
+    def _node(self, handle: Any) -> Any:
+        """What a handle of something below is for."""
+        raise NotImplementedError
+
+    def __getitem__(self, path: str) -> Array | Group:
+        try:
+            return cast("Array | Group", self._node(self._child(path)))
+        except NodeNotFoundError:
+            raise KeyError(path) from None
+
+    def __setitem__(self, path: str, value: Any) -> None:
+        """Create an array of these values, in the place of what is there.
+
+        Raises `TypeError` for what is no array and does not make one: a group, a dictionary, ``None``.
+        """
+        from hyperslab import _new
+
+        self.create_array(path, data=_new.with_type(array_like(path, value)), overwrite=True)
+
+    def __delitem__(self, path: str) -> None:
+        try:
+            self._delete_child(path)
+        except NodeNotFoundError:
+            raise KeyError(path) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([path for path, _ in self._walk(1)])
+
+    def __len__(self) -> int:
+        return len(self._walk(1))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, str):
+            return False
+        try:
+            return self._child_kind(path) is not None
+        except InvalidArgumentError:
+            return False
+
+    def get(self, path: str, /, default: Any = None) -> Any:
+        """The node at a path, ``default`` where there is nothing; an `UnreadableArray` where there is a node
+        that cannot be opened.
+        """
+        try:
+            return self._member(path)
+        except (KeyError, InvalidArgumentError):
+            return default
+
+    def items(self) -> ItemsView[str, Any]:
+        """Names and nodes directly below, as `get` has them."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """Nodes directly below, as `get` has them."""
+        return _Values(self)
+
+    def _each(self) -> Iterator[tuple[str, Any]]:
+        return ((name, self._member(name)) for name in self)
+
+    def get_array(self, path: str) -> Array:
+        """The array at a path.
+
+        Raises `KeyError` where there is nothing, `TypeError` where there is a group.
+        """
+        node = self[path]
+        if not isinstance(node, Array):
+            raise TypeError(f"{path!r} is a group, not an array")
+        return node
+
+    def get_group(self, path: str) -> Group:
+        """The group at a path.
+
+        Raises `KeyError` where there is nothing, `TypeError` where there is an array.
+        """
+        node = self[path]
+        if not isinstance(node, AnyGroup):
+            raise TypeError(f"{path!r} is an array, not a group")
+        return node
+
+    def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Array | Group], ...]:
+        """Nodes below, with their paths relative to this group.
+
+        A node that cannot be opened is among them as an `UnreadableArray`.
+
+        Parameters
+        ----------
+        max_depth : int or None, default 0
+            0: the direct children; ``None``: all nodes.
+        """
+        return tuple((path, self._member(path)) for path, _ in self._walk(_levels(max_depth)))
+
+    def _member(self, path: str) -> Any:
+        """The node at a path that was listed; of one that cannot be read, what is known of it."""
+        try:
+            return self[path]
+        except UNREADABLE as error:
+            return UnreadableArray(self, path, error)
+
+    def nmembers(self, max_depth: int | None = 0) -> int:
+        """How many nodes are below; ``max_depth`` as in `members`."""
+        return len(self._walk(_levels(max_depth)))
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Names and arrays directly below; an `UnreadableArray` for each that cannot be opened."""
+        return ((name, self._member(name)) for name in self.array_keys())
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Names and groups directly below; an `UnreadableArray` for each that cannot be opened."""
+        return ((name, self._member(name)) for name in self.group_keys())
+
+    def array_keys(self) -> Iterator[str]:
+        """Names of arrays directly below."""
+        return iter([path for path, kind in self._walk(1) if kind == "array"])
+
+    def group_keys(self) -> Iterator[str]:
+        """Names of groups directly below."""
+        return iter([path for path, kind in self._walk(1) if kind == "group"])
+
+    def array_values(self) -> Iterator[Array]:
+        """Arrays directly below."""
+        return (node for _, node in self.arrays())
+
+    def group_values(self) -> Iterator[Group]:
+        """Groups directly below."""
+        return (node for _, node in self.groups())
+
+    def tree(
+        self, expand: object = None, level: int | None = None, *, max_nodes: int = 500, plain: bool = True
+    ) -> Tree:
+        """The hierarchy below as a tree, to be printed.
+
+        Parameters
+        ----------
+        level : int, optional
+            How many levels; all by default.
+        max_nodes : int, default 500
+            Further nodes are left out, with a note.
+        """
+        if expand is not None:
+            raise UnsupportedError("expand: trees are always shown in full, down to 'level'")
+        nodes = self._walk(level)
+        note = (
+            f"Truncated at max_nodes={max_nodes}, some nodes and their children may be missing"
+            if len(nodes) > max_nodes
+            else ""
+        )
+        facts = []
+        for path, kind in nodes[:max_nodes]:
+            node = self._member(path) if kind == "array" else None
+            if isinstance(node, UnreadableArray):
+                facts.append((path, f"unreadable: {why(node.error)}"))
+            else:
+                facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
+        return Tree(self.name, facts, note)
+
+    # ---- changing
+
+    def create_group(
+        self, name: str, *, overwrite: bool = False, attributes: Mapping[str, Any] | None = None
+    ) -> Group:
+        """Create a group below this one; see `hyperslab.create_group`."""
+        from hyperslab import _new
+
+        self._check_writable()
+        created = _new.create_group(
+            self._store,
+            path=self._path_of(name),
+            zarr_format=cast(ZarrFormat, self._zarr_format),
+            overwrite=overwrite,
+            attributes=attributes,
+        )
+        if self._is_consolidated:
+            self._notice(name)
+            return self.get_group(name)
+        return cast("Group", self._node(created._handle))
+
+    def create_array(self, name: str, **arguments: Unpack[NewArray]) -> Array:
+        """Create an array below this group.
+
+        Arguments are those of `hyperslab.create_array`; the format is the group's.
+        """
+        from hyperslab import _new
+
+        self._check_writable()
+        zarr_format = cast(ZarrFormat, self._zarr_format)
+        created = _new.create_array(
+            self._store, name=self._path_of(name), zarr_format=zarr_format, **arguments
+        )
+        self._notice(name, created._handle)
+        return created if created.cache or not self._cache else created.with_config({"cache": self._cache})
+
+    create = create_array
+
+    def require_group(self, name: str, **kwargs: Any) -> Group:
+        """The group of this name, created where it is missing. Raises `TypeError` where there is an array."""
+        unknown = sorted(set(kwargs) - {"overwrite", "attributes"})
+        if unknown:
+            raise TypeError(f"require_group() got an unexpected keyword argument {unknown[0]!r}")
+        if name in self and not kwargs.get("overwrite", False):
+            return self.get_group(name)
+        return self.create_group(name, **kwargs)
+
+    def require_groups(self, *names: str) -> tuple[Group, ...]:
+        """`require_group` for several names."""
+        return tuple(self.require_group(name) for name in names)
+
+    def require_array(
+        self, name: str, *, shape: Any, dtype: npt.DTypeLike | None = None, exact: bool = False, **kwargs: Any
+    ) -> Array:
+        """The array of this name, created where it is missing.
+
+        Raises
+        ------
+        TypeError
+            Where there is a group, or an array of another shape, or of a type to which ``dtype`` cannot be
+            cast safely (``exact``: of another type).
+        """
+        unknown = sorted(set(kwargs) - set(NewArray.__annotations__))
+        if unknown:
+            raise TypeError(f"require_array() got an unexpected keyword argument {unknown[0]!r}")
+        if name not in self:
+            return self.create_array(name, shape=shape, dtype=dtype, **kwargs)
+        found = self.get_array(name)
+        if kwargs.get("config") is not None:
+            found = found.with_config(kwargs["config"])
+        wanted = normalize_shape(shape)
+        if found.shape != wanted:
+            raise TypeError(f"Incompatible shape ({found.shape} vs {wanted})")
+        if dtype is not None:
+            dtype = np.dtype(dtype)
+            fits = found.dtype == dtype if exact else np.can_cast(found.dtype, dtype)
+            if not fits:
+                raise TypeError(f"Incompatible dtype ({found.dtype} vs {dtype})")
+        return found
+
+    def empty(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
+        """Create an array of its fill value (default: zeros) below this group."""
+        kwargs.setdefault("dtype", "f8")
+        return self.create_array(name, shape=shape, **kwargs)
+
+    def zeros(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
+        """Create an array of zeros (as its fill value) below this group."""
+        kwargs.setdefault("dtype", "f8")
+        return self.create_array(name, shape=shape, fill_value=DEFAULT_ZERO, **kwargs)
+
+    def ones(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
+        """Create an array of ones (as its fill value) below this group."""
+        kwargs.setdefault("dtype", "f8")
+        return self.create_array(name, shape=shape, fill_value=1, **kwargs)
+
+    def full(self, *, name: str, shape: Any, fill_value: Any, **kwargs: Any) -> Array:
+        """Create an array with this fill value below this group."""
+        kwargs.setdefault("dtype", "f8")
+        return self.create_array(name, shape=shape, fill_value=fill_value, **kwargs)
+
+    def consolidate(self) -> Self:
+        """Store the metadata of all nodes below with this group, so that opening needs one read; returns
+        the group.
+        """
+        self._consolidate()
+        return self
+
+    def _path_of(self, name: str) -> str:
+        relative = "/".join(part for part in str(name).split("/") if part)
+        if not relative:
+            raise InvalidArgumentError(f"name: a node needs a name, found {name!r}")
+        return f"{self.path}/{relative}" if self.path else relative
+
+    # ---- what Python asks
+
+    def __repr__(self) -> str:
+        return f"<Group {self._store.url}/{self.path}>" if self.path else f"<Group {self._store.url}>"
+
+    def _repr_html_(self) -> str:
+        return self.tree(max_nodes=100)._repr_html_()
+
+
+def _levels(max_depth: int | None) -> int | None:
+    if max_depth is None:
+        return None
+    if max_depth < 0:
+        raise InvalidArgumentError(f"max_depth: expected 0 or more, or None, found {max_depth}")
+    return max_depth + 1
