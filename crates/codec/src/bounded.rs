@@ -5,8 +5,8 @@
 //! its input (or as much as there is from before), and doubles that as long as the codec says that
 //! there is more.
 
-use crate::chain::{peel, stage, stage_room};
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::walk::{self, Between, Target, stage_room};
+use crate::{Codec, CodecError, Scratch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -25,72 +25,30 @@ pub fn decode_bounded(
     verify: bool,
 ) -> Result<(), CodecError> {
     out.clear();
-    // Out of the scratch while in use, so that the codecs can have the rest of it.
-    let mut stages = std::mem::take(&mut scratch.stages);
-    let result = decode_through(&mut stages, codecs, src, limit, out, scratch, verify);
-    scratch.stages = stages;
-    result
-}
-
-fn decode_through(
-    [from, to]: &mut [Vec<u8>; 2],
-    codecs: &[Arc<dyn Codec>],
-    src: &[u8],
-    limit: usize,
-    out: &mut Vec<u8>,
-    scratch: &mut Scratch,
-    verify: bool,
-) -> Result<(), CodecError> {
-    let mut left = codecs;
-    // How much of `from` is the input of the next codec; `None`: it is `src`.
-    let mut staged: Option<usize> = None;
-    loop {
-        let mut input = match staged {
-            None => src,
-            Some(len) => from.get(..len).unwrap_or_default(),
-        };
-        (left, input) = peel(left, input, verify)?;
-        let Some((codec, earlier)) = left.split_last() else {
-            if input.len() > limit {
-                let name = codecs.first().map_or("bytes", |codec| codec.name());
-                return Err(CodecError::size(name, limit, input.len()));
-            }
-            stage(out, input.len(), "bytes")?.copy_from_slice(input);
-            return Ok(());
-        };
-        if earlier.is_empty() {
-            let written = decode_growing(codec.as_ref(), input, Bound::Bytes(limit), out, scratch)?;
-            out.truncate(written);
-            return Ok(());
-        }
-        let bound = earlier.iter().fold(limit, |size, codec| codec.max_encoded(size));
-        staged = Some(decode_growing(codec.as_ref(), input, Bound::Bytes(bound), to, scratch)?);
-        std::mem::swap(from, to);
-        left = earlier;
-    }
+    walk::decode(codecs, Between::Decoded(limit), src, Target::Growing(out, limit), scratch, verify)
 }
 
 /// The most that a step of decoding may give.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Bound {
+pub(crate) enum Most {
     /// So many bytes.
     Bytes(usize),
     /// So many bytes, but of elements of variable length: no more than [`vlen_limit`].
     Vlen(usize),
 }
 
-/// Decodes into the front of a buffer, which grows as needed, to room for `bound` at most; returns
+/// Decodes into the front of a buffer, which grows as needed, to room for `most` at most; returns
 /// how many bytes that were.
 pub(crate) fn decode_growing(
     codec: &dyn Codec,
     src: &[u8],
-    bound: Bound,
+    most: Most,
     buf: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<usize, CodecError> {
-    let (bound, limit) = match bound {
-        Bound::Bytes(bytes) => (bytes, usize::MAX),
-        Bound::Vlen(bytes) => (bytes, vlen_limit(src.len())),
+    let (bound, limit) = match most {
+        Most::Bytes(bytes) => (bytes, usize::MAX),
+        Most::Vlen(bytes) => (bytes, vlen_limit(src.len())),
     };
     let most = bound.min(limit);
     // What is there already costs nothing: the second of two chunks that are alike is decoded once.
@@ -165,28 +123,6 @@ fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'
     Ok(&mut buf[..len])
 }
 
-/// [`encode_any`] for bytes that other threads may change meanwhile: an encoder that cannot bear
-/// that is given a copy. Only the first codec reads them; what it makes belongs to us.
-pub(crate) fn encode_lent(
-    codecs: &[Arc<dyn Codec>],
-    src: &[u8],
-    dst: &mut Vec<u8>,
-    scratch: &mut Scratch,
-) -> Result<(), CodecError> {
-    let Some(first) = codecs.first().filter(|codec| codec.racing() == Racing::NeedsCopy) else {
-        return encode_any(codecs, src, dst, scratch);
-    };
-    // Out of the scratch while in use, so that the codecs can have the rest of it.
-    let mut own = std::mem::take(&mut scratch.own);
-    own.clear();
-    let result = stage_room(&mut own, src.len(), first.name()).and_then(|()| {
-        own.extend_from_slice(src);
-        encode_any(codecs, &own, dst, scratch)
-    });
-    scratch.own = own;
-    result
-}
-
 /// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is
 /// cleared first; its capacity is reused.
 pub fn encode_any(
@@ -195,33 +131,7 @@ pub fn encode_any(
     dst: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<(), CodecError> {
-    let Some((last, earlier)) = codecs.split_last() else {
-        dst.clear();
-        dst.extend_from_slice(src);
-        return Ok(());
-    };
-    let variable = codecs.first().is_some_and(|codec| codec.as_vlen().is_some());
-    let [mut from, mut to] = std::mem::take(&mut scratch.stages);
-    let mut result = Ok(());
-    for (done, codec) in earlier.iter().enumerate() {
-        let input = if done == 0 { src } else { &from };
-        result = codec.encode(input, &mut to, scratch);
-        if variable && done > 0 && result.is_ok() {
-            result = check_vlen_limit(codec.name(), from.len(), to.len());
-        }
-        if result.is_err() {
-            break;
-        }
-        std::mem::swap(&mut from, &mut to);
-    }
-    if result.is_ok() {
-        result = last.encode(if earlier.is_empty() { src } else { &from }, dst, scratch);
-    }
-    if variable && !earlier.is_empty() && result.is_ok() {
-        result = check_vlen_limit(last.name(), from.len(), dst.len());
-    }
-    scratch.stages = [from, to];
-    result
+    walk::encode(codecs, false, src, dst, scratch)
 }
 
 #[cfg(test)]
@@ -318,12 +228,12 @@ mod tests {
     #[test]
     fn room_that_is_not_needed_is_not_touched() {
         let (mut buf, mut scratch) = (Vec::new(), Scratch::default());
-        assert_eq!(decode_growing(&Liar, b"", Bound::Bytes(4 << 30), &mut buf, &mut scratch).unwrap(), 5);
+        assert_eq!(decode_growing(&Liar, b"", Most::Bytes(4 << 30), &mut buf, &mut scratch).unwrap(), 5);
         assert_eq!(buf.len(), 3 << 30);
         let error =
-            decode_growing(&Liar, b"", Bound::Bytes(2 << 30), &mut Vec::new(), &mut scratch).unwrap_err();
+            decode_growing(&Liar, b"", Most::Bytes(2 << 30), &mut Vec::new(), &mut scratch).unwrap_err();
         assert!(matches!(error, CodecError::Size { .. }), "{error}");
-        assert!(decode_growing(&Liar, b"", Bound::Bytes(usize::MAX), &mut buf, &mut scratch).is_ok());
+        assert!(decode_growing(&Liar, b"", Most::Bytes(usize::MAX), &mut buf, &mut scratch).is_ok());
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub enum CodecError {
         /// The codec.
         codec: &'static str,
     },
+    /// The codec cannot encode such an array. The message names it.
+    #[error("{why}")]
+    Unfit {
+        /// What does not fit.
+        why: String,
+    },
     /// No such codec here. The message names it and says what there is.
     #[error("codec {name:?} is not supported (supported: {supported})")]
     Unknown {

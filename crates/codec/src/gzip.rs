@@ -9,7 +9,7 @@
 //! {"name": "gzip", "configuration": {"level": 5}}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let gzip = hyperslab_codec::Gzip::from_v3(metadata.get("configuration"), 4).unwrap();
+//! # let gzip = hyperslab_codec::Gzip::from_v3(metadata.get("configuration")).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&gzip), Some(metadata));
 //! ```
 //!
@@ -41,13 +41,13 @@ struct Fields {
 
 impl Gzip {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         let fields: Fields = configuration("gzip", metadata)?;
         Self::checked(fields.level.unwrap_or(5), 0)
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         let fields: Fields = configuration_v2("gzip", metadata)?;
         Self::checked(fields.level.unwrap_or(1), -1)
     }
@@ -235,10 +235,10 @@ mod tests {
 
     #[test]
     fn configuration() {
-        assert_eq!(Gzip::from_v3(Some(&json!({"level": 9})), 1).unwrap(), Gzip { level: 9 });
-        assert_eq!(Gzip::from_v3(Some(&json!({})), 1).unwrap(), Gzip { level: 5 });
-        assert_eq!(Gzip::from_v2(&json!({"id": "gzip", "level": -1}), 1).unwrap(), Gzip { level: -1 });
-        assert_eq!(Gzip::from_v2(&json!({"id": "gzip"}), 1).unwrap(), Gzip { level: 1 });
+        assert_eq!(Gzip::from_v3(Some(&json!({"level": 9}))).unwrap(), Gzip { level: 9 });
+        assert_eq!(Gzip::from_v3(Some(&json!({}))).unwrap(), Gzip { level: 5 });
+        assert_eq!(Gzip::from_v2(&json!({"id": "gzip", "level": -1})).unwrap(), Gzip { level: -1 });
+        assert_eq!(Gzip::from_v2(&json!({"id": "gzip"})).unwrap(), Gzip { level: 1 });
         assert_eq!(Gzip { level: 3 }.to_v2(), Some(json!({"id": "gzip", "level": 3})));
         assert_eq!(Gzip { level: -1 }.to_v3(), Some(json!({"name": "gzip", "configuration": {"level": 6}})));
         for bad in [
@@ -249,9 +249,9 @@ mod tests {
             json!({"levle": 5}),
             json!([5]),
         ] {
-            assert!(matches!(Gzip::from_v3(Some(&bad), 1), Err(CodecError::Config { .. })), "{bad}");
+            assert!(matches!(Gzip::from_v3(Some(&bad)), Err(CodecError::Config { .. })), "{bad}");
         }
-        let error = Gzip::from_v3(Some(&json!({"levle": 5})), 1).unwrap_err().to_string();
+        let error = Gzip::from_v3(Some(&json!({"levle": 5}))).unwrap_err().to_string();
         assert!(error.contains("`levle`"), "{error}");
     }
 }

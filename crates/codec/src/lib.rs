@@ -3,7 +3,8 @@
 //! A codec decodes into memory that the caller owns, of the size that the array's metadata implies,
 //! and writes not one byte more, whatever the stored bytes claim. One file holds one codec: its
 //! configuration in Zarr v2 and v3 JSON, decoding, encoding, its unit tests. [`registry`] finds
-//! them by name, [`hdf5`] the filters of HDF5 by number; [`CodecChain`] runs several in a row.
+//! codecs by name, [`hdf5`] the filters of HDF5 by number; [`CodecChain`] runs several in a row.
+//! Codecs are of three kinds: [`AnyCodec`].
 //!
 //! A codec knows no store and no array.
 
@@ -18,6 +19,7 @@ mod error;
 mod gzip;
 pub mod hdf5;
 mod heap;
+mod kind;
 mod lz4;
 mod racing;
 pub mod registry;
@@ -26,6 +28,7 @@ mod scratch;
 mod testing;
 mod transpose;
 mod vlen;
+mod walk;
 mod zlib;
 mod zstd;
 
@@ -40,6 +43,7 @@ pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
 pub use error::CodecError;
 pub use gzip::Gzip;
 pub use heap::{Cell, Heap, HeapAllocator, HeapBuffer, HeapMemory};
+pub use kind::{AnyCodec, ArrayCodecs, ArrayToArray, ArrayToBytes, ChunkCodecs, Context};
 pub use lz4::Lz4;
 pub use racing::Racing;
 pub use scratch::Scratch;
@@ -65,7 +69,9 @@ pub enum Reach {
     Bytes,
 }
 
-/// A bytes-to-bytes codec (compressor, checksum, shuffle).
+/// A codec as it runs: from one buffer of bytes to another. Codecs from bytes to bytes
+/// (compressors, checksums, shuffles) are no more than this; those that encode arrays are also
+/// [`ArrayToArray`] or [`ArrayToBytes`].
 ///
 /// Implementations keep no state between calls; contexts and buffers that are worth reusing live in
 /// [`Scratch`]. `Debug` prints all that decoding depends on: codecs that print alike make the same
@@ -124,11 +130,6 @@ pub trait Codec: Debug + Send + Sync {
     /// How little of an encoded chunk has to be decoded to get at a part of it.
     fn reach(&self) -> Reach {
         Reach::Whole
-    }
-
-    /// The codec of elements of variable length, if it is that.
-    fn as_vlen(&self) -> Option<&Vlen> {
-        None
     }
 
     /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no

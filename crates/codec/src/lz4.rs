@@ -9,7 +9,7 @@
 //! {"id": "lz4", "acceleration": 1}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let lz4 = hyperslab_codec::Lz4::from_v2(&metadata, 4).unwrap();
+//! # let lz4 = hyperslab_codec::Lz4::from_v2(&metadata).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v2(&lz4), Some(metadata));
 //! ```
 //!
@@ -42,13 +42,13 @@ const MAX_DECODED: usize = 0x7E00_0000;
 
 impl Lz4 {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         let fields: Fields = configuration("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         let fields: Fields = configuration_v2("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
@@ -253,10 +253,10 @@ mod tests {
 
     #[test]
     fn configuration() {
-        assert_eq!(Lz4::from_v2(&json!({"id": "lz4"}), 1).unwrap(), LZ4);
-        assert_eq!(Lz4::from_v3(Some(&json!({"acceleration": 7})), 1).unwrap(), Lz4 { acceleration: 7 });
+        assert_eq!(Lz4::from_v2(&json!({"id": "lz4"})).unwrap(), LZ4);
+        assert_eq!(Lz4::from_v3(Some(&json!({"acceleration": 7}))).unwrap(), Lz4 { acceleration: 7 });
         assert_eq!(LZ4.to_v3(), Some(json!({"name": "numcodecs.lz4", "configuration": {"acceleration": 1}})));
-        assert!(Lz4::from_v2(&json!({"id": "lz4", "acceleration": "1"}), 1).is_err());
-        assert!(Lz4::from_v2(&json!({"id": "lz4", "level": 1}), 1).is_err());
+        assert!(Lz4::from_v2(&json!({"id": "lz4", "acceleration": "1"})).is_err());
+        assert!(Lz4::from_v2(&json!({"id": "lz4", "level": 1})).is_err());
     }
 }

@@ -22,8 +22,10 @@
 //! all zero, whatever chunk they are from: cells of nothing but fill value are found by comparing
 //! them.
 
-use crate::{Cell, Codec, CodecError, DataType, Heap, HeapBuffer, Racing, Scratch};
-use serde_json::{Value, json};
+use crate::registry::Config;
+use crate::{ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Scratch};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// What elements of variable length are.
@@ -72,6 +74,23 @@ impl std::fmt::Display for VlenKind {
     }
 }
 
+/// Refuses a configuration that is not empty.
+fn no_fields(config: Config<'_>, name: &str) -> Result<(), CodecError> {
+    let fields: Map<String, Value> = config.fields(name)?;
+    match fields.keys().next() {
+        None => Ok(()),
+        Some(member) => {
+            Err(CodecError::Config { name: name.into(), why: format!("unknown member {member:?}") })
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrayFields {
+    dtype: String,
+}
+
 /// The codec: the first of its chain. It decodes and encodes only when it is bound to the heap of a
 /// request.
 #[derive(Clone, Debug)]
@@ -86,6 +105,28 @@ impl Vlen {
     /// A codec that is bound to no heap yet. `fill`: the bytes of the fill value.
     pub fn new(kind: VlenKind, fill: Arc<[u8]>) -> Self {
         Vlen { kind, fill, heap: None }
+    }
+
+    /// `vlen-utf8`, from the metadata of either format.
+    pub fn text(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+        no_fields(config, "vlen-utf8")?;
+        Ok(Vlen::new(VlenKind::Text, array.fill.as_ref().into()))
+    }
+
+    /// `vlen-bytes`, from the metadata of either format.
+    pub fn bytes(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+        no_fields(config, "vlen-bytes")?;
+        Ok(Vlen::new(VlenKind::Bytes, array.fill.as_ref().into()))
+    }
+
+    /// `vlen-array`, from the metadata of Zarr v2.
+    pub fn array(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+        let ArrayFields { dtype } = config.fields("vlen-array")?;
+        let item = dtype.parse().ok().filter(|item: &DataType| item.size() > 0).ok_or_else(|| {
+            let why = format!("dtype: expected a type of elements, found {dtype:?}");
+            CodecError::Config { name: "vlen-array".into(), why }
+        })?;
+        Ok(Vlen::new(VlenKind::Array(item), array.fill.as_ref().into()))
     }
 
     /// What the elements are.
@@ -246,10 +287,6 @@ impl Codec for Vlen {
         MOST
     }
 
-    fn as_vlen(&self) -> Option<&Vlen> {
-        Some(self)
-    }
-
     fn to_v3(&self) -> Option<Value> {
         match self.kind {
             VlenKind::Array(_) => None,
@@ -262,6 +299,12 @@ impl Codec for Vlen {
             VlenKind::Array(dtype) => json!({"id": "vlen-array", "dtype": dtype.numpy()}),
             kind => json!({"id": kind.codec_name()}),
         })
+    }
+}
+
+impl ArrayToBytes for Vlen {
+    fn vlen(&self) -> Option<&Vlen> {
+        Some(self)
     }
 }
 

@@ -9,7 +9,7 @@
 //! {"id": "zlib", "level": 1}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let zlib = hyperslab_codec::Zlib::from_v2(&metadata, 4).unwrap();
+//! # let zlib = hyperslab_codec::Zlib::from_v2(&metadata).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v2(&zlib), Some(metadata));
 //! ```
 //!
@@ -38,12 +38,12 @@ struct Fields {
 
 impl Zlib {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         Self::checked(configuration("zlib", metadata)?)
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         Self::checked(configuration_v2("zlib", metadata)?)
     }
 
@@ -171,16 +171,16 @@ mod tests {
 
     #[test]
     fn configuration() {
-        assert_eq!(Zlib::from_v2(&json!({"id": "zlib", "level": -1}), 1).unwrap(), Zlib { level: -1 });
-        assert_eq!(Zlib::from_v2(&json!({"id": "zlib"}), 1).unwrap(), Zlib { level: 1 });
-        assert_eq!(Zlib::from_v3(Some(&json!({"level": 9})), 1).unwrap(), Zlib { level: 9 });
+        assert_eq!(Zlib::from_v2(&json!({"id": "zlib", "level": -1})).unwrap(), Zlib { level: -1 });
+        assert_eq!(Zlib::from_v2(&json!({"id": "zlib"})).unwrap(), Zlib { level: 1 });
+        assert_eq!(Zlib::from_v3(Some(&json!({"level": 9}))).unwrap(), Zlib { level: 9 });
         assert_eq!(ZLIB.to_v3(), Some(json!({"name": "numcodecs.zlib", "configuration": {"level": 1}})));
         for bad in [
             json!({"id": "zlib", "level": 10}),
             json!({"id": "zlib", "level": -2}),
             json!({"id": "gzip", "level": 1}),
         ] {
-            assert!(matches!(Zlib::from_v2(&bad, 1), Err(CodecError::Config { .. })), "{bad}");
+            assert!(matches!(Zlib::from_v2(&bad), Err(CodecError::Config { .. })), "{bad}");
         }
     }
 }

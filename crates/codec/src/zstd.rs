@@ -9,7 +9,7 @@
 //! {"name": "zstd", "configuration": {"level": 3, "checksum": false}}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let zstd = hyperslab_codec::Zstd::from_v3(metadata.get("configuration"), 4).unwrap();
+//! # let zstd = hyperslab_codec::Zstd::from_v3(metadata.get("configuration")).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&zstd), Some(metadata));
 //! ```
 //!
@@ -69,7 +69,7 @@ pub(crate) struct Contexts {
 
 impl Zstd {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         let Fields { level, checksum } = configuration("zstd", metadata)?;
         if LEVELS.contains(&level) {
             return Ok(Zstd { level, checksum });
@@ -82,7 +82,7 @@ impl Zstd {
 
     /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the
     /// nearest that there is.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         let Fields { level, checksum } = configuration_v2("zstd", metadata)?;
         Ok(Zstd { level, checksum })
     }
@@ -321,14 +321,14 @@ mod tests {
 
     #[test]
     fn configuration() {
-        let v3 = |metadata| Zstd::from_v3(Some(&metadata), 1);
+        let v3 = |metadata| Zstd::from_v3(Some(&metadata));
         assert_eq!(
             v3(json!({"level": -131072, "checksum": true})).unwrap(),
             Zstd { level: -131_072, checksum: true }
         );
         assert_eq!(v3(json!({"level": 22})).unwrap(), Zstd { level: 22, checksum: false });
         assert_eq!(
-            Zstd::from_v2(&json!({"id": "zstd", "level": 100}), 1).unwrap(),
+            Zstd::from_v2(&json!({"id": "zstd", "level": 100})).unwrap(),
             Zstd { level: 100, checksum: false }
         );
         assert_eq!(SUMMED.to_v2(), Some(json!({"id": "zstd", "level": 0, "checksum": true})));

@@ -5,7 +5,7 @@ use super::{CopyOptions, Order, Shards};
 use crate::element::swap_bytes;
 use crate::{Array, Error, Format, copy::hdf5, copy::ragged};
 use hyperslab_array::Dims;
-use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose, registry};
 use hyperslab_zarr::{self as zarr, ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,21 +135,18 @@ pub(super) fn convert(
             )));
         }
         _ => {
-            let transpose = |order| Transpose::new(order).map(|codec| vec![Json::from(&codec.to_v3())]);
-            let filters = if identity { Ok(Vec::new()) } else { transpose(order) };
-            spec.filters = Choice::Set(filters.map_err(|error| refuse(error.to_string()))?);
+            let transpose = (!identity).then(|| Json::from(&Transpose::metadata(&order)));
+            spec.filters = Choice::Set(transpose.into_iter().collect());
             if vlen.is_none() {
                 let endian = dtype.has_order().then_some(stored);
-                spec.serializer = Choice::Set(Json::from(&BytesCodec { endian }.to_v3()));
+                spec.serializer = Choice::Set(Json::from(&BytesCodec::metadata(endian)));
             }
         }
     }
 
     match (&options.compressors, array.as_zarr()) {
         (None, Some(zarr)) if same_format && format == Format::ZarrV3 => {
-            let serializers = ["bytes", "vlen-utf8", "vlen-bytes"];
-            let is_serializer =
-                |json: &Json| codec_name(json).is_some_and(|name| serializers.contains(&name));
+            let is_serializer = |json: &Json| codec_name(json).is_some_and(registry::makes_bytes);
             let after = zarr.chunk_codecs().into_iter().skip_while(|json| !is_serializer(json)).skip(1);
             spec.compressors = Choice::Set(after.collect());
         }
