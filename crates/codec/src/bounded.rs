@@ -120,7 +120,7 @@ fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'
         *buf = Vec::new();
         *buf = vec![0; len];
     }
-    Ok(&mut buf[..len])
+    Ok(buf.get_mut(..len).unwrap_or_default())
 }
 
 /// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is

@@ -54,14 +54,7 @@ pub(crate) enum Inflated {
 ///
 /// So much is what decoding the front part of a chunk costs at least; in turn it is as fast, byte
 /// for byte, as decoding all of it.
-const UNFILLED: usize = 65_535;
-
-/// The front part of `dst` into which to inflate to have its first `wanted` bytes once the result
-/// is [`Inflated::Full`]. `None`: that would be all of it.
-pub(crate) fn front(dst: &mut [u8], wanted: usize) -> Option<&mut [u8]> {
-    let len = wanted.checked_add(UNFILLED).filter(|len| *len < dst.len())?;
-    dst.get_mut(..len)
-}
+pub(crate) const UNFILLED: usize = 65_535;
 
 /// The contexts of one thread, made on first use.
 #[derive(Default)]
@@ -89,7 +82,8 @@ impl Contexts {
     ) -> Result<(), CodecError> {
         let failed = |why: &str| CodecError::Encode { codec: wrapper.name(), why: why.into() };
         let level = if level < 0 { 6 } else { level.min(9) };
-        let slot = &mut self.compressors[level as usize];
+        let slot =
+            self.compressors.get_mut(level as usize).ok_or_else(|| failed("there is no such level"))?;
         let compressor = match slot {
             Some(compressor) => compressor,
             None => {

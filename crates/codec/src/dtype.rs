@@ -1,5 +1,6 @@
 //! Element types: what one element is in memory.
 
+use crate::low::low32;
 use std::fmt;
 
 /// The order of the bytes within one number.
@@ -82,7 +83,7 @@ impl DataType {
 
     /// What elements of variable length are to the engine: [`Cell`](crate::Cell)s.
     pub const CELL: DataType =
-        DataType { kind: Kind::Raw, size: crate::Cell::SIZE as u32, order: ByteOrder::NATIVE };
+        DataType { kind: Kind::Raw, size: low32(crate::Cell::SIZE as u64), order: ByteOrder::NATIVE };
 
     /// A type of `size` bytes; `None` where there is no such type: floats of 2, 4, 8 bytes, complex
     /// of 8, 16, integers of 1, 2, 4, 8, text of a multiple of 4, dates of 8, bool of 1, and
@@ -102,7 +103,7 @@ impl DataType {
         if !valid || size > Self::MAX_SIZE {
             return None;
         }
-        let mut this = DataType { kind, size: size as u32, order };
+        let mut this = DataType { kind, size: low32(size as u64), order };
         if this.number_size() == 1 {
             this.order = ByteOrder::NATIVE;
         }

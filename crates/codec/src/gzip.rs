@@ -18,9 +18,9 @@
 //! Python; anything else there is an error. What is written has no file name and no time, so equal
 //! chunks have equal bytes.
 
-use crate::deflate::{Inflated, Wrapper, front};
+use crate::deflate::{Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -78,15 +78,13 @@ impl Codec for Gzip {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end > room {
-            return Err(CodecError::size("gzip", room, wanted.end));
-        }
-        let Some(front) = front(dst, wanted.end) else { return decode_all(self, src, dst, scratch) };
-        match decode_members(src, front, scratch)? {
-            None => Ok(()),
-            Some(written) => Err(CodecError::size("gzip", room, written)),
-        }
+        decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
+            let room = dst.len();
+            match decode_members(src, dst.get_mut(..end).unwrap_or_default(), scratch)? {
+                None => Ok(()),
+                Some(written) => Err(CodecError::size("gzip", room, written)),
+            }
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {

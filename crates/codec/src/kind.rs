@@ -148,10 +148,25 @@ impl<'a> ArrayCodecs<'a> {
     }
 
     /// Completes the list with a codec from array to bytes, which was made for
-    /// [`ArrayCodecs::array`], and the codecs from bytes to bytes.
-    pub fn with(self, serializer: Arc<dyn ArrayToBytes>, bytes_to_bytes: Vec<Arc<dyn Codec>>) -> ChunkCodecs {
+    /// [`ArrayCodecs::array`], and the codecs from bytes to bytes. Fails with
+    /// [`CodecError::Unfit`] if it encodes elements of variable length and the array has others, or
+    /// the other way round.
+    pub fn complete(
+        self,
+        serializer: Arc<dyn ArrayToBytes>,
+        bytes_to_bytes: Vec<Arc<dyn Codec>>,
+    ) -> Result<ChunkCodecs, CodecError> {
         let ArrayCodecs { order, array, memory, run: mut codecs } = self;
         let vlen = serializer.vlen().cloned();
+        if vlen.as_ref().map(Vlen::kind) != array.vlen {
+            let (expected, elements) = match array.vlen {
+                None => ("bytes", array.dtype.to_string()),
+                Some(kind) => (kind.codec_name(), kind.to_string()),
+            };
+            let found = serializer.name();
+            let why = format!("expected {expected:?} for elements of type {elements}, found {found:?}");
+            return Err(CodecError::Unfit { why });
+        }
         let stored = match serializer.byte_order() {
             Some(stored) if codecs.is_empty() => stored,
             Some(stored) if stored == array.dtype.order() => memory,
@@ -161,7 +176,7 @@ impl<'a> ArrayCodecs<'a> {
             }
         };
         codecs.extend(bytes_to_bytes);
-        ChunkCodecs { order, stored, vlen, codecs }
+        Ok(ChunkCodecs { order, stored, vlen, codecs })
     }
 }
 

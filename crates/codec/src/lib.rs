@@ -8,6 +8,16 @@
 //!
 //! A codec knows no store and no array.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
+
 mod blosc;
 mod bounded;
 mod bytes;
@@ -20,6 +30,7 @@ mod gzip;
 pub mod hdf5;
 mod heap;
 mod kind;
+mod low;
 mod lz4;
 mod racing;
 pub mod registry;
@@ -144,14 +155,25 @@ pub trait Codec: Debug + Send + Sync {
     }
 }
 
-/// Decodes a chunk that has exactly the size of `dst`.
-fn decode_all(
-    codec: &(impl Codec + ?Sized),
+/// [`Codec::decode_part`] of codecs that decode from the front and can stop early.
+///
+/// `front` decodes at least the first `wanted` bytes; it gets the memory for the whole chunk and
+/// how much of it to use: `ahead` bytes more than are wanted. If that is all, all is decoded.
+fn decode_front(
+    codec: &impl Codec,
     src: &[u8],
+    (wanted, ahead): (usize, usize),
     dst: &mut [u8],
     scratch: &mut Scratch,
+    front: impl FnOnce(usize, &mut [u8], &mut Scratch) -> Result<(), CodecError>,
 ) -> Result<(), CodecError> {
-    decode_wanted(codec.name(), 0..dst.len(), dst, |_, dst| codec.decode(src, dst, scratch))
+    match wanted.checked_add(ahead).filter(|end| *end < dst.len()) {
+        Some(end) => front(end, dst, scratch),
+        None => {
+            let wanted = 0..wanted.max(dst.len());
+            decode_wanted(codec.name(), wanted, dst, |_, dst| codec.decode(src, dst, scratch))
+        }
+    }
 }
 
 /// [`Codec::decode_part`] by `run`, which decodes at least the bytes that it is given the range of,

@@ -17,7 +17,7 @@
 //! exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{c_char, c_int};
@@ -85,24 +85,19 @@ impl Codec for Lz4 {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end == room {
-            return decode_all(self, src, dst, scratch);
-        }
-        let Some(target) = dst.get_mut(..wanted.end) else {
-            return Err(CodecError::size("lz4", room, wanted.end));
-        };
-        let (claimed, block) = split(src)?;
-        if claimed as usize != room {
-            return Err(CodecError::size("lz4", room, claimed as usize));
-        }
-        match decompress_front(block, target) {
-            Some(found) if found == target.len() => Ok(()),
-            _ => Err(CodecError::corrupt(
-                "lz4",
-                format!("the block is truncated, corrupt, or shorter than {} bytes", target.len()),
-            )),
-        }
+        decode_front(self, src, (wanted.end, 0), dst, scratch, |end, dst, _| {
+            let (claimed, block) = split(src)?;
+            if claimed as usize != dst.len() {
+                return Err(CodecError::size("lz4", dst.len(), claimed as usize));
+            }
+            match decompress_front(block, dst.get_mut(..end).unwrap_or_default()) {
+                Some(found) if found == end => Ok(()),
+                _ => {
+                    let why = format!("the block is truncated, corrupt, or shorter than {end} bytes");
+                    Err(CodecError::corrupt("lz4", why))
+                }
+            }
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {

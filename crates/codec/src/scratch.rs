@@ -36,6 +36,7 @@ impl std::fmt::Debug for Scratch {
 
 /// The first `len` bytes of a buffer that only grows: bytes are zeroed once, when it first reaches
 /// that size, never again.
+#[expect(clippy::indexing_slicing, reason = "the buffer has just grown to that size")]
 pub(crate) fn sized(buf: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buf.len() < len {
         buf.resize(len, 0);

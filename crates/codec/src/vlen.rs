@@ -22,6 +22,7 @@
 //! all zero, whatever chunk they are from: cells of nothing but fill value are found by comparing
 //! them.
 
+use crate::low::low32;
 use crate::registry::Config;
 use crate::{ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Scratch};
 use serde::Deserialize;
@@ -146,7 +147,7 @@ impl Vlen {
 
     /// The cell of the fill value, in any heap.
     pub fn fill_cell(&self) -> Cell {
-        Cell { buffer: 0, len: self.fill.len() as u32, offset: 0 }
+        Cell { buffer: 0, len: low32(self.fill.len() as u64), offset: 0 }
     }
 
     /// The same codec, which gets bytes from `heap` and puts bytes there.
@@ -230,7 +231,7 @@ impl Codec for Vlen {
                 };
                 place.copy_from_slice(bytes);
                 end += len;
-                Cell { buffer, len: len as u32, offset: (end - len) as u64 }
+                Cell { buffer, len: low32(len as u64), offset: (end - len) as u64 }
             }
             .write();
         }
@@ -238,7 +239,7 @@ impl Codec for Vlen {
             return Err(self.corrupt(format!("{} bytes behind its {found} elements", left.len())));
         }
         if self.kind == VlenKind::Text {
-            check_text(&payload[..end], begins_within, |at| {
+            check_text(payload.get(..end).unwrap_or_default(), begins_within, |at| {
                 cells.iter().position(|cell| has(cell, buffer, at))
             })
             .map_err(|why| self.corrupt(why))?;

@@ -15,9 +15,9 @@
 //!
 //! A chunk is one stream; bytes after its end are an error.
 
-use crate::deflate::{Inflated, Wrapper, front};
+use crate::deflate::{Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -83,16 +83,14 @@ impl Codec for Zlib {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end > room {
-            return Err(CodecError::size("zlib", room, wanted.end));
-        }
-        let Some(front) = front(dst, wanted.end) else { return decode_all(self, src, dst, scratch) };
-        match scratch.deflate.inflate(Wrapper::Zlib, src, front) {
-            Inflated::Full => Ok(()),
-            Inflated::Done { written, .. } => Err(CodecError::size("zlib", room, written)),
-            Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
-        }
+        decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
+            let (room, front) = (dst.len(), dst.get_mut(..end).unwrap_or_default());
+            match scratch.deflate.inflate(Wrapper::Zlib, src, front) {
+                Inflated::Full => Ok(()),
+                Inflated::Done { written, .. } => Err(CodecError::size("zlib", room, written)),
+                Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
+            }
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {

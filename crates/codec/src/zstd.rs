@@ -21,7 +21,7 @@
 //! the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -113,39 +113,12 @@ impl Codec for Zstd {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end > room {
-            return Err(CodecError::size("zstd", room, wanted.end));
-        }
         // Frames of one segment have a window as large as their content, whatever the largest
         // window is.
-        if wanted.end == room || room > 1 << WINDOW_LOG {
-            return decode_all(self, src, dst, scratch);
-        }
-        let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
-        let failed = |code| decode_error(code, room);
-        decompressor.reset(ResetDirective::SessionOnly).map_err(failed)?;
-        decompressor.set_parameter(DParameter::StableOutBuffer(true)).map_err(failed)?;
-        decompressor.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).map_err(failed)?;
-        let mut output = OutBuffer::around(dst);
-        let (mut rest, mut asked) = (src, FRAME_START);
-        while output.pos() < wanted.end {
-            if rest.is_empty() {
-                return Err(CodecError::corrupt("zstd", format!("truncated after {} bytes", src.len())));
-            }
-            // Exactly what the library asks for, that is one block: with all of a frame before it,
-            // it would decode all.
-            let mut input = InBuffer::around(rest.get(..asked).unwrap_or(rest));
-            asked = decompressor.decompress_stream(&mut output, &mut input).map_err(failed)?;
-            rest = rest.get(input.pos()..).unwrap_or_default();
-            if asked == 0 {
-                if rest.is_empty() && output.pos() < room {
-                    return Err(CodecError::size("zstd", room, output.pos()));
-                }
-                asked = FRAME_START;
-            }
-        }
-        Ok(())
+        let ahead = if dst.len() > 1 << WINDOW_LOG { usize::MAX } else { 0 };
+        decode_front(self, src, (wanted.end, ahead), dst, scratch, |end, dst, scratch| {
+            decode_blocks(src, end, dst, scratch)
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -191,6 +164,35 @@ impl Codec for Zstd {
         }
         Some(json!({"id": "zstd", "level": self.level}))
     }
+}
+
+/// Decodes blocks until the first `end` bytes of a chunk of the size of `dst` are there.
+fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+    let room = dst.len();
+    let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
+    let failed = |code| decode_error(code, room);
+    decompressor.reset(ResetDirective::SessionOnly).map_err(failed)?;
+    decompressor.set_parameter(DParameter::StableOutBuffer(true)).map_err(failed)?;
+    decompressor.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).map_err(failed)?;
+    let mut output = OutBuffer::around(dst);
+    let (mut rest, mut asked) = (src, FRAME_START);
+    while output.pos() < end {
+        if rest.is_empty() {
+            return Err(CodecError::corrupt("zstd", format!("truncated after {} bytes", src.len())));
+        }
+        // Exactly what the library asks for, that is one block: with all of a frame before it, it
+        // would decode all.
+        let mut input = InBuffer::around(rest.get(..asked).unwrap_or(rest));
+        asked = decompressor.decompress_stream(&mut output, &mut input).map_err(failed)?;
+        rest = rest.get(input.pos()..).unwrap_or_default();
+        if asked == 0 {
+            if rest.is_empty() && output.pos() < room {
+                return Err(CodecError::size("zstd", room, output.pos()));
+            }
+            asked = FRAME_START;
+        }
+    }
+    Ok(())
 }
 
 fn decode_error(code: usize, room: usize) -> CodecError {

@@ -46,7 +46,7 @@ fn parse(list: &Value) -> Result<ChunkCodecs, CodecError> {
             AnyCodec::BytesToBytes(codec) => bytes_to_bytes.push(codec),
         }
     }
-    Ok(arrays.with(serializer.unwrap(), bytes_to_bytes))
+    arrays.complete(serializer.unwrap(), bytes_to_bytes)
 }
 
 fn names(codecs: &ChunkCodecs) -> Vec<&'static str> {

@@ -74,14 +74,6 @@ impl Element {
             Element::Vlen(kind) => Some(kind),
         }
     }
-
-    /// As metadata calls it, for messages.
-    pub(crate) fn name(self) -> String {
-        match self {
-            Element::Fixed(dtype) => dtype.to_string(),
-            Element::Vlen(kind) => v3_name(kind).map_or_else(|| "|O".to_owned(), str::to_owned),
-        }
-    }
 }
 
 /// The kind of a v3 `data_type`; `None`: its elements have one size.

@@ -32,7 +32,7 @@ impl Codec for Delta {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
         let (room, size) = (dst.len() as u64, src.len() / 2);
-        if src.len() % 4 != 0 || dst.len() < size {
+        if !src.len().is_multiple_of(4) || dst.len() < size {
             return Err(CodecError::Size { codec: "toy.delta", expected: room, found: size as u64 });
         }
         let mut last = i32::from(self.first);

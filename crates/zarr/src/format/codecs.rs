@@ -107,21 +107,10 @@ impl<'a> Chain<'a> {
         Ok(Chain { arrays, serializer, bytes_to_bytes, field, list, at })
     }
 
-    /// The codecs of a chunk, of which `serializer` is that from array to bytes. Refuses one that is
-    /// made for other elements.
+    /// The codecs of a chunk, of which `serializer` is that from array to bytes.
     pub(super) fn complete(self, serializer: Arc<dyn ArrayToBytes>) -> Result<ChunkCodecs, Problem> {
-        let array = &self.arrays.array;
-        if serializer.vlen().map(|vlen| vlen.kind()) != array.vlen {
-            let element = Element::of(array);
-            return invalid(format!(
-                "{}: expected \"{}\" for elements of type {}, found \"{}\"",
-                self.field,
-                element.serializer(),
-                element.name(),
-                serializer.name()
-            ));
-        }
-        Ok(self.arrays.with(serializer, self.bytes_to_bytes))
+        let codecs = self.arrays.complete(serializer, self.bytes_to_bytes);
+        codecs.map_err(|error| codec_problem(self.field, error))
     }
 
     /// Refuses codecs that change elements before they are cut into the chunks of shards.

@@ -107,8 +107,8 @@ fn codecs(
     compressors: &[Json],
 ) -> Result<ChunkCodecs, Problem> {
     let mut arrays = ArrayCodecs::new(order, array);
-    let (mut serializer, mut bytes_to_bytes): (Option<Arc<dyn ArrayToBytes>>, Vec<Arc<dyn Codec>>) =
-        (None, Vec::new());
+    let mut serializer: Option<Arc<dyn ArrayToBytes>> = None;
+    let mut bytes_to_bytes: Vec<Arc<dyn Codec>> = Vec::new();
     for (field, list) in [("filters", filters), ("compressor", compressors)] {
         for json in list {
             let last = bytes_to_bytes.last().map(|codec| codec.name());
@@ -130,7 +130,8 @@ fn codecs(
     }
     let dtype = arrays.array.dtype;
     let as_stored = BytesCodec { endian: Some(dtype.order()), dtype };
-    Ok(arrays.with(serializer.unwrap_or_else(|| Arc::new(as_stored)), bytes_to_bytes))
+    let serializer = serializer.unwrap_or_else(|| Arc::new(as_stored));
+    arrays.complete(serializer, bytes_to_bytes).map_err(|error| codec_problem("filters", error))
 }
 
 fn codec(field: &str, json: &Json, array: &Context<'_>) -> Result<AnyCodec, Problem> {
@@ -329,6 +330,11 @@ mod tests {
                 "{\"id\": \"zstd\", \"level\": 0}",
                 "{\"id\": \"bz2\"}",
                 "compressor: codec \"bz2\" is not supported",
+            ),
+            (
+                "{\"id\": \"zstd\", \"level\": 0}",
+                "{\"id\": \"vlen-utf8\"}",
+                "expected \"bytes\" for elements of type >f4, found \"vlen-utf8\"",
             ),
             ("\"level\": 0", "\"level\": NaN", "compressor: "),
             ("\"level\": 0", "\"level\": \"high\"", "compressor: "),
