@@ -1,16 +1,16 @@
-//! Codecs in a row over bytes whose decoded size no metadata tells exactly: shards that went
-//! through codecs as a whole, and chunks of elements of variable length.
+//! Decoding bytes whose decoded size is not known exactly: shards that went through codecs as a
+//! whole, and chunks of elements of variable length.
 //!
-//! Memory grows with what the bytes really decode to: each step starts with room for a few times
-//! its input (or as much as there is from before), and doubles that as long as the codec says that
-//! there is more.
+//! Memory grows with what the bytes really decode to. Each step starts with room for four times its
+//! input, or all the room that its buffer has, and doubles it while the codec says that there is
+//! more.
 
 use crate::walk::{self, Between, Target, stage_room};
 use crate::{Codec, CodecError, Scratch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Room that a decoding step starts with, at least.
+/// The least room that a decoding step starts with: 64 KiB, so that small chunks decode at once.
 const FIRST_ROOM: usize = 64 << 10;
 
 /// Decodes `src` with codecs given in the order of encoding into `out`, which is cleared first;
@@ -33,7 +33,7 @@ pub fn decode_bounded(
 pub(crate) enum Most {
     /// So many bytes.
     Bytes(usize),
-    /// So many bytes, but of elements of variable length: no more than [`vlen_limit`].
+    /// So many bytes, and for elements of variable length no more than [`vlen_limit`].
     Vlen(usize),
 }
 
@@ -51,11 +51,11 @@ pub(crate) fn decode_growing(
         Most::Vlen(bytes) => (bytes, vlen_limit(src.len())),
     };
     let most = bound.min(limit);
-    // What is there already costs nothing: the second of two chunks that are alike is decoded once.
+    // Room that the buffer has costs nothing. So the second of two similar chunks is decoded once.
     let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).max(buf.len()).min(most);
     loop {
         match codec.decode(src, fresh(buf, room, codec.name())?, scratch) {
-            // Some formats say how much it is; where that is a lie, nothing of the room is touched.
+            // Some formats say how much it is. If that is a lie, the room is never touched.
             Err(CodecError::Size { found, .. }) if room < most => {
                 let found = usize::try_from(found).unwrap_or(usize::MAX);
                 room = room.saturating_mul(2).max(found).min(most);
@@ -69,12 +69,11 @@ pub(crate) fn decode_growing(
     }
 }
 
-/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
 /// See [`set_vlen_chunk_bound`].
 static VLEN_CHUNK_BOUND: AtomicUsize = AtomicUsize::new(256 << 20);
 
-/// How many times its stored bytes such a chunk may decode to in any case. DEFLATE reaches 1032;
-/// text that other compressors shrink further is rare.
+/// A chunk may always decode to this many times its stored bytes. DEFLATE reaches 1032; few texts
+/// shrink more with other compressors.
 const EXPANSION: usize = 1032;
 
 /// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
@@ -82,21 +81,20 @@ pub fn vlen_chunk_bound() -> usize {
     VLEN_CHUNK_BOUND.load(Relaxed)
 }
 
-/// Sets [`vlen_chunk_bound`]. No metadata tells how large the bytes of such a chunk are, and 128
-/// KiB may decode to 4 GiB: without a bound, reading one element of a made-up chunk would take all
-/// memory. What decodes to at most 1032 times its stored bytes is always read.
+/// Sets [`vlen_chunk_bound`]. Metadata does not tell how large such a chunk is, and 128 KiB may
+/// decode to 4 GiB. Without a bound, reading one element of a made-up chunk would take all memory.
+/// Chunks that decode to at most 1032 times their stored bytes are always read.
 pub fn set_vlen_chunk_bound(bytes: usize) {
     VLEN_CHUNK_BOUND.store(bytes, Relaxed);
 }
 
-/// The most bytes to which a step of decoding a chunk of elements of variable length may lead, if
-/// it starts with `stored` bytes.
+/// The most bytes that one codec may decode `stored` bytes to, if elements have variable length.
 pub fn vlen_limit(stored: usize) -> usize {
     vlen_chunk_bound().max(stored.saturating_mul(EXPANSION))
 }
 
-/// Refuses to store a chunk of elements of variable length that would not be read again, because
-/// encoding shrank it too much.
+/// Refuses to store a chunk of elements of variable length that shrank so much that it could not be
+/// read again.
 pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<(), CodecError> {
     let limit = vlen_limit(stored);
     if decoded <= limit {
@@ -109,13 +107,12 @@ pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> R
     Err(CodecError::Encode { codec, why })
 }
 
-/// The first `len` bytes of a buffer; nothing of what it held is kept. Memory that is new comes
-/// from the system as zeros, page by page when it is first touched: what is only room costs
-/// nothing.
+/// The first `len` bytes of a buffer, whose content is lost. The system makes new pages when they
+/// are first touched, so unused room costs nothing.
 fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
     if buf.len() < len {
         *buf = Vec::new();
-        // Asks whether there is so much, in a way that may fail.
+        // `vec!` aborts if there is no memory; this fails.
         stage_room(buf, len, codec)?;
         *buf = Vec::new();
         *buf = vec![0; len];

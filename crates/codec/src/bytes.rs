@@ -8,11 +8,12 @@
 //! {"name": "bytes", "configuration": {"endian": "little"}}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # assert_eq!(hyperslab_codec::BytesCodec::metadata(Some(hyperslab_codec::ByteOrder::Little)), metadata);
+//! # use hyperslab_codec::{ByteOrder, BytesCodec};
+//! # assert_eq!(BytesCodec::metadata(Some(ByteOrder::Little)), metadata);
 //! ```
 //!
-//! It seldom runs: the engine moves elements, and reverses their bytes if the orders differ. It runs
-//! behind a codec that makes other elements.
+//! It seldom runs: the engine moves elements, and reverses their bytes if the orders differ. It
+//! runs behind a codec that makes other elements.
 
 use crate::registry::Config;
 use crate::{ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Racing, Scratch};

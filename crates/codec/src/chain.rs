@@ -1,13 +1,12 @@
 //! Several codecs in a row, bound to the size of the chunk that they decode to.
 //!
-//! The metadata of an array lists codecs in the order of encoding; decoding runs the list
-//! backwards. Only the decoded size of the whole chain is known exactly. What lies between two
-//! codecs is as large as the earlier one made it, at most its [`Codec::max_encoded`]; so it goes
-//! through a buffer of that size, while what the first codec of the list decodes goes straight into
-//! the caller's memory.
+//! Metadata lists codecs in the order of encoding; decoding runs the list backwards. Only the
+//! decoded size of the whole chain is known exactly. The bytes between two codecs are at most the
+//! [`Codec::max_encoded`] of the earlier one, so they go through a buffer of that size. The first
+//! codec of the list decodes straight into the caller's memory.
 //!
-//! Where elements are of variable length nothing tells how large the bytes behind the first codec
-//! are: buffers grow with what there is ([`bounded`]).
+//! If elements have variable length, nothing tells how many bytes lie behind the first codec.
+//! Buffers then grow as needed ([`crate::decode_bounded`]).
 
 use crate::walk::{self, Between, Target, first_name, peel};
 use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen};
@@ -17,7 +16,7 @@ use std::sync::Arc;
 /// The codecs that run, in the order of encoding, and the size of a decoded chunk.
 #[derive(Clone, Debug)]
 pub struct CodecChain {
-    /// That of elements of variable length is the first.
+    /// If elements have variable length, their codec is the first.
     codecs: Vec<Arc<dyn Codec>>,
     vlen: Option<Vlen>,
     /// `sizes[i]`: the most bytes that the first `i` codecs make of a chunk; so `sizes[0]` is the
@@ -47,10 +46,9 @@ impl CodecChain {
         CodecChain { vlen: Some(vlen), ..CodecChain::new(codecs, decoded_size) }
     }
 
-    /// The chain of chunks for which some codecs were left out: bit `i` of `skipped` is codec `i`
-    /// (HDF5's filter mask, once bits beyond the chain are refused or known to mean nothing). The
-    /// decoded size stays, so a codec whose decoded size is not that of what it is given to encode,
-    /// such as a conversion of elements, must not be among them.
+    /// The chain of chunks that skipped some codecs: bit `i` of `skipped` is codec `i` (HDF5's
+    /// filter mask). Bits beyond the chain mean nothing. The decoded size stays, so a codec that
+    /// changes the size, such as a conversion of elements, must not be skipped.
     pub fn without(&self, skipped: u32) -> CodecChain {
         let left_out =
             |i: usize| u32::try_from(i).ok().and_then(|i| skipped.checked_shr(i)).unwrap_or(0) & 1 == 1;
@@ -60,7 +58,7 @@ impl CodecChain {
         CodecChain { vlen, ..CodecChain::new(codecs, self.decoded_size()) }
     }
 
-    /// The codec of elements of variable length; `None`: they have one size.
+    /// The codec of elements of variable length. `None`: all have one size.
     pub fn vlen(&self) -> Option<&Vlen> {
         self.vlen.as_ref()
     }
@@ -164,16 +162,16 @@ impl CodecChain {
     }
 
     /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity
-    /// is reused. Nobody may change `src` meanwhile; for memory of which that is not certain there
-    /// is [`CodecChain::encode_lent`].
+    /// is reused. No other thread may change `src` meanwhile. If one may, use
+    /// [`CodecChain::encode_lent`].
     pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
         self.check_size(src)?;
         walk::encode(&self.codecs, self.vlen.is_some(), src, dst, scratch)
     }
 
     /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk
-    /// then decodes to values of several moments. Where the first encoder cannot bear that
-    /// ([`Codec::racing`]), it gets a private copy.
+    /// then decodes to a mixture of old and new values. An encoder that could fail because of such
+    /// a change ([`Codec::racing`]) gets a private copy.
     pub fn encode_lent(
         &self,
         src: &[u8],
@@ -193,14 +191,14 @@ impl CodecChain {
     }
 }
 
-/// The error of a stream that holds more than there is room for; how much more is not known.
+/// The error of a stream that decodes to more than there is room for. How much more is unknown.
 pub(crate) fn too_large(codec: &'static str, room: usize) -> CodecError {
     CodecError::Size { codec, expected: room as u64, found: room as u64 + 1 }
 }
 
-/// [`Codec::max_encoded`] of compressors. A good encoder adds well below one percent to bytes that
-/// it cannot compress; this leaves room for small blocks, many frames and long headers. It has to
-/// stop absurd objects from being read, no more.
+/// [`Codec::max_encoded`] of compressors. A good encoder adds less than 1 % to bytes that it cannot
+/// compress. A quarter leaves room for small blocks, many frames and long headers. The bound only
+/// has to stop absurd objects from being read.
 pub(crate) fn generous_bound(decoded: usize) -> usize {
     const HEADERS: usize = 128 << 10;
     decoded.saturating_add(decoded / 4).saturating_add(HEADERS)

@@ -105,7 +105,7 @@ impl Codec for Crc32c {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         dst.clear();
         dst.reserve(src.len() + SUM);
-        // The sum is that of the copy: `src` may change.
+        // The copy is summed, because `src` may change.
         if self.at_start {
             dst.extend_from_slice(&[0; SUM]);
             dst.extend_from_slice(src);
@@ -141,7 +141,7 @@ impl Codec for Crc32c {
     }
 
     fn to_v2(&self) -> Option<Value> {
-        // "end" is the default, and readers from before the field existed refuse it.
+        // "end" is the default. Older readers refuse the field.
         if self.at_start {
             return Some(json!({"id": "crc32c", "location": "start"}));
         }

@@ -68,8 +68,8 @@ pub enum Kind {
 /// The type of one element as the user sees it in memory: its kind, its size in bytes, its byte
 /// order.
 ///
-/// How it is stored (the byte order of the stored bytes) is a matter of the codecs; where both
-/// agree, reading moves bytes only.
+/// Codecs choose the byte order of the stored elements. If it is the same, reading only moves
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DataType {
     kind: Kind,
@@ -81,7 +81,7 @@ impl DataType {
     /// The largest element that is accepted, in bytes. NumPy's own limit is `i32::MAX`.
     pub const MAX_SIZE: usize = i32::MAX as usize;
 
-    /// What elements of variable length are to the engine: [`Cell`](crate::Cell)s.
+    /// Elements of variable length, as the engine moves them: [`Cell`](crate::Cell)s.
     pub const CELL: DataType =
         DataType { kind: Kind::Raw, size: low32(crate::Cell::SIZE as u64), order: ByteOrder::NATIVE };
 

@@ -32,7 +32,7 @@ pub struct Gzip {
     pub level: i32,
 }
 
-/// `level` may be absent: zarr-python then takes 5, numcodecs 1.
+/// `level` may be absent. zarr-python then takes 5, numcodecs 1.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
@@ -135,7 +135,7 @@ fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<O
     }
 }
 
-/// Says what is wrong with the member at an offset: libdeflate itself only says "bad".
+/// Says what is wrong with the member at an offset, because libdeflate only says "bad".
 fn bad_member(offset: usize, member: &[u8]) -> CodecError {
     let why = match member {
         [] => "no bytes where a gzip stream is expected".into(),

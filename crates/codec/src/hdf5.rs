@@ -3,11 +3,10 @@
 //! * Specification: HDF5 file format, IV.A.2.l "The Data Storage - Filter Pipeline Message";
 //!   <https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md>
 //!
-//! A filter comes with client data: some numbers of 32 bits, which the library that wrote the file
-//! has put there. Most chunks say themselves how they were made; then the numbers are not looked
-//! at.
+//! A filter comes with client data: numbers of 32 bits from the library that wrote the file. Most
+//! chunks say themselves how they were made; then the numbers are ignored.
 //!
-//! A file of HDF5 is read, not written: filters decode; only those that are a few lines encode.
+//! HDF5 files are read, not written. So filters decode; only those of a few lines also encode.
 
 mod aec;
 mod bits;
@@ -118,7 +117,7 @@ pub fn filter(
     Err(CodecError::Unknown { name, supported: supported.join(", ") })
 }
 
-/// A filter that changed values before they were stored, which nothing has to undo.
+/// A filter that rounded values before they were stored. There is nothing to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AsStored(&'static str);
 
@@ -138,7 +137,7 @@ impl Codec for AsStored {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Decide when there is one.
         Racing::NeedsCopy
     }
 
@@ -151,8 +150,7 @@ impl Codec for AsStored {
     }
 }
 
-/// A level that matters to encoders only: where it is absent or out of range, the one that they
-/// take then.
+/// A level, which matters to encoders only. If it is absent or out of range: the default.
 fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
     client_data.first().map(|level| *level as i32).filter(|level| range.contains(level)).unwrap_or(default)
 }

@@ -159,7 +159,7 @@ fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
 }
 
 unsafe extern "C" {
-    // Part of the library that `lz4_sys` links, though not of its bindings.
+    // In the library that `lz4_sys` links, but not in its bindings.
     fn LZ4_decompress_safe_partial(
         src: *const c_char,
         dst: *mut c_char,

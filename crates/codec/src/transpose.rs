@@ -11,9 +11,9 @@
 //! # assert_eq!(hyperslab_codec::Transpose::metadata(&[2, 0, 1]), metadata);
 //! ```
 //!
-//! It seldom runs: the engine copies elements between strides, and this changes the strides. It
-//! runs behind a codec that makes other elements. The strings `"C"` and `"F"` of drafts of the specification are refused, as zarr-python
-//! refuses them.
+//! It seldom runs: the engine copies elements between strides, and a transposed chunk has other
+//! strides. It runs behind a codec that makes other elements. The strings `"C"` and `"F"` of drafts
+//! of the specification are refused, as zarr-python refuses them.
 
 use crate::registry::Config;
 use crate::scratch::sized;

@@ -118,7 +118,7 @@ impl Codec for Zlib {
     }
 }
 
-/// Tells a damaged stream from something else: libdeflate itself only says "bad".
+/// Says what is wrong with a stream, because libdeflate only says "bad".
 fn what_is_wrong(src: &[u8]) -> String {
     match *src {
         [] => "no bytes where a zlib stream is expected".into(),

@@ -46,8 +46,8 @@ const LEVELS: std::ops::RangeInclusive<i32> = -131_072..=22;
 /// is the window.
 const WINDOW_LOG: u32 = if cfg!(target_pointer_width = "32") { 30 } else { 31 };
 
-/// What the library asks for at the start of a frame. Given more, it would copy the front part of a
-/// block that it then has.
+/// How many bytes the library asks for at the start of a frame. If it gets more, it copies the
+/// start of the next block.
 const FRAME_START: usize = 5;
 
 /// Either may be absent: zarr-python and numcodecs then take 0 and `false`.
@@ -99,7 +99,7 @@ impl Codec for Zstd {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
         if src.is_empty() {
-            // The library takes this for zero frames, that is, for valid.
+            // To the library these are zero frames, which is valid.
             return Err(CodecError::corrupt("zstd", "no bytes where a frame is expected"));
         }
         let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
@@ -113,8 +113,8 @@ impl Codec for Zstd {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        // Frames of one segment have a window as large as their content, whatever the largest
-        // window is.
+        // A frame of one segment has a window as large as its content, even if that is too large
+        // here.
         let ahead = if dst.len() > 1 << WINDOW_LOG { usize::MAX } else { 0 };
         decode_front(self, src, (wanted.end, ahead), dst, scratch, |end, dst, scratch| {
             decode_blocks(src, end, dst, scratch)
@@ -180,8 +180,8 @@ fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) 
         if rest.is_empty() {
             return Err(CodecError::corrupt("zstd", format!("truncated after {} bytes", src.len())));
         }
-        // Exactly what the library asks for, that is one block: with all of a frame before it, it
-        // would decode all.
+        // Exactly what the library asks for, which is one block. Given a whole frame, it would
+        // decode all of it.
         let mut input = InBuffer::around(rest.get(..asked).unwrap_or(rest));
         asked = decompressor.decompress_stream(&mut output, &mut input).map_err(failed)?;
         rest = rest.get(input.pos()..).unwrap_or_default();
@@ -202,7 +202,7 @@ fn decode_error(code: usize, room: usize) -> CodecError {
     CodecError::corrupt("zstd", zstd_safe::get_error_name(code).to_lowercase())
 }
 
-/// The library returns an error as its number, negated, in an unsigned word.
+/// The library returns errors as negated numbers in an unsigned word.
 fn error_code(error: ZSTD_ErrorCode) -> usize {
     (error as usize).wrapping_neg()
 }

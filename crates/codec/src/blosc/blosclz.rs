@@ -78,7 +78,7 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
     if at == dst.len() { Ok(()) } else { Err("stream decodes to fewer bytes than its block has") }
 }
 
-/// Copies `len` bytes to `at` from `distance` back, where source and target may overlap. `distance <= at`.
+/// Copies `len` bytes to `at` from `distance` back. Both may overlap. `distance <= at`.
 #[inline]
 #[expect(
     clippy::indexing_slicing,

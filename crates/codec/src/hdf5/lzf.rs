@@ -1,7 +1,9 @@
 //! `lzf`, filter 32000: the LZ77 format of LibLZF, from h5py.
 //!
-//! * Specification: <https://docs.h5py.org/en/stable/high/dataset.html#lossless-compression-filters>,
-//!   <http://oldhome.schmorp.de/marc/liblzf.html>; client data (versions, chunk size) tell nothing that decoding needs
+//! * Specification:
+//!   <https://docs.h5py.org/en/stable/high/dataset.html#lossless-compression-filters>,
+//!   <http://oldhome.schmorp.de/marc/liblzf.html>
+//! * Client data (versions, chunk size) are not needed to decode.
 //!
 //! A stream is a list of instructions `lllooooo`:
 //!

@@ -176,7 +176,7 @@ impl Codec for ScaleOffset {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Decide when there is one.
         Racing::NeedsCopy
     }
 

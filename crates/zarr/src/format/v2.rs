@@ -112,19 +112,27 @@ fn codecs(
     for (field, list) in [("filters", filters), ("compressor", compressors)] {
         for json in list {
             let last = bytes_to_bytes.last().map(|codec| codec.name());
-            match (codec(field, json, &arrays.array)?, last.or(serializer.as_ref().map(|codec| codec.name())))
-            {
+            let last = last.or(serializer.as_ref().map(|codec| codec.name()));
+            match (codec(field, json, &arrays.array)?, last) {
                 (AnyCodec::BytesToBytes(codec), _) => bytes_to_bytes.push(codec),
-                (AnyCodec::ArrayToArray(codec), None) => {
-                    arrays.push(codec).map_err(|error| codec_problem(field, error))?;
+                (AnyCodec::ArrayToBytes(codec), last)
+                    if codec.vlen().is_some() && (last.is_some() || arrays.array.vlen.is_none()) =>
+                {
+                    return Err(Problem::Unsupported(format!(
+                        "{field}: codec \"{}\" is not supported but as the first filter, of dtype \"|O\"",
+                        codec.name()
+                    )));
                 }
-                (AnyCodec::ArrayToBytes(codec), None) => serializer = Some(codec),
-                (AnyCodec::ArrayToArray(_) | AnyCodec::ArrayToBytes(_), Some(last)) => {
+                (_, Some(last)) => {
                     return invalid(format!(
                         "{field}: {} works on arrays; it cannot come after \"{last}\"",
                         json.brief()
                     ));
                 }
+                (AnyCodec::ArrayToArray(codec), None) => {
+                    arrays.push(codec).map_err(|error| codec_problem(field, error))?;
+                }
+                (AnyCodec::ArrayToBytes(codec), None) => serializer = Some(codec),
             }
         }
     }
@@ -334,7 +342,7 @@ mod tests {
             (
                 "{\"id\": \"zstd\", \"level\": 0}",
                 "{\"id\": \"vlen-utf8\"}",
-                "expected \"bytes\" for elements of type >f4, found \"vlen-utf8\"",
+                "compressor: codec \"vlen-utf8\" is not supported but as the first filter",
             ),
             ("\"level\": 0", "\"level\": NaN", "compressor: "),
             ("\"level\": 0", "\"level\": \"high\"", "compressor: "),
