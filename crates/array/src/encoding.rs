@@ -2,7 +2,7 @@
 
 use crate::dims::{c_strides, element_count};
 use crate::{Dims, Strides};
-use hyperslab_codec::{ByteOrder, ChunkCodecs, Codec, CodecChain, DataType, Heap};
+use hyperslab_codec::{ByteOrder, ChunkCodecs, Codec, CodecChain, DataType, Heap, Vlen};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -35,12 +35,23 @@ impl ChunkEncoding {
         order: &[usize],
         codecs: Vec<Arc<dyn Codec>>,
     ) -> Result<Self, String> {
-        Self::of(chunk, dtype, ChunkCodecs { order: order.into(), stored, vlen: None, codecs })
+        Self::bind(chunk, dtype, stored, order, None, codecs)
     }
 
     /// Binds the codecs of metadata, with the errors of [`ChunkEncoding::new`].
-    pub fn of(chunk: &[u64], dtype: DataType, codecs: ChunkCodecs) -> Result<Self, String> {
+    pub fn of(chunk: &[u64], dtype: DataType, codecs: &ChunkCodecs) -> Result<Self, String> {
         let ChunkCodecs { order, stored, vlen, codecs } = codecs;
+        Self::bind(chunk, dtype, *stored, order, vlen.clone(), codecs.clone())
+    }
+
+    fn bind(
+        chunk: &[u64],
+        dtype: DataType,
+        stored: ByteOrder,
+        order: &[usize],
+        vlen: Option<Vlen>,
+        codecs: Vec<Arc<dyn Codec>>,
+    ) -> Result<Self, String> {
         let rank = chunk.len();
         let order: SmallVec<[u8; 8]> = if order.is_empty() {
             (0..rank as u8).collect()

@@ -134,7 +134,7 @@ fn texts(root: &std::path::Path, len: u64, chunk: u64) -> ArrayLayout {
     let codecs: Vec<Arc<dyn Codec>> = vec![Arc::new(Zstd { level: 1, checksum: false })];
     let vlen = Some(Vlen::new(VlenKind::Text, [].into()));
     let codecs = ChunkCodecs { order: vec![], stored: cell.order(), vlen, codecs };
-    let encoding = ChunkEncoding::of(&chunk, cell, codecs).unwrap();
+    let encoding = ChunkEncoding::of(&chunk, cell, &codecs).unwrap();
     let grid = ChunkGrid::regular(chunk).unwrap();
     let store = Arc::new(LocalStore::open(root, LocalOptions::default()).unwrap());
     let (shape, fill) = (Dims::from_slice(&[len]), FillValue::zero(16));

@@ -55,7 +55,7 @@ impl Metadata {
             (None, Some(fill)) => fill.clone(),
             (None, None) => crate::fill::default(dtype),
         };
-        let encoding = ChunkEncoding::of(&self.chunk, dtype, self.codecs.clone()).map_err(refuse)?;
+        let encoding = ChunkEncoding::of(&self.chunk, dtype, &self.codecs).map_err(refuse)?;
         let grid = ChunkGrid::regular(self.chunk.clone())
             .ok_or_else(|| refuse(format!("chunks of shape {:?} have no elements", self.chunk)))?;
         let locator = Arc::new(ChunkKeys::new(path, self.keys));

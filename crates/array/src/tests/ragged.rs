@@ -53,7 +53,7 @@ impl Case {
         let dtype = DataType::CELL;
         let order = spec.order.clone();
         let codecs = ChunkCodecs { order, stored: dtype.order(), vlen: Some(vlen), codecs };
-        let encoding = ChunkEncoding::of(&spec.chunk, dtype, codecs).unwrap();
+        let encoding = ChunkEncoding::of(&spec.chunk, dtype, &codecs).unwrap();
         let (grid, shape) = (ChunkGrid::regular(spec.chunk.as_slice().into()).unwrap(), &spec.shape);
         let (locator, store) = (Arc::new(PerChunk("a")), Arc::new(store.clone()));
         let shape: Dims = shape.as_slice().into();
