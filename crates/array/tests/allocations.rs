@@ -2,7 +2,7 @@
 //! requests over few. Where chunks are kept for a while they are few at a time.
 
 use hyperslab_array::*;
-use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Vlen, VlenKind, Zstd};
+use hyperslab_codec::{ByteOrder, ChunkCodecs, Codec, Crc32c, DataType, Gzip, Vlen, VlenKind, Zstd};
 use hyperslab_store::{LocalOptions, LocalStore};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -136,9 +136,10 @@ fn chunks_allocate_nothing() {
 /// An array of texts on one axis.
 fn texts(root: &std::path::Path, len: u64, chunk: u64) -> ArrayLayout {
     let (cell, chunk) = (DataType::CELL, Dims::from_slice(&[chunk]));
-    let codecs: Vec<Arc<dyn Codec>> =
-        vec![Arc::new(Vlen::new(VlenKind::Text, [].into())), Arc::new(Zstd { level: 1, checksum: false })];
-    let encoding = ChunkEncoding::new(&chunk, cell, cell.order(), &[], codecs).unwrap();
+    let codecs: Vec<Arc<dyn Codec>> = vec![Arc::new(Zstd { level: 1, checksum: false })];
+    let vlen = Some(Vlen::new(VlenKind::Text, [].into()));
+    let codecs = ChunkCodecs { order: vec![], stored: cell.order(), vlen, codecs };
+    let encoding = ChunkEncoding::of(&chunk, cell, &codecs).unwrap();
     let grid = ChunkGrid::regular(chunk).unwrap();
     let store = Arc::new(LocalStore::open(root, LocalOptions::default()).unwrap());
     let (shape, fill) = (Dims::from_slice(&[len]), FillValue::zero(16));

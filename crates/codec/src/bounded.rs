@@ -1,16 +1,16 @@
-//! Codecs in a row over bytes whose decoded size no metadata tells exactly: shards that went
-//! through codecs as a whole, and chunks of elements of variable length.
+//! Decoding bytes whose decoded size is not known exactly: shards that went through codecs as a
+//! whole, and chunks of elements of variable length.
 //!
-//! Memory grows with what the bytes really decode to: each step starts with room for a few times
-//! its input (or as much as there is from before), and doubles that as long as the codec says that
-//! there is more.
+//! Memory grows with what the bytes really decode to. Each step starts with room for four times its
+//! input, or all the room that its buffer has, and doubles it while the codec says that there is
+//! more.
 
-use crate::chain::{peel, stage, stage_room};
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::walk::{self, Between, Target, stage_room};
+use crate::{Codec, CodecError, Scratch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Room that a decoding step starts with, at least.
+/// The least room that a decoding step starts with: 64 KiB, so that small chunks decode at once.
 const FIRST_ROOM: usize = 64 << 10;
 
 /// Decodes `src` with codecs given in the order of encoding into `out`, which is cleared first;
@@ -25,79 +25,37 @@ pub fn decode_bounded(
     verify: bool,
 ) -> Result<(), CodecError> {
     out.clear();
-    // Out of the scratch while in use, so that the codecs can have the rest of it.
-    let mut stages = std::mem::take(&mut scratch.stages);
-    let result = decode_through(&mut stages, codecs, src, limit, out, scratch, verify);
-    scratch.stages = stages;
-    result
-}
-
-fn decode_through(
-    [from, to]: &mut [Vec<u8>; 2],
-    codecs: &[Arc<dyn Codec>],
-    src: &[u8],
-    limit: usize,
-    out: &mut Vec<u8>,
-    scratch: &mut Scratch,
-    verify: bool,
-) -> Result<(), CodecError> {
-    let mut left = codecs;
-    // How much of `from` is the input of the next codec; `None`: it is `src`.
-    let mut staged: Option<usize> = None;
-    loop {
-        let mut input = match staged {
-            None => src,
-            Some(len) => from.get(..len).unwrap_or_default(),
-        };
-        (left, input) = peel(left, input, verify)?;
-        let Some((codec, earlier)) = left.split_last() else {
-            if input.len() > limit {
-                let name = codecs.first().map_or("bytes", |codec| codec.name());
-                return Err(CodecError::size(name, limit, input.len()));
-            }
-            stage(out, input.len(), "bytes")?.copy_from_slice(input);
-            return Ok(());
-        };
-        if earlier.is_empty() {
-            let written = decode_growing(codec.as_ref(), input, Bound::Bytes(limit), out, scratch)?;
-            out.truncate(written);
-            return Ok(());
-        }
-        let bound = earlier.iter().fold(limit, |size, codec| codec.max_encoded(size));
-        staged = Some(decode_growing(codec.as_ref(), input, Bound::Bytes(bound), to, scratch)?);
-        std::mem::swap(from, to);
-        left = earlier;
-    }
+    walk::decode(codecs, Between::Decoded(limit), src, Target::Growing(out, limit), scratch, verify)
 }
 
 /// The most that a step of decoding may give.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Bound {
+pub(crate) enum Most {
     /// So many bytes.
     Bytes(usize),
-    /// So many bytes, but of elements of variable length: no more than [`vlen_limit`].
+    /// So many bytes, and for elements of variable length no more than [`vlen_limit`].
     Vlen(usize),
 }
 
-/// Decodes into the front of a buffer, which grows as needed, to room for `bound` at most; returns
+/// Decodes into the front of a buffer, which grows as needed, to room for `most` at most; returns
 /// how many bytes that were.
 pub(crate) fn decode_growing(
     codec: &dyn Codec,
     src: &[u8],
-    bound: Bound,
+    most: Most,
     buf: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<usize, CodecError> {
-    let (bound, limit) = match bound {
-        Bound::Bytes(bytes) => (bytes, usize::MAX),
-        Bound::Vlen(bytes) => (bytes, vlen_limit(src.len())),
+    let (bound, limit) = match most {
+        Most::Bytes(bytes) => (bytes, usize::MAX),
+        Most::Vlen(bytes) => (bytes, vlen_limit(src.len())),
     };
     let most = bound.min(limit);
-    // What is there already costs nothing: the second of two chunks that are alike is decoded once.
+    // Room that the buffer has costs nothing. So the second of two similar chunks is decoded once.
     let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).max(buf.len()).min(most);
     loop {
         match codec.decode(src, fresh(buf, room, codec.name())?, scratch) {
-            // Some formats say how much it is; where that is a lie, nothing of the room is touched.
+            // Some formats say how much it is. If that is a lie, the room is never touched.
             Err(CodecError::Size { found, .. }) if room < most => {
                 let found = usize::try_from(found).unwrap_or(usize::MAX);
                 room = room.saturating_mul(2).max(found).min(most);
@@ -111,12 +69,11 @@ pub(crate) fn decode_growing(
     }
 }
 
-/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
 /// See [`set_vlen_chunk_bound`].
 static VLEN_CHUNK_BOUND: AtomicUsize = AtomicUsize::new(256 << 20);
 
-/// How many times its stored bytes such a chunk may decode to in any case. DEFLATE reaches 1032;
-/// text that other compressors shrink further is rare.
+/// A chunk may always decode to this many times its stored bytes. DEFLATE reaches 1032; few texts
+/// shrink more with other compressors.
 const EXPANSION: usize = 1032;
 
 /// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
@@ -124,21 +81,20 @@ pub fn vlen_chunk_bound() -> usize {
     VLEN_CHUNK_BOUND.load(Relaxed)
 }
 
-/// Sets [`vlen_chunk_bound`]. No metadata tells how large the bytes of such a chunk are, and 128
-/// KiB may decode to 4 GiB: without a bound, reading one element of a made-up chunk would take all
-/// memory. What decodes to at most 1032 times its stored bytes is always read.
+/// Sets [`vlen_chunk_bound`]. Metadata does not tell how large such a chunk is, and 128 KiB may
+/// decode to 4 GiB. Without a bound, reading one element of a made-up chunk would take all memory.
+/// Chunks that decode to at most 1032 times their stored bytes are always read.
 pub fn set_vlen_chunk_bound(bytes: usize) {
     VLEN_CHUNK_BOUND.store(bytes, Relaxed);
 }
 
-/// The most bytes to which a step of decoding a chunk of elements of variable length may lead, if
-/// it starts with `stored` bytes.
+/// The most bytes that one codec may decode `stored` bytes to, if elements have variable length.
 pub fn vlen_limit(stored: usize) -> usize {
     vlen_chunk_bound().max(stored.saturating_mul(EXPANSION))
 }
 
-/// Refuses to store a chunk of elements of variable length that would not be read again, because
-/// encoding shrank it too much.
+/// Refuses to store a chunk of elements of variable length that shrank so much that it could not be
+/// read again.
 pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<(), CodecError> {
     let limit = vlen_limit(stored);
     if decoded <= limit {
@@ -151,40 +107,17 @@ pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> R
     Err(CodecError::Encode { codec, why })
 }
 
-/// The first `len` bytes of a buffer; nothing of what it held is kept. Memory that is new comes
-/// from the system as zeros, page by page when it is first touched: what is only room costs
-/// nothing.
+/// The first `len` bytes of a buffer, whose content is lost. The system makes new pages when they
+/// are first touched, so unused room costs nothing.
 fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
     if buf.len() < len {
         *buf = Vec::new();
-        // Asks whether there is so much, in a way that may fail.
+        // `vec!` aborts if there is no memory; this fails.
         stage_room(buf, len, codec)?;
         *buf = Vec::new();
         *buf = vec![0; len];
     }
-    Ok(&mut buf[..len])
-}
-
-/// [`encode_any`] for bytes that other threads may change meanwhile: an encoder that cannot bear
-/// that is given a copy. Only the first codec reads them; what it makes belongs to us.
-pub(crate) fn encode_lent(
-    codecs: &[Arc<dyn Codec>],
-    src: &[u8],
-    dst: &mut Vec<u8>,
-    scratch: &mut Scratch,
-) -> Result<(), CodecError> {
-    let Some(first) = codecs.first().filter(|codec| codec.racing() == Racing::NeedsCopy) else {
-        return encode_any(codecs, src, dst, scratch);
-    };
-    // Out of the scratch while in use, so that the codecs can have the rest of it.
-    let mut own = std::mem::take(&mut scratch.own);
-    own.clear();
-    let result = stage_room(&mut own, src.len(), first.name()).and_then(|()| {
-        own.extend_from_slice(src);
-        encode_any(codecs, &own, dst, scratch)
-    });
-    scratch.own = own;
-    result
+    Ok(buf.get_mut(..len).unwrap_or_default())
 }
 
 /// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is
@@ -195,33 +128,7 @@ pub fn encode_any(
     dst: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<(), CodecError> {
-    let Some((last, earlier)) = codecs.split_last() else {
-        dst.clear();
-        dst.extend_from_slice(src);
-        return Ok(());
-    };
-    let variable = codecs.first().is_some_and(|codec| codec.as_vlen().is_some());
-    let [mut from, mut to] = std::mem::take(&mut scratch.stages);
-    let mut result = Ok(());
-    for (done, codec) in earlier.iter().enumerate() {
-        let input = if done == 0 { src } else { &from };
-        result = codec.encode(input, &mut to, scratch);
-        if variable && done > 0 && result.is_ok() {
-            result = check_vlen_limit(codec.name(), from.len(), to.len());
-        }
-        if result.is_err() {
-            break;
-        }
-        std::mem::swap(&mut from, &mut to);
-    }
-    if result.is_ok() {
-        result = last.encode(if earlier.is_empty() { src } else { &from }, dst, scratch);
-    }
-    if variable && !earlier.is_empty() && result.is_ok() {
-        result = check_vlen_limit(last.name(), from.len(), dst.len());
-    }
-    scratch.stages = [from, to];
-    result
+    walk::encode(codecs, false, src, dst, scratch)
 }
 
 #[cfg(test)]
@@ -318,12 +225,12 @@ mod tests {
     #[test]
     fn room_that_is_not_needed_is_not_touched() {
         let (mut buf, mut scratch) = (Vec::new(), Scratch::default());
-        assert_eq!(decode_growing(&Liar, b"", Bound::Bytes(4 << 30), &mut buf, &mut scratch).unwrap(), 5);
+        assert_eq!(decode_growing(&Liar, b"", Most::Bytes(4 << 30), &mut buf, &mut scratch).unwrap(), 5);
         assert_eq!(buf.len(), 3 << 30);
         let error =
-            decode_growing(&Liar, b"", Bound::Bytes(2 << 30), &mut Vec::new(), &mut scratch).unwrap_err();
+            decode_growing(&Liar, b"", Most::Bytes(2 << 30), &mut Vec::new(), &mut scratch).unwrap_err();
         assert!(matches!(error, CodecError::Size { .. }), "{error}");
-        assert!(decode_growing(&Liar, b"", Bound::Bytes(usize::MAX), &mut buf, &mut scratch).is_ok());
+        assert!(decode_growing(&Liar, b"", Most::Bytes(usize::MAX), &mut buf, &mut scratch).is_ok());
     }
 
     #[test]

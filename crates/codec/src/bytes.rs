@@ -8,15 +8,15 @@
 //! {"name": "bytes", "configuration": {"endian": "little"}}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let bytes = hyperslab_codec::BytesCodec::from_v3(metadata.get("configuration")).unwrap();
-//! # assert_eq!(bytes.to_v3(), metadata);
+//! # use hyperslab_codec::{ByteOrder, BytesCodec};
+//! # assert_eq!(BytesCodec::metadata(Some(ByteOrder::Little)), metadata);
 //! ```
 //!
-//! There is nothing to run: the engine moves elements and reverses their bytes where the orders
-//! differ.
+//! It seldom runs: the engine moves elements, and reverses their bytes if the orders differ. It
+//! runs behind a codec that makes other elements.
 
-use crate::registry::configuration;
-use crate::{ByteOrder, CodecError};
+use crate::registry::Config;
+use crate::{ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Racing, Scratch};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,9 +24,10 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BytesCodec {
     /// The order of the stored bytes. Absent where it has no meaning (one-byte and uninterpreted
-    /// elements); whether it may be absent depends on the element type, which this codec does not
-    /// know.
+    /// elements).
     pub endian: Option<ByteOrder>,
+    /// The elements in memory.
+    pub dtype: DataType,
 }
 
 #[derive(Deserialize)]
@@ -43,41 +44,125 @@ enum Endian {
 }
 
 impl BytesCodec {
-    /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
-        let fields: Fields = configuration("bytes", metadata)?;
+    /// From v3 metadata, for the elements of `array`.
+    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+        let fields: Fields = config.fields("bytes")?;
         let endian = fields.endian.map(|endian| match endian {
             Endian::Little => ByteOrder::Little,
             Endian::Big => ByteOrder::Big,
         });
-        Ok(BytesCodec { endian })
+        let dtype = array.dtype;
+        if endian.is_none() && dtype.has_order() {
+            let why = format!("\"bytes\" needs \"endian\" for elements of type {dtype}");
+            return Err(CodecError::Unfit { why });
+        }
+        Ok(BytesCodec { endian, dtype })
     }
 
-    /// The Zarr v3 metadata object.
-    pub fn to_v3(&self) -> Value {
-        match self.endian {
+    /// The Zarr v3 metadata object of a byte order.
+    pub fn metadata(endian: Option<ByteOrder>) -> Value {
+        match endian {
             None => json!({"name": "bytes"}),
             Some(ByteOrder::Little) => json!({"name": "bytes", "configuration": {"endian": "little"}}),
             Some(ByteOrder::Big) => json!({"name": "bytes", "configuration": {"endian": "big"}}),
         }
+    }
+
+    /// Bytes that are reversed as a unit; 1: none.
+    fn unit(&self) -> usize {
+        match self.endian {
+            Some(order) if order != self.dtype.order() => self.dtype.number_size(),
+            _ => 1,
+        }
+    }
+
+    fn swap(&self, bytes: &mut [u8]) {
+        let unit = self.unit();
+        if unit > 1 {
+            bytes.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+        }
+    }
+}
+
+impl Codec for BytesCodec {
+    fn name(&self) -> &'static str {
+        "bytes"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+        let room = dst.len();
+        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("bytes", room, src.len()))?;
+        dst.copy_from_slice(src);
+        self.swap(dst);
+        Ok(src.len())
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+        dst.clear();
+        dst.extend_from_slice(src);
+        self.swap(dst);
+        Ok(())
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        decoded
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        Some(Self::metadata(self.endian))
+    }
+}
+
+impl ArrayToBytes for BytesCodec {
+    fn byte_order(&self) -> Option<ByteOrder> {
+        Some(self.endian.unwrap_or(ByteOrder::NATIVE))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{decode, encode};
+
+    fn parse(metadata: &Value, numpy: &str) -> Result<BytesCodec, CodecError> {
+        let array = Context::of_elements(numpy.parse().unwrap());
+        BytesCodec::new(Config::V3(metadata.get("configuration")), &array)
+    }
 
     #[test]
     fn configuration() {
+        let dtype = "|u1".parse().unwrap();
         for endian in [None, Some(ByteOrder::Little), Some(ByteOrder::Big)] {
-            let metadata = BytesCodec { endian }.to_v3();
-            assert_eq!(BytesCodec::from_v3(metadata.get("configuration")).unwrap(), BytesCodec { endian });
+            let codec = BytesCodec { endian, dtype };
+            assert_eq!(parse(&codec.to_v3().unwrap(), "|u1").unwrap(), codec);
         }
-        assert_eq!(BytesCodec::from_v3(Some(&json!({}))).unwrap(), BytesCodec { endian: None });
-        assert_eq!(BytesCodec::from_v3(Some(&json!({"endian": null}))).unwrap(), BytesCodec { endian: None });
+        let of = |configuration: Value| parse(&json!({"configuration": configuration}), "|u1");
+        assert_eq!(of(json!({})).unwrap(), BytesCodec { endian: None, dtype });
+        assert_eq!(of(json!({"endian": null})).unwrap(), BytesCodec { endian: None, dtype });
         for bad in [json!({"endian": "middle"}), json!({"endian": 1}), json!({"order": "little"}), json!([])]
         {
-            assert!(matches!(BytesCodec::from_v3(Some(&bad)), Err(CodecError::Config { .. })), "{bad}");
+            assert!(matches!(of(bad.clone()), Err(CodecError::Config { .. })), "{bad}");
+        }
+        assert!(matches!(parse(&json!({}), "<i2"), Err(CodecError::Unfit { .. })));
+    }
+
+    /// As it runs behind codecs that make other elements.
+    #[test]
+    fn bytes_are_reversed_by_number() {
+        let of = |endian, numpy: &str| BytesCodec { endian: Some(endian), dtype: numpy.parse().unwrap() };
+        for (codec, stored) in [
+            (of(ByteOrder::Big, "<i2"), b"badcfehg"),
+            (of(ByteOrder::Little, "<i2"), b"abcdefgh"),
+            (of(ByteOrder::Little, ">c8"), b"dcbahgfe"),
+            (of(ByteOrder::Big, "|S2"), b"abcdefgh"),
+        ] {
+            assert_eq!(encode(&codec, b"abcdefgh"), stored);
+            assert_eq!(decode(&codec, stored, 8).unwrap(), b"abcdefgh");
+            assert!(matches!(decode(&codec, stored, 7), Err(CodecError::Size { .. })));
         }
     }
 }

@@ -1,28 +1,24 @@
 //! Several codecs in a row, bound to the size of the chunk that they decode to.
 //!
-//! The metadata of an array lists codecs in the order of encoding; decoding runs the list
-//! backwards. Only the decoded size of the whole chain is known exactly. What lies between two
-//! codecs is as large as the earlier one made it, at most its [`Codec::max_encoded`]; so it goes
-//! through a buffer of that size, while what the first codec of the list decodes goes straight into
-//! the caller's memory.
+//! Metadata lists codecs in the order of encoding; decoding runs the list backwards. Only the
+//! decoded size of the whole chain is known exactly. The bytes between two codecs are at most the
+//! [`Codec::max_encoded`] of the earlier one, so they go through a buffer of that size. The first
+//! codec of the list decodes straight into the caller's memory.
 //!
-//! Where elements are of variable length nothing tells how large the bytes behind the first codec
-//! are: buffers grow with what there is ([`bounded`]).
+//! If elements have variable length, nothing tells how many bytes lie behind the first codec.
+//! Buffers then grow as needed ([`crate::decode_bounded`]).
 
-use crate::bounded::{self, Bound, decode_growing};
-use crate::scratch::sized;
+use crate::walk::{self, Between, Target, first_name, peel};
 use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The largest result between two codecs for which room is made because metadata say so. Beyond
-/// that, room grows with what there really is: the metadata may be made up.
-const TRUSTED: usize = 64 << 20;
-
-/// The bytes-to-bytes codecs of an array in the order of encoding, and the size of a decoded chunk.
+/// The codecs that run, in the order of encoding, and the size of a decoded chunk.
 #[derive(Clone, Debug)]
 pub struct CodecChain {
+    /// If elements have variable length, their codec is the first.
     codecs: Vec<Arc<dyn Codec>>,
+    vlen: Option<Vlen>,
     /// `sizes[i]`: the most bytes that the first `i` codecs make of a chunk; so `sizes[0]` is the
     /// decoded size.
     sizes: Vec<usize>,
@@ -39,23 +35,32 @@ impl CodecChain {
             sizes.push(size);
         }
         let only_frames = codecs.iter().all(|codec| codec.unframe(&[], false).is_some());
-        CodecChain { codecs, sizes, only_frames }
+        CodecChain { codecs, vlen: None, sizes, only_frames }
     }
 
-    /// The chain of chunks for which some codecs were left out: bit `i` of `skipped` is codec `i`
-    /// (HDF5's filter mask, once bits beyond the chain are refused or known to mean nothing). The
-    /// decoded size stays, so a codec whose decoded size is not that of what it is given to encode,
-    /// such as a conversion of elements, must not be among them.
+    /// The chain of elements of variable length: their codec, then `codecs`, bound to chunks whose
+    /// cells take `decoded_size` bytes.
+    pub fn of_vlen(vlen: Vlen, codecs: Vec<Arc<dyn Codec>>, decoded_size: usize) -> Self {
+        let first: Arc<dyn Codec> = Arc::new(vlen.clone());
+        let codecs = std::iter::once(first).chain(codecs).collect();
+        CodecChain { vlen: Some(vlen), ..CodecChain::new(codecs, decoded_size) }
+    }
+
+    /// The chain of chunks that skipped some codecs: bit `i` of `skipped` is codec `i` (HDF5's
+    /// filter mask). Bits beyond the chain mean nothing. The decoded size stays, so a codec that
+    /// changes the size, such as a conversion of elements, must not be skipped.
     pub fn without(&self, skipped: u32) -> CodecChain {
         let left_out =
             |i: usize| u32::try_from(i).ok().and_then(|i| skipped.checked_shr(i)).unwrap_or(0) & 1 == 1;
         let codecs = self.codecs.iter().enumerate().filter(|(i, _)| !left_out(*i));
-        CodecChain::new(codecs.map(|(_, codec)| codec.clone()).collect(), self.decoded_size())
+        let vlen = self.vlen.clone().filter(|_| !left_out(0));
+        let codecs = codecs.map(|(_, codec)| codec.clone()).collect();
+        CodecChain { vlen, ..CodecChain::new(codecs, self.decoded_size()) }
     }
 
-    /// The codec of elements of variable length; `None`: they have one size.
+    /// The codec of elements of variable length. `None`: all have one size.
     pub fn vlen(&self) -> Option<&Vlen> {
-        self.codecs.first().and_then(|codec| codec.as_vlen())
+        self.vlen.as_ref()
     }
 
     /// The same chain for elements of variable length whose bytes are in `heap`. `None`: its
@@ -131,60 +136,13 @@ impl CodecChain {
             return Err(CodecError::size("destination", self.decoded_size(), dst.len()));
         }
         if wanted.end > dst.len() {
-            return Err(CodecError::size(self.first_name(), dst.len(), wanted.end));
+            return Err(CodecError::size(first_name(&self.codecs), dst.len(), wanted.end));
         }
-        // Out of the scratch while in use, so that the codecs can have the rest of it.
-        let mut stages = std::mem::take(&mut scratch.stages);
-        let result = self.decode_through(&mut stages, src, wanted, dst, scratch, verify);
-        scratch.stages = stages;
-        result
-    }
-
-    fn decode_through(
-        &self,
-        [from, to]: &mut [Vec<u8>; 2],
-        src: &[u8],
-        wanted: Range<usize>,
-        dst: &mut [u8],
-        scratch: &mut Scratch,
-        verify: bool,
-    ) -> Result<(), CodecError> {
-        let mut left = self.codecs.as_slice();
-        // How much of `from` is the input of the next codec; `None`: it is `src`.
-        let mut staged: Option<usize> = None;
-        loop {
-            let mut input = match staged {
-                None => src,
-                Some(len) => from.get(..len).unwrap_or_default(),
-            };
-            (left, input) = peel(left, input, verify)?;
-            match left {
-                [] => {
-                    if input.len() != dst.len() {
-                        return Err(CodecError::size(self.first_name(), dst.len(), input.len()));
-                    }
-                    if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), input.get(wanted)) {
-                        to.copy_from_slice(from);
-                    }
-                    return Ok(());
-                }
-                [codec] => return codec.decode_part(input, wanted, dst, scratch),
-                [earlier @ .., codec] => {
-                    let bound = self.sizes.get(earlier.len()).copied().unwrap_or_default();
-                    staged = Some(match self.vlen() {
-                        None if bound <= TRUSTED => {
-                            codec.decode(input, stage(to, bound, codec.name())?, scratch)?
-                        }
-                        vlen => {
-                            let bound = vlen.map_or(Bound::Bytes(bound), |_| Bound::Vlen(bound));
-                            decode_growing(codec.as_ref(), input, bound, to, scratch)?
-                        }
-                    });
-                    std::mem::swap(from, to);
-                    left = earlier;
-                }
-            }
-        }
+        let between = match self.vlen {
+            None => Between::Sizes(&self.sizes),
+            Some(_) => Between::Vlen(&self.sizes),
+        };
+        walk::decode(&self.codecs, between, src, Target::Part(dst, wanted), scratch, verify)
     }
 
     /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored
@@ -198,22 +156,22 @@ impl CodecChain {
             Err(error) => return Some(Err(error)),
         };
         if input.len() != self.decoded_size() {
-            return Some(Err(CodecError::size(self.first_name(), self.decoded_size(), input.len())));
+            return Some(Err(CodecError::size(first_name(&self.codecs), self.decoded_size(), input.len())));
         }
         Some(Ok(input))
     }
 
     /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity
-    /// is reused. Nobody may change `src` meanwhile; for memory of which that is not certain there
-    /// is [`CodecChain::encode_lent`].
+    /// is reused. No other thread may change `src` meanwhile. If one may, use
+    /// [`CodecChain::encode_lent`].
     pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
         self.check_size(src)?;
-        bounded::encode_any(&self.codecs, src, dst, scratch)
+        walk::encode(&self.codecs, self.vlen.is_some(), src, dst, scratch)
     }
 
     /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk
-    /// then decodes to values of several moments. Where the first encoder cannot bear that
-    /// ([`Codec::racing`]), it gets a private copy.
+    /// then decodes to a mixture of old and new values. An encoder that could fail because of such
+    /// a change ([`Codec::racing`]) gets a private copy.
     pub fn encode_lent(
         &self,
         src: &[u8],
@@ -221,7 +179,7 @@ impl CodecChain {
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
         self.check_size(src)?;
-        bounded::encode_lent(&self.codecs, src, dst, scratch)
+        walk::encode_lent(&self.codecs, self.vlen.is_some(), src, dst, scratch)
     }
 
     fn check_size(&self, src: &[u8]) -> Result<(), CodecError> {
@@ -229,59 +187,18 @@ impl CodecChain {
             return Ok(());
         }
         let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
-        Err(CodecError::Encode { codec: self.first_name(), why })
-    }
-
-    /// What messages about the decoded bytes are attributed to: the codec that makes them.
-    fn first_name(&self) -> &'static str {
-        self.codecs.first().map_or("bytes", |codec| codec.name())
+        Err(CodecError::Encode { codec: first_name(&self.codecs), why })
     }
 }
 
-/// Codecs in the order of encoding, and bytes that they are to decode.
-type Peeled<'c, 'b> = (&'c [Arc<dyn Codec>], &'b [u8]);
-
-/// Peels off the frames that codecs at the end of a list have put around `input`, where the bytes
-/// lie: what is left of both.
-pub(crate) fn peel<'c, 'b>(
-    mut codecs: &'c [Arc<dyn Codec>],
-    mut input: &'b [u8],
-    verify: bool,
-) -> Result<Peeled<'c, 'b>, CodecError> {
-    while let Some((codec, earlier)) = codecs.split_last()
-        && let Some(payload) = codec.unframe(input, verify)
-    {
-        (codecs, input) = (earlier, payload?);
-    }
-    Ok((codecs, input))
-}
-
-/// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that
-/// is an error, not an abort.
-pub(crate) fn stage<'a>(
-    buf: &'a mut Vec<u8>,
-    len: usize,
-    codec: &'static str,
-) -> Result<&'a mut [u8], CodecError> {
-    stage_room(buf, len, codec)?;
-    Ok(sized(buf, len))
-}
-
-/// Makes room for `len` bytes.
-pub(crate) fn stage_room(buf: &mut Vec<u8>, len: usize, codec: &'static str) -> Result<(), CodecError> {
-    let failed =
-        |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
-    buf.try_reserve_exact(len.saturating_sub(buf.len())).map_err(failed)
-}
-
-/// The error of a stream that holds more than there is room for; how much more is not known.
+/// The error of a stream that decodes to more than there is room for. How much more is unknown.
 pub(crate) fn too_large(codec: &'static str, room: usize) -> CodecError {
     CodecError::Size { codec, expected: room as u64, found: room as u64 + 1 }
 }
 
-/// [`Codec::max_encoded`] of compressors. A good encoder adds well below one percent to bytes that
-/// it cannot compress; this leaves room for small blocks, many frames and long headers. It has to
-/// stop absurd objects from being read, no more.
+/// [`Codec::max_encoded`] of compressors. A good encoder adds less than 1 % to bytes that it cannot
+/// compress. A quarter leaves room for small blocks, many frames and long headers. The bound only
+/// has to stop absurd objects from being read.
 pub(crate) fn generous_bound(decoded: usize) -> usize {
     const HEADERS: usize = 128 << 10;
     decoded.saturating_add(decoded / 4).saturating_add(HEADERS)
@@ -509,9 +426,9 @@ mod tests {
         let texts: Vec<Vec<u8>> = (0..500).map(|n: usize| vec![b'a' + (n % 7) as u8; n * n % 1000]).collect();
         let (mut scratch, mut stored) = (Scratch::default(), Vec::new());
         for names in CHAINS {
-            let vlen: Arc<dyn Codec> = Arc::new(Vlen::new(crate::VlenKind::Text, [].into()));
-            let codecs = std::iter::once(vlen).chain(names.iter().map(|name| codec(name))).collect();
-            let unbound = CodecChain::new(codecs, 16 * texts.len());
+            let vlen = Vlen::new(crate::VlenKind::Text, [].into());
+            let codecs = names.iter().map(|name| codec(name)).collect();
+            let unbound = CodecChain::of_vlen(vlen, codecs, 16 * texts.len());
             assert!(!unbound.only_frames() && unbound.reach() == Reach::Whole);
             assert!((u32::MAX as usize..=u32::MAX as usize * 4).contains(&unbound.max_encoded()));
             let heap = Arc::new(unbound.vlen().unwrap().heap());
@@ -552,13 +469,5 @@ mod tests {
             assert!(unbound.encode(&cells, &mut stored, &mut scratch).is_err());
         }
         assert!(chain(&["zstd"], 16).bound(&Arc::new(Heap::new(b""))).is_none());
-    }
-
-    #[test]
-    fn no_memory_for_a_stage_is_an_error() {
-        let mut buf = Vec::new();
-        assert!(stage(&mut buf, usize::MAX, "gzip").is_err());
-        assert_eq!(stage(&mut buf, 10, "gzip").unwrap().len(), 10);
-        assert_eq!(stage(&mut buf, 5, "gzip").unwrap().len(), 5);
     }
 }

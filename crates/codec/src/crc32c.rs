@@ -9,7 +9,7 @@
 //! {"name": "crc32c"}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let crc32c = hyperslab_codec::Crc32c::from_v3(metadata.get("configuration"), 4).unwrap();
+//! # let crc32c = hyperslab_codec::Crc32c::from_v3(metadata.get("configuration")).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&crc32c), Some(metadata));
 //! ```
 //!
@@ -52,13 +52,13 @@ const SUM: usize = 4;
 
 impl Crc32c {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         let NoFields {} = configuration("crc32c", metadata)?;
         Ok(Crc32c { at_start: false })
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         let fields: FieldsV2 = configuration_v2("crc32c", metadata)?;
         Ok(Crc32c { at_start: fields.location == Some(Location::Start) })
     }
@@ -105,7 +105,7 @@ impl Codec for Crc32c {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
         dst.clear();
         dst.reserve(src.len() + SUM);
-        // The sum is that of the copy: `src` may change.
+        // The copy is summed, because `src` may change.
         if self.at_start {
             dst.extend_from_slice(&[0; SUM]);
             dst.extend_from_slice(src);
@@ -141,7 +141,7 @@ impl Codec for Crc32c {
     }
 
     fn to_v2(&self) -> Option<Value> {
-        // "end" is the default, and readers from before the field existed refuse it.
+        // "end" is the default. Older readers refuse the field.
         if self.at_start {
             return Some(json!({"id": "crc32c", "location": "start"}));
         }
@@ -196,15 +196,15 @@ mod tests {
 
     #[test]
     fn configuration() {
-        assert_eq!(Crc32c::from_v3(None, 1).unwrap(), END);
-        assert_eq!(Crc32c::from_v3(Some(&json!({})), 1).unwrap(), END);
-        assert!(Crc32c::from_v3(Some(&json!({"location": "start"})), 1).is_err());
-        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c"}), 1).unwrap(), END);
-        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "end"}), 1).unwrap(), END);
-        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "start"}), 1).unwrap(), START);
-        assert!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "middle"}), 1).is_err());
+        assert_eq!(Crc32c::from_v3(None).unwrap(), END);
+        assert_eq!(Crc32c::from_v3(Some(&json!({}))).unwrap(), END);
+        assert!(Crc32c::from_v3(Some(&json!({"location": "start"}))).is_err());
+        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c"})).unwrap(), END);
+        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "end"})).unwrap(), END);
+        assert_eq!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "start"})).unwrap(), START);
+        assert!(Crc32c::from_v2(&json!({"id": "crc32c", "location": "middle"})).is_err());
         for codec in [END, START] {
-            assert_eq!(Crc32c::from_v2(&codec.to_v2().unwrap(), 1).unwrap(), codec);
+            assert_eq!(Crc32c::from_v2(&codec.to_v2().unwrap()).unwrap(), codec);
         }
     }
 }

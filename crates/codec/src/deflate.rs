@@ -29,7 +29,7 @@ impl Wrapper {
     }
 }
 
-/// What became of one stream.
+/// How decoding one stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inflated {
     /// It was valid.
@@ -41,27 +41,19 @@ pub(crate) enum Inflated {
     },
     /// Truncated, corrupt, wrong checksum, or not such a stream.
     Bad,
-    /// It holds more than there is room for. The room is filled but for its last [`UNFILLED`]
-    /// bytes, with what the stream starts with.
+    /// The stream holds more than there is room for. The room holds the start of the stream, except
+    /// for its last [`UNFILLED`] bytes.
     Full,
 }
 
-/// How many bytes at the end of its room libdeflate may leave as they were, or fill with bytes that
-/// the stream does not have, when it says that the room is too small. It writes in order and stops
-/// at the first item that does not fit; the longest is a stored block, 65 535 bytes. Behind the end
-/// of a truncated stream it takes up to 64 zero bits for a part of it, less than 17 KiB of matches,
-/// but never for a stored block.
+/// How many bytes at the end of the room may be wrong when libdeflate says that the room is too
+/// small. It writes in order and stops at the first item that does not fit; the longest is a stored
+/// block of 65 535 bytes. Behind the end of a truncated stream it reads up to 64 zero bits, which
+/// decode to less than 17 KiB of matches, but never to a stored block.
 ///
-/// So much is what decoding the front part of a chunk costs at least; in turn it is as fast, byte
-/// for byte, as decoding all of it.
-const UNFILLED: usize = 65_535;
-
-/// The front part of `dst` into which to inflate to have its first `wanted` bytes once the result
-/// is [`Inflated::Full`]. `None`: that would be all of it.
-pub(crate) fn front(dst: &mut [u8], wanted: usize) -> Option<&mut [u8]> {
-    let len = wanted.checked_add(UNFILLED).filter(|len| *len < dst.len())?;
-    dst.get_mut(..len)
-}
+/// So decoding the front of a chunk decodes this much more than is wanted. In turn it is as fast,
+/// byte for byte, as decoding all of it.
+pub(crate) const UNFILLED: usize = 65_535;
 
 /// The contexts of one thread, made on first use.
 #[derive(Default)]
@@ -89,7 +81,8 @@ impl Contexts {
     ) -> Result<(), CodecError> {
         let failed = |why: &str| CodecError::Encode { codec: wrapper.name(), why: why.into() };
         let level = if level < 0 { 6 } else { level.min(9) };
-        let slot = &mut self.compressors[level as usize];
+        let slot =
+            self.compressors.get_mut(level as usize).ok_or_else(|| failed("there is no such level"))?;
         let compressor = match slot {
             Some(compressor) => compressor,
             None => {
@@ -111,9 +104,8 @@ impl Contexts {
     }
 }
 
-/// libdeflate's decompressor. The crate `libdeflater` has one, which does not tell how much of the
-/// source it consumed; without that, neither several gzip members nor bytes after the end can be
-/// told from a valid stream.
+/// libdeflate's decompressor. The one of the crate `libdeflater` does not tell how much of the
+/// source it consumed. That is needed to find the next gzip member, and bytes after the end.
 struct Decompressor(NonNull<sys::libdeflate_decompressor>);
 
 // SAFETY: the pointer is owned, and libdeflate keeps no thread-local state: a decompressor may be

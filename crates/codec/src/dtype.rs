@@ -1,5 +1,6 @@
 //! Element types: what one element is in memory.
 
+use crate::low::low32;
 use std::fmt;
 
 /// The order of the bytes within one number.
@@ -67,8 +68,8 @@ pub enum Kind {
 /// The type of one element as the user sees it in memory: its kind, its size in bytes, its byte
 /// order.
 ///
-/// How it is stored (the byte order of the stored bytes) is a matter of the codecs; where both
-/// agree, reading moves bytes only.
+/// Codecs choose the byte order of the stored elements. If it is the same, reading only moves
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DataType {
     kind: Kind,
@@ -80,9 +81,9 @@ impl DataType {
     /// The largest element that is accepted, in bytes. NumPy's own limit is `i32::MAX`.
     pub const MAX_SIZE: usize = i32::MAX as usize;
 
-    /// What elements of variable length are to the engine: [`Cell`](crate::Cell)s.
+    /// Elements of variable length, as the engine moves them: [`Cell`](crate::Cell)s.
     pub const CELL: DataType =
-        DataType { kind: Kind::Raw, size: crate::Cell::SIZE as u32, order: ByteOrder::NATIVE };
+        DataType { kind: Kind::Raw, size: low32(crate::Cell::SIZE as u64), order: ByteOrder::NATIVE };
 
     /// A type of `size` bytes; `None` where there is no such type: floats of 2, 4, 8 bytes, complex
     /// of 8, 16, integers of 1, 2, 4, 8, text of a multiple of 4, dates of 8, bool of 1, and
@@ -102,7 +103,7 @@ impl DataType {
         if !valid || size > Self::MAX_SIZE {
             return None;
         }
-        let mut this = DataType { kind, size: size as u32, order };
+        let mut this = DataType { kind, size: low32(size as u64), order };
         if this.number_size() == 1 {
             this.order = ByteOrder::NATIVE;
         }

@@ -24,7 +24,7 @@ pub enum CodecError {
         /// Bytes found (where decoding stopped at the expected size: a lower bound).
         found: u64,
     },
-    /// The encoded bytes of elements of variable length decode to more than is taken on trust.
+    /// A chunk of elements of variable length decodes to more than its few stored bytes may.
     #[error(
         "{codec}: {stored} stored bytes decode to more than {limit}, the most that so few may lead to; to read them, raise \
          `vlen_chunk_bound` (environment: HYPERSLAB_VLEN_CHUNK_BOUND)"
@@ -55,11 +55,17 @@ pub enum CodecError {
         /// The reason.
         why: String,
     },
-    /// Elements of variable length are not read and written as those of one size are.
+    /// Elements of variable length were read or written like elements of one size.
     #[error("{codec}: elements of variable length are read with read_ragged and written with write_ragged")]
     Ragged {
         /// The codec.
         codec: &'static str,
+    },
+    /// The codec cannot encode such an array. The message names it.
+    #[error("{why}")]
+    Unfit {
+        /// What does not fit.
+        why: String,
     },
     /// No such codec here. The message names it and says what there is.
     #[error("codec {name:?} is not supported (supported: {supported})")]

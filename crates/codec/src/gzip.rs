@@ -9,7 +9,7 @@
 //! {"name": "gzip", "configuration": {"level": 5}}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let gzip = hyperslab_codec::Gzip::from_v3(metadata.get("configuration"), 4).unwrap();
+//! # let gzip = hyperslab_codec::Gzip::from_v3(metadata.get("configuration")).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&gzip), Some(metadata));
 //! ```
 //!
@@ -18,9 +18,9 @@
 //! Python; anything else there is an error. What is written has no file name and no time, so equal
 //! chunks have equal bytes.
 
-use crate::deflate::{Inflated, Wrapper, front};
+use crate::deflate::{Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub struct Gzip {
     pub level: i32,
 }
 
-/// `level` may be absent: zarr-python then takes 5, numcodecs 1.
+/// `level` may be absent. zarr-python then takes 5, numcodecs 1.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
@@ -41,13 +41,13 @@ struct Fields {
 
 impl Gzip {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         let fields: Fields = configuration("gzip", metadata)?;
         Self::checked(fields.level.unwrap_or(5), 0)
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         let fields: Fields = configuration_v2("gzip", metadata)?;
         Self::checked(fields.level.unwrap_or(1), -1)
     }
@@ -78,15 +78,13 @@ impl Codec for Gzip {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end > room {
-            return Err(CodecError::size("gzip", room, wanted.end));
-        }
-        let Some(front) = front(dst, wanted.end) else { return decode_all(self, src, dst, scratch) };
-        match decode_members(src, front, scratch)? {
-            None => Ok(()),
-            Some(written) => Err(CodecError::size("gzip", room, written)),
-        }
+        decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
+            let room = dst.len();
+            match decode_members(src, dst.get_mut(..end).unwrap_or_default(), scratch)? {
+                None => Ok(()),
+                Some(written) => Err(CodecError::size("gzip", room, written)),
+            }
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -137,7 +135,7 @@ fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<O
     }
 }
 
-/// Says what is wrong with the member at an offset: libdeflate itself only says "bad".
+/// Says what is wrong with the member at an offset, because libdeflate only says "bad".
 fn bad_member(offset: usize, member: &[u8]) -> CodecError {
     let why = match member {
         [] => "no bytes where a gzip stream is expected".into(),
@@ -235,10 +233,10 @@ mod tests {
 
     #[test]
     fn configuration() {
-        assert_eq!(Gzip::from_v3(Some(&json!({"level": 9})), 1).unwrap(), Gzip { level: 9 });
-        assert_eq!(Gzip::from_v3(Some(&json!({})), 1).unwrap(), Gzip { level: 5 });
-        assert_eq!(Gzip::from_v2(&json!({"id": "gzip", "level": -1}), 1).unwrap(), Gzip { level: -1 });
-        assert_eq!(Gzip::from_v2(&json!({"id": "gzip"}), 1).unwrap(), Gzip { level: 1 });
+        assert_eq!(Gzip::from_v3(Some(&json!({"level": 9}))).unwrap(), Gzip { level: 9 });
+        assert_eq!(Gzip::from_v3(Some(&json!({}))).unwrap(), Gzip { level: 5 });
+        assert_eq!(Gzip::from_v2(&json!({"id": "gzip", "level": -1})).unwrap(), Gzip { level: -1 });
+        assert_eq!(Gzip::from_v2(&json!({"id": "gzip"})).unwrap(), Gzip { level: 1 });
         assert_eq!(Gzip { level: 3 }.to_v2(), Some(json!({"id": "gzip", "level": 3})));
         assert_eq!(Gzip { level: -1 }.to_v3(), Some(json!({"name": "gzip", "configuration": {"level": 6}})));
         for bad in [
@@ -249,9 +247,9 @@ mod tests {
             json!({"levle": 5}),
             json!([5]),
         ] {
-            assert!(matches!(Gzip::from_v3(Some(&bad), 1), Err(CodecError::Config { .. })), "{bad}");
+            assert!(matches!(Gzip::from_v3(Some(&bad)), Err(CodecError::Config { .. })), "{bad}");
         }
-        let error = Gzip::from_v3(Some(&json!({"levle": 5})), 1).unwrap_err().to_string();
+        let error = Gzip::from_v3(Some(&json!({"levle": 5}))).unwrap_err().to_string();
         assert!(error.contains("`levle`"), "{error}");
     }
 }

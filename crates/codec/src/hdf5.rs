@@ -3,11 +3,10 @@
 //! * Specification: HDF5 file format, IV.A.2.l "The Data Storage - Filter Pipeline Message";
 //!   <https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md>
 //!
-//! A filter comes with client data: some numbers of 32 bits, which the library that wrote the file
-//! has put there. Most chunks say themselves how they were made; then the numbers are not looked
-//! at.
+//! A filter comes with client data: numbers of 32 bits from the library that wrote the file. Most
+//! chunks say themselves how they were made; then the numbers are ignored.
 //!
-//! A file of HDF5 is read, not written: filters decode; only those that are a few lines encode.
+//! HDF5 files are read, not written. So filters decode; only those of a few lines also encode.
 
 mod aec;
 mod bits;
@@ -28,24 +27,38 @@ use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Racing, Scr
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Filters that are supported, and then the others that are registered: number and name.
-const SUPPORTED: &[(u16, &str)] = &[
-    (1, "deflate"),
-    (2, "shuffle"),
-    (3, "fletcher32"),
-    (4, "szip"),
-    (5, "nbit"),
-    (6, "scaleoffset"),
-    (307, "bzip2"),
-    (32000, "lzf"),
-    (32001, "blosc"),
-    (32004, "lz4"),
-    (32008, "bitshuffle"),
-    (32015, "zstd"),
-    (32022, "bitgroom"),
-    (32023, "granularbr"),
-    (32026, "blosc2"),
+/// What a file says about a filter, and the chunks that it is for.
+struct Parameters<'a> {
+    client_data: &'a [u32],
+    /// Bytes of an element before the first filter.
+    element_size: usize,
+    /// Bytes of a chunk before the first filter.
+    chunk_bytes: usize,
+}
+
+/// A filter that is supported: its number, its name, and how it is made.
+type Filter = (u16, &'static str, fn(&Parameters<'_>) -> Result<Arc<dyn Codec>, CodecError>);
+
+#[rustfmt::skip]
+const SUPPORTED: &[Filter] = &[
+    (1, "deflate", |p| Ok(Arc::new(Zlib { level: level(p.client_data, 0..=9, 6) }))),
+    (2, "shuffle", |p| Ok(Arc::new(shuffle::Shuffle::new(p.client_data)))),
+    (3, "fletcher32", |_| Ok(Arc::new(fletcher32::Fletcher32))),
+    (4, "szip", |p| Ok(Arc::new(szip::Szip::new(p.client_data)?))),
+    (5, "nbit", |p| Ok(Arc::new(nbit::Nbit::new(p.client_data)?))),
+    (6, "scaleoffset", |p| Ok(Arc::new(scale_offset::ScaleOffset::new(p.client_data)?))),
+    (307, "bzip2", |p| Ok(Arc::new(bzip2::Bzip2::new(p.client_data)))),
+    (32000, "lzf", |_| Ok(Arc::new(lzf::Lzf))),
+    (32001, "blosc", |p| Ok(Arc::new(Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, p.element_size.max(1), 0)?))),
+    (32004, "lz4", |p| Ok(Arc::new(lz4::Lz4::new(p.client_data)))),
+    (32008, "bitshuffle", |p| Ok(Arc::new(bitshuffle::Bitshuffle::new(p.client_data)?))),
+    (32015, "zstd", |p| Ok(Arc::new(Zstd { level: level(p.client_data, -131_072..=22, 3), checksum: false }))),
+    (32022, "bitgroom", |_| Ok(Arc::new(AsStored("bitgroom")))),
+    (32023, "granularbr", |_| Ok(Arc::new(AsStored("granularbr")))),
+    (32026, "blosc2", |p| Ok(Arc::new(blosc2::Blosc2::new(p.client_data, p.chunk_bytes)))),
 ];
+
+/// The other filters that are registered.
 const OTHERS: &[(u16, &str)] = &[
     (257, "hzip"),
     (258, "fpzip"),
@@ -77,7 +90,9 @@ const OTHERS: &[(u16, &str)] = &[
 
 /// The name of a filter, whether it is supported or not; `None` if its number is not registered.
 pub fn name(id: u16) -> Option<&'static str> {
-    SUPPORTED.iter().chain(OTHERS).find(|(number, _)| *number == id).map(|(_, name)| *name)
+    let supported = SUPPORTED.iter().map(|(number, name, _)| (number, *name));
+    let mut all = supported.chain(OTHERS.iter().map(|(number, name)| (number, *name)));
+    all.find(|(number, _)| **number == id).map(|(_, name)| name)
 }
 
 /// The codec of a filter in the pipeline of chunks that have `chunk_bytes` bytes, and elements of
@@ -91,34 +106,18 @@ pub fn filter(
     element_size: usize,
     chunk_bytes: usize,
 ) -> Result<Arc<dyn Codec>, CodecError> {
-    Ok(match id {
-        1 => Arc::new(Zlib { level: level(client_data, 0..=9, 6) }),
-        2 => Arc::new(shuffle::Shuffle::new(client_data)),
-        3 => Arc::new(fletcher32::Fletcher32),
-        4 => Arc::new(szip::Szip::new(client_data)?),
-        5 => Arc::new(nbit::Nbit::new(client_data)?),
-        6 => Arc::new(scale_offset::ScaleOffset::new(client_data)?),
-        307 => Arc::new(bzip2::Bzip2::new(client_data)),
-        32000 => Arc::new(lzf::Lzf),
-        32001 => Arc::new(Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, element_size.max(1), 0)?),
-        32004 => Arc::new(lz4::Lz4::new(client_data)),
-        32008 => Arc::new(bitshuffle::Bitshuffle::new(client_data)?),
-        32015 => Arc::new(Zstd { level: level(client_data, -131_072..=22, 3), checksum: false }),
-        32022 => Arc::new(AsStored("bitgroom")),
-        32023 => Arc::new(AsStored("granularbr")),
-        32026 => Arc::new(blosc2::Blosc2::new(client_data, chunk_bytes)),
-        _ => {
-            let name = match name(id) {
-                Some(name) => format!("{name} (HDF5 filter {id})"),
-                None => format!("HDF5 filter {id}"),
-            };
-            let supported: Vec<&str> = SUPPORTED.iter().map(|(_, name)| *name).collect();
-            return Err(CodecError::Unknown { name, supported: supported.join(", ") });
-        }
-    })
+    if let Some((_, _, make)) = SUPPORTED.iter().find(|(number, ..)| *number == id) {
+        return make(&Parameters { client_data, element_size, chunk_bytes });
+    }
+    let name = match name(id) {
+        Some(name) => format!("{name} (HDF5 filter {id})"),
+        None => format!("HDF5 filter {id}"),
+    };
+    let supported: Vec<&str> = SUPPORTED.iter().map(|(_, name, _)| *name).collect();
+    Err(CodecError::Unknown { name, supported: supported.join(", ") })
 }
 
-/// A filter that changed values before they were stored, which nothing has to undo.
+/// A filter that rounded values before they were stored. There is nothing to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AsStored(&'static str);
 
@@ -138,7 +137,7 @@ impl Codec for AsStored {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Decide when there is one.
         Racing::NeedsCopy
     }
 
@@ -151,8 +150,7 @@ impl Codec for AsStored {
     }
 }
 
-/// A level that matters to encoders only: where it is absent or out of range, the one that they
-/// take then.
+/// A level, which matters to encoders only. If it is absent or out of range: the default.
 fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
     client_data.first().map(|level| *level as i32).filter(|level| range.contains(level)).unwrap_or(default)
 }

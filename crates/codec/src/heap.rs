@@ -1,9 +1,9 @@
 //! Where the bytes of elements of variable length are while the engine moves elements.
 //!
-//! The engine moves elements of one size. One of variable length is a [`Cell`] to it: 16 bytes that
-//! say where its bytes are in the [`Heap`] of the request. [`crate::Vlen`] makes cells of the bytes
-//! of a chunk, and bytes of cells; so whatever the engine does with chunks (selections, points,
-//! orders of axes, shards, threads) it does with these, too.
+//! The engine moves elements of one size. An element of variable length is a [`Cell`]: 16 bytes
+//! that say where its bytes are in the [`Heap`] of the request. [`crate::Vlen`] turns the bytes of
+//! a chunk into cells and back. So selections, points, orders of axes, shards and threads work on
+//! elements of variable length as on all others.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -60,7 +60,8 @@ pub type HeapAllocator = fn(usize) -> Option<Arc<dyn HeapMemory>>;
 
 /// The bytes of the cells of one request. Buffer 0 is the fill value.
 pub struct Heap {
-    /// Local to a request: a forked child has none of its threads, and does not go on with it.
+    /// A heap belongs to one request. A forked child does not continue the request, so it never
+    /// waits for this lock.
     buffers: RwLock<Vec<Slot>>,
     fill: u32,
     allocate: HeapAllocator,
@@ -123,7 +124,7 @@ impl Heap {
         }
     }
 
-    /// Drops those of these buffers that are of chunks that were decoded.
+    /// Drops the buffers of decoded chunks among these.
     pub(crate) fn forget(&self, numbers: impl Iterator<Item = u32>) {
         let mut dropped = Vec::new();
         let mut buffers = self.write();
@@ -132,7 +133,7 @@ impl Heap {
                 dropped.push(slot.buffer.take());
             }
         }
-        // Freeing many pages takes long: not under the lock.
+        // Freeing many pages takes long. Do it after unlocking.
         drop(buffers);
     }
 

@@ -3,9 +3,20 @@
 //! A codec decodes into memory that the caller owns, of the size that the array's metadata implies,
 //! and writes not one byte more, whatever the stored bytes claim. One file holds one codec: its
 //! configuration in Zarr v2 and v3 JSON, decoding, encoding, its unit tests. [`registry`] finds
-//! them by name, [`hdf5`] the filters of HDF5 by number; [`CodecChain`] runs several in a row.
+//! codecs by name, [`hdf5`] the filters of HDF5 by number; [`CodecChain`] runs several in a row.
+//! Codecs are of three kinds: [`AnyCodec`].
 //!
 //! A codec knows no store and no array.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 mod blosc;
 mod bounded;
@@ -18,6 +29,8 @@ mod error;
 mod gzip;
 pub mod hdf5;
 mod heap;
+mod kind;
+mod low;
 mod lz4;
 mod racing;
 pub mod registry;
@@ -26,6 +39,7 @@ mod scratch;
 mod testing;
 mod transpose;
 mod vlen;
+mod walk;
 mod zlib;
 mod zstd;
 
@@ -40,6 +54,7 @@ pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
 pub use error::CodecError;
 pub use gzip::Gzip;
 pub use heap::{Cell, Heap, HeapAllocator, HeapBuffer, HeapMemory};
+pub use kind::{AnyCodec, ArrayCodecs, ArrayToArray, ArrayToBytes, ChunkCodecs, Context};
 pub use lz4::Lz4;
 pub use racing::Racing;
 pub use scratch::Scratch;
@@ -65,7 +80,9 @@ pub enum Reach {
     Bytes,
 }
 
-/// A bytes-to-bytes codec (compressor, checksum, shuffle).
+/// A codec as it runs: from one buffer of bytes to another. Codecs from bytes to bytes
+/// (compressors, checksums, shuffles) are no more than this; those that encode arrays are also
+/// [`ArrayToArray`] or [`ArrayToBytes`].
 ///
 /// Implementations keep no state between calls; contexts and buffers that are worth reusing live in
 /// [`Scratch`]. `Debug` prints all that decoding depends on: codecs that print alike make the same
@@ -126,11 +143,6 @@ pub trait Codec: Debug + Send + Sync {
         Reach::Whole
     }
 
-    /// The codec of elements of variable length, if it is that.
-    fn as_vlen(&self) -> Option<&Vlen> {
-        None
-    }
-
     /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no
     /// such codec.
     fn to_v3(&self) -> Option<Value> {
@@ -143,14 +155,25 @@ pub trait Codec: Debug + Send + Sync {
     }
 }
 
-/// Decodes a chunk that has exactly the size of `dst`.
-fn decode_all(
-    codec: &(impl Codec + ?Sized),
+/// [`Codec::decode_part`] of codecs that decode from the front and can stop early.
+///
+/// `front` decodes at least the first `wanted` bytes; it gets the memory for the whole chunk and
+/// how much of it to use: `ahead` bytes more than are wanted. If that is all, all is decoded.
+fn decode_front(
+    codec: &impl Codec,
     src: &[u8],
+    (wanted, ahead): (usize, usize),
     dst: &mut [u8],
     scratch: &mut Scratch,
+    front: impl FnOnce(usize, &mut [u8], &mut Scratch) -> Result<(), CodecError>,
 ) -> Result<(), CodecError> {
-    decode_wanted(codec.name(), 0..dst.len(), dst, |_, dst| codec.decode(src, dst, scratch))
+    match wanted.checked_add(ahead).filter(|end| *end < dst.len()) {
+        Some(end) => front(end, dst, scratch),
+        None => {
+            let wanted = 0..wanted.max(dst.len());
+            decode_wanted(codec.name(), wanted, dst, |_, dst| codec.decode(src, dst, scratch))
+        }
+    }
 }
 
 /// [`Codec::decode_part`] by `run`, which decodes at least the bytes that it is given the range of,

@@ -9,7 +9,7 @@
 //! {"id": "lz4", "acceleration": 1}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let lz4 = hyperslab_codec::Lz4::from_v2(&metadata, 4).unwrap();
+//! # let lz4 = hyperslab_codec::Lz4::from_v2(&metadata).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v2(&lz4), Some(metadata));
 //! ```
 //!
@@ -17,7 +17,7 @@
 //! exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{c_char, c_int};
@@ -42,13 +42,13 @@ const MAX_DECODED: usize = 0x7E00_0000;
 
 impl Lz4 {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         let fields: Fields = configuration("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         let fields: Fields = configuration_v2("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
@@ -85,24 +85,19 @@ impl Codec for Lz4 {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end == room {
-            return decode_all(self, src, dst, scratch);
-        }
-        let Some(target) = dst.get_mut(..wanted.end) else {
-            return Err(CodecError::size("lz4", room, wanted.end));
-        };
-        let (claimed, block) = split(src)?;
-        if claimed as usize != room {
-            return Err(CodecError::size("lz4", room, claimed as usize));
-        }
-        match decompress_front(block, target) {
-            Some(found) if found == target.len() => Ok(()),
-            _ => Err(CodecError::corrupt(
-                "lz4",
-                format!("the block is truncated, corrupt, or shorter than {} bytes", target.len()),
-            )),
-        }
+        decode_front(self, src, (wanted.end, 0), dst, scratch, |end, dst, _| {
+            let (claimed, block) = split(src)?;
+            if claimed as usize != dst.len() {
+                return Err(CodecError::size("lz4", dst.len(), claimed as usize));
+            }
+            match decompress_front(block, dst.get_mut(..end).unwrap_or_default()) {
+                Some(found) if found == end => Ok(()),
+                _ => {
+                    let why = format!("the block is truncated, corrupt, or shorter than {end} bytes");
+                    Err(CodecError::corrupt("lz4", why))
+                }
+            }
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -164,7 +159,7 @@ fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
 }
 
 unsafe extern "C" {
-    // Part of the library that `lz4_sys` links, though not of its bindings.
+    // In the library that `lz4_sys` links, but not in its bindings.
     fn LZ4_decompress_safe_partial(
         src: *const c_char,
         dst: *mut c_char,
@@ -253,10 +248,10 @@ mod tests {
 
     #[test]
     fn configuration() {
-        assert_eq!(Lz4::from_v2(&json!({"id": "lz4"}), 1).unwrap(), LZ4);
-        assert_eq!(Lz4::from_v3(Some(&json!({"acceleration": 7})), 1).unwrap(), Lz4 { acceleration: 7 });
+        assert_eq!(Lz4::from_v2(&json!({"id": "lz4"})).unwrap(), LZ4);
+        assert_eq!(Lz4::from_v3(Some(&json!({"acceleration": 7}))).unwrap(), Lz4 { acceleration: 7 });
         assert_eq!(LZ4.to_v3(), Some(json!({"name": "numcodecs.lz4", "configuration": {"acceleration": 1}})));
-        assert!(Lz4::from_v2(&json!({"id": "lz4", "acceleration": "1"}), 1).is_err());
-        assert!(Lz4::from_v2(&json!({"id": "lz4", "level": 1}), 1).is_err());
+        assert!(Lz4::from_v2(&json!({"id": "lz4", "acceleration": "1"})).is_err());
+        assert!(Lz4::from_v2(&json!({"id": "lz4", "level": 1})).is_err());
     }
 }

@@ -1,27 +1,37 @@
 //! Encoding memory that other threads change meanwhile.
 //!
-//! A chunk is encoded from the memory of the program that writes it, and that program may have
-//! other threads. Whatever they do, an encoder must stay within its memory, and the chunk must
-//! decode to the right number of bytes. What it then holds is unspecified: values of several
-//! moments, and with a compressor also the bytes of another place, which it found to be equal at
-//! one moment.
+//! A chunk is encoded from the memory of the program that writes it, and other threads of that
+//! program may change it meanwhile. An encoder must still stay within its memory, and the chunk
+//! must decode to the right number of bytes. Its values are unspecified: old and new ones, and with
+//! a compressor also bytes of another place, which were equal at one moment.
 //!
-//! | codec | encoder | | why |
-//! |---|---|---|---|
-//! | `gzip`, `zlib` | libdeflate 1.26 | needs a copy | `deflate_flush_block` counts literals, then writes them without bounds; the CRC-32 or Adler-32 reads all bytes once more |
-//! | `zstd` with checksum | zstd 1.5.7 | needs a copy | `ZSTD_compressContinue_internal` sums the input apart from compressing it (`XXH64_update`), so the frame would be refused |
-//! | `zstd`, also in `blosc` | zstd 1.5.7 | mixes | `ZSTD_count` stops at the end of the block, so sequences fit whatever the bytes are; `ZSTD_storeSeq` copies literals, and the entropy coders count and write that copy |
-//! | `lz4`, also in `blosc` | lz4 1.10 | mixes | a match is 4 bytes and what `LZ4_count` adds, so the output is within `LZ4_compressBound` whatever the bytes are; candidates come from a table of the encoder |
-//! | `lz4hc` in `blosc` | lz4 1.10 | mixes | it gets less room than the bound, so `LZ4HC_encodeSequence` checks each write; `LZ4_count` and `LZ4HC_countPattern` stop at the end of the block |
-//! | `zlib` in `blosc` | libdeflate 1.26 | mixes | a block that no shuffle has copied is copied first (`blosc/encode.rs`) |
-//! | `blosclz` in `blosc`, `lzf` | ours, safe Rust | mixes | every index is checked; the only one that is made of input bytes is a hash, which is shifted into range |
-//! | `blosc` itself, `shuffle` | ours | mixes | bytes are moved and not looked at |
-//! | `crc32c`, `fletcher32` | ours | mixes | bytes are copied first; the sum is that of the copy |
-//! | `vlen-utf8`, `vlen-bytes`, `vlen-array` | ours | mixes | the input is cells, and what they lead to is the engine's own copy |
-//! | all others | none | needs a copy | they are only read |
+//! These encoders need a copy:
 //!
-//! To add a codec or to update a C library: read its encoder for decisions that it takes on one
-//! read and relies on after another, add it to the test below, and run `make sanitize`.
+//! * `gzip`, `zlib` (libdeflate 1.26): `deflate_flush_block` counts literals, then writes them
+//!   without checking bounds. The CRC-32 or Adler-32 reads all bytes once more.
+//! * `zstd` with checksum (zstd 1.5.7): `ZSTD_compressContinue_internal` sums the input apart from
+//!   compressing it (`XXH64_update`), so the frame would be refused.
+//! * All filters that are only read: they have no encoder yet.
+//!
+//! These mix:
+//!
+//! * `zstd`, also in `blosc` (zstd 1.5.7): `ZSTD_count` stops at the end of the block, so sequences
+//!   fit in any case. `ZSTD_storeSeq` copies literals; the entropy coders count and write the copy.
+//! * `lz4`, also in `blosc` (lz4 1.10): a match is 4 bytes and what `LZ4_count` adds, so the output
+//!   always is within `LZ4_compressBound`. Candidates come from a table of the encoder.
+//! * `lz4hc` in `blosc` (lz4 1.10): it gets less room than the bound, so `LZ4HC_encodeSequence`
+//!   checks each write. `LZ4_count` and `LZ4HC_countPattern` stop at the end of the block.
+//! * `zlib` in `blosc` (libdeflate 1.26): a block that no shuffle has copied is copied first
+//!   (`blosc/encode.rs`).
+//! * `blosclz` in `blosc`, `lzf` (ours, safe Rust): every index is checked. The only index made of
+//!   input bytes is a hash, which is shifted into range.
+//! * `blosc` itself, `shuffle`, `transpose`, `bytes` (ours): they move bytes and do not look at them.
+//! * `crc32c`, `fletcher32` (ours): they copy bytes and sum the copy.
+//! * `vlen-utf8`, `vlen-bytes`, `vlen-array` (ours): the input is cells, which refer to the engine's
+//!   own copy.
+//!
+//! To add a codec or to update a C library, look for decisions that its encoder takes on one read
+//! and relies on after another. Add it to the test below, and run `make sanitize`.
 
 /// What [`Codec::encode`](crate::Codec::encode) makes of bytes that another thread changes while it
 /// reads them.

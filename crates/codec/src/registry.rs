@@ -1,82 +1,172 @@
 //! Codecs by the names that metadata gives them.
 //!
-//! To add a codec: a file with its type, a line in each of the functions here, its names in the two
-//! lists.
+//! To add a codec: a file with its type, and a line in [`CODECS`].
 
-use crate::{Blosc, BytesCodec, Codec, CodecError, Crc32c, Gzip, Lz4, Transpose, Zlib, Zstd};
+use crate::{
+    AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
+    Transpose, Vlen, Zlib, Zstd,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// A codec of Zarr v3 metadata, by what it does.
-#[derive(Clone, Debug)]
-pub enum Parsed {
-    /// Array to array.
-    Transpose(Transpose),
-    /// Array to bytes.
-    Bytes(BytesCodec),
-    /// Bytes to bytes: compressors and checksums.
-    Compressor(Arc<dyn Codec>),
+/// What metadata says about one codec.
+#[derive(Clone, Copy, Debug)]
+pub enum Config<'a> {
+    /// The `configuration` of Zarr v3.
+    V3(Option<&'a Value>),
+    /// The object of Zarr v2 (numcodecs), `{"id": …, …}`.
+    V2(&'a Value),
 }
+
+impl Config<'_> {
+    /// The fields other than a v2 `id`, which must be `name`. An absent configuration is an empty
+    /// one, so that each codec says what it misses.
+    pub fn fields<T: DeserializeOwned>(self, name: &str) -> Result<T, CodecError> {
+        match self {
+            Config::V3(metadata) => configuration(name, metadata),
+            Config::V2(metadata) => configuration_v2(name, metadata),
+        }
+    }
+
+    /// A codec of the constructor for either format.
+    pub fn either<C: Codec + 'static>(
+        self,
+        from_v3: impl FnOnce(Option<&Value>) -> Result<C, CodecError>,
+        from_v2: impl FnOnce(&Value) -> Result<C, CodecError>,
+    ) -> Result<Arc<dyn Codec>, CodecError> {
+        Ok(match self {
+            Config::V3(configuration) => Arc::new(from_v3(configuration)?),
+            Config::V2(object) => Arc::new(from_v2(object)?),
+        })
+    }
+}
+
+/// Makes a codec of one kind from what metadata says, for the array that it is to encode.
+pub type Constructor<C> = fn(Config<'_>, &Context<'_>) -> Result<Arc<C>, CodecError>;
+
+/// How a codec is made. This also says of which kind it is.
+#[derive(Clone, Copy, Debug)]
+pub enum Make {
+    /// Array to array.
+    ArrayToArray(Constructor<dyn ArrayToArray>),
+    /// Array to bytes.
+    ArrayToBytes(Constructor<dyn ArrayToBytes>),
+    /// Bytes to bytes.
+    BytesToBytes(Constructor<dyn Codec>),
+}
+
+/// A line of a [`Table`]: one codec.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration {
+    /// Its id in Zarr v2, if it has one.
+    pub v2: Option<&'static str>,
+    /// Its names in Zarr v3. `numcodecs.*` are zarr-python's names for codecs that are configured
+    /// as in v2.
+    pub v3: &'static [&'static str],
+    /// Its kind, and how it is made.
+    pub make: Make,
+}
+
+/// Codecs by their names.
+#[derive(Clone, Copy, Debug)]
+pub struct Table(pub &'static [Registration]);
+
+const fn line(v2: Option<&'static str>, v3: &'static [&'static str], make: Make) -> Registration {
+    Registration { v2, v3, make }
+}
+
+/// The codecs of Zarr. `sharding_indexed` is none of them: to the engine it is a level of where
+/// chunks lie.
+#[rustfmt::skip]
+pub const CODECS: Table = Table(&[
+    line(None,               &["bytes"],                      Make::ArrayToBytes(|json, array| Ok(Arc::new(BytesCodec::new(json, array)?)))),
+    line(None,               &["transpose"],                  Make::ArrayToArray(|json, array| Ok(Arc::new(Transpose::new(json, array)?)))),
+    line(Some("zlib"),       &["numcodecs.zlib"],             Make::BytesToBytes(|json, _| json.either(Zlib::from_v3, Zlib::from_v2))),
+    line(Some("gzip"),       &["gzip", "numcodecs.gzip"],     Make::BytesToBytes(|json, _| json.either(Gzip::from_v3, Gzip::from_v2))),
+    line(Some("zstd"),       &["zstd", "numcodecs.zstd"],     Make::BytesToBytes(|json, _| json.either(Zstd::from_v3, Zstd::from_v2))),
+    line(Some("blosc"),      &["blosc", "numcodecs.blosc"],   Make::BytesToBytes(|json, array| json.either(|json| Blosc::from_v3(json, array.element_size()), |json| Blosc::from_v2(json, array.element_size())))),
+    line(Some("lz4"),        &["numcodecs.lz4"],              Make::BytesToBytes(|json, _| json.either(Lz4::from_v3, Lz4::from_v2))),
+    line(Some("crc32c"),     &["crc32c", "numcodecs.crc32c"], Make::BytesToBytes(|json, _| json.either(Crc32c::from_v3, Crc32c::from_v2))),
+    line(Some("vlen-utf8"),  &["vlen-utf8"],                  Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::text(json, array)?)))),
+    line(Some("vlen-bytes"), &["vlen-bytes"],                 Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::bytes(json, array)?)))),
+    line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
+]);
 
 /// The most codecs that one list may have. Arrays have up to five; each is a pass over every chunk,
 /// so thousands of them only cost time.
 pub const MOST_CODECS: usize = 64;
 
-/// The names of Zarr v3 that [`from_v3`] takes. `numcodecs.*` are zarr-python's names for
-/// numcodecs' codecs, configured as in v2.
-pub const V3_NAMES: &[&str] = &[
-    "bytes",
-    "transpose",
-    "gzip",
-    "zstd",
-    "blosc",
-    "crc32c",
-    "numcodecs.zlib",
-    "numcodecs.lz4",
-    "numcodecs.gzip",
-    "numcodecs.zstd",
-    "numcodecs.blosc",
-    "numcodecs.crc32c",
-];
-
-/// The ids of Zarr v2 that [`from_v2`] takes.
-pub const V2_NAMES: &[&str] = &["zlib", "gzip", "zstd", "blosc", "lz4", "crc32c"];
-
-/// The codec of a Zarr v3 name and configuration, for elements of `element_size` bytes.
-pub fn from_v3(name: &str, configuration: Option<&Value>, element_size: usize) -> Result<Parsed, CodecError> {
-    let codec: Arc<dyn Codec> = match name {
-        "bytes" => return BytesCodec::from_v3(configuration).map(Parsed::Bytes),
-        "transpose" => return Transpose::from_v3(configuration).map(Parsed::Transpose),
-        "gzip" => Arc::new(Gzip::from_v3(configuration, element_size)?),
-        "zstd" => Arc::new(Zstd::from_v3(configuration, element_size)?),
-        "blosc" => Arc::new(Blosc::from_v3(configuration, element_size)?),
-        "crc32c" => Arc::new(Crc32c::from_v3(configuration, element_size)?),
-        _ => match name.strip_prefix("numcodecs.") {
-            Some(id) if V3_NAMES.contains(&name) => {
-                from_v2(&with_id(name, id, configuration)?, element_size)?
-            }
-            _ => return Err(unknown(name, V3_NAMES)),
-        },
-    };
-    Ok(Parsed::Compressor(codec))
+/// Whether the codec of a Zarr v3 name is one from array to bytes.
+pub fn makes_bytes(name: &str) -> bool {
+    let line = CODECS.0.iter().find(|line| line.v3.contains(&name));
+    line.is_some_and(|line| matches!(line.make, Make::ArrayToBytes(_)))
 }
 
-/// The codec of a Zarr v2 (numcodecs) object, `{"id": …, …}`, for elements of `element_size` bytes.
-pub fn from_v2(config: &Value, element_size: usize) -> Result<Arc<dyn Codec>, CodecError> {
-    let Some(id) = config.get("id").and_then(Value::as_str) else {
-        let why = format!("expected an object with a string \"id\", found {}", shown(config));
-        return Err(CodecError::Config { name: "?".into(), why });
-    };
-    Ok(match id {
-        "zlib" => Arc::new(Zlib::from_v2(config, element_size)?),
-        "gzip" => Arc::new(Gzip::from_v2(config, element_size)?),
-        "zstd" => Arc::new(Zstd::from_v2(config, element_size)?),
-        "blosc" => Arc::new(Blosc::from_v2(config, element_size)?),
-        "lz4" => Arc::new(Lz4::from_v2(config, element_size)?),
-        "crc32c" => Arc::new(Crc32c::from_v2(config, element_size)?),
-        _ => return Err(unknown(id, V2_NAMES)),
-    })
+/// [`Table::from_v3`] of [`CODECS`].
+pub fn from_v3(
+    name: &str,
+    configuration: Option<&Value>,
+    array: &Context<'_>,
+) -> Result<AnyCodec, CodecError> {
+    CODECS.from_v3(name, configuration, array)
+}
+
+/// [`Table::from_v2`] of [`CODECS`].
+pub fn from_v2(config: &Value, array: &Context<'_>) -> Result<AnyCodec, CodecError> {
+    CODECS.from_v2(config, array)
+}
+
+impl Table {
+    /// The names of Zarr v3: first those of its own, then zarr-python's for numcodecs' codecs.
+    pub fn v3_names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = self.0.iter().flat_map(|line| line.v3).copied().collect();
+        names.sort_by_key(|name| name.starts_with("numcodecs."));
+        names
+    }
+
+    /// The ids of Zarr v2.
+    pub fn v2_names(&self) -> Vec<&'static str> {
+        self.0.iter().filter_map(|line| line.v2).collect()
+    }
+
+    /// The codec of a Zarr v3 name and configuration, which is to encode `array`.
+    pub fn from_v3(
+        &self,
+        name: &str,
+        configuration: Option<&Value>,
+        array: &Context<'_>,
+    ) -> Result<AnyCodec, CodecError> {
+        let Some(line) = self.0.iter().find(|line| line.v3.contains(&name)) else {
+            return Err(unknown(name, &self.v3_names()));
+        };
+        match name.strip_prefix("numcodecs.") {
+            Some(id) => line.make(Config::V2(&with_id(name, id, configuration)?), array),
+            None => line.make(Config::V3(configuration), array),
+        }
+    }
+
+    /// The codec of a Zarr v2 (numcodecs) object, `{"id": …, …}`, which is to encode `array`.
+    pub fn from_v2(&self, config: &Value, array: &Context<'_>) -> Result<AnyCodec, CodecError> {
+        let Some(id) = config.get("id").and_then(Value::as_str) else {
+            let why = format!("expected an object with a string \"id\", found {}", shown(config));
+            return Err(CodecError::Config { name: "?".into(), why });
+        };
+        match self.0.iter().find(|line| line.v2 == Some(id)) {
+            Some(line) => line.make(Config::V2(config), array),
+            None => Err(unknown(id, &self.v2_names())),
+        }
+    }
+}
+
+impl Registration {
+    fn make(&self, config: Config<'_>, array: &Context<'_>) -> Result<AnyCodec, CodecError> {
+        Ok(match self.make {
+            Make::ArrayToArray(make) => AnyCodec::ArrayToArray(make(config, array)?),
+            Make::ArrayToBytes(make) => AnyCodec::ArrayToBytes(make(config, array)?),
+            Make::BytesToBytes(make) => AnyCodec::BytesToBytes(make(config, array)?),
+        })
+    }
 }
 
 fn unknown(name: &str, supported: &[&str]) -> CodecError {
@@ -104,8 +194,7 @@ fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value,
     }
 }
 
-/// Parses the `configuration` of v3 metadata; an absent one is an empty one, so that each codec
-/// says what it misses.
+/// Parses the `configuration` of v3 metadata.
 pub(crate) fn configuration<T: DeserializeOwned>(
     name: &str,
     metadata: Option<&Value>,
@@ -163,31 +252,46 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn from_v3(name: &str, configuration: Option<&Value>, numpy: &str) -> Result<AnyCodec, CodecError> {
+        CODECS.from_v3(name, configuration, &Context::of_elements(numpy.parse().unwrap()))
+    }
+
+    fn from_v2(config: &Value) -> Result<AnyCodec, CodecError> {
+        CODECS.from_v2(config, &Context::of_elements("<f4".parse().unwrap()))
+    }
+
     fn v2_of(name: &str, configuration: Value) -> Option<Value> {
-        match from_v3(name, Some(&configuration), 4).unwrap() {
-            Parsed::Compressor(codec) => codec.to_v2(),
-            other => panic!("{other:?}"),
+        from_v3(name, Some(&configuration), "<f4").unwrap().codec().to_v2()
+    }
+
+    #[test]
+    fn no_name_is_there_twice() {
+        for names in [CODECS.v3_names(), CODECS.v2_names()] {
+            let mut once = names.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), names.len());
         }
     }
 
     #[test]
     fn every_listed_name_is_known_and_no_other() {
-        for name in V3_NAMES {
+        for name in CODECS.v3_names() {
             // Some need fields; but none is unknown.
-            assert!(!matches!(from_v3(name, None, 4), Err(CodecError::Unknown { .. })), "{name}");
+            assert!(!matches!(from_v3(name, None, "<f4"), Err(CodecError::Unknown { .. })), "{name}");
         }
-        for id in V2_NAMES {
-            assert!(!matches!(from_v2(&json!({"id": id}), 4), Err(CodecError::Unknown { .. })), "{id}");
+        for id in CODECS.v2_names() {
+            assert!(!matches!(from_v2(&json!({"id": id})), Err(CodecError::Unknown { .. })), "{id}");
         }
         for name in
-            ["sharding_indexed", "vlen-utf8", "numcodecs.bz2", "numcodecs.", "zlib", "lz4", "endian", ""]
+            ["sharding_indexed", "vlen-array", "numcodecs.bz2", "numcodecs.", "zlib", "lz4", "endian", ""]
         {
-            let message = from_v3(name, None, 4).unwrap_err().to_string();
+            let message = from_v3(name, None, "<f4").unwrap_err().to_string();
             assert!(message.starts_with(&format!("codec {name:?} is not supported")), "{message}");
             assert!(message.contains("bytes, transpose, gzip"), "{message}");
         }
         for id in ["bz2", "delta", "bytes", ""] {
-            let message = from_v2(&json!({"id": id}), 4).unwrap_err().to_string();
+            let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
             assert!(
                 message.starts_with(&format!("codec {id:?} is not supported (supported: zlib, ")),
                 "{message}"
@@ -212,6 +316,29 @@ mod tests {
     }
 
     #[test]
+    fn kinds() {
+        let kind = |name: &str, configuration: Value, numpy: &str| match from_v3(
+            name,
+            Some(&configuration),
+            numpy,
+        ) {
+            Ok(AnyCodec::ArrayToArray(codec)) => ("array to array", codec.to_v3().unwrap()),
+            Ok(AnyCodec::ArrayToBytes(codec)) => ("array to bytes", codec.to_v3().unwrap()),
+            Ok(AnyCodec::BytesToBytes(codec)) => ("bytes to bytes", codec.to_v3().unwrap()),
+            Err(error) => panic!("{error}"),
+        };
+        let (transpose, endian) = (json!({"order": [0]}), json!({"endian": "big"}));
+        let read = |name: &str, configuration: &Value| json!({"name": name, "configuration": configuration});
+        assert_eq!(
+            kind("transpose", transpose.clone(), "<f4"),
+            ("array to array", read("transpose", &transpose))
+        );
+        assert_eq!(kind("bytes", endian.clone(), "<f4"), ("array to bytes", read("bytes", &endian)));
+        assert_eq!(kind("vlen-utf8", json!({}), "|V16"), ("array to bytes", read("vlen-utf8", &json!({}))));
+        assert_eq!(kind("crc32c", json!({}), "<f4"), ("bytes to bytes", json!({"name": "crc32c"})));
+    }
+
+    #[test]
     fn what_is_written_is_read() {
         let codecs: [Arc<dyn Codec>; 6] = [
             Arc::new(Zlib { level: -1 }),
@@ -223,18 +350,17 @@ mod tests {
         ];
         for codec in codecs {
             let v2 = codec.to_v2().unwrap();
-            assert_eq!(from_v2(&v2, 4).unwrap().to_v2().unwrap(), v2);
+            assert_eq!(from_v2(&v2).unwrap().codec().to_v2().unwrap(), v2);
             let v3 = codec.to_v3().unwrap();
-            match from_v3(v3["name"].as_str().unwrap(), v3.get("configuration"), 4).unwrap() {
-                Parsed::Compressor(read) => assert_eq!(read.to_v3().unwrap(), v3),
-                other => panic!("{other:?}"),
-            }
+            let read = from_v3(v3["name"].as_str().unwrap(), v3.get("configuration"), "<f4").unwrap();
+            assert!(matches!(read, AnyCodec::BytesToBytes(_)), "{read:?}");
+            assert_eq!(read.codec().to_v3().unwrap(), v3);
         }
     }
 
     #[test]
     fn metadata_of_the_wrong_form() {
-        let message = |config: Value| from_v2(&config, 4).unwrap_err().to_string();
+        let message = |config: Value| from_v2(&config).unwrap_err().to_string();
         for bad in
             [json!(null), json!("zlib"), json!([{"id": "zlib"}]), json!({"id": 5}), json!({"name": "zlib"})]
         {
@@ -246,8 +372,8 @@ mod tests {
         assert!(unknown_field.contains("unknown field `levels`"), "{unknown_field}");
         let long = message(json!({"id": "zlib", "level": "é".repeat(1000)}));
         assert!(long.ends_with("é…"), "{long}");
-        assert!(from_v3("numcodecs.zlib", Some(&json!({"id": "lz4"})), 4).is_err());
-        assert!(from_v3("numcodecs.zlib", Some(&json!([1])), 4).is_err());
-        assert!(from_v3("gzip", Some(&json!([1])), 4).is_err());
+        assert!(from_v3("numcodecs.zlib", Some(&json!({"id": "lz4"})), "<f4").is_err());
+        assert!(from_v3("numcodecs.zlib", Some(&json!([1])), "<f4").is_err());
+        assert!(from_v3("gzip", Some(&json!([1])), "<f4").is_err());
     }
 }

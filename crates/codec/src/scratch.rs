@@ -34,8 +34,9 @@ impl std::fmt::Debug for Scratch {
     }
 }
 
-/// The first `len` bytes of a buffer that only grows: bytes are zeroed once, when it first reaches
-/// that size, never again.
+/// The first `len` bytes of a buffer that only grows. New bytes are zeroed once, when the buffer
+/// grows.
+#[expect(clippy::indexing_slicing, reason = "the buffer has just grown to that size")]
 pub(crate) fn sized(buf: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buf.len() < len {
         buf.resize(len, 0);

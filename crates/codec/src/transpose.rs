@@ -8,26 +8,30 @@
 //! {"name": "transpose", "configuration": {"order": [2, 0, 1]}}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let transpose = hyperslab_codec::Transpose::from_v3(metadata.get("configuration")).unwrap();
-//! # assert_eq!(transpose.order, [2, 0, 1]);
-//! # assert_eq!(transpose.to_v3(), metadata);
+//! # assert_eq!(hyperslab_codec::Transpose::metadata(&[2, 0, 1]), metadata);
 //! ```
 //!
-//! There is nothing to run: the engine copies elements between strides, and this changes the
-//! strides. The strings `"C"` and `"F"` of drafts of the specification are refused, as zarr-python
-//! refuses them.
+//! It seldom runs: the engine copies elements between strides, and a transposed chunk has other
+//! strides. It runs behind a codec that makes other elements. The strings `"C"` and `"F"` of drafts
+//! of the specification are refused, as zarr-python refuses them.
 
-use crate::CodecError;
-use crate::registry::configuration;
+use crate::registry::Config;
+use crate::scratch::sized;
+use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Scratch};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::ops::Range;
 
 /// The `transpose` codec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transpose {
     /// Axis `i` of the stored chunk is axis `order[i]` of the array: a permutation of `0, 1, …,
     /// rank - 1`.
-    pub order: Vec<usize>,
+    order: Vec<usize>,
+    /// Elements per axis of the array.
+    shape: Vec<u64>,
+    /// Bytes of an element.
+    element: usize,
 }
 
 #[derive(Deserialize)]
@@ -37,49 +41,139 @@ struct Fields {
 }
 
 impl Transpose {
-    /// Checks that `order` is a permutation. That it has one entry for each axis of the array is
-    /// for the caller to check.
-    pub fn new(order: Vec<usize>) -> Result<Self, CodecError> {
-        let mut seen = vec![false; order.len()];
-        for &axis in &order {
-            let why = match seen.get_mut(axis) {
-                Some(seen) if !*seen => {
-                    *seen = true;
-                    continue;
-                }
-                Some(_) => format!("axis {axis} occurs twice in order {order:?}"),
-                None => format!(
-                    "order {order:?} is no permutation of 0 to {}: there is no axis {axis}",
-                    seen.len() - 1
-                ),
-            };
-            return Err(CodecError::Config { name: "transpose".into(), why });
+    /// From v3 metadata. The order must be a permutation of the axes of `array`.
+    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+        let Fields { order } = config.fields("transpose")?;
+        let refuse = |why: String| Err(CodecError::Config { name: "transpose".into(), why });
+        let rank = array.shape.len();
+        if order.len() != rank {
+            let why = format!("\"transpose\": expected an order of {rank} axes, found {order:?}");
+            return Err(CodecError::Unfit { why });
         }
-        Ok(Transpose { order })
+        let mut seen = vec![false; rank];
+        for &axis in &order {
+            match seen.get_mut(axis) {
+                Some(seen) if !*seen => *seen = true,
+                Some(_) => return refuse(format!("axis {axis} occurs twice in order {order:?}")),
+                None => {
+                    let last = rank.saturating_sub(1);
+                    return refuse(format!(
+                        "order {order:?} is no permutation of 0 to {last}: there is no axis {axis}"
+                    ));
+                }
+            }
+        }
+        Ok(Transpose { order, shape: array.shape.to_vec(), element: array.dtype.size() })
     }
 
-    /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
-        let Fields { order } = configuration("transpose", metadata)?;
-        Self::new(order)
+    /// The Zarr v3 metadata object of an order of axes.
+    pub fn metadata(order: &[usize]) -> Value {
+        json!({"name": "transpose", "configuration": {"order": order}})
     }
 
-    /// The Zarr v3 metadata object.
-    pub fn to_v3(&self) -> Value {
-        json!({"name": "transpose", "configuration": {"order": self.order}})
+    /// Copies elements between the chunk of the array and the stored one: calls `copy` with the
+    /// place of each element in both, in the order of the stored one.
+    fn each(&self, len: usize, mut copy: impl FnMut(Range<usize>, Range<usize>)) -> Result<(), CodecError> {
+        let size = self
+            .shape
+            .iter()
+            .try_fold(self.element, |size, n| usize::try_from(*n).ok().and_then(|n| size.checked_mul(n)));
+        if size != Some(len) {
+            return Err(CodecError::size("transpose", size.unwrap_or(usize::MAX), len));
+        }
+        // Steps of the array's axes, in the order of the stored ones; they fit, as the size does.
+        let step = |axis: &usize| {
+            let inner = self.shape.iter().skip(axis + 1);
+            inner.fold(self.element as u64, |step, n| step.saturating_mul(*n))
+        };
+        let axes: Vec<(u64, u64)> =
+            self.order.iter().map(|axis| (self.shape.get(*axis).copied().unwrap_or(1), step(axis))).collect();
+        let mut index = vec![0; axes.len()];
+        let mut from = 0_u64;
+        for to in (0..len).step_by(self.element.max(1)) {
+            let at = usize::try_from(from).unwrap_or(usize::MAX);
+            copy(at..at.saturating_add(self.element), to..to + self.element);
+            for ((n, step), index) in axes.iter().zip(&mut index).rev() {
+                *index += 1;
+                from += step;
+                if *index < *n {
+                    break;
+                }
+                from -= *index * step;
+                *index = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Codec for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+        let room = dst.len();
+        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("transpose", room, src.len()))?;
+        self.each(src.len(), |array, stored| {
+            if let (Some(to), Some(from)) = (dst.get_mut(array), src.get(stored)) {
+                to.copy_from_slice(from);
+            }
+        })?;
+        Ok(src.len())
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+        dst.truncate(src.len());
+        let dst = sized(dst, src.len());
+        self.each(src.len(), |array, stored| {
+            if let (Some(to), Some(from)) = (dst.get_mut(stored), src.get(array)) {
+                to.copy_from_slice(from);
+            }
+        })
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        decoded
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        Some(Self::metadata(&self.order))
+    }
+}
+
+impl ArrayToArray for Transpose {
+    fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
+        let shape = self.order.iter().filter_map(|axis| array.shape.get(*axis).copied());
+        Context { shape: shape.collect::<Vec<_>>().into(), ..array.clone() }
+    }
+
+    fn axes(&self) -> Option<&[usize]> {
+        Some(&self.order)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{decode, encode};
+
+    fn parse(metadata: Value, shape: &[u64]) -> Result<Transpose, CodecError> {
+        let array = Context::of_elements("<i2".parse().unwrap());
+        Transpose::new(Config::V3(Some(&metadata)), &Context { shape: shape.into(), ..array })
+    }
 
     #[test]
     fn permutations_only() {
+        let new = |order: Vec<usize>| parse(json!({"order": order}), &vec![1; order.len()]);
         for good in [vec![], vec![0], vec![1, 0], vec![3, 1, 0, 2]] {
-            assert_eq!(Transpose::new(good.clone()).unwrap().order, good);
+            assert_eq!(new(good.clone()).unwrap().order, good);
         }
-        let message = |order: Vec<usize>| Transpose::new(order).unwrap_err().to_string();
+        let message = |order: Vec<usize>| new(order).unwrap_err().to_string();
         assert!(message(vec![0, 0]).ends_with("axis 0 occurs twice in order [0, 0]"));
         assert!(
             message(vec![0, 2]).ends_with("order [0, 2] is no permutation of 0 to 1: there is no axis 2")
@@ -89,8 +183,7 @@ mod tests {
 
     #[test]
     fn configuration() {
-        let parse = |metadata: Value| Transpose::from_v3(Some(&metadata));
-        assert_eq!(parse(json!({"order": [1, 0]})).unwrap().order, [1, 0]);
+        assert_eq!(parse(json!({"order": [1, 0]}), &[3, 4]).unwrap().order, [1, 0]);
         for bad in [
             json!({"order": "F"}),
             json!({"order": [-1, 0]}),
@@ -99,8 +192,28 @@ mod tests {
             json!({}),
             json!({"order": [0], "x": 1}),
         ] {
-            assert!(matches!(parse(bad.clone()), Err(CodecError::Config { .. })), "{bad}");
+            assert!(matches!(parse(bad.clone(), &[1]), Err(CodecError::Config { .. })), "{bad}");
         }
-        assert!(Transpose::from_v3(None).is_err());
+        assert!(matches!(parse(json!({"order": [0, 1]}), &[1]), Err(CodecError::Unfit { .. })));
+        let array = Context::of_elements("<i2".parse().unwrap());
+        assert!(Transpose::new(Config::V3(None), &array).is_err());
+    }
+
+    /// As it runs behind codecs that make other elements.
+    #[test]
+    fn elements_change_places() {
+        let codec = parse(json!({"order": [1, 0]}), &[2, 3]).unwrap();
+        assert_eq!(encode(&codec, b"a0a1a2b0b1b2"), b"a0b0a1b1a2b2");
+        assert_eq!(decode(&codec, b"a0b0a1b1a2b2", 12).unwrap(), b"a0a1a2b0b1b2");
+        let codec = parse(json!({"order": [2, 0, 1]}), &[2, 1, 3]).unwrap();
+        assert_eq!(encode(&codec, b"a0a1a2b0b1b2"), b"a0b0a1b1a2b2");
+        let array = Context { shape: vec![2, 1, 3].into(), ..Context::of_elements("<i2".parse().unwrap()) };
+        assert_eq!(*codec.encoded(&array).shape, [3, 2, 1]);
+        for wrong in [0, 10, 11, 13, 14] {
+            assert!(matches!(decode(&codec, &vec![0; wrong], wrong), Err(CodecError::Size { .. })));
+        }
+        assert!(decode(&codec, b"a0b0a1b1a2b2", 11).is_err());
+        assert_eq!(encode(&parse(json!({"order": []}), &[]).unwrap(), b"ab"), b"ab");
+        assert_eq!(encode(&parse(json!({"order": [0, 1]}), &[0, 5]).unwrap(), b""), b"");
     }
 }

@@ -13,17 +13,19 @@
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&vlen), Some(metadata));
 //! ```
 //!
-//! A chunk is the number of its elements, then for each the number of its bytes and these bytes;
-//! numbers are 32 bits, little-endian. To the engine an element is a [`Cell`]: decoding puts the
-//! bytes of all elements, one behind the other, into a buffer of the request's [`Heap`], and makes
-//! cells; encoding takes the bytes that cells refer to.
+//! A chunk is the number of its elements, then for each element its length and its bytes. Numbers
+//! have 32 bits, little-endian. To the engine an element is a [`Cell`]. Decoding puts the bytes of
+//! all elements into one buffer of the request's [`Heap`] and makes cells; encoding takes the bytes
+//! that cells refer to.
 //!
-//! A value that equals the fill value has the fill value's cell, and an empty one the cell that is
-//! all zero, whatever chunk they are from: cells of nothing but fill value are found by comparing
-//! them.
+//! A value that equals the fill value gets the fill value's cell, and an empty value the cell that
+//! is all zero, in every chunk. So comparing cells is enough to find chunks of fill value.
 
-use crate::{Cell, Codec, CodecError, DataType, Heap, HeapBuffer, Racing, Scratch};
-use serde_json::{Value, json};
+use crate::low::low32;
+use crate::registry::Config;
+use crate::{ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Scratch};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// What elements of variable length are.
@@ -72,7 +74,24 @@ impl std::fmt::Display for VlenKind {
     }
 }
 
-/// The codec: the first of its chain. It decodes and encodes only when it is bound to the heap of a
+/// Refuses a configuration that is not empty.
+fn no_fields(config: Config<'_>, name: &str) -> Result<(), CodecError> {
+    let fields: Map<String, Value> = config.fields(name)?;
+    match fields.keys().next() {
+        None => Ok(()),
+        Some(member) => {
+            Err(CodecError::Config { name: name.into(), why: format!("unknown member {member:?}") })
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrayFields {
+    dtype: String,
+}
+
+/// The codec, which is the first of its chain. It runs only if it is bound to the heap of a
 /// request.
 #[derive(Clone, Debug)]
 pub struct Vlen {
@@ -86,6 +105,28 @@ impl Vlen {
     /// A codec that is bound to no heap yet. `fill`: the bytes of the fill value.
     pub fn new(kind: VlenKind, fill: Arc<[u8]>) -> Self {
         Vlen { kind, fill, heap: None }
+    }
+
+    /// `vlen-utf8`, from the metadata of either format.
+    pub fn text(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+        no_fields(config, "vlen-utf8")?;
+        Ok(Vlen::new(VlenKind::Text, array.fill.as_ref().into()))
+    }
+
+    /// `vlen-bytes`, from the metadata of either format.
+    pub fn bytes(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+        no_fields(config, "vlen-bytes")?;
+        Ok(Vlen::new(VlenKind::Bytes, array.fill.as_ref().into()))
+    }
+
+    /// `vlen-array`, from the metadata of Zarr v2.
+    pub fn array(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+        let ArrayFields { dtype } = config.fields("vlen-array")?;
+        let item = dtype.parse().ok().filter(|item: &DataType| item.size() > 0).ok_or_else(|| {
+            let why = format!("dtype: expected a type of elements, found {dtype:?}");
+            CodecError::Config { name: "vlen-array".into(), why }
+        })?;
+        Ok(Vlen::new(VlenKind::Array(item), array.fill.as_ref().into()))
     }
 
     /// What the elements are.
@@ -105,7 +146,7 @@ impl Vlen {
 
     /// The cell of the fill value, in any heap.
     pub fn fill_cell(&self) -> Cell {
-        Cell { buffer: 0, len: self.fill.len() as u32, offset: 0 }
+        Cell { buffer: 0, len: low32(self.fill.len() as u64), offset: 0 }
     }
 
     /// The same codec, which gets bytes from `heap` and puts bytes there.
@@ -121,7 +162,7 @@ impl Vlen {
         CodecError::corrupt(self.kind.codec_name(), why)
     }
 
-    /// Refuses what the element cannot be.
+    /// Refuses bytes that the element cannot have.
     fn check_item(&self, cell: usize, bytes: &[u8]) -> Result<(), String> {
         match self.kind {
             VlenKind::Array(dtype) if !bytes.len().is_multiple_of(dtype.size()) => Err(format!(
@@ -148,7 +189,7 @@ impl Codec for Vlen {
         if found != cells.len() {
             return Err(self.corrupt(format!("{found} elements where {} are expected", cells.len())));
         }
-        // What is not a length is payload.
+        // All bytes that are not lengths are payload.
         let Some(most) = cells.len().checked_mul(NUMBER).and_then(|lengths| left.len().checked_sub(lengths))
         else {
             return Err(self.corrupt(format!("{} bytes are too few for {found} elements", src.len())));
@@ -162,8 +203,8 @@ impl Codec for Vlen {
         let mut end = 0;
         let buffer = heap.reserve().ok_or_else(|| self.corrupt("there are too many chunks".into()))?;
         let fill = &*self.fill;
-        // Texts are checked all at once: they are, if all together are, and none begins within a
-        // character.
+        // All texts are valid if they are valid together and none begins within a character. One
+        // check of all is faster.
         let mut begins_within = None;
         for (at, cell) in cells.iter_mut().enumerate() {
             let Some((len, rest)) = number(left) else {
@@ -189,7 +230,7 @@ impl Codec for Vlen {
                 };
                 place.copy_from_slice(bytes);
                 end += len;
-                Cell { buffer, len: len as u32, offset: (end - len) as u64 }
+                Cell { buffer, len: low32(len as u64), offset: (end - len) as u64 }
             }
             .write();
         }
@@ -197,7 +238,7 @@ impl Codec for Vlen {
             return Err(self.corrupt(format!("{} bytes behind its {found} elements", left.len())));
         }
         if self.kind == VlenKind::Text {
-            check_text(&payload[..end], begins_within, |at| {
+            check_text(payload.get(..end).unwrap_or_default(), begins_within, |at| {
                 cells.iter().position(|cell| has(cell, buffer, at))
             })
             .map_err(|why| self.corrupt(why))?;
@@ -232,7 +273,7 @@ impl Codec for Vlen {
             dst.extend_from_slice(&cell.len.to_le_bytes());
             dst.extend_from_slice(bytes);
         }
-        // What the chunk held before is not needed any more.
+        // The old values of this chunk are not needed any more.
         heap.forget(buffers.known.iter().map(|(number, _)| *number));
         Ok(())
     }
@@ -244,10 +285,6 @@ impl Codec for Vlen {
     /// No metadata says how long elements are.
     fn max_encoded(&self, _: usize) -> usize {
         MOST
-    }
-
-    fn as_vlen(&self) -> Option<&Vlen> {
-        Some(self)
     }
 
     fn to_v3(&self) -> Option<Value> {
@@ -265,7 +302,13 @@ impl Codec for Vlen {
     }
 }
 
-/// The buffers that the cells of a chunk are in: few, each asked for once.
+impl ArrayToBytes for Vlen {
+    fn vlen(&self) -> Option<&Vlen> {
+        Some(self)
+    }
+}
+
+/// The buffers that the cells of a chunk are in. There are few, and each is looked up once.
 struct Buffers<'h> {
     heap: &'h Heap,
     known: Vec<(u32, HeapBuffer)>,
@@ -311,9 +354,9 @@ fn has(cell: &[u8; Cell::SIZE], buffer: u32, at: u64) -> bool {
     cell.buffer == buffer && at.checked_sub(cell.offset).is_some_and(|within| within < u64::from(cell.len))
 }
 
-/// Checks texts one behind the other. `begins_within`: which of them begins within a character; if
-/// none does, none ends within one, as long as all together are text. `element_at`: which of them
-/// has a byte.
+/// Checks texts that lie side by side. `begins_within`: the element that begins within a character,
+/// if any. If none does and all together are valid, none ends within one either. `element_at`: the
+/// element that has a byte.
 fn check_text(
     texts: &[u8],
     begins_within: Option<usize>,

@@ -9,15 +9,15 @@
 //! {"id": "zlib", "level": 1}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let zlib = hyperslab_codec::Zlib::from_v2(&metadata, 4).unwrap();
+//! # let zlib = hyperslab_codec::Zlib::from_v2(&metadata).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v2(&zlib), Some(metadata));
 //! ```
 //!
 //! A chunk is one stream; bytes after its end are an error.
 
-use crate::deflate::{Inflated, Wrapper, front};
+use crate::deflate::{Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -38,12 +38,12 @@ struct Fields {
 
 impl Zlib {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         Self::checked(configuration("zlib", metadata)?)
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         Self::checked(configuration_v2("zlib", metadata)?)
     }
 
@@ -83,16 +83,14 @@ impl Codec for Zlib {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end > room {
-            return Err(CodecError::size("zlib", room, wanted.end));
-        }
-        let Some(front) = front(dst, wanted.end) else { return decode_all(self, src, dst, scratch) };
-        match scratch.deflate.inflate(Wrapper::Zlib, src, front) {
-            Inflated::Full => Ok(()),
-            Inflated::Done { written, .. } => Err(CodecError::size("zlib", room, written)),
-            Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
-        }
+        decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
+            let (room, front) = (dst.len(), dst.get_mut(..end).unwrap_or_default());
+            match scratch.deflate.inflate(Wrapper::Zlib, src, front) {
+                Inflated::Full => Ok(()),
+                Inflated::Done { written, .. } => Err(CodecError::size("zlib", room, written)),
+                Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
+            }
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -120,7 +118,7 @@ impl Codec for Zlib {
     }
 }
 
-/// Tells a damaged stream from something else: libdeflate itself only says "bad".
+/// Says what is wrong with a stream, because libdeflate only says "bad".
 fn what_is_wrong(src: &[u8]) -> String {
     match *src {
         [] => "no bytes where a zlib stream is expected".into(),
@@ -171,16 +169,16 @@ mod tests {
 
     #[test]
     fn configuration() {
-        assert_eq!(Zlib::from_v2(&json!({"id": "zlib", "level": -1}), 1).unwrap(), Zlib { level: -1 });
-        assert_eq!(Zlib::from_v2(&json!({"id": "zlib"}), 1).unwrap(), Zlib { level: 1 });
-        assert_eq!(Zlib::from_v3(Some(&json!({"level": 9})), 1).unwrap(), Zlib { level: 9 });
+        assert_eq!(Zlib::from_v2(&json!({"id": "zlib", "level": -1})).unwrap(), Zlib { level: -1 });
+        assert_eq!(Zlib::from_v2(&json!({"id": "zlib"})).unwrap(), Zlib { level: 1 });
+        assert_eq!(Zlib::from_v3(Some(&json!({"level": 9}))).unwrap(), Zlib { level: 9 });
         assert_eq!(ZLIB.to_v3(), Some(json!({"name": "numcodecs.zlib", "configuration": {"level": 1}})));
         for bad in [
             json!({"id": "zlib", "level": 10}),
             json!({"id": "zlib", "level": -2}),
             json!({"id": "gzip", "level": 1}),
         ] {
-            assert!(matches!(Zlib::from_v2(&bad, 1), Err(CodecError::Config { .. })), "{bad}");
+            assert!(matches!(Zlib::from_v2(&bad), Err(CodecError::Config { .. })), "{bad}");
         }
     }
 }

@@ -9,7 +9,7 @@
 //! {"name": "zstd", "configuration": {"level": 3, "checksum": false}}
 //! # "#;
 //! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
-//! # let zstd = hyperslab_codec::Zstd::from_v3(metadata.get("configuration"), 4).unwrap();
+//! # let zstd = hyperslab_codec::Zstd::from_v3(metadata.get("configuration")).unwrap();
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&zstd), Some(metadata));
 //! ```
 //!
@@ -21,7 +21,7 @@
 //! the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_all};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -46,8 +46,8 @@ const LEVELS: std::ops::RangeInclusive<i32> = -131_072..=22;
 /// is the window.
 const WINDOW_LOG: u32 = if cfg!(target_pointer_width = "32") { 30 } else { 31 };
 
-/// What the library asks for at the start of a frame. Given more, it would copy the front part of a
-/// block that it then has.
+/// How many bytes the library asks for at the start of a frame. If it gets more, it copies the
+/// start of the next block.
 const FRAME_START: usize = 5;
 
 /// Either may be absent: zarr-python and numcodecs then take 0 and `false`.
@@ -69,7 +69,7 @@ pub(crate) struct Contexts {
 
 impl Zstd {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
         let Fields { level, checksum } = configuration("zstd", metadata)?;
         if LEVELS.contains(&level) {
             return Ok(Zstd { level, checksum });
@@ -82,7 +82,7 @@ impl Zstd {
 
     /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the
     /// nearest that there is.
-    pub fn from_v2(metadata: &Value, _element_size: usize) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
         let Fields { level, checksum } = configuration_v2("zstd", metadata)?;
         Ok(Zstd { level, checksum })
     }
@@ -99,7 +99,7 @@ impl Codec for Zstd {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
         if src.is_empty() {
-            // The library takes this for zero frames, that is, for valid.
+            // To the library these are zero frames, which is valid.
             return Err(CodecError::corrupt("zstd", "no bytes where a frame is expected"));
         }
         let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
@@ -113,39 +113,12 @@ impl Codec for Zstd {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end > room {
-            return Err(CodecError::size("zstd", room, wanted.end));
-        }
-        // Frames of one segment have a window as large as their content, whatever the largest
-        // window is.
-        if wanted.end == room || room > 1 << WINDOW_LOG {
-            return decode_all(self, src, dst, scratch);
-        }
-        let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
-        let failed = |code| decode_error(code, room);
-        decompressor.reset(ResetDirective::SessionOnly).map_err(failed)?;
-        decompressor.set_parameter(DParameter::StableOutBuffer(true)).map_err(failed)?;
-        decompressor.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).map_err(failed)?;
-        let mut output = OutBuffer::around(dst);
-        let (mut rest, mut asked) = (src, FRAME_START);
-        while output.pos() < wanted.end {
-            if rest.is_empty() {
-                return Err(CodecError::corrupt("zstd", format!("truncated after {} bytes", src.len())));
-            }
-            // Exactly what the library asks for, that is one block: with all of a frame before it,
-            // it would decode all.
-            let mut input = InBuffer::around(rest.get(..asked).unwrap_or(rest));
-            asked = decompressor.decompress_stream(&mut output, &mut input).map_err(failed)?;
-            rest = rest.get(input.pos()..).unwrap_or_default();
-            if asked == 0 {
-                if rest.is_empty() && output.pos() < room {
-                    return Err(CodecError::size("zstd", room, output.pos()));
-                }
-                asked = FRAME_START;
-            }
-        }
-        Ok(())
+        // A frame of one segment has a window as large as its content, even if that is too large
+        // here.
+        let ahead = if dst.len() > 1 << WINDOW_LOG { usize::MAX } else { 0 };
+        decode_front(self, src, (wanted.end, ahead), dst, scratch, |end, dst, scratch| {
+            decode_blocks(src, end, dst, scratch)
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
@@ -193,6 +166,35 @@ impl Codec for Zstd {
     }
 }
 
+/// Decodes blocks until the first `end` bytes of a chunk of the size of `dst` are there.
+fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+    let room = dst.len();
+    let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
+    let failed = |code| decode_error(code, room);
+    decompressor.reset(ResetDirective::SessionOnly).map_err(failed)?;
+    decompressor.set_parameter(DParameter::StableOutBuffer(true)).map_err(failed)?;
+    decompressor.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).map_err(failed)?;
+    let mut output = OutBuffer::around(dst);
+    let (mut rest, mut asked) = (src, FRAME_START);
+    while output.pos() < end {
+        if rest.is_empty() {
+            return Err(CodecError::corrupt("zstd", format!("truncated after {} bytes", src.len())));
+        }
+        // Exactly what the library asks for, which is one block. Given a whole frame, it would
+        // decode all of it.
+        let mut input = InBuffer::around(rest.get(..asked).unwrap_or(rest));
+        asked = decompressor.decompress_stream(&mut output, &mut input).map_err(failed)?;
+        rest = rest.get(input.pos()..).unwrap_or_default();
+        if asked == 0 {
+            if rest.is_empty() && output.pos() < room {
+                return Err(CodecError::size("zstd", room, output.pos()));
+            }
+            asked = FRAME_START;
+        }
+    }
+    Ok(())
+}
+
 fn decode_error(code: usize, room: usize) -> CodecError {
     if code == error_code(ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall) {
         return chain::too_large("zstd", room);
@@ -200,7 +202,7 @@ fn decode_error(code: usize, room: usize) -> CodecError {
     CodecError::corrupt("zstd", zstd_safe::get_error_name(code).to_lowercase())
 }
 
-/// The library returns an error as its number, negated, in an unsigned word.
+/// The library returns errors as negated numbers in an unsigned word.
 fn error_code(error: ZSTD_ErrorCode) -> usize {
     (error as usize).wrapping_neg()
 }
@@ -321,14 +323,14 @@ mod tests {
 
     #[test]
     fn configuration() {
-        let v3 = |metadata| Zstd::from_v3(Some(&metadata), 1);
+        let v3 = |metadata| Zstd::from_v3(Some(&metadata));
         assert_eq!(
             v3(json!({"level": -131072, "checksum": true})).unwrap(),
             Zstd { level: -131_072, checksum: true }
         );
         assert_eq!(v3(json!({"level": 22})).unwrap(), Zstd { level: 22, checksum: false });
         assert_eq!(
-            Zstd::from_v2(&json!({"id": "zstd", "level": 100}), 1).unwrap(),
+            Zstd::from_v2(&json!({"id": "zstd", "level": 100})).unwrap(),
             Zstd { level: 100, checksum: false }
         );
         assert_eq!(SUMMED.to_v2(), Some(json!({"id": "zstd", "level": 0, "checksum": true})));

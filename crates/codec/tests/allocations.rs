@@ -1,6 +1,6 @@
 //! In the steady state, encoding and decoding a chunk allocates nothing.
 
-use hyperslab_codec::{Codec, CodecChain, Lz4, Scratch, hdf5, registry};
+use hyperslab_codec::{Codec, CodecChain, Context, Lz4, Scratch, hdf5, registry};
 use serde_json::{Value, json};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -45,8 +45,9 @@ static ALLOCATOR: Counting = Counting;
 const SIZE: usize = 256 << 10;
 
 fn chain(configs: &[Value]) -> CodecChain {
-    let codecs = configs.iter().map(|config| registry::from_v2(config, 4).unwrap()).collect();
-    CodecChain::new(codecs, SIZE)
+    let array = Context::of_elements("<f4".parse().unwrap());
+    let codec = |config| registry::from_v2(config, &array).unwrap().codec();
+    CodecChain::new(configs.iter().map(codec).collect(), SIZE)
 }
 
 fn blosc(cname: &str, shuffle: i32) -> Value {

@@ -4,6 +4,7 @@ use crate::copy::{Copied, CopiedCodecs, Copying};
 use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, Stored};
 use crate::{Dims, Error, Format, Group, Json, Node, NodeKind};
 use hyperslab_array::ArrayLayout;
+use hyperslab_codec::registry;
 use hyperslab_codec::{ByteOrder, VlenKind};
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, Consolidation};
@@ -158,9 +159,7 @@ fn codecs(array: &zarr::Array, copying: &Copying<'_>) -> CopiedCodecs {
     }
     match format {
         zarr::Format::V3 => {
-            let serializers = ["bytes", "vlen-utf8", "vlen-bytes"];
-            let is_serializer =
-                |json: &Json| codec_name(json).is_some_and(|name| serializers.contains(&name));
+            let is_serializer = |json: &Json| codec_name(json).is_some_and(registry::makes_bytes);
             let after = array.chunk_codecs().into_iter().skip_while(|json| !is_serializer(json)).skip(1);
             CopiedCodecs::AsTheyAre { filters: None, compressors: after.collect() }
         }

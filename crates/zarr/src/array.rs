@@ -284,8 +284,8 @@ impl Array {
         match self.metadata.format {
             Format::V2 => self.metadata.document.get("order").and_then(Json::as_str) == Some("F"),
             Format::V3 => {
-                let rank = self.metadata.order.len();
-                rank > 1 && self.metadata.order.iter().copied().eq((0..rank).rev())
+                let rank = self.metadata.codecs.order.len();
+                rank > 1 && self.metadata.codecs.order.iter().copied().eq((0..rank).rev())
             }
         }
     }

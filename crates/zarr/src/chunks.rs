@@ -35,6 +35,7 @@ pub(crate) fn guess(shape: &[u64], element: usize, largest: u64) -> Dims {
             *n = (*n / 2.0).ceil();
         }
     }
+    #[expect(clippy::cast_possible_truncation, reason = "whole numbers, at most the extents they began as")]
     chunk.iter().map(|n| *n as u64).collect()
 }
 

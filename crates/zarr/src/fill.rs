@@ -35,7 +35,7 @@ pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<
     let parsed = match dtype.kind() {
         Kind::Bool => match json {
             Json::Bool(value) => Some(vec![u8::from(*value)]),
-            other => integer(other).filter(|n| (0..=1).contains(n)).map(|n| vec![n as u8]),
+            other => integer(other).and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 1).map(|n| vec![n]),
         },
         Kind::Int => integer(json).and_then(|n| signed(dtype, n)),
         Kind::UInt => integer(json).and_then(|n| unsigned(dtype, n)),
@@ -91,7 +91,8 @@ fn integer(json: &Json) -> Option<i128> {
     let whole = |text: &str| {
         text.parse::<i128>().ok().or_else(|| {
             let value: f64 = text.parse().ok()?;
-            // Up to 2⁶⁴ covers every type; within it the conversion is exact.
+            // Up to 2⁶⁴ covers every type.
+            #[expect(clippy::cast_possible_truncation, reason = "whole numbers up to 2⁶⁴ are exact")]
             (value.fract() == 0.0 && value.abs() <= 18446744073709551616.0).then_some(value as i128)
         })
     };
@@ -103,13 +104,13 @@ fn integer(json: &Json) -> Option<i128> {
 }
 
 fn signed(dtype: DataType, value: i128) -> Option<Vec<u8>> {
-    let bits = dtype.size() as u32 * 8;
+    let bits = dtype.size() * 8;
     let limit = 1i128 << (bits - 1);
     (-limit..limit).contains(&value).then(|| low_bytes(dtype, value))
 }
 
 fn unsigned(dtype: DataType, value: i128) -> Option<Vec<u8>> {
-    let bits = dtype.size() as u32 * 8;
+    let bits = dtype.size() * 8;
     (0..1i128 << bits).contains(&value).then(|| low_bytes(dtype, value))
 }
 
@@ -141,6 +142,7 @@ fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
         2 if value.is_nan() => 0x7e00u16.to_le_bytes().to_vec(),
         4 if value.is_nan() => 0x7fc0_0000u32.to_le_bytes().to_vec(),
         2 => f16::from_f64(value).to_le_bytes().to_vec(),
+        #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest, as NumPy does")]
         4 => (value as f32).to_le_bytes().to_vec(),
         _ => value.to_le_bytes().to_vec(),
     })
@@ -212,7 +214,7 @@ pub(crate) fn write(dtype: DataType, bytes: &[u8], format: Format) -> Result<Jso
         }
         u64::from_le_bytes(buffer)
     };
-    let bits = dtype.size() as u32 * 8;
+    let bits = dtype.size() * 8;
     Ok(match dtype.kind() {
         Kind::Bool => Json::Bool(bytes != [0]),
         Kind::UInt => little(bytes).into(),
@@ -232,8 +234,8 @@ pub(crate) fn write(dtype: DataType, bytes: &[u8], format: Format) -> Result<Jso
         }
         Kind::Text => {
             let mut text = String::new();
-            for code in bytes.chunks(4).map(|code| little(code) as u32) {
-                match char::from_u32(code) {
+            for code in bytes.chunks(4).map(little) {
+                match u32::try_from(code).ok().and_then(char::from_u32) {
                     Some(c) => text.push(c),
                     None => return invalid(format!("fill_value: {code:#x} is not a Unicode character")),
                 }
@@ -244,6 +246,7 @@ pub(crate) fn write(dtype: DataType, bytes: &[u8], format: Format) -> Result<Jso
     })
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "`bits` are those of a float of `size` bytes")]
 fn write_float(size: usize, bits: u64, format: Format) -> Json {
     let (value, plain_nan) = match size {
         2 => (f16::from_bits(bits as u16).to_f64(), bits == 0x7e00),

@@ -7,7 +7,7 @@ use crate::keys::{ChunkKeys, KeyEncoding};
 use crate::vlen::Element;
 use crate::{Format, ZarrError};
 use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue};
-use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Vlen};
+use hyperslab_codec::{ChunkCodecs, CodecError};
 use hyperslab_store::Store;
 use std::sync::Arc;
 
@@ -21,12 +21,8 @@ pub(crate) struct Metadata {
     pub(crate) chunk: Dims,
     /// How chunks lie in shards.
     pub(crate) shards: Option<Shards>,
-    /// The byte order of the stored elements.
-    pub(crate) stored: ByteOrder,
-    /// Which array axis is stored as the k-th, slowest first.
-    pub(crate) order: Vec<usize>,
-    /// Bytes-to-bytes codecs in the order of encoding, without that of elements of variable length.
-    pub(crate) codecs: Vec<Arc<dyn Codec>>,
+    /// What a chunk goes through.
+    pub(crate) codecs: ChunkCodecs,
     /// One element, of variable length its bytes; `None` for v2's `null`.
     pub(crate) fill: Option<Vec<u8>>,
     pub(crate) keys: KeyEncoding,
@@ -52,23 +48,14 @@ impl Metadata {
         key: &str,
     ) -> Result<ArrayLayout, ZarrError> {
         let refuse = |why: String| Problem::Invalid(why).at(&store.url(), key);
-        let (dtype, fill, codecs) = match self.element {
-            Element::Fixed(dtype) => {
-                let default = || crate::fill::default(dtype);
-                (dtype, self.fill.clone().unwrap_or_else(default), self.codecs.clone())
-            }
-            Element::Vlen(kind) => {
-                // The codec of the elements is the first; it knows the bytes of the fill value; the
-                // engine has the fill value's cell.
-                let vlen = Vlen::new(kind, self.fill.as_deref().unwrap_or_default().into());
-                let fill = vlen.fill_cell().write().to_vec();
-                let first: Arc<dyn Codec> = Arc::new(vlen);
-                let codecs = std::iter::once(first).chain(self.codecs.iter().cloned()).collect();
-                (DataType::CELL, fill, codecs)
-            }
+        let dtype = self.element.engine_type();
+        let fill = match (&self.codecs.vlen, &self.fill) {
+            // Their codec knows the bytes of the fill value, of which the engine has the cell.
+            (Some(vlen), _) => vlen.fill_cell().write().to_vec(),
+            (None, Some(fill)) => fill.clone(),
+            (None, None) => crate::fill::default(dtype),
         };
-        let encoding =
-            ChunkEncoding::new(&self.chunk, dtype, self.stored, &self.order, codecs).map_err(refuse)?;
+        let encoding = ChunkEncoding::of(&self.chunk, dtype, &self.codecs).map_err(refuse)?;
         let grid = ChunkGrid::regular(self.chunk.clone())
             .ok_or_else(|| refuse(format!("chunks of shape {:?} have no elements", self.chunk)))?;
         let locator = Arc::new(ChunkKeys::new(path, self.keys));
@@ -332,7 +319,7 @@ mod tests {
         let v2 = v2::parse(&Json::parse(V2.as_bytes()).unwrap(), Json::object()).unwrap();
         let v3 = v3::parse(&Json::parse(V3.as_bytes()).unwrap()).unwrap();
         let sharded = v3::parse(&Json::parse(SHARDED.as_bytes()).unwrap()).unwrap();
-        assert_eq!((sharded.chunk.as_slice(), sharded.order.as_slice()), (&[2, 1][..], &[0, 1][..]));
+        assert_eq!((sharded.chunk.as_slice(), sharded.codecs.order.as_slice()), (&[2, 1][..], &[0, 1][..]));
         assert_eq!(sharded.layout(&store, "", "zarr.json").unwrap().sharding().unwrap().levels().len(), 2);
         for metadata in [v2, v3] {
             let layout = metadata.layout(&store, "", "zarr.json").unwrap();

@@ -15,8 +15,8 @@
 use crate::error::{Problem, invalid};
 use crate::format::extension::Extension;
 use crate::json::Json;
-use crate::{Format, base64, dtypes};
-use hyperslab_codec::{ByteOrder, Codec, DataType, Vlen, VlenKind};
+use crate::{Format, base64, dtypes, fill};
+use hyperslab_codec::{Codec, Context, DataType, Vlen, VlenKind};
 
 /// What the elements of an array are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,19 +36,29 @@ impl Element {
         }
     }
 
-    /// Bytes of what codecs behind the serializer take for one element (as zarr-python).
-    pub(crate) fn codec_size(self) -> usize {
+    /// What codecs encode.
+    pub(crate) fn of(array: &Context<'_>) -> Self {
+        array.vlen.map_or(Element::Fixed(array.dtype), Element::Vlen)
+    }
+
+    /// Chunks of them, for their codecs.
+    pub(crate) fn context<'a>(self, shape: &'a [u64], fill: &'a [u8]) -> Context<'a> {
+        Context { dtype: self.engine_type(), vlen: self.vlen(), shape: shape.into(), fill: fill.into() }
+    }
+
+    /// The fill value of metadata that has none.
+    pub(crate) fn default_fill(self) -> Vec<u8> {
         match self {
-            Element::Fixed(dtype) => dtype.size(),
-            Element::Vlen(_) => 1,
+            Element::Fixed(dtype) => fill::default(dtype),
+            Element::Vlen(_) => Vec::new(),
         }
     }
 
-    /// The byte order in memory.
-    pub(crate) fn order(self) -> ByteOrder {
+    /// What the engine moves.
+    pub(crate) fn engine_type(self) -> DataType {
         match self {
-            Element::Fixed(dtype) => dtype.order(),
-            Element::Vlen(_) => ByteOrder::NATIVE,
+            Element::Fixed(dtype) => dtype,
+            Element::Vlen(_) => DataType::CELL,
         }
     }
 
@@ -62,14 +72,6 @@ impl Element {
         match self {
             Element::Fixed(_) => None,
             Element::Vlen(kind) => Some(kind),
-        }
-    }
-
-    /// As metadata calls it, for messages.
-    pub(crate) fn name(self) -> String {
-        match self {
-            Element::Fixed(dtype) => dtype.to_string(),
-            Element::Vlen(kind) => v3_name(kind).map_or_else(|| "|O".to_owned(), str::to_owned),
         }
     }
 }
@@ -102,17 +104,6 @@ fn v3_name(kind: VlenKind) -> Option<&'static str> {
         VlenKind::Bytes => Some("variable_length_bytes"),
         VlenKind::Array(_) => None,
     }
-}
-
-/// The kind that a v3 codec encodes; `None`: it is another codec.
-pub(crate) fn of_v3_codec(extension: &Extension<'_>) -> Result<Option<VlenKind>, Problem> {
-    let kind = match extension.name {
-        "vlen-utf8" => VlenKind::Text,
-        "vlen-bytes" => VlenKind::Bytes,
-        _ => return Ok(None),
-    };
-    extension.only(&[])?;
-    Ok(Some(kind))
 }
 
 /// The v3 codec of a kind.

@@ -2,13 +2,13 @@
 
 use crate::dims::{Dims, Strides};
 use crate::dims::{c_strides, element_count};
-use hyperslab_codec::{ByteOrder, Codec, CodecChain, DataType, Heap};
+use hyperslab_codec::{ByteOrder, ChunkCodecs, Codec, CodecChain, DataType, Heap, Vlen};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The codecs of an array, bound to its element type and chunk shape.
 ///
-/// Between the bytes-to-bytes codecs and the elements lie only an order of axes (a transposed chunk
+/// Between what the codecs decode to and the elements lie only an order of axes (a transposed chunk
 /// is a chunk with other strides) and a byte order. Neither is a pass of its own: the copy between
 /// chunk and output applies both.
 #[derive(Clone, Debug)]
@@ -33,6 +33,23 @@ impl ChunkEncoding {
         dtype: DataType,
         stored: ByteOrder,
         order: &[usize],
+        codecs: Vec<Arc<dyn Codec>>,
+    ) -> Result<Self, String> {
+        Self::bind(chunk, dtype, stored, order, None, codecs)
+    }
+
+    /// Binds the codecs of metadata, with the errors of [`ChunkEncoding::new`].
+    pub fn of(chunk: &[u64], dtype: DataType, codecs: &ChunkCodecs) -> Result<Self, String> {
+        let ChunkCodecs { order, stored, vlen, codecs } = codecs;
+        Self::bind(chunk, dtype, *stored, order, vlen.clone(), codecs.clone())
+    }
+
+    fn bind(
+        chunk: &[u64],
+        dtype: DataType,
+        stored: ByteOrder,
+        order: &[usize],
+        vlen: Option<Vlen>,
         codecs: Vec<Arc<dyn Codec>>,
     ) -> Result<Self, String> {
         let rank = chunk.len();
@@ -63,7 +80,10 @@ impl ChunkEncoding {
             strides[*axis as usize] = stride;
         }
         let swap = if dtype.has_order() && stored != dtype.order() { dtype.number_size() } else { 1 };
-        let chain = CodecChain::new(codecs, size as usize);
+        let chain = match vlen {
+            None => CodecChain::new(codecs, size as usize),
+            Some(vlen) => CodecChain::of_vlen(vlen, codecs, size as usize),
+        };
         Ok(ChunkEncoding { chunk: chunk.into(), element: dtype.size(), order, strides, swap, chain })
     }
 
@@ -119,7 +139,7 @@ impl ChunkEncoding {
         self.swap
     }
 
-    /// The bytes-to-bytes codecs.
+    /// The codecs that run.
     pub fn chain(&self) -> &CodecChain {
         &self.chain
     }

@@ -5,7 +5,7 @@ use super::generated::{index, spec};
 use super::model::{PerChunk, Spec};
 use super::shards::{Level, level, sharding};
 use crate::*;
-use hyperslab_codec::{Blosc, Cell, Codec, DataType, Vlen, VlenKind};
+use hyperslab_codec::{Blosc, Cell, ChunkCodecs, Codec, DataType, Vlen, VlenKind};
 use hyperslab_store::{Key, MemoryStore, Store};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
@@ -45,13 +45,15 @@ impl Case {
         let (spec, fill) = (&self.spec, self.fill_bytes());
         let vlen = Vlen::new(self.kind, fill.into());
         let cell = FillValue::new(&vlen.fill_cell().write());
-        let mut codecs: Vec<Arc<dyn Codec>> = vec![Arc::new(vlen)];
+        let mut codecs: Vec<Arc<dyn Codec>> = Vec::new();
         if self.blosc {
             codecs.push(Arc::new(Blosc::from_v3(None, 1).unwrap()));
         }
         codecs.extend(spec.codec_list());
         let dtype = DataType::CELL;
-        let encoding = ChunkEncoding::new(&spec.chunk, dtype, dtype.order(), &spec.order, codecs).unwrap();
+        let order = spec.order.clone();
+        let codecs = ChunkCodecs { order, stored: dtype.order(), vlen: Some(vlen), codecs };
+        let encoding = ChunkEncoding::of(&spec.chunk, dtype, &codecs).unwrap();
         let (grid, shape) = (ChunkGrid::regular(spec.chunk.as_slice().into()).unwrap(), &spec.shape);
         let (locator, store) = (Arc::new(PerChunk("a")), Arc::new(store.clone()));
         let shape: Dims = shape.as_slice().into();

@@ -26,6 +26,10 @@ pub(crate) fn bitunshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
     bitunshuffle_with(typesize, src, dst, Kernel::detect());
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`done + group` is at most `n`: all ranges end within `n * typesize`, which both slices have"
+)]
 fn bitshuffle_with(typesize: usize, src: &[u8], dst: &mut [u8], kernel: Kernel) {
     assert_eq!(src.len(), dst.len());
     let n = src.len() / typesize;
@@ -60,6 +64,10 @@ fn bitshuffle_with(typesize: usize, src: &[u8], dst: &mut [u8], kernel: Kernel) 
     dst[whole..].copy_from_slice(&src[whole..]);
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`done + group` is at most `n`: all ranges end within `n * typesize`, which both slices have"
+)]
 fn bitunshuffle_with(typesize: usize, src: &[u8], dst: &mut [u8], kernel: Kernel) {
     assert_eq!(src.len(), dst.len());
     let n = src.len() / typesize;
@@ -122,6 +130,7 @@ impl Kernel {
     }
 
     /// Writes the bits of `plane` to the 32 bytes at `at` of each row.
+    #[expect(clippy::indexing_slicing, reason = "`rows` are eight rows, and `at + i` is within one")]
     fn split(self, plane: &[u8; PIECE], rows: &mut [u8], row: usize, at: usize) {
         match self {
             Kernel::Scalar => {
@@ -141,6 +150,7 @@ impl Kernel {
     }
 
     /// Undoes [`Kernel::split`].
+    #[expect(clippy::indexing_slicing, reason = "`rows` are eight rows, and `at + i` is within one")]
     fn join(self, rows: &[u8], row: usize, at: usize, plane: &mut [u8; PIECE]) {
         match self {
             Kernel::Scalar => {
@@ -205,9 +215,9 @@ mod avx2 {
         for r in &mut r {
             *r = transpose(*r);
         }
-        for i in 0..4 {
-            let low = _mm256_permute2x128_si256(r[2 * i], r[2 * i + 1], 0x20);
-            let high = _mm256_permute2x128_si256(r[2 * i], r[2 * i + 1], 0x31);
+        for (i, [even, odd]) in r.as_chunks::<2>().0.iter().enumerate() {
+            let low = _mm256_permute2x128_si256(*even, *odd, 0x20);
+            let high = _mm256_permute2x128_si256(*even, *odd, 0x31);
             // SAFETY: `128 + 3 * 32 + 32 == PIECE`.
             unsafe {
                 let out = plane.as_mut_ptr().add(32 * i);

@@ -11,6 +11,8 @@
 //!
 //! Decoders of c-blosc since 1.21 need a literal at the end.
 
+use crate::low::{low8, low32};
+
 /// Distances below this one are near: two bytes for a short match.
 const FAR: usize = 8192;
 const MAX_DISTANCE: usize = FAR + 0xffff;
@@ -26,9 +28,10 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
     loop {
         if instruction < 32 {
             let len = instruction + 1;
-            if let (Some(from), Some(to)) =
-                (src[next..].first_chunk::<MAX_LITERALS>(), dst[at..].first_chunk_mut::<MAX_LITERALS>())
-            {
+            if let (Some(from), Some(to)) = (
+                src.get(next..).and_then(|rest| rest.first_chunk::<MAX_LITERALS>()),
+                dst.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<MAX_LITERALS>()),
+            ) {
                 // A copy of constant length costs less than one of the right length.
                 *to = *from;
             } else {
@@ -75,8 +78,12 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
     if at == dst.len() { Ok(()) } else { Err("stream decodes to fewer bytes than its block has") }
 }
 
-/// Copies `len` bytes to `at` from `distance` back, where source and target may overlap. `distance <= at`.
+/// Copies `len` bytes to `at` from `distance` back. Both may overlap. `distance <= at`.
 #[inline]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "callers have checked that `distance` is at most `at`, and that `len` bytes follow it"
+)]
 pub(crate) fn copy_match(dst: &mut [u8], at: usize, distance: usize, len: usize) {
     let from = at - distance;
     if distance == 1 {
@@ -137,11 +144,16 @@ impl Table {
 
 /// Encodes `src` into `dst`. `None`: it would not be shorter than `dst`, or not worth the time at
 /// this level.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`at` stays below `end`, which is TAIL bytes before the end, and `distance` is at most `at`; a hash has HASH_BITS"
+)]
 pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -> Option<usize> {
     if src.len() < 16 || src.len() >= (u32::MAX / 2) as usize {
         return None;
     }
     let base = table.start(src.len());
+    let place = |at: usize| low32(at as u64);
     let seen: &mut [u32; 1 << HASH_BITS] = table.seen.as_mut_slice().try_into().ok()?;
     // The more bytes in a row did not match, the more are skipped, sooner at low levels.
     let patience = 3 + u32::from(level) / 3;
@@ -158,8 +170,8 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
     while at < end {
         let sequence = word(src, at);
         let slot = &mut seen[(sequence.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize];
-        let before = std::mem::replace(slot, base + at as u32);
-        let distance = (base + at as u32 - before) as usize;
+        let before = std::mem::replace(slot, base + place(at));
+        let distance = (base + place(at) - before) as usize;
         if before < base || distance > MAX_DISTANCE || word(src, at - distance) != sequence {
             misses += 1;
             at += 1 + (misses >> patience) as usize;
@@ -195,20 +207,22 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
             // met again.
             let recent = at - 2;
             seen[(word(src, recent).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize] =
-                base + recent as u32;
+                base + place(recent);
         }
     }
     out.literals(&src[literals..])?;
     // The mark of this format on the first instruction; decoders ignore it.
-    out.dst[0] |= 1 << 5;
+    *out.dst.first_mut()? |= 1 << 5;
     Some(out.at)
 }
 
+#[expect(clippy::indexing_slicing, reason = "`at` is TAIL bytes before the end, or earlier")]
 fn word(src: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([src[at], src[at + 1], src[at + 2], src[at + 3]])
 }
 
 /// How many bytes at the start of `a` and `b` are the same. `b` is the shorter.
+#[expect(clippy::indexing_slicing, reason = "`len` counts whole chunks of the shorter slice")]
 fn common(a: &[u8], b: &[u8]) -> usize {
     let mut len = 0;
     for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
@@ -235,7 +249,7 @@ impl Output<'_> {
 
     fn literals(&mut self, bytes: &[u8]) -> Option<()> {
         for run in bytes.chunks(MAX_LITERALS) {
-            self.push(run.len() as u8 - 1)?;
+            self.push(low8(run.len() as u64) - 1)?;
             self.dst.get_mut(self.at..self.at + run.len())?.copy_from_slice(run);
             self.at += run.len();
         }
@@ -245,9 +259,9 @@ impl Output<'_> {
     fn matched(&mut self, distance: usize, len: usize) -> Option<()> {
         // `o` and `low` of a far match are those of the largest near distance and one.
         let near = distance.min(FAR) - 1;
-        let high = (near >> 8) as u8;
+        let high = low8(near as u64 >> 8);
         if len < 9 {
-            self.push(((len - 2) << 5) as u8 | high)?;
+            self.push(low8((len as u64 - 2) << 5) | high)?;
         } else {
             self.push(7 << 5 | high)?;
             let mut more = len - 9;
@@ -255,13 +269,13 @@ impl Output<'_> {
                 self.push(255)?;
                 more -= 255;
             }
-            self.push(more as u8)?;
+            self.push(low8(more as u64))?;
         }
-        self.push(near as u8)?;
+        self.push(low8(near as u64))?;
         if distance >= FAR {
             let far = distance - FAR;
-            self.push((far >> 8) as u8)?;
-            self.push(far as u8)?;
+            self.push(low8(far as u64 >> 8))?;
+            self.push(low8(far as u64))?;
         }
         Some(())
     }

@@ -20,13 +20,14 @@ pub(super) fn decode(
     contexts: &mut Contexts,
 ) -> Result<usize, CodecError> {
     let header = Header::parse(src)?;
+    let payload = src.get(HEADER..).unwrap_or_default();
     let Some(dst) = dst.get_mut(..header.nbytes) else {
         return Err(CodecError::size(NAME, dst.len(), header.nbytes));
     };
     let wanted = wanted.start.min(dst.len())..wanted.end.min(dst.len());
     if header.copied {
         // `parse` checked that the payload is `nbytes` long.
-        if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), src[HEADER..].get(wanted)) {
+        if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), payload.get(wanted)) {
             to.copy_from_slice(from);
         }
         return Ok(dst.len());
@@ -34,7 +35,7 @@ pub(super) fn decode(
     let Contexts { block, decoders, .. } = contexts;
     // `parse` checked that the table fits and that the block size is not 0.
     let blocks = dst.len().div_ceil(header.blocksize);
-    let (table, _) = src[HEADER..].as_chunks::<4>();
+    let (table, _) = payload.as_chunks::<4>();
     // Blocks that share bytes could make a small buffer take forever: each byte is decoded once at
     // most.
     let mut unread = src.len() - HEADER - 4 * blocks;

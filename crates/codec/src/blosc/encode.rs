@@ -2,6 +2,7 @@
 //! whose ratio and speed its users know.
 
 use crate::CodecError;
+use crate::low::low32;
 use crate::scratch::sized;
 
 use super::bitshuffle::bitshuffle;
@@ -57,7 +58,9 @@ pub(super) fn encode(
         dst.extend_from_slice(src);
     }
     let bytes = header.bytes(dst.len());
-    dst[..HEADER].copy_from_slice(&bytes);
+    if let Some(place) = dst.first_chunk_mut() {
+        *place = bytes;
+    }
     Ok(())
 }
 
@@ -77,8 +80,8 @@ fn encode_blocks(
     }
     dst.resize(HEADER + table, 0);
     for (index, bytes) in src.chunks(header.blocksize).enumerate() {
-        let start = (dst.len() as u32).to_le_bytes();
-        dst[HEADER + 4 * index..HEADER + 4 * index + 4].copy_from_slice(&start);
+        let start = low32(dst.len() as u64).to_le_bytes();
+        *dst.get_mut(HEADER + 4 * index..)?.first_chunk_mut()? = start;
         let filtered = match header.filter(bytes.len()) {
             // libdeflate cannot bear input that changes, and this may be memory that others have.
             Filter::None if codec.compressor == BloscCompressor::Zlib => {
@@ -100,13 +103,13 @@ fn encode_blocks(
         for part in filtered.chunks_exact(bytes.len() / header.splits(bytes.len())) {
             let room = limit.checked_sub(dst.len() + 4)?.min(part.len() - 1);
             let encoded = sized(stream, part.len());
-            let len = encoders.encode(codec.compressor, codec.level, part, &mut encoded[..room]);
+            let len = encoders.encode(codec.compressor, codec.level, part, encoded.get_mut(..room)?);
             // A stream of full length is taken for one that is stored as it is.
-            let bytes = len.map_or(part, |len| &encoded[..len]);
+            let bytes = len.and_then(|len| encoded.get(..len)).unwrap_or(part);
             if dst.len() + 4 + bytes.len() > limit {
                 return None;
             }
-            dst.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            dst.extend_from_slice(&low32(bytes.len() as u64).to_le_bytes());
             dst.extend_from_slice(bytes);
         }
     }

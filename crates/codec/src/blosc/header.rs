@@ -2,6 +2,7 @@
 //! Layout: <https://github.com/Blosc/c-blosc/blob/main/README_HEADER.rst>.
 
 use crate::CodecError;
+use crate::low::{low8, low32};
 
 use super::{BloscCompressor, NAME};
 
@@ -176,12 +177,13 @@ impl Header {
         if !self.split {
             flags |= DONT_SPLIT;
         }
-        let mut out = [0; HEADER];
-        out[..4].copy_from_slice(&[VERSION, INNER_VERSION, flags, self.typesize as u8]);
-        out[4..8].copy_from_slice(&(self.nbytes as u32).to_le_bytes());
-        out[8..12].copy_from_slice(&(self.blocksize as u32).to_le_bytes());
-        out[12..].copy_from_slice(&(cbytes as u32).to_le_bytes());
-        out
+        // No size is larger than `MAX_BUFFER` and the header, no type size larger than 255.
+        let size = |bytes: usize| low32(bytes as u64).to_le_bytes();
+        let [n0, n1, n2, n3] = size(self.nbytes);
+        let [b0, b1, b2, b3] = size(self.blocksize);
+        let [c0, c1, c2, c3] = size(cbytes);
+        let typesize = low8(self.typesize as u64);
+        [VERSION, INNER_VERSION, flags, typesize, n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3]
     }
 
     /// Into how many streams a block of `len` bytes is split. Only whole blocks are, and only where

@@ -38,6 +38,10 @@ pub(crate) fn unshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
 /// Elements `from` and later, and the rest. Inlined into callers with a constant `typesize`, which
 /// lets it be vectorised.
 #[inline(always)]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`end` is at most `n`: all ranges end within `n * typesize`, which both slices have"
+)]
 fn scalar_shuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
     let n = src.len() / typesize;
     let whole = n * typesize;
@@ -57,6 +61,10 @@ fn scalar_shuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
 }
 
 #[inline(always)]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`end` is at most `n`: all ranges end within `n * typesize`, which both slices have"
+)]
 fn scalar_unshuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
     let n = src.len() / typesize;
     let whole = n * typesize;
@@ -128,6 +136,7 @@ pub(super) mod avx2 {
     /// One riffle of the `16 N` bytes in the low lanes, and one of those in the high lanes.
     #[inline]
     #[target_feature(enable = "avx2")]
+    #[expect(clippy::indexing_slicing, reason = "`i` is less than half of N")]
     pub(crate) fn riffle<const N: usize>(r: [__m256i; N]) -> [__m256i; N] {
         let mut out = r;
         for i in 0..N / 2 {
@@ -178,9 +187,9 @@ pub(super) mod avx2 {
             for _ in 0..N.ilog2() {
                 r = riffle(r);
             }
-            for i in 0..N / 2 {
-                let low = _mm256_permute2x128_si256(r[2 * i], r[2 * i + 1], 0x20);
-                let high = _mm256_permute2x128_si256(r[2 * i], r[2 * i + 1], 0x31);
+            for (i, [even, odd]) in r.as_chunks::<2>().0.iter().enumerate() {
+                let low = _mm256_permute2x128_si256(*even, *odd, 0x20);
+                let high = _mm256_permute2x128_si256(*even, *odd, 0x31);
                 // SAFETY: elements `at..at + 32` are whole: 32 N bytes can be written at `at * N`,
                 // the low lanes as the first half of them, the high lanes as the second.
                 unsafe {

@@ -16,6 +16,7 @@
 
 use super::bits::Bits;
 use crate::ByteOrder;
+use crate::low::{low8, low16, low32};
 
 /// The most samples in a block.
 pub(super) const MAX_BLOCK: usize = 64;
@@ -91,7 +92,7 @@ impl Interval<'_, '_> {
             let option = bits.read(option_bits).ok_or(TRUNCATED)?;
             if option == (1 << option_bits) - 1 {
                 for value in values.iter_mut() {
-                    *value = bits.read(width).ok_or(TRUNCATED)? as u32;
+                    *value = low32(bits.read(width).ok_or(TRUNCATED)?);
                 }
                 self.put(values);
                 continue;
@@ -100,11 +101,11 @@ impl Interval<'_, '_> {
             // The first sample of a predicted interval, which the block then has no other code for.
             let first = usize::from(self.samples.predicted && self.count == 0);
             if let Some(value) = values.get_mut(..first).and_then(|values| values.first_mut()) {
-                *value = bits.read(width).ok_or(TRUNCATED)? as u32;
+                *value = low32(bits.read(width).ok_or(TRUNCATED)?);
             }
             let coded = values.get_mut(first..).unwrap_or_default();
             if option > 0 {
-                split_samples(bits, option as u32 - 1, coded)?;
+                split_samples(bits, low32(option) - 1, coded)?;
             } else if pairs {
                 second_extension(bits, first, coded)?;
             } else {
@@ -126,7 +127,7 @@ impl Interval<'_, '_> {
     /// Undoes the prediction of a block's samples and writes those that belong to the interval.
     fn put(&mut self, values: &mut [u32]) {
         if self.samples.predicted {
-            let max = ((1u64 << self.samples.bits) - 1) as u32;
+            let max = low32((1u64 << self.samples.bits) - 1);
             let (mut last, mut rest) = (self.last, values.iter_mut());
             if last.is_none() {
                 last = rest.next().map(|value| *value);
@@ -141,9 +142,9 @@ impl Interval<'_, '_> {
         let bytes = self.samples.bytes();
         let out = self.out.get_mut(self.count * bytes..).unwrap_or_default();
         match (bytes, self.samples.order) {
-            (1, _) => write(out, values, |value| [value as u8]),
-            (2, ByteOrder::Little) => write(out, values, |value| (value as u16).to_le_bytes()),
-            (2, ByteOrder::Big) => write(out, values, |value| (value as u16).to_be_bytes()),
+            (1, _) => write(out, values, |value| [low8(value.into())]),
+            (2, ByteOrder::Little) => write(out, values, |value| low16(value.into()).to_le_bytes()),
+            (2, ByteOrder::Big) => write(out, values, |value| low16(value.into()).to_be_bytes()),
             (_, ByteOrder::Little) => write(out, values, u32::to_le_bytes),
             (_, ByteOrder::Big) => write(out, values, u32::to_be_bytes),
         }
@@ -182,7 +183,7 @@ fn split_samples(bits: &mut Bits<'_>, low: u32, coded: &mut [u32]) -> Result<(),
     }
     if low > 0 {
         for value in coded.iter_mut() {
-            *value = (*value).wrapping_shl(low) | bits.read(low).ok_or(TRUNCATED)? as u32;
+            *value = (*value).wrapping_shl(low) | low32(bits.read(low).ok_or(TRUNCATED)?);
         }
     }
     Ok(())
@@ -215,7 +216,8 @@ fn second_extension(bits: &mut Bits<'_>, first: usize, coded: &mut [u32]) -> Res
 /// How many blocks have only zeros, this one among them, where `before` blocks of `all` are
 /// decoded.
 fn zero_blocks(bits: &mut Bits<'_>, before: usize, all: usize) -> Result<usize, &'static str> {
-    let number = bits.zeros(SEGMENT as u32 + 1).ok_or("a number of zero blocks beyond the largest")? + 1;
+    let number =
+        bits.zeros(low32(SEGMENT as u64) + 1).ok_or("a number of zero blocks beyond the largest")? + 1;
     let left = all.saturating_sub(before);
     let count = match number {
         REMAINDER_OF_SEGMENT => left.min(SEGMENT - before % SEGMENT),

@@ -58,7 +58,7 @@ impl Codec for Bzip2 {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Decide when there is one.
         Racing::NeedsCopy
     }
 

@@ -9,6 +9,7 @@
 //! `sum1`, then `sum2`. HDF5 1.6.2 and earlier swapped the bytes within both on little-endian
 //! machines; so either is right, as it is to the HDF5 library.
 
+use crate::low::low32;
 use crate::{Codec, CodecError, Racing, Scratch};
 use serde_json::{Value, json};
 
@@ -147,7 +148,7 @@ fn add_rows(rows: &[u8], sum1: &mut u64, sum2: &mut u64) {
 fn fold(sum: u64) -> u32 {
     match sum % 0xffff {
         0 if sum != 0 => 0xffff,
-        rest => rest as u32,
+        rest => low32(rest),
     }
 }
 

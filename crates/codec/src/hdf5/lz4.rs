@@ -88,7 +88,7 @@ impl Codec for Lz4 {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Decide when there is one.
         Racing::NeedsCopy
     }
 

@@ -1,7 +1,9 @@
 //! `lzf`, filter 32000: the LZ77 format of LibLZF, from h5py.
 //!
-//! * Specification: <https://docs.h5py.org/en/stable/high/dataset.html#lossless-compression-filters>,
-//!   <http://oldhome.schmorp.de/marc/liblzf.html>; client data (versions, chunk size) tell nothing that decoding needs
+//! * Specification:
+//!   <https://docs.h5py.org/en/stable/high/dataset.html#lossless-compression-filters>,
+//!   <http://oldhome.schmorp.de/marc/liblzf.html>
+//! * Client data (versions, chunk size) are not needed to decode.
 //!
 //! A stream is a list of instructions `lllooooo`:
 //!
@@ -10,6 +12,7 @@
 //!   the length. Then the low byte of the distance follows: `distance = 256 o + low + 1`.
 
 use crate::blosc::blosclz::copy_match;
+use crate::low::{low8, low32};
 use crate::{Codec, CodecError, Racing, Reach, Scratch, chain};
 use std::ops::Range;
 
@@ -114,6 +117,10 @@ fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize, CodecError
 }
 
 /// Greedy, with the last place of each hash of three bytes.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`at` is followed by three bytes, and `distance` is at most `at`; a hash has HASH_BITS"
+)]
 fn encode(src: &[u8], dst: &mut Vec<u8>) {
     const HASH_BITS: u32 = 13;
     dst.clear();
@@ -123,7 +130,7 @@ fn encode(src: &[u8], dst: &mut Vec<u8>) {
         let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS);
         // Places are counted from 1. What lies 4 GiB back is too far in any case.
         let candidate = seen[hash as usize] as usize;
-        seen[hash as usize] = (at + 1) as u32;
+        seen[hash as usize] = low32(at as u64 + 1);
         let distance = (at + 1).wrapping_sub(candidate);
         if candidate == 0 || distance > MAX_DISTANCE || src[at - distance..][..3] != [a, b, c] {
             at += 1;
@@ -132,12 +139,12 @@ fn encode(src: &[u8], dst: &mut Vec<u8>) {
         let limit = MAX_MATCH.min(src.len() - at);
         let len = (3..limit).find(|i| src[at + i] != src[at + i - distance]).unwrap_or(limit);
         put_literals(&src[literals..at], dst);
-        let high = ((distance - 1) >> 8) as u8;
+        let high = low8((distance as u64 - 1) >> 8);
         match len - 2 {
-            short @ ..7 => dst.push((short as u8) << 5 | high),
-            long => dst.extend([7 << 5 | high, (long - 7) as u8]),
+            short @ ..7 => dst.push(low8(short as u64) << 5 | high),
+            long => dst.extend([7 << 5 | high, low8(long as u64 - 7)]),
         }
-        dst.push((distance - 1) as u8);
+        dst.push(low8(distance as u64 - 1));
         at += len;
         literals = at;
     }
@@ -146,7 +153,7 @@ fn encode(src: &[u8], dst: &mut Vec<u8>) {
 
 fn put_literals(literals: &[u8], dst: &mut Vec<u8>) {
     for run in literals.chunks(MAX_LITERALS) {
-        dst.push(run.len() as u8 - 1);
+        dst.push(low8(run.len() as u64) - 1);
         dst.extend_from_slice(run);
     }
 }

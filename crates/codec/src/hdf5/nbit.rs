@@ -14,6 +14,7 @@
 
 use super::bits::Bits;
 use super::{config, parameter, read_only};
+use crate::low::low8;
 use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
 
 const NAME: &str = "nbit";
@@ -63,8 +64,9 @@ struct Member {
 impl Nbit {
     pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
         let mut parameters = Parameters { client_data, at: 0 };
-        if parameters.next()? as usize != client_data.len() {
-            let why = format!("{} parameters where {} are expected", client_data.len(), client_data[0]);
+        let expected = parameters.next()?;
+        if expected as usize != client_data.len() {
+            let why = format!("{} parameters where {expected} are expected", client_data.len());
             return Err(config(NAME, why));
         }
         match parameters.next()? {
@@ -168,7 +170,7 @@ impl Type {
             }
             Type::Opaque => {
                 for byte in out {
-                    *byte = bits.read(8)? as u8;
+                    *byte = low8(bits.read(8)?);
                 }
             }
         }
@@ -197,7 +199,7 @@ impl Atomic {
                 ByteOrder::Little => byte as usize,
                 ByteOrder::Big => size - 1 - byte as usize,
             };
-            *out.get_mut(at)? = value as u8;
+            *out.get_mut(at)? = low8(value);
         }
         Some(())
     }
@@ -236,7 +238,7 @@ impl Codec for Nbit {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Decide when there is one.
         Racing::NeedsCopy
     }
 

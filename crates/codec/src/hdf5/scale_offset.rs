@@ -17,6 +17,7 @@
 
 use super::bits::Bits;
 use super::{config, parameter, read_only};
+use crate::low::low32;
 use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
 
 const NAME: &str = "scaleoffset";
@@ -57,9 +58,9 @@ impl ScaleOffset {
         let kind = match (method, class, size) {
             (0, 1, 4) => Kind::Single(10f32.powf(scale as f32)),
             (0, 1, 8) => Kind::Double(10f64.powf(f64::from(scale))),
-            (2, 0, 1 | 2 | 4 | 8) => match scale {
-                bits if bits == 8 * size as i32 => Kind::AsTheyAre,
-                bits if bits < 8 * size as i32 => Kind::Integer,
+            (2, 0, 1 | 2 | 4 | 8) => match i64::from(scale) {
+                bits if bits == 8 * size as i64 => Kind::AsTheyAre,
+                bits if bits < 8 * size as i64 => Kind::Integer,
                 bits => return Err(config(NAME, format!("{bits} bits for elements of {size} bytes"))),
             },
             _ => {
@@ -98,7 +99,9 @@ impl ScaleOffset {
                 ByteOrder::Little => value.to_le_bytes(),
                 ByteOrder::Big => (value << (64 - 8 * N)).to_be_bytes(),
             };
-            out.copy_from_slice(&eight[..N]);
+            if let Some(low) = eight.first_chunk() {
+                *out = *low;
+            }
         }
     }
 }
@@ -116,10 +119,12 @@ impl Codec for ScaleOffset {
         }
         let decoded = self.elements.saturating_mul(self.size);
         let dst = dst.get_mut(..decoded).ok_or(CodecError::size(NAME, room, decoded))?;
-        let truncated = |needed| {
+        let truncated = |needed: u64| {
             CodecError::corrupt(NAME, format!("truncated: {} bytes where {needed} are needed", src.len()))
         };
-        let Some((header, packed)) = src.split_first_chunk::<HEADER>() else { return Err(truncated(HEADER)) };
+        let Some((header, packed)) = src.split_first_chunk::<HEADER>() else {
+            return Err(truncated(HEADER as u64));
+        };
         let &[b0, b1, b2, b3, minimum_size, m0, m1, m2, m3, m4, m5, m6, m7, ..] = header;
         let bits = u32::from_le_bytes([b0, b1, b2, b3]);
         if bits as usize > 8 * self.size {
@@ -130,7 +135,7 @@ impl Codec for ScaleOffset {
         }
         let needed = (self.elements as u64 * u64::from(bits)).div_ceil(8);
         if (packed.len() as u64) < needed {
-            return Err(truncated(HEADER + needed as usize));
+            return Err(truncated(HEADER as u64 + needed));
         }
         let mut minimum = u64::from_le_bytes([m0, m1, m2, m3, m4, m5, m6, m7]);
         if minimum_size < 8 {
@@ -150,8 +155,8 @@ impl Codec for ScaleOffset {
         let integer = |raw: u64| raw.wrapping_add(minimum);
         match (self.kind, self.size) {
             (Kind::Single(divisor), _) => {
-                let minimum = f32::from_bits(minimum as u32);
-                let value = |raw| u64::from((raw as i32 as f32 / divisor + minimum).to_bits());
+                let minimum = f32::from_bits(low32(minimum));
+                let value = |raw| u64::from((low32(raw).cast_signed() as f32 / divisor + minimum).to_bits());
                 self.unpack::<4>(bits, packed, dst, value);
             }
             (Kind::Double(divisor), _) => {
@@ -171,7 +176,7 @@ impl Codec for ScaleOffset {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Decide when there is one.
         Racing::NeedsCopy
     }
 

@@ -40,7 +40,7 @@ impl Szip {
         }
         let value = |at| parameter(NAME, client_data, at);
         let (options, block, bits, scanline) = (value(0)?, value(1)?, value(2)?, value(3)?);
-        if !(2..=aec::MAX_BLOCK as u32).contains(&block) || block % 2 != 0 {
+        if !(2..=aec::MAX_BLOCK).contains(&(block as usize)) || block % 2 != 0 {
             return Err(config(NAME, format!("{block} pixels per block")));
         }
         if scanline == 0 {
@@ -95,7 +95,7 @@ impl Codec for Szip {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Decide when there is one.
         Racing::NeedsCopy
     }
 

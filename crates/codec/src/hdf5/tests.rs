@@ -164,7 +164,7 @@ fn refused_by_name() {
     for (id, name) in OTHERS {
         assert!(matches!(filter(*id, &[], 4, 100), Err(CodecError::Unknown { .. })), "{name}");
     }
-    for (id, name) in SUPPORTED {
+    for (id, name, _) in SUPPORTED {
         assert!(!matches!(filter(*id, &[], 4, 100), Err(CodecError::Unknown { .. })), "{name}");
     }
     assert_eq!(

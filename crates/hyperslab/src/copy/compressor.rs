@@ -1,8 +1,8 @@
 //! Which compressors a copy gets, in words that belong to no format.
 
 use crate::{Error, Json};
-use hyperslab_codec::Codec;
-use hyperslab_codec::registry::{self, Parsed};
+use hyperslab_codec::{AnyCodec, Context, DataType, Kind, registry};
+use hyperslab_codec::{ByteOrder, Codec};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -121,15 +121,17 @@ fn short(text: &str) -> Result<Vec<Json>, Error> {
 /// The codec of an object of v2 (`id`) or v3 (`name`) metadata.
 fn codec(json: &Json, element_size: usize) -> Result<Arc<dyn Codec>, Error> {
     let value = json.to_serde()?;
+    let bytes = DataType::new(Kind::Raw, element_size, ByteOrder::NATIVE)
+        .ok_or_else(|| refuse(format!("elements of {element_size} bytes are too large")))?;
+    let array = Context::of_elements(bytes);
     let found = match value.get("name").and_then(|name| name.as_str()).or(value.as_str()) {
-        None => registry::from_v2(&value, element_size),
-        Some(name) => match registry::from_v3(name, value.get("configuration"), element_size) {
-            Ok(Parsed::Compressor(codec)) => Ok(codec),
-            Ok(_) => return Err(refuse(format!("{name:?} does not compress bytes"))),
-            Err(error) => Err(error),
-        },
+        None => registry::from_v2(&value, &array),
+        Some(name) => registry::from_v3(name, value.get("configuration"), &array),
     };
-    found.map_err(|error| refuse(error.to_string()))
+    match found.map_err(|error| refuse(error.to_string()))? {
+        AnyCodec::BytesToBytes(codec) => Ok(codec),
+        other => Err(refuse(format!("{:?} does not compress bytes", other.codec().name()))),
+    }
 }
 
 #[cfg(test)]
@@ -178,7 +180,7 @@ mod tests {
             ("blosc:lz4:5:sideways", "sideways"),
             ("{", "invalid JSON"),
             (r#"{"name": "bytes"}"#, "does not compress"),
-            (r#"{"name": "vlen-utf8"}"#, "not supported"),
+            (r#"{"name": "vlen-utf8"}"#, "does not compress"),
             ("[3]", "expected an object"),
         ] {
             let error = text.parse::<Compressors>().unwrap_err().to_string();

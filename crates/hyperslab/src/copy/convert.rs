@@ -139,12 +139,11 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
             )));
         }
         _ => {
-            let transpose = |order| Transpose::new(order).map(|codec| vec![Json::from(&codec.to_v3())]);
-            let filters = if identity { Ok(Vec::new()) } else { transpose(order) };
-            spec.filters = Choice::Set(filters.map_err(|error| refuse(error.to_string()))?);
+            let transpose = (!identity).then(|| Json::from(&Transpose::metadata(&order)));
+            spec.filters = Choice::Set(transpose.into_iter().collect());
             if vlen.is_none() {
                 let endian = dtype.has_order().then_some(stored);
-                spec.serializer = Choice::Set(Json::from(&BytesCodec { endian }.to_v3()));
+                spec.serializer = Choice::Set(Json::from(&BytesCodec::metadata(endian)));
             }
         }
     }

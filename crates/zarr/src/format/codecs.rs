@@ -1,14 +1,14 @@
-//! A list of codecs in v3 metadata: any number of transpositions, one codec from array to bytes,
-//! any number of compressors and checksums.
+//! A list of codecs in v3 metadata: any number of codecs from array to array, one from array to
+//! bytes, any number of compressors and checksums.
 
 use super::extension::Extension;
 use super::sharding;
 use crate::error::{Problem, invalid};
 use crate::json::Json;
 use crate::metadata::codec_problem;
-use crate::vlen::{self, Element};
-use hyperslab_codec::registry::{self, Parsed};
-use hyperslab_codec::{ByteOrder, BytesCodec, Codec, VlenKind};
+use crate::vlen::Element;
+use hyperslab_codec::registry;
+use hyperslab_codec::{AnyCodec, ArrayCodecs, ArrayToBytes, ChunkCodecs, Codec, Context};
 use std::sync::Arc;
 
 /// The most codecs of a list. Arrays have a handful; a list of 100 000 takes seconds to make sense
@@ -28,95 +28,102 @@ pub(super) fn check_count(field: &str, list: &[Json]) -> Result<(), Problem> {
 /// A list of codecs.
 #[derive(Debug)]
 pub(super) struct Chain<'a> {
-    /// `order[k]`: the axis of the array that is the k-th of what the serializer gets, slowest
-    /// first.
-    pub(super) order: Vec<usize>,
+    /// The codecs from array to array.
+    pub(super) arrays: ArrayCodecs<'a>,
     pub(super) serializer: Serializer<'a>,
     /// What the bytes go through, in the order of encoding.
     pub(super) bytes_to_bytes: Vec<Arc<dyn Codec>>,
+    field: &'a str,
     list: &'a [Json],
     /// Where in `list` the serializer is.
     at: usize,
 }
 
 /// A codec from array to bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Serializer<'a> {
-    Bytes(BytesCodec),
-    /// `vlen-utf8`, `vlen-bytes`.
-    Vlen(VlenKind),
+    Codec(Arc<dyn ArrayToBytes>),
     /// `sharding_indexed`, whose configuration is another list, and more.
     Sharding(Extension<'a>),
 }
 
 impl<'a> Chain<'a> {
-    /// Parses the list at `field` (for messages). It encodes what has the axes `order` of the
-    /// array, of elements `element`.
+    /// Parses the list at `field` (for messages). It encodes `array`, which has the axes `order` of
+    /// the array that users see.
     pub(super) fn parse(
         field: &'a str,
         json: &'a Json,
-        order: &[usize],
-        element: Element,
+        order: Vec<usize>,
+        array: Context<'a>,
     ) -> Result<Self, Problem> {
         let Some(list) = json.as_array() else {
             return invalid(format!("{field}: expected a list, found {}", json.brief()));
         };
         check_count(field, list)?;
-        let mut order = order.to_vec();
-        let (mut serializer, mut bytes_to_bytes) = (None, Vec::new());
+        let mut arrays = ArrayCodecs::new(order, array);
+        let (mut serializer, mut bytes_to_bytes): (Option<(Serializer<'a>, usize)>, _) = (None, Vec::new());
         for (at, json) in list.iter().enumerate() {
             let extension = Extension::parse(field, json)?;
             let name = extension.name;
-            if name == sharding::NAME {
-                if serializer.replace((Serializer::Sharding(extension), at)).is_some() {
-                    return several(field, name);
+            let found = if name == sharding::NAME {
+                Serializer::Sharding(extension)
+            } else {
+                match (codec(&extension, &arrays.array)?, &serializer) {
+                    (AnyCodec::ArrayToArray(codec), None) => {
+                        arrays.push(codec).map_err(|error| codec_problem(field, error))?;
+                        continue;
+                    }
+                    (AnyCodec::ArrayToArray(_), Some((found, _))) => {
+                        return invalid(format!(
+                            "{field}: \"{name}\" works on arrays; it cannot come after \"{}\"",
+                            found.name()
+                        ));
+                    }
+                    (AnyCodec::BytesToBytes(_), None) => {
+                        return invalid(format!(
+                            "{field}: \"{name}\" works on bytes; it must come after \"bytes\""
+                        ));
+                    }
+                    (AnyCodec::BytesToBytes(codec), Some(_)) => {
+                        bytes_to_bytes.push(codec);
+                        continue;
+                    }
+                    (AnyCodec::ArrayToBytes(codec), _) => Serializer::Codec(codec),
                 }
-                continue;
-            }
-            if let Some(kind) = vlen::of_v3_codec(&extension)? {
-                if serializer.replace((Serializer::Vlen(kind), at)).is_some() {
-                    return several(field, name);
-                }
-                continue;
-            }
-            match (codec(&extension, element.codec_size())?, serializer) {
-                (Parsed::Transpose(transpose), None) => {
-                    let composed = transpose.order.iter().map(|axis| order.get(*axis).copied());
-                    order = match composed.collect::<Option<Vec<usize>>>() {
-                        Some(composed) if composed.len() == order.len() => composed,
-                        _ => {
-                            return invalid(format!(
-                                "{field}: \"{name}\": expected an order of {} axes, found {:?}",
-                                order.len(),
-                                transpose.order
-                            ));
-                        }
-                    };
-                }
-                (Parsed::Transpose(_), Some((found, _))) => {
-                    return invalid(format!(
-                        "{field}: \"{name}\" works on arrays; it cannot come after \"{}\"",
-                        found.name()
-                    ));
-                }
-                (Parsed::Bytes(_), Some(_)) => return several(field, name),
-                (Parsed::Bytes(codec), None) => serializer = Some((Serializer::Bytes(codec), at)),
-                (Parsed::Compressor(_), None) => {
-                    return invalid(format!(
-                        "{field}: \"{name}\" works on bytes; it must come after \"bytes\""
-                    ));
-                }
-                (Parsed::Compressor(codec), Some(_)) => bytes_to_bytes.push(codec),
+            };
+            if serializer.replace((found, at)).is_some() {
+                return invalid(format!(
+                    "{field}: \"{name}\" is there besides another codec from array to bytes"
+                ));
             }
         }
         let Some((serializer, at)) = serializer else {
             return invalid(format!(
                 "{field}: expected a codec from array to bytes (\"{}\", \"{}\"), found none",
-                element.serializer(),
+                Element::of(&arrays.array).serializer(),
                 sharding::NAME
             ));
         };
-        Ok(Chain { order, serializer, bytes_to_bytes, list, at })
+        Ok(Chain { arrays, serializer, bytes_to_bytes, field, list, at })
+    }
+
+    /// The codecs of a chunk, of which `serializer` is that from array to bytes.
+    pub(super) fn complete(self, serializer: Arc<dyn ArrayToBytes>) -> Result<ChunkCodecs, Problem> {
+        let codecs = self.arrays.complete(serializer, self.bytes_to_bytes);
+        codecs.map_err(|error| codec_problem(self.field, error))
+    }
+
+    /// Refuses codecs that change elements before they are cut into the chunks of shards.
+    pub(super) fn check_before_shards(&self) -> Result<(), Problem> {
+        match self.arrays.first() {
+            None => Ok(()),
+            Some(codec) => Err(Problem::Unsupported(format!(
+                "{}: codec \"{}\" before \"{}\" is not supported",
+                self.field,
+                codec.name(),
+                sharding::NAME
+            ))),
+        }
     }
 
     /// The codecs before the serializer.
@@ -138,69 +145,46 @@ impl<'a> Chain<'a> {
 impl Serializer<'_> {
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Serializer::Bytes(_) => "bytes",
-            Serializer::Vlen(kind) => kind.codec_name(),
+            Serializer::Codec(codec) => codec.name(),
             Serializer::Sharding(_) => sharding::NAME,
         }
     }
 }
 
-fn several<T>(field: &str, name: &str) -> Result<T, Problem> {
-    invalid(format!("{field}: \"{name}\" is there besides another codec from array to bytes"))
-}
-
-/// The byte order in which a serializer, which is none that makes shards, stores elements. Refuses
-/// one that is made for others.
-pub(super) fn byte_order(
-    field: &str,
-    serializer: Serializer<'_>,
-    element: Element,
-) -> Result<ByteOrder, Problem> {
-    match (serializer, element) {
-        (Serializer::Bytes(codec), Element::Fixed(dtype)) => match codec.endian {
-            Some(order) => Ok(order),
-            None if dtype.has_order() => {
-                invalid(format!("{field}: \"bytes\" needs \"endian\" for elements of type {dtype}"))
-            }
-            None => Ok(ByteOrder::NATIVE),
-        },
-        (Serializer::Vlen(found), Element::Vlen(kind)) if found == kind => Ok(ByteOrder::NATIVE),
-        (found, element) => invalid(format!(
-            "{field}: expected \"{}\" for elements of type {}, found \"{}\"",
-            element.serializer(),
-            element.name(),
-            found.name()
-        )),
-    }
-}
-
-fn codec(extension: &Extension<'_>, element: usize) -> Result<Parsed, Problem> {
+/// The codec of a name and configuration, which is to encode `array`.
+fn codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec, Problem> {
     let Extension { field, name, configuration } = *extension;
     let configuration = match configuration.map(Json::to_serde) {
         None => None,
         Some(Ok(configuration)) => Some(configuration),
         Some(Err(error)) => return invalid(format!("{field}: \"{name}\": {}", error.why)),
     };
-    registry::from_v3(name, configuration.as_ref(), element).map_err(|error| codec_problem(field, error))
+    registry::from_v3(name, configuration.as_ref(), array).map_err(|error| codec_problem(field, error))
 }
 
-/// A codec with every setting spelled out, so that what a default means cannot change later.
-/// `depth`: of shards around it.
-pub(super) fn normalized(field: &str, json: &Json, element: Element, depth: usize) -> Result<Json, Problem> {
-    let extension = Extension::parse(field, json)?;
-    if let Some(kind) = vlen::of_v3_codec(&extension)? {
-        return Ok(vlen::v3_codec(kind));
-    }
-    if extension.name == sharding::NAME {
-        return sharding::normalized(&extension, element, depth);
-    }
-    let value = match codec(&extension, element.codec_size())? {
-        Parsed::Transpose(codec) => codec.to_v3(),
-        Parsed::Bytes(codec) => codec.to_v3(),
-        Parsed::Compressor(codec) => match codec.to_v3() {
-            Some(value) => value,
-            None => return invalid(format!("{field}: Zarr v3 has no codec \"{}\"", codec.name())),
-        },
+/// A list of codecs that are to encode `array`, with every setting spelled out, so that what a
+/// default means cannot change later. `depth`: of shards around it.
+pub(super) fn normalized(
+    field: &str,
+    list: &[Json],
+    array: Context<'_>,
+    depth: usize,
+) -> Result<Vec<Json>, Problem> {
+    let mut arrays = ArrayCodecs::new((0..array.shape.len()).collect(), array);
+    let one = |json: &Json| {
+        let extension = Extension::parse(field, json)?;
+        if extension.name == sharding::NAME {
+            return sharding::normalized(&extension, &arrays.array, depth);
+        }
+        let codec = codec(&extension, &arrays.array)?;
+        if let AnyCodec::ArrayToArray(codec) = &codec {
+            arrays.push(codec.clone()).map_err(|error| codec_problem(field, error))?;
+        }
+        let codec = codec.codec();
+        match codec.to_v3() {
+            Some(value) => Ok(Json::from(&value)),
+            None => invalid(format!("{field}: Zarr v3 has no codec \"{}\"", codec.name())),
+        }
     };
-    Ok(Json::from(&value))
+    list.iter().map(one).collect()
 }

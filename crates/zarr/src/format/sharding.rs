@@ -14,7 +14,7 @@
 //! they are where the codec stands, after the transpositions before it; the engine's shapes count
 //! the axes of the array. Inner codecs may again end in `sharding_indexed`: shards in shards.
 
-use super::codecs::{Chain, Serializer, byte_order, normalized as normalized_codec};
+use super::codecs::{Chain, Serializer, normalized as normalized_list};
 use super::extension::Extension;
 use crate::dtypes;
 use crate::error::{Problem, invalid};
@@ -23,8 +23,7 @@ use crate::metadata::sizes;
 use crate::spec::IndexLocation;
 use crate::vlen::{self, Element};
 use hyperslab_array::{Dims, IndexEncoding, ShardLevel, Sharding};
-use hyperslab_codec::{ByteOrder, BytesCodec, Codec};
-use std::sync::Arc;
+use hyperslab_codec::{ByteOrder, BytesCodec, ChunkCodecs, Context};
 
 pub(super) const NAME: &str = "sharding_indexed";
 
@@ -33,9 +32,13 @@ const MEMBERS: [&str; 4] = ["chunk_shape", "codecs", "index_codecs", "index_loca
 /// Shards in shards in shards … deeper than this are refused, before anything is made of them.
 const DEEPEST: usize = 8;
 
-/// An index is made of numbers.
-fn number() -> Result<Element, Problem> {
-    dtypes::from_v3(&"uint64".into()).map(Element::Fixed)
+/// An index of inner chunks, so many per axis: an array of numbers with an axis more, that of offset
+/// and length.
+fn index_array(counts: impl Iterator<Item = u64>) -> Result<Context<'static>, Problem> {
+    let shape: Vec<u64> = counts.chain([2]).collect();
+    let absent = vec![0xff; size_of::<u64>()];
+    let dtype = dtypes::from_v3(&"uint64".into())?;
+    Ok(Context { dtype, vlen: None, shape: shape.into(), fill: absent.into() })
 }
 
 /// Whether metadata of a codec is that of a sharding codec.
@@ -48,12 +51,8 @@ pub(super) fn is_sharding(json: &Json) -> bool {
 pub(super) struct Codecs {
     /// Elements of an innermost chunk per axis of the array.
     pub(super) chunk: Dims,
-    /// `order[k]`: the axis of the array that such a chunk stores as the k-th, slowest first.
-    pub(super) order: Vec<usize>,
-    /// The byte order of its elements.
-    pub(super) stored: ByteOrder,
-    /// What its bytes go through, in the order of encoding.
-    pub(super) bytes_to_bytes: Vec<Arc<dyn Codec>>,
+    /// What such a chunk goes through.
+    pub(super) codecs: ChunkCodecs,
     pub(super) shards: Option<Shards>,
     /// What is shown as the codecs of the array: of what its [`chunks`](crate::Array::chunks) go
     /// through, as with zarr-python.
@@ -71,28 +70,23 @@ pub(crate) struct Shards {
 }
 
 impl Codecs {
-    /// Parses the codecs of chunks (which may turn out to be shards) of `shape`.
-    pub(super) fn parse(json: &Json, element: Element, shape: &[u64]) -> Result<Self, Problem> {
-        let order: Vec<usize> = (0..shape.len()).collect();
-        let chain = Chain::parse("codecs", json, &order, element)?;
+    /// Parses the codecs of chunks (which may turn out to be shards) like `array`.
+    pub(super) fn parse(json: &Json, array: Context<'_>) -> Result<Self, Problem> {
+        let shape = array.shape.clone();
+        let chain = Chain::parse("codecs", json, (0..shape.len()).collect(), array)?;
         let own = |chain: &Chain<'_>| {
             (chain.filters().to_vec(), chain.serializer_json().cloned(), chain.compressors().to_vec())
         };
         let mut shown = own(&chain);
-        let sharding = match chain.serializer {
-            Serializer::Bytes(_) | Serializer::Vlen(_) => {
-                let stored = byte_order("codecs", chain.serializer, element)?;
-                let (filters, serializer, compressors) = shown;
-                let Chain { order, bytes_to_bytes, .. } = chain;
-                let chunk = shape.into();
+        let sharding = match chain.serializer.clone() {
+            Serializer::Codec(serializer) => {
+                let (filters, serializer_json, compressors) = shown;
                 return Ok(Codecs {
-                    chunk,
-                    order,
-                    stored,
-                    bytes_to_bytes,
+                    chunk: shape.as_ref().into(),
+                    codecs: chain.complete(serializer)?,
                     shards: None,
                     filters,
-                    serializer,
+                    serializer: serializer_json,
                     compressors,
                 });
             }
@@ -100,7 +94,7 @@ impl Codecs {
         };
         let alone = chain.filters().is_empty() && chain.compressors().is_empty();
         let mut levels = Vec::new();
-        let inner = Inner::parse(&sharding, &chain, element, shape, &mut levels, &mut |inner| {
+        let inner = Inner::parse(&sharding, &chain, &shape, &mut levels, &mut |inner| {
             if alone {
                 shown = own(inner);
             }
@@ -109,10 +103,8 @@ impl Codecs {
         let sharding = Sharding::new(levels).map_err(|why| problem(&format!("codecs: \"{NAME}\""), why))?;
         Ok(Codecs {
             chunk: inner.chunk,
-            order: inner.order,
-            stored: inner.stored,
-            bytes_to_bytes: inner.bytes_to_bytes,
-            shards: Some(Shards { sharding, chunk_codecs: inner.codecs }),
+            codecs: inner.codecs,
+            shards: Some(Shards { sharding, chunk_codecs: inner.listed }),
             filters,
             serializer,
             compressors,
@@ -123,10 +115,9 @@ impl Codecs {
 /// The innermost chunks.
 struct Inner {
     chunk: Dims,
-    order: Vec<usize>,
-    stored: ByteOrder,
-    bytes_to_bytes: Vec<Arc<dyn Codec>>,
-    codecs: Vec<Json>,
+    codecs: ChunkCodecs,
+    /// The codecs as metadata has them.
+    listed: Vec<Json>,
 }
 
 impl Inner {
@@ -135,7 +126,6 @@ impl Inner {
     fn parse(
         sharding: &Extension<'_>,
         around: &Chain<'_>,
-        element: Element,
         shape: &[u64],
         levels: &mut Vec<ShardLevel>,
         seen: &mut dyn FnMut(&Chain<'_>),
@@ -145,7 +135,8 @@ impl Inner {
             return invalid(format!("{field}: shards are nested more than {DEEPEST} deep"));
         }
         sharding.only(&MEMBERS)?;
-        let order = &around.order;
+        around.check_before_shards()?;
+        let order = &around.arrays.order;
         let inner = inner_shape(&field, sharding.require("chunk_shape")?, order, shape)?;
         let index = index(&field, sharding, order, shape, &inner)?;
         let at_start = location(&field, sharding)? == IndexLocation::Start;
@@ -153,24 +144,19 @@ impl Inner {
         levels.push(level.map_err(|why| problem(&field, why))?);
 
         let inside = format!("{field}: codecs");
-        let chain = Chain::parse(&inside, sharding.require("codecs")?, order, element)?;
+        let axes: Vec<u64> = order.iter().filter_map(|axis| inner.get(*axis).copied()).collect();
+        let array = Context { shape: axes.into(), ..around.arrays.array.clone() };
+        let chain = Chain::parse(&inside, sharding.require("codecs")?, order.clone(), array)?;
         if levels.len() == 1 {
             seen(&chain);
         }
-        match chain.serializer {
-            Serializer::Sharding(deeper) => Inner::parse(&deeper, &chain, element, &inner, levels, seen),
-            Serializer::Bytes(_) | Serializer::Vlen(_) => Ok(Inner {
-                chunk: inner,
-                stored: byte_order(&inside, chain.serializer, element)?,
-                codecs: [
-                    chain.filters(),
-                    chain.serializer_json().map_or(&[], std::slice::from_ref),
-                    chain.compressors(),
-                ]
-                .concat(),
-                order: chain.order,
-                bytes_to_bytes: chain.bytes_to_bytes,
-            }),
+        let listed =
+            [chain.filters(), chain.serializer_json().map_or(&[], std::slice::from_ref), chain.compressors()];
+        match chain.serializer.clone() {
+            Serializer::Sharding(deeper) => Inner::parse(&deeper, &chain, &inner, levels, seen),
+            Serializer::Codec(serializer) => {
+                Ok(Inner { chunk: inner, listed: listed.concat(), codecs: chain.complete(serializer)? })
+            }
         }
     }
 }
@@ -217,18 +203,20 @@ fn index(
     let counts: Vec<u64> =
         order.iter().filter_map(|axis| shape.get(*axis)?.checked_div(*inner.get(*axis)?)).collect();
     let within = format!("{field}: index_codecs");
-    // The index has an axis more: offset and length.
-    let axes: Vec<usize> = (0..=order.len()).collect();
-    let chain = Chain::parse(&within, sharding.require("index_codecs")?, &axes, number()?)?;
-    let Serializer::Bytes(codec) = chain.serializer else {
-        let name = chain.serializer.name();
-        return invalid(format!("{within}: \"{name}\" has no fixed size; expected \"bytes\""));
-    };
-    let Some(stored) = codec.endian else {
-        return invalid(format!("{within}: \"bytes\" needs \"endian\""));
-    };
-    IndexEncoding::new(&counts, &chain.order, stored, chain.bytes_to_bytes)
-        .map_err(|why| problem(&within, why))
+    let array = index_array(counts.iter().copied())?;
+    let axes = (0..array.shape.len()).collect();
+    let chain = Chain::parse(&within, sharding.require("index_codecs")?, axes, array)?;
+    match (chain.serializer.clone(), chain.arrays.first()) {
+        (Serializer::Codec(codec), None) if codec.byte_order().is_some() => {
+            let codecs = chain.complete(codec)?;
+            IndexEncoding::new(&counts, &codecs.order, codecs.stored, codecs.codecs)
+                .map_err(|why| problem(&within, why))
+        }
+        (serializer, first) => {
+            let name = first.map_or(serializer.name(), |codec| codec.name());
+            invalid(format!("{within}: \"{name}\" has no fixed size; expected \"bytes\""))
+        }
+    }
 }
 
 fn location(field: &str, sharding: &Extension<'_>) -> Result<IndexLocation, Problem> {
@@ -245,35 +233,42 @@ fn problem(field: &str, why: String) -> Problem {
     Problem::Invalid(format!("{field}: {why}"))
 }
 
-/// A sharding codec with every setting spelled out. What is not given is as in zarr-python.
-pub(super) fn normalized(sharding: &Extension<'_>, element: Element, depth: usize) -> Result<Json, Problem> {
+/// A sharding codec of chunks like `array`, with every setting spelled out. What is not given is as
+/// in zarr-python.
+pub(super) fn normalized(
+    sharding: &Extension<'_>,
+    array: &Context<'_>,
+    depth: usize,
+) -> Result<Json, Problem> {
     let field = format!("{}: \"{NAME}\"", sharding.field);
     if depth >= DEEPEST {
         return invalid(format!("{field}: shards are nested more than {DEEPEST} deep"));
     }
     sharding.only(&MEMBERS)?;
-    let list = |member: &str, element: Element| -> Result<Option<Json>, Problem> {
+    let list = |member: &str, array: Context<'_>| -> Result<Option<Json>, Problem> {
         let field = format!("{field}: {member}");
         match sharding.get(member) {
             None => Ok(None),
-            Some(Json::Array(codecs)) => {
-                let codecs = codecs.iter().map(|json| normalized_codec(&field, json, element, depth + 1));
-                Ok(Some(Json::Array(codecs.collect::<Result<_, _>>()?)))
+            Some(Json::Array(list)) => {
+                normalized_list(&field, list, array, depth + 1).map(Json::Array).map(Some)
             }
             Some(other) => invalid(format!("{field}: expected a list, found {}", other.brief())),
         }
     };
-    let serializer = match element {
+    let shape = sharding.require("chunk_shape")?;
+    let inner = sizes(&format!("{field}: chunk_shape"), shape)?;
+    let counts = array.shape.iter().zip(&inner).map(|(shard, chunk)| shard.checked_div(*chunk).unwrap_or(0));
+    let index_codecs = list("index_codecs", index_array(counts)?)?.unwrap_or_else(default_index_codecs);
+    let inner = Context { shape: inner.to_vec().into(), ..array.clone() };
+    let serializer = match Element::of(array) {
         Element::Vlen(kind) => vlen::v3_codec(kind),
         Element::Fixed(dtype) => {
             let endian = (dtype.size() > 1).then_some(ByteOrder::Little);
-            Json::from(&BytesCodec { endian }.to_v3())
+            Json::from(&BytesCodec::metadata(endian))
         }
     };
-    let codecs = list("codecs", element)?.unwrap_or_else(|| Json::Array(vec![serializer]));
-    let index_codecs = list("index_codecs", number()?)?.unwrap_or_else(default_index_codecs);
-    let shape = sharding.require("chunk_shape")?.clone();
-    Ok(codec(shape, codecs, index_codecs, location(&field, sharding)?))
+    let codecs = list("codecs", inner)?.unwrap_or_else(|| Json::Array(vec![serializer]));
+    Ok(codec(shape.clone(), codecs, index_codecs, location(&field, sharding)?))
 }
 
 /// The sharding codec of inner chunks of `chunk` that go through `codecs`.
@@ -283,8 +278,8 @@ pub(super) fn default_codec(chunk: Json, codecs: Vec<Json>, location: IndexLocat
 
 /// Little-endian, and a checksum: what the specification recommends.
 fn default_index_codecs() -> Json {
-    let bytes = BytesCodec { endian: Some(ByteOrder::Little) };
-    Json::Array(vec![Json::from(&bytes.to_v3()), Json::from([("name", "crc32c".into())])])
+    let bytes = BytesCodec::metadata(Some(ByteOrder::Little));
+    Json::Array(vec![Json::from(&bytes), Json::from([("name", "crc32c".into())])])
 }
 
 fn codec(chunk: Json, codecs: Json, index_codecs: Json, location: IndexLocation) -> Json {

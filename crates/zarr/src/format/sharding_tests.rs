@@ -42,8 +42,8 @@ fn what_zarr_python_writes() {
     let metadata = parse(&document("[10, 10]", "[4, 8]", &[&sharding("[2, 4]", &[BYTES, ZSTD])])).unwrap();
     assert_eq!((metadata.chunk.as_slice(), metadata.object_shape()), (&[2, 4][..], &[4, 8][..]));
     assert_eq!(metadata.shown_chunk(), [2, 4]);
-    assert_eq!((metadata.stored, metadata.order.as_slice()), (ByteOrder::Little, &[0, 1][..]));
-    assert_eq!(metadata.codecs.len(), 1);
+    assert_eq!((metadata.codecs.stored, metadata.codecs.order.as_slice()), (ByteOrder::Little, &[0, 1][..]));
+    assert_eq!(metadata.codecs.codecs.len(), 1);
     // The codecs shown are those of the chunks.
     assert_eq!(metadata.serializer.as_ref().unwrap().to_text(None), BYTES);
     assert_eq!(metadata.compressors[0].to_text(None), ZSTD);
@@ -67,7 +67,7 @@ fn axes_are_those_of_the_array() {
     );
     let metadata = parse(&text).unwrap();
     assert_eq!(metadata.chunk.as_slice(), [2, 3, 8]);
-    assert_eq!(metadata.order, [1, 0, 2]);
+    assert_eq!(metadata.codecs.order, [1, 0, 2]);
     let shards = metadata.shards.as_ref().unwrap();
     let level = &shards.sharding.levels()[0];
     assert_eq!((level.shape(), level.counts()), (&[4, 6, 8][..], &[2, 2, 1][..]));

@@ -15,7 +15,9 @@ use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, 
 use crate::spec::{ArraySpec, Choice};
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, fill};
-use hyperslab_codec::{Codec, registry};
+use hyperslab_codec::{
+    AnyCodec, ArrayCodecs, ArrayToBytes, BytesCodec, ChunkCodecs, Codec, Context, registry,
+};
 use std::sync::Arc;
 
 /// The attribute in which xarray keeps the names of axes.
@@ -64,30 +66,25 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
             return invalid(format!("compressor: expected null or an object, found {}", other.brief()));
         }
     };
-    let (element, behind) = vlen::from_v2(dtype, &filters)?;
+    let (element, _) = vlen::from_v2(dtype, &filters)?;
     let fill = match (fill, element) {
         (Json::Null, _) => None,
         (value, Element::Fixed(dtype)) => Some(fill::parse(dtype, value, Format::V2)?),
         (value, Element::Vlen(kind)) => Some(vlen::parse_fill(kind, value, Format::V2)?),
     };
-    let mut codecs = Vec::new();
-    for (field, list) in [("filters", behind), ("compressor", compressors.as_slice())] {
-        for json in list {
-            codecs.push(codec(field, json, element.codec_size())?);
-        }
-    }
+    let rank = shape.len();
+    let order = if fortran { (0..rank).rev().collect() } else { (0..rank).collect() };
+    let default = fill.clone().unwrap_or_else(|| element.default_fill());
+    let codecs = codecs(order, element.context(&chunk, &default), &filters, &compressors)?;
     let separator = match document.get("dimension_separator") {
         None => '.',
         Some(json) => separator("dimension_separator", json)?,
     };
-    let rank = shape.len();
     Ok(Metadata {
         format: Format::V2,
         element,
         chunk,
         shards: None,
-        stored: element.order(),
-        order: if fortran { (0..rank).rev().collect() } else { (0..rank).collect() },
         codecs,
         fill,
         keys: KeyEncoding::V2 { separator },
@@ -101,9 +98,53 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
     })
 }
 
-fn codec(field: &str, json: &Json, element: usize) -> Result<Arc<dyn Codec>, Problem> {
+/// What chunks like `array`, with the axes `order`, go through. Without a codec from array to bytes
+/// their elements are stored as they are.
+fn codecs(
+    order: Vec<usize>,
+    array: Context<'_>,
+    filters: &[Json],
+    compressors: &[Json],
+) -> Result<ChunkCodecs, Problem> {
+    let mut arrays = ArrayCodecs::new(order, array);
+    let mut serializer: Option<Arc<dyn ArrayToBytes>> = None;
+    let mut bytes_to_bytes: Vec<Arc<dyn Codec>> = Vec::new();
+    for (field, list) in [("filters", filters), ("compressor", compressors)] {
+        for json in list {
+            let last = bytes_to_bytes.last().map(|codec| codec.name());
+            let last = last.or(serializer.as_ref().map(|codec| codec.name()));
+            match (codec(field, json, &arrays.array)?, last) {
+                (AnyCodec::BytesToBytes(codec), _) => bytes_to_bytes.push(codec),
+                (AnyCodec::ArrayToBytes(codec), last)
+                    if codec.vlen().is_some() && (last.is_some() || arrays.array.vlen.is_none()) =>
+                {
+                    return Err(Problem::Unsupported(format!(
+                        "{field}: codec \"{}\" is not supported but as the first filter, of dtype \"|O\"",
+                        codec.name()
+                    )));
+                }
+                (_, Some(last)) => {
+                    return invalid(format!(
+                        "{field}: {} works on arrays; it cannot come after \"{last}\"",
+                        json.brief()
+                    ));
+                }
+                (AnyCodec::ArrayToArray(codec), None) => {
+                    arrays.push(codec).map_err(|error| codec_problem(field, error))?;
+                }
+                (AnyCodec::ArrayToBytes(codec), None) => serializer = Some(codec),
+            }
+        }
+    }
+    let dtype = arrays.array.dtype;
+    let as_stored = BytesCodec { endian: Some(dtype.order()), dtype };
+    let serializer = serializer.unwrap_or_else(|| Arc::new(as_stored));
+    arrays.complete(serializer, bytes_to_bytes).map_err(|error| codec_problem("filters", error))
+}
+
+fn codec(field: &str, json: &Json, array: &Context<'_>) -> Result<AnyCodec, Problem> {
     let value = json.to_serde().map_err(|error| Problem::Invalid(format!("{field}: {}", error.why)))?;
-    registry::from_v2(&value, element).map_err(|error| codec_problem(field, error))
+    registry::from_v2(&value, array).map_err(|error| codec_problem(field, error))
 }
 
 /// xarray's names of the axes; anything else under that name is an attribute like any other.
@@ -129,10 +170,12 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
             return invalid("chunk_key_encoding: Zarr v2 has only \"v2\", found \"default\"");
         }
     };
+    let chunk = sizes("chunks", &spec.grid_json()?.0)?;
+    let array = spec.element().context(&chunk, spec.fill.as_deref().unwrap_or_default());
     let normalized = |field: &str, list: &[Json]| -> Result<Vec<Json>, Problem> {
         list.iter()
             .map(|json| {
-                let codec = codec(field, json, spec.element().codec_size())?;
+                let codec = codec(field, json, &array)?.codec();
                 match codec.to_v2() {
                     Some(value) => Ok(Json::from(&value)),
                     None => invalid(format!("{field}: Zarr v2 has no codec \"{}\"", codec.name())),
@@ -197,14 +240,14 @@ mod tests {
         assert_eq!(metadata.shape.as_slice(), [4, 5]);
         assert_eq!(metadata.chunk.as_slice(), [2, 2]);
         assert_eq!(metadata.element, Element::Fixed(">f4".parse().unwrap()));
-        assert_eq!(metadata.stored, hyperslab_codec::ByteOrder::Big);
-        assert_eq!(metadata.order, [1, 0]);
+        assert_eq!(metadata.codecs.stored, hyperslab_codec::ByteOrder::Big);
+        assert_eq!(metadata.codecs.order, [1, 0]);
         assert_eq!(metadata.fill.as_deref(), Some(&0x7fc0_0000u32.to_be_bytes()[..]));
         assert_eq!(metadata.keys, KeyEncoding::V2 { separator: '/' });
-        assert_eq!(metadata.codecs.len(), 1);
+        assert_eq!(metadata.codecs.codecs.len(), 1);
         let compressor = r#"{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}"#;
         let blosc = parse_text(&PLAIN.replace(r#"{"id": "zstd", "level": 0}"#, compressor)).unwrap();
-        assert_eq!(blosc.codecs[0].name(), "blosc");
+        assert_eq!(blosc.codecs.codecs[0].name(), "blosc");
     }
 
     #[test]
@@ -212,12 +255,13 @@ mod tests {
         let text = r#"{"shape": [], "chunks": [], "dtype": "|b1", "fill_value": null, "order": "C", "zarr_format": 2, "extra": [1]}"#;
         let metadata = parse_text(text).unwrap();
         assert_eq!(metadata.keys, KeyEncoding::V2 { separator: '.' });
-        assert!(metadata.codecs.is_empty() && metadata.fill.is_none());
+        assert!(metadata.codecs.codecs.is_empty() && metadata.fill.is_none());
         let filters = PLAIN.replace("\"filters\": null", r#""filters": [{"id": "crc32c"}]"#);
-        let names: Vec<_> = parse_text(&filters).unwrap().codecs.iter().map(|codec| codec.name()).collect();
+        let names: Vec<_> =
+            parse_text(&filters).unwrap().codecs.codecs.iter().map(|codec| codec.name()).collect();
         assert_eq!(names, ["crc32c", "zstd"]);
         assert_eq!(
-            parse_text(&PLAIN.replace("\"filters\": null", "\"filters\": []")).unwrap().codecs.len(),
+            parse_text(&PLAIN.replace("\"filters\": null", "\"filters\": []")).unwrap().codecs.codecs.len(),
             1
         );
         let zero = PLAIN.replace("[4, 5]", "[0, 5]").replace("[2, 2]", "[0, 2]");
@@ -294,6 +338,11 @@ mod tests {
                 "{\"id\": \"zstd\", \"level\": 0}",
                 "{\"id\": \"bz2\"}",
                 "compressor: codec \"bz2\" is not supported",
+            ),
+            (
+                "{\"id\": \"zstd\", \"level\": 0}",
+                "{\"id\": \"vlen-utf8\"}",
+                "compressor: codec \"vlen-utf8\" is not supported but as the first filter",
             ),
             ("\"level\": 0", "\"level\": NaN", "compressor: "),
             ("\"level\": 0", "\"level\": \"high\"", "compressor: "),

@@ -21,7 +21,7 @@ use crate::spec::{ArraySpec, Choice};
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, dtypes, fill};
 use hyperslab_array::Dims;
-use hyperslab_codec::{ByteOrder, BytesCodec};
+use hyperslab_codec::{ByteOrder, BytesCodec, Transpose};
 
 const ARRAY_FIELDS: [&str; 11] = [
     "zarr_format",
@@ -105,7 +105,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
             return invalid(format!("storage_transformers: expected a list, found {}", other.brief()));
         }
     }
-    let codecs = Codecs::parse(require(document, "codecs")?, element, &chunk)?;
+    let codecs = Codecs::parse(require(document, "codecs")?, element.context(&chunk, &fill))?;
     Ok(Metadata {
         format: Format::V3,
         dimension_names: dimension_names(document.get("dimension_names"), shape.len())?,
@@ -113,9 +113,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
         element,
         chunk: codecs.chunk,
         shards: codecs.shards,
-        stored: codecs.stored,
-        order: codecs.order,
-        codecs: codecs.bytes_to_bytes,
+        codecs: codecs.codecs,
         fill: Some(fill),
         keys,
         attributes: attributes(document.get("attributes"))?,
@@ -188,9 +186,8 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let mut codecs = Vec::new();
     match &spec.filters {
         Choice::Auto if spec.fortran_order && spec.shape.len() > 1 => {
-            let reversed = (0..spec.shape.len()).rev().map(Json::from).collect();
-            let order = Json::from([("order", Json::Array(reversed))]);
-            codecs.push(Json::from([("name", "transpose".into()), ("configuration", order)]));
+            let reversed: Vec<usize> = (0..spec.shape.len()).rev().collect();
+            codecs.push(Json::from(&Transpose::metadata(&reversed)));
         }
         Choice::Auto => {}
         Choice::Set(_) if spec.fortran_order => {
@@ -205,7 +202,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         (Choice::Auto, Some(kind)) => vlen::v3_codec(kind),
         (Choice::Auto, None) => {
             let endian = spec.dtype.has_order().then_some(ByteOrder::NATIVE);
-            Json::from(&BytesCodec { endian }.to_v3())
+            Json::from(&BytesCodec::metadata(endian))
         }
     });
     match &spec.compressors {
@@ -218,9 +215,10 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
     // With every setting spelled out, so that what a default means cannot change later.
-    let codecs = codecs.iter().map(|json| normalized("codecs", json, spec.element(), 0));
-    let mut codecs = codecs.collect::<Result<Vec<_>, _>>()?;
     let (chunk, shards) = spec.grid_json()?;
+    let encoded = sizes("chunks", &chunk)?;
+    let fill = spec.fill.as_deref().unwrap_or_default();
+    let mut codecs = normalized("codecs", &codecs, spec.element().context(&encoded, fill), 0)?;
     let objects = match shards {
         None => chunk,
         Some(shards) => {

@@ -10,6 +10,7 @@ use super::corrupt;
 use super::frame::Reader;
 use crate::CodecError;
 use crate::blosc::inner::Decoders;
+use crate::low::low8;
 use crate::scratch::sized;
 use std::ops::Range;
 
@@ -40,7 +41,7 @@ impl Boxes {
         }
         let mut shapes = [[1; MAX_RANK]; 3];
         for (shape, (kind, len)) in shapes.iter_mut().zip([(0xd3, 8), (0xd2, 4), (0xd2, 4)]) {
-            reader.expect(0x90 | rank as u8)?;
+            reader.expect(0x90 | low8(rank as u64))?;
             for side in shape.iter_mut().take(rank) {
                 *side = reader.number(kind, len)?;
             }
@@ -114,11 +115,13 @@ impl Boxes {
     /// Where box `index` lies.
     fn place(&self, mut index: usize) -> Place {
         let mut place = Place { start: [0; MAX_RANK], count: [1; MAX_RANK] };
-        for axis in (0..self.rank).rev() {
-            let (shape, side) = (self.shape[axis], self.side[axis]);
-            let boxes = shape.div_ceil(side);
-            place.start[axis] = index % boxes * side;
-            place.count[axis] = side.min(shape - place.start[axis]);
+        let places = place.start.iter_mut().zip(&mut place.count);
+        for ((start, count), (shape, side)) in
+            places.zip(self.shape.iter().zip(&self.side)).take(self.rank).rev()
+        {
+            let boxes = shape.div_ceil(*side);
+            *start = index % boxes * side;
+            *count = (*side).min(shape - *start);
             index /= boxes;
         }
         place
@@ -131,27 +134,30 @@ impl Boxes {
 
     /// Copies the rows of a box that lie within the array to where they belong.
     fn scatter(&self, place: &Place, block: &[u8], dst: &mut [u8]) {
-        let last = self.rank - 1;
-        let row = place.count[last] * self.typesize;
-        let rows: usize = place.count[..last].iter().product();
+        let Some((row, counts)) = place.count.get(..self.rank).and_then(<[usize]>::split_last) else {
+            return;
+        };
+        let row = row * self.typesize;
+        let rows: usize = counts.iter().product();
         // The row's element within the box.
         let mut at = [0; MAX_RANK];
         for _ in 0..rows {
             let within =
                 at.iter().zip(&self.side).fold(0, |offset, (at, side)| offset * side + at) * self.typesize;
-            let element = std::array::from_fn(|axis| place.start[axis] + at[axis]);
+            let mut element = place.start;
+            element.iter_mut().zip(&at).for_each(|(element, at)| *element += at);
             let target = self.offset(&element);
             if let (Some(to), Some(from)) =
                 (dst.get_mut(target..target + row), block.get(within..within + row))
             {
                 to.copy_from_slice(from);
             }
-            for axis in (0..last).rev() {
-                at[axis] += 1;
-                if at[axis] < place.count[axis] {
+            for (at, count) in at.iter_mut().zip(counts).rev() {
+                *at += 1;
+                if *at < *count {
                     break;
                 }
-                at[axis] = 0;
+                *at = 0;
             }
         }
     }
@@ -165,13 +171,16 @@ struct Place {
 
 impl Place {
     fn last(&self) -> [usize; MAX_RANK] {
-        std::array::from_fn(|axis| self.start[axis] + self.count[axis] - 1)
+        let mut last = self.start;
+        last.iter_mut().zip(&self.count).for_each(|(last, count)| *last += count - 1);
+        last
     }
 
     /// Whether the box lies within the array, and its bytes there without gaps: it is as wide as
     /// the array but along the first axis on which it has more than one element.
     fn is_contiguous(&self, boxes: &Boxes) -> bool {
         let first = boxes.side.iter().position(|side| *side > 1).unwrap_or(0);
-        self.count == boxes.side && boxes.side[first + 1..] == boxes.shape[first + 1..]
+        let mut behind = boxes.side.iter().zip(&boxes.shape).skip(first + 1);
+        self.count == boxes.side && behind.all(|(side, shape)| side == shape)
     }
 }

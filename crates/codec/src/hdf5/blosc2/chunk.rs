@@ -12,6 +12,7 @@ use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::blosc::inner::Decoders;
 use crate::blosc::shuffle::unshuffle;
+use crate::low::low8;
 use crate::scratch::sized;
 use std::ops::Range;
 
@@ -298,6 +299,7 @@ fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) 
     if index > 0 {
         data.iter_mut().zip(reference).for_each(|(byte, reference)| *byte ^= reference);
     } else {
+        #[expect(clippy::indexing_slicing, reason = "`at` counts from `size` to the end")]
         for at in size..data.len() {
             data[at] ^= data[at - size];
         }
@@ -331,7 +333,7 @@ fn decode_streams(
             .ok_or_else(|| corrupt(format!("block {index} shares its bytes with another")))?;
         match (len, stream) {
             (0, _) => out.fill(0),
-            (-255..0, [1]) => out.fill(len.unsigned_abs() as u8),
+            (-255..0, [1]) => out.fill(low8(len.unsigned_abs().into())),
             (..0, _) => {
                 return Err(corrupt(format!("block {index}: unknown kind of stream {len}, {stream:?}")));
             }

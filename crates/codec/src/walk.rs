@@ -1,0 +1,251 @@
+//! The walk of a chunk through its codecs: the only place that runs several codecs in a row.
+//!
+//! Codecs are given in the order of encoding; decoding runs the list backwards. What lies between
+//! two codecs goes through one of two buffers of [`Scratch`], which change places. What the first
+//! codec of the list decodes goes straight into the caller's memory.
+
+use crate::bounded::{Most, check_vlen_limit, decode_growing};
+use crate::scratch::sized;
+use crate::{Codec, CodecError, Racing, Scratch};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The largest result between two codecs for which room is made at once, because metadata says
+/// that it is needed. Larger room grows with what there really is: the metadata may be made up.
+const TRUSTED: usize = 64 << 20;
+
+/// How many bytes may lie between two codecs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Between<'a> {
+    /// At most `sizes[i]` behind the first `i` codecs.
+    Sizes(&'a [usize]),
+    /// The same, of elements of variable length: what is stored limits it too.
+    Vlen(&'a [usize]),
+    /// What encoders make of at most so many decoded bytes.
+    Decoded(usize),
+}
+
+/// Where decoded bytes go.
+#[derive(Debug)]
+pub(crate) enum Target<'a> {
+    /// At least the bytes of a range, into their places in memory as long as the decoded chunk.
+    Part(&'a mut [u8], Range<usize>),
+    /// All bytes, of which there are at most so many, into a buffer that grows.
+    Growing(&'a mut Vec<u8>, usize),
+}
+
+/// Decodes `src`. `verify: false` skips checksums that are codecs of their own. What the target
+/// holds after an error is unspecified.
+#[inline]
+pub(crate) fn decode(
+    codecs: &[Arc<dyn Codec>],
+    between: Between<'_>,
+    src: &[u8],
+    target: Target<'_>,
+    scratch: &mut Scratch,
+    verify: bool,
+) -> Result<(), CodecError> {
+    // Out of the scratch while in use, so that the codecs can have the rest of it.
+    let mut stages = std::mem::take(&mut scratch.stages);
+    let result = decode_staged(&mut stages, codecs, between, src, target, scratch, verify);
+    scratch.stages = stages;
+    result
+}
+
+#[inline]
+fn decode_staged(
+    [from, to]: &mut [Vec<u8>; 2],
+    codecs: &[Arc<dyn Codec>],
+    between: Between<'_>,
+    src: &[u8],
+    target: Target<'_>,
+    scratch: &mut Scratch,
+    verify: bool,
+) -> Result<(), CodecError> {
+    let mut left = codecs;
+    // How much of `from` is the input of the next codec; `None`: it is `src`.
+    let mut staged: Option<usize> = None;
+    loop {
+        let mut input = match staged {
+            None => src,
+            Some(len) => from.get(..len).unwrap_or_default(),
+        };
+        (left, input) = peel(left, input, verify)?;
+        match left {
+            [] => return target.copy(first_name(codecs), input),
+            [codec] => return target.decode(codec.as_ref(), input, scratch),
+            [earlier @ .., codec] => {
+                let most = match between {
+                    Between::Sizes(sizes) => Most::Bytes(size_behind(sizes, earlier)),
+                    Between::Vlen(sizes) => Most::Vlen(size_behind(sizes, earlier)),
+                    Between::Decoded(bytes) => {
+                        Most::Bytes(earlier.iter().fold(bytes, |size, codec| codec.max_encoded(size)))
+                    }
+                };
+                staged = Some(match (between, most) {
+                    (Between::Sizes(_), Most::Bytes(most)) if most <= TRUSTED => {
+                        codec.decode(input, stage(to, most, codec.name())?, scratch)?
+                    }
+                    _ => decode_growing(codec.as_ref(), input, most, to, scratch)?,
+                });
+                std::mem::swap(from, to);
+                left = earlier;
+            }
+        }
+    }
+}
+
+/// The most bytes that some codecs, the first of a list, make of a chunk.
+fn size_behind(sizes: &[usize], earlier: &[Arc<dyn Codec>]) -> usize {
+    sizes.get(earlier.len()).copied().unwrap_or_default()
+}
+
+impl Target<'_> {
+    /// Takes bytes that are decoded already.
+    fn copy(self, codec: &'static str, input: &[u8]) -> Result<(), CodecError> {
+        match self {
+            Target::Part(dst, _) if input.len() != dst.len() => {
+                Err(CodecError::size(codec, dst.len(), input.len()))
+            }
+            Target::Part(dst, wanted) => {
+                if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), input.get(wanted)) {
+                    to.copy_from_slice(from);
+                }
+                Ok(())
+            }
+            Target::Growing(_, limit) if input.len() > limit => {
+                Err(CodecError::size(codec, limit, input.len()))
+            }
+            Target::Growing(out, _) => {
+                stage(out, input.len(), codec)?.copy_from_slice(input);
+                out.truncate(input.len());
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes what the last codec decodes.
+    #[inline]
+    fn decode(self, codec: &dyn Codec, input: &[u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+        match self {
+            Target::Part(dst, wanted) => codec.decode_part(input, wanted, dst, scratch),
+            Target::Growing(out, limit) => {
+                let written = decode_growing(codec, input, Most::Bytes(limit), out, scratch)?;
+                out.truncate(written);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What messages about the decoded bytes are attributed to: the codec that makes them.
+pub(crate) fn first_name(codecs: &[Arc<dyn Codec>]) -> &'static str {
+    codecs.first().map_or("bytes", |codec| codec.name())
+}
+
+/// Encodes bytes with codecs given in the order of encoding into `dst`, which is cleared first; its
+/// capacity is reused. `vlen`: the first codec is that of elements of variable length, so what the
+/// others make is checked to be readable.
+pub(crate) fn encode(
+    codecs: &[Arc<dyn Codec>],
+    vlen: bool,
+    src: &[u8],
+    dst: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
+    let Some((last, earlier)) = codecs.split_last() else {
+        dst.clear();
+        dst.extend_from_slice(src);
+        return Ok(());
+    };
+    let [mut from, mut to] = std::mem::take(&mut scratch.stages);
+    let mut step = |codec: &dyn Codec, input: Option<&[u8]>, out: &mut Vec<u8>| {
+        codec.encode(input.unwrap_or(src), out, scratch)?;
+        match input {
+            Some(input) if vlen => check_vlen_limit(codec.name(), input.len(), out.len()),
+            _ => Ok(()),
+        }
+    };
+    let mut staged = false;
+    let result = earlier.iter().try_for_each(|codec| {
+        let done = step(codec.as_ref(), staged.then_some(&from), &mut to);
+        std::mem::swap(&mut from, &mut to);
+        staged = true;
+        done
+    });
+    let result = result.and_then(|()| step(last.as_ref(), staged.then_some(&from), dst));
+    scratch.stages = [from, to];
+    result
+}
+
+/// [`encode`] for bytes that other threads may change meanwhile: an encoder that cannot bear that
+/// gets a copy. Only the first codec reads them; what it makes belongs to us.
+pub(crate) fn encode_lent(
+    codecs: &[Arc<dyn Codec>],
+    vlen: bool,
+    src: &[u8],
+    dst: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
+    let Some(first) = codecs.first().filter(|codec| codec.racing() == Racing::NeedsCopy) else {
+        return encode(codecs, vlen, src, dst, scratch);
+    };
+    // Out of the scratch while in use, so that the codecs can have the rest of it.
+    let mut own = std::mem::take(&mut scratch.own);
+    own.clear();
+    let result = stage_room(&mut own, src.len(), first.name()).and_then(|()| {
+        own.extend_from_slice(src);
+        encode(codecs, vlen, &own, dst, scratch)
+    });
+    scratch.own = own;
+    result
+}
+
+/// Codecs in the order of encoding, and bytes that they are to decode.
+type Peeled<'c, 'b> = (&'c [Arc<dyn Codec>], &'b [u8]);
+
+/// Peels off the frames that codecs at the end of a list have put around `input`, where the bytes
+/// lie: what is left of both.
+pub(crate) fn peel<'c, 'b>(
+    mut codecs: &'c [Arc<dyn Codec>],
+    mut input: &'b [u8],
+    verify: bool,
+) -> Result<Peeled<'c, 'b>, CodecError> {
+    while let Some((codec, earlier)) = codecs.split_last()
+        && let Some(payload) = codec.unframe(input, verify)
+    {
+        (codecs, input) = (earlier, payload?);
+    }
+    Ok((codecs, input))
+}
+
+/// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that
+/// is an error, not an abort.
+pub(crate) fn stage<'a>(
+    buf: &'a mut Vec<u8>,
+    len: usize,
+    codec: &'static str,
+) -> Result<&'a mut [u8], CodecError> {
+    stage_room(buf, len, codec)?;
+    Ok(sized(buf, len))
+}
+
+/// Makes room for `len` bytes.
+pub(crate) fn stage_room(buf: &mut Vec<u8>, len: usize, codec: &'static str) -> Result<(), CodecError> {
+    let failed =
+        |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
+    buf.try_reserve_exact(len.saturating_sub(buf.len())).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_memory_for_a_stage_is_an_error() {
+        let mut buf = Vec::new();
+        assert!(stage(&mut buf, usize::MAX, "gzip").is_err());
+        assert_eq!(stage(&mut buf, 10, "gzip").unwrap().len(), 10);
+        assert_eq!(stage(&mut buf, 5, "gzip").unwrap().len(), 5);
+    }
+}
