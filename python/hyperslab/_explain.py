@@ -53,8 +53,15 @@ class Explain:
     """Threads that would work on it, at most."""
     strategies: Mapping[str, int]
     """How many chunks are executed by which strategy."""
+    ranges: int
+    """Byte ranges that are read of objects: runs of chunks that lie close together, and what is read of
+    others."""
     bytes_read: int
-    """Bytes read from the store, in all."""
+    """Bytes read from the store, in all; without the indexes of shards."""
+    gap_bytes: int
+    """How many of these lie between chunks: reading them costs less than another request."""
+    index_bytes: int
+    """Bytes of indexes of shards that had to be read to tell this."""
     bytes_decoded: int
     """Bytes that come out of decoders, in all."""
     tasks: tuple[ExplainTask, ...]

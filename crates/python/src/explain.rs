@@ -39,7 +39,10 @@ fn to_dict<'py>(py: Python<'py>, explain: &Explain) -> PyResult<Bound<'py, PyDic
         strategies.set_item(strategy.to_string(), count)?;
     }
     dict.set_item("strategies", strategies)?;
+    dict.set_item("ranges", explain.ranges)?;
     dict.set_item("bytes_read", explain.bytes_read)?;
+    dict.set_item("gap_bytes", explain.gap_bytes)?;
+    dict.set_item("index_bytes", explain.index_bytes)?;
     dict.set_item("bytes_decoded", explain.bytes_decoded)?;
     let tasks: Vec<_> = explain.tasks.iter().map(|told| task(py, told)).collect::<PyResult<_>>()?;
     dict.set_item("tasks", PyList::new(py, tasks)?)?;
