@@ -4,13 +4,14 @@
 use crate::layout::locate::Location;
 use crate::runtime::memory::Memory;
 use hyperslab_store::{Opened, Stamp};
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What is known of the tasks of a lot, once they are located.
 #[derive(Default)]
 pub(crate) struct Lot<'s> {
-    pub(crate) objects: Vec<Object<'s>>,
+    pub(crate) objects: SmallVec<[Object<'s>; 1]>,
     /// Chunks that are read by runs, or together. Sorted by where they are once there are steps.
     pub(crate) chunks: Vec<Chunk>,
     /// Chunks that are read one by one.
@@ -85,8 +86,8 @@ impl<'s> Lot<'s> {
     /// of at most `longest` bytes, unless a chunk alone is longer. `direct`: of chunks without
     /// codecs only the wanted bytes are read.
     pub(crate) fn steps(&mut self, gap: u64, longest: u64, direct: bool, each: &mut dyn FnMut(Step)) {
-        let step = |run: Run| if direct { Step::Direct(run.chunks) } else { Step::Run(run) };
-        runs(&mut self.chunks, gap, longest).into_iter().map(step).for_each(&mut *each);
+        let mut step = |run: Run| each(if direct { Step::Direct(run.chunks) } else { Step::Run(run) });
+        runs(&mut self.chunks, gap, longest, &mut step);
         (0..self.alone.len()).map(Step::Alone).for_each(&mut *each);
         (0..self.held.len()).map(Step::Held).for_each(&mut *each);
         let absent = self.absent.len();
@@ -102,12 +103,12 @@ impl<'s> Lot<'s> {
 
 /// Sorts chunks by where they are and joins those with at most `gap` bytes between them, up to
 /// `most` bytes in all.
-fn runs(chunks: &mut [Chunk], gap: u64, most: u64) -> Vec<Run> {
+fn runs(chunks: &mut [Chunk], gap: u64, most: u64, each: &mut dyn FnMut(Run)) {
     chunks.sort_unstable();
-    let mut runs: Vec<Run> = Vec::new();
+    let mut last: Option<Run> = None;
     for (n, chunk) in chunks.iter().enumerate() {
         let end = chunk.offset + chunk.len;
-        if let Some(run) = runs.last_mut()
+        if let Some(run) = &mut last
             && run.object == chunk.object
             && chunk.offset <= (run.offset + run.len).saturating_add(gap)
             && end.saturating_sub(run.offset) <= most
@@ -116,10 +117,10 @@ fn runs(chunks: &mut [Chunk], gap: u64, most: u64) -> Vec<Run> {
             run.chunks.end = n + 1;
         } else {
             let Chunk { object, offset, len, .. } = *chunk;
-            runs.push(Run { chunks: n..n + 1, object, offset, len });
+            last.replace(Run { chunks: n..n + 1, object, offset, len }).into_iter().for_each(&mut *each);
         }
     }
-    runs
+    last.into_iter().for_each(each);
 }
 
 #[cfg(test)]
@@ -137,13 +138,13 @@ mod tests {
             chunk(4, 0, 25, 10),
             chunk(5, 0, 36, 1000),
         ];
-        let found: Vec<_> = runs(&mut chunks, 5, 50)
-            .into_iter()
-            .map(|run| (run.chunks, run.object, run.offset, run.len))
-            .collect();
+        let mut found = Vec::new();
+        runs(&mut chunks, 5, 50, &mut |run| found.push((run.chunks, run.object, run.offset, run.len)));
         assert_eq!(found, [(0..3, 0, 0, 35), (3..4, 0, 36, 1000), (4..5, 0, 100, 10), (5..6, 1, 20, 10)]);
         let numbers: Vec<usize> = chunks.iter().map(|chunk| chunk.number).collect();
         assert_eq!(numbers, [1, 2, 4, 5, 0, 3]);
-        assert_eq!(runs(&mut chunks, 0, 2000).len(), 4);
+        let mut count = 0;
+        runs(&mut chunks, 0, 2000, &mut |_| count += 1);
+        assert_eq!(count, 4);
     }
 }

@@ -244,7 +244,7 @@ impl<'a> Request<'a> {
         };
         let touched = shards.touched(number, task).take(most);
         match finder {
-            Some(finder) => finder.find(touched.collect(), &mut lot)?,
+            Some(finder) => finder.find(touched, &mut lot)?,
             None if self.dry => lot.absent.extend(touched.map(|touched| (touched.number, 0))),
             None => self.fill(shards.plan(), task),
         }

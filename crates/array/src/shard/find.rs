@@ -45,7 +45,10 @@ pub(crate) struct Finder<'a, 's> {
     read: u64,
 }
 
-/// A shard that lies in an object, or in what was decoded of it.
+/// A shard: which of [`Finder::opened`] it lies in, and its offset and length there.
+type Shard = (usize, (u64, u64));
+
+/// A shard within a shard, and what is looked for in it.
 struct Inside {
     /// Which of [`Finder::opened`].
     opened: usize,
@@ -115,25 +118,40 @@ impl<'a, 's> Finder<'a, 's> {
     }
 
     /// Looks chunks up, from the object inwards.
-    pub(crate) fn find(mut self, touched: Vec<Touched>, lot: &mut Lot<'s>) -> Result<(), ArrayError> {
-        let mut depth = vec![Inside { opened: 0, range: (0, self.object().size()), touched }];
-        for (n, level) in self.sharding.levels().iter().enumerate() {
+    pub(crate) fn find(
+        mut self,
+        touched: impl Iterator<Item = Touched>,
+        lot: &mut Lot<'s>,
+    ) -> Result<(), ArrayError> {
+        let sharding = self.sharding;
+        let Some((first, inner)) = sharding.levels().split_first() else { return Ok(()) };
+        let object = (0, (0, self.object().size()));
+        let (indexes, read) = self.indexes(first, &[(self.object(), true, object.1)])?;
+        self.read += read;
+        let Some(index) = indexes.first() else { return Ok(()) };
+        let (mut depth, mut level) = (Vec::new(), first);
+        match inner {
+            [] => self.look_up(level, object, index, touched, lot)?,
+            _ => self.descend(1, level, object, index, touched, lot, &mut depth)?,
+        }
+        for (n, next) in inner.iter().enumerate() {
+            level = next;
             let (indexes, read) = {
                 let opened = |shard: &Inside| (&*self.opened[shard.opened], shard.opened == 0, shard.range);
-                self.indexes(level, &depth.iter().map(opened).collect::<SmallVec<[_; 1]>>())?
+                self.indexes(level, &depth.iter().map(opened).collect::<Vec<_>>())?
             };
             self.read += read;
-            if n + 1 == self.sharding.levels().len() {
-                for (shard, index) in depth.iter().zip(&indexes) {
-                    self.look_up(level, shard, index, lot)?;
+            let mut deeper = Vec::new();
+            for (Inside { opened, range, touched }, index) in depth.into_iter().zip(&indexes) {
+                match n + 1 == inner.len() {
+                    true => self.look_up(level, (opened, range), index, touched.into_iter(), lot)?,
+                    false => {
+                        let touched = touched.into_iter();
+                        self.descend(n + 2, level, (opened, range), index, touched, lot, &mut deeper)?;
+                    }
                 }
-                break;
             }
-            let mut next = Vec::new();
-            for (shard, index) in depth.into_iter().zip(&indexes) {
-                self.descend(n + 1, level, shard, index, lot, &mut next)?;
-            }
-            depth = next;
+            depth = deeper;
         }
         lot.index_bytes = self.read;
         lot.objects.extend(self.opened.into_iter().enumerate().map(|(n, opened)| Object {
@@ -149,50 +167,52 @@ impl<'a, 's> Finder<'a, 's> {
     fn look_up(
         &self,
         level: &ShardLevel,
-        shard: &Inside,
+        (object, range): Shard,
         index: &ShardIndex,
+        touched: impl Iterator<Item = Touched>,
         lot: &mut Lot<'s>,
     ) -> Result<(), ArrayError> {
         let chain = self.layout.encoding().chain();
         let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
-        for Touched { number, at } in &shard.touched {
-            match index.get(level.number(at)).map_err(|why| self.wrong(Some(*number), why))? {
+        for Touched { number, at } in touched {
+            match index.get(level.number(&at)).map_err(|why| self.wrong(Some(number), why))? {
                 Some((_, len)) if chain.is_identity() && len != size => {
                     let why = format!("it has {len} bytes; a chunk without codecs has {size}");
-                    return Err(self.wrong(Some(*number), why));
+                    return Err(self.wrong(Some(number), why));
                 }
                 Some((_, len)) if len > most => {
                     let why = format!("it has {len} bytes; {most} are the most that can be right");
-                    return Err(self.wrong(Some(*number), why));
+                    return Err(self.wrong(Some(number), why));
                 }
                 Some((offset, len)) => {
-                    let offset = shard.range.0 + offset;
-                    lot.chunks.push(Chunk { object: shard.opened, offset, len, number: *number });
+                    lot.chunks.push(Chunk { object, offset: range.0 + offset, len, number });
                 }
-                None => lot.absent.push((*number, 0)),
+                None => lot.absent.push((number, 0)),
             }
         }
         Ok(())
     }
 
     /// Looks up the shards of depth `depth` within a shard of `level`.
+    #[allow(clippy::too_many_arguments)]
     fn descend(
         &mut self,
         depth: usize,
         level: &ShardLevel,
-        shard: Inside,
+        (object, outer): Shard,
         index: &ShardIndex,
+        touched: impl Iterator<Item = Touched>,
         lot: &mut Lot<'s>,
         next: &mut Vec<Inside>,
     ) -> Result<(), ArrayError> {
-        let groups = level.group(self.layout.grid().chunk_shape(), shard.touched.into_iter());
+        let groups = level.group(self.layout.grid().chunk_shape(), touched);
         for (n, touched) in groups {
             let number = touched.first().map(|touched| touched.number);
             let Some((offset, len)) = index.get(n).map_err(|why| self.wrong(number, why))? else {
                 lot.absent.extend(touched.iter().map(|touched| (touched.number, 0)));
                 continue;
             };
-            let (mut opened, mut range) = (shard.opened, (shard.range.0 + offset, len));
+            let (mut opened, mut range) = (object, (outer.0 + offset, len));
             if let Some(bytes) = self.decoded(depth, &*self.opened[opened], range, number)? {
                 if opened == 0 && !self.in_memory {
                     self.read += len;
@@ -250,14 +270,14 @@ impl<'a, 's> Finder<'a, 's> {
         &self,
         level: &ShardLevel,
         shards: &[(&dyn Opened, bool, (u64, u64))],
-    ) -> Result<(Vec<Arc<ShardIndex>>, u64), ArrayError> {
+    ) -> Result<(SmallVec<[Arc<ShardIndex>; 1]>, u64), ArrayError> {
         let cache = INDEXES.get();
         let place = |object: bool, range: (u64, u64)| {
             let stamp = self.stamp.filter(|_| object && settings::shard_index_bound() > 0)?;
             let (offset, len) = range;
             Some(IndexPlace { stamp, offset, len, decoding: level.decoding().clone(), verified: self.verify })
         };
-        let mut kept: Vec<Option<Arc<ShardIndex>>> = Vec::with_capacity(shards.len());
+        let mut kept: SmallVec<[Option<Arc<ShardIndex>>; 1]> = SmallVec::with_capacity(shards.len());
         let mut needed: Vec<(usize, u64, Vec<u8>)> = Vec::new();
         for (n, (_, object, range)) in shards.iter().enumerate() {
             kept.push(place(*object, *range).and_then(|place| cache.get(&place)));
