@@ -390,10 +390,15 @@ impl<'a> Request<'a> {
         let Some(Object { key, opened: Some(opened), .. }) = object else { return Ok(()) };
         scratch.key.clone_from(key);
         let mut task = std::mem::take(&mut scratch.task);
-        let (list, ..) = scratch.split_ranges();
+        // Chunks of one request have rows of one kind, but for those at its edges.
+        let direct = chunks.first().is_some_and(|chunk| {
+            self.plan.task(layout, chunk.number, &mut task);
+            ChunkReader::new(self, layout, &task, None, false).is_direct()
+        });
         let mut others: Vec<Chunk> = Vec::new();
+        let (list, ..) = scratch.split_ranges();
         let outcome = with_ranges(list, |list| {
-            for chunk in chunks {
+            for chunk in chunks.iter().filter(|_| direct) {
                 self.plan.task(layout, chunk.number, &mut task);
                 let reader = ChunkReader::new(self, layout, &task, None, false);
                 match reader.is_direct() {
@@ -409,6 +414,7 @@ impl<'a> Request<'a> {
         scratch.task = task;
         outcome?;
         let opened: Option<&dyn Opened> = Some(&**opened);
+        let others = if direct { &others } else { chunks };
         others.iter().try_for_each(|chunk| {
             self.plan.task(layout, chunk.number, &mut scratch.task);
             self.read_alone(Stored { location: location(chunk), opened }, scratch)
