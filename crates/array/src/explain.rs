@@ -170,7 +170,7 @@ fn explain(
         tasks: Vec::new(),
     };
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
-    let mut seen = Seen { list, write, cache, left: most, ..Seen::default() };
+    let mut seen = Telling { list, write, cache, left: most, ..Telling::default() };
     seen.visit(layout, selection, &strides, None, &mut explain)?;
     let limit = if write { tasks::write_limit(layout, None) } else { tasks::limit(None) };
     let work = tasks::work(layout, explain.chunks, bytes);
@@ -183,7 +183,7 @@ fn explain(
 
 /// What has been looked at so far.
 #[derive(Default)]
-struct Seen<'a> {
+struct Telling<'a> {
     list: usize,
     write: bool,
     cache: Option<&'a ChunkCache>,
@@ -194,7 +194,7 @@ struct Seen<'a> {
     objects: BTreeSet<(u64, String)>,
 }
 
-impl Seen<'_> {
+impl Telling<'_> {
     fn tell(&mut self, layout: &ArrayLayout, told: ExplainTask, explain: &mut Explain) {
         self.left = self.left.saturating_sub(1);
         self.strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;

@@ -24,21 +24,21 @@ pub(crate) enum Direction {
 
 /// A run of points: bytes from the start on either side, points, bytes from one to the next.
 #[derive(Clone, Copy)]
-struct Run {
+struct Sweep {
     dst: isize,
     src: isize,
     axis: Axis,
 }
 
 /// The runs of one set of points.
-fn runs<'p>(places: &'p Places<'_>, direction: Direction) -> impl Iterator<Item = Run> + use<'p> {
+fn runs<'p>(places: &'p Places<'_>, direction: Direction) -> impl Iterator<Item = Sweep> + use<'p> {
     places.entries.iter().map(move |entry| {
         let (chunk, memory, len) = (places.chunk(*entry), places.memory(*entry), entry.len() as usize);
         let axis = |dst, src| Axis { len, dst, src };
         match direction {
-            Direction::Read => Run { dst: memory, src: chunk, axis: axis(places.stride, places.step) },
-            Direction::Write => Run { dst: chunk, src: memory, axis: axis(places.step, places.stride) },
-            Direction::Fill => Run { dst: memory, src: 0, axis: axis(places.stride, 0) },
+            Direction::Read => Sweep { dst: memory, src: chunk, axis: axis(places.stride, places.step) },
+            Direction::Write => Sweep { dst: chunk, src: memory, axis: axis(places.step, places.stride) },
+            Direction::Fill => Sweep { dst: memory, src: 0, axis: axis(places.stride, 0) },
         }
     })
 }
@@ -121,7 +121,7 @@ unsafe fn copy_runs<T: Unit, const SWAP: bool>(
     src: *const u8,
 ) {
     let size = size_of::<T>() as isize;
-    for Run { dst: to, src: from, axis } in runs(places, direction) {
+    for Sweep { dst: to, src: from, axis } in runs(places, direction) {
         let (dst, src) = (dst.wrapping_offset(to), src.wrapping_offset(from));
         // SAFETY: the elements of one run.
         unsafe {

@@ -2,7 +2,7 @@
 
 /// Some points that follow each other along the last of their axes, in the chunk and in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
+pub(crate) struct PlacedStretch {
     /// The number of its chunk times bytes of a chunk, plus the first byte within it.
     pub(crate) place: u64,
     /// Where the first one goes in the result, and how many there are, less one (the lowest bits).
@@ -17,7 +17,7 @@ pub(crate) const LONGEST: u64 = 1 << LEN_BITS;
 /// Results of more points than this fit into no memory.
 pub(crate) const MOST: u64 = 1 << (64 - LEN_BITS);
 
-impl Entry {
+impl PlacedStretch {
     /// Number of the first point in the result.
     pub(crate) fn out(self) -> u64 {
         self.out >> LEN_BITS
@@ -32,7 +32,7 @@ impl Entry {
 /// Where the points of a task are: in the chunk, and in the caller's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places<'a> {
-    pub(crate) entries: &'a [Entry],
+    pub(crate) entries: &'a [PlacedStretch],
     /// The place where the chunk starts.
     pub(crate) start: u64,
     /// Bytes from one point of an entry to the next in the chunk.
@@ -45,12 +45,12 @@ pub(crate) struct Places<'a> {
 
 impl Places<'_> {
     /// Where an entry lies in the chunk.
-    pub(crate) fn chunk(&self, entry: Entry) -> isize {
+    pub(crate) fn chunk(&self, entry: PlacedStretch) -> isize {
         (entry.place - self.start) as isize
     }
 
     /// Where it goes in the caller's memory.
-    pub(crate) fn memory(&self, entry: Entry) -> isize {
+    pub(crate) fn memory(&self, entry: PlacedStretch) -> isize {
         self.stride.wrapping_mul(entry.out() as isize)
     }
 }

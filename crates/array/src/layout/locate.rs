@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn each_chunk_is_in_the_object_that_was_told_before_it() {
         let mut found = Found::default();
-        found.object(|key| key.push_str("a"));
+        found.object(|key| key.push('a'));
         found.chunk(Location::Object);
         found.object(|key| key.push_str("bc"));
         found.chunk(Location::Absent);

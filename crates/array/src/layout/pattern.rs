@@ -2,7 +2,7 @@
 //!
 //! Patterns of blocks at equal distances, which nearly all are, are handled axis by axis and never
 //! written out: where such an axis meets a selection, or another such axis, the elements are a few
-//! runs of equal steps ([`Run`]). All other patterns are lists of rows.
+//! runs of equal steps ([`Interval`]). All other patterns are lists of rows.
 
 use crate::dims::element_count;
 use smallvec::{SmallVec, smallvec};
@@ -32,13 +32,13 @@ pub(crate) enum Kind {
     All,
     /// The product of blocks along each axis.
     Regular(SmallVec<[Blocks; 4]>),
-    /// Rows, one behind the other.
-    Rows(Rows),
+    /// IndexRows, one behind the other.
+    IndexRows(IndexRows),
 }
 
 /// Elements that are consecutive along the last axis, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rows {
+pub(crate) struct IndexRows {
     pub(crate) rank: usize,
     /// The first element of each row.
     starts: Vec<u64>,
@@ -48,7 +48,7 @@ pub(crate) struct Rows {
 
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Row<'r> {
+pub(crate) struct IndexRow<'r> {
     pub(crate) start: &'r [u64],
     pub(crate) len: u64,
     /// How many elements there are before it.
@@ -113,11 +113,11 @@ impl Pattern {
     /// Single elements in this order: the coordinates of the first, then those of the second, and
     /// so on. Errors (as text) where there are too many to be handled.
     pub fn points(rank: usize, coordinates: &[u64]) -> Result<Self, String> {
-        let mut rows = Rows::new(rank);
+        let mut rows = IndexRows::new(rank);
         for point in coordinates.chunks_exact(rank.max(1)) {
             rows.push(point, 1)?;
         }
-        Ok(Pattern(Kind::Rows(rows)))
+        Ok(Pattern(Kind::IndexRows(rows)))
     }
 
     /// The elements of any of these blocks, each once, in C order. For each block its first and its
@@ -144,7 +144,7 @@ impl Pattern {
             }
         }
         found.sort_unstable();
-        let mut rows = Rows::new(rank);
+        let mut rows = IndexRows::new(rank);
         let mut end: Option<SmallVec<[u64; 4]>> = None;
         for (mut start, mut len) in found {
             // What an earlier row has is not had again.
@@ -161,7 +161,7 @@ impl Pattern {
                 end = Some(start);
             }
         }
-        Ok(Pattern(Kind::Rows(rows)))
+        Ok(Pattern(Kind::IndexRows(rows)))
     }
 
     /// Number of elements; `None`: that of the array.
@@ -171,7 +171,7 @@ impl Pattern {
             Kind::Regular(axes) => {
                 element_count(&axes.iter().map(|axis| axis.len).collect::<SmallVec<[u64; 4]>>())
             }
-            Kind::Rows(rows) => Some(rows.count()),
+            Kind::IndexRows(rows) => Some(rows.count()),
         }
     }
 
@@ -180,7 +180,7 @@ impl Pattern {
         match &self.0 {
             Kind::All => None,
             Kind::Regular(axes) => Some(axes.iter().map(|axis| (axis.start, axis.end())).collect()),
-            Kind::Rows(rows) => Some(rows.bounds(0..rows.len())),
+            Kind::IndexRows(rows) => Some(rows.bounds(0..rows.len())),
         }
     }
 
@@ -203,9 +203,9 @@ fn too_many() -> String {
     format!("an irregular selection of more than {MOST_ROWS} rows is not supported")
 }
 
-impl Rows {
+impl IndexRows {
     fn new(rank: usize) -> Self {
-        Rows { rank, starts: Vec::new(), before: vec![0] }
+        IndexRows { rank, starts: Vec::new(), before: vec![0] }
     }
 
     /// Appends a row, or makes the last one longer.
@@ -241,10 +241,10 @@ impl Rows {
     }
 
     /// Some of the rows.
-    pub(crate) fn iter(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = Row<'_>> {
+    pub(crate) fn iter(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = IndexRow<'_>> {
         let starts = self.starts.chunks_exact(self.rank.max(1)).skip(range.start);
         let ends = self.before.windows(2).skip(range.start);
-        starts.zip(ends).take(range.len()).map(|(start, ends)| Row {
+        starts.zip(ends).take(range.len()).map(|(start, ends)| IndexRow {
             start,
             len: ends[1] - ends[0],
             before: ends[0],
@@ -274,7 +274,7 @@ impl Rows {
 /// `len` positions in equal steps, along an axis of the output and, at the same time, along another
 /// axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct Interval {
     /// The first, along the output.
     pub(crate) out: u64,
     pub(crate) out_step: u64,
@@ -284,7 +284,7 @@ pub(crate) struct Run {
     pub(crate) len: u64,
 }
 
-pub(crate) type Runs = SmallVec<[Run; 2]>;
+pub(crate) type Intervals = SmallVec<[Interval; 2]>;
 
 /// What is selected along an axis, upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,28 +313,28 @@ impl Ascending {
         (distance % self.step == 0).then_some(distance / self.step).filter(|position| *position < self.len)
     }
 
-    /// The selected ones among the elements `start..end`; [`Run::at`] counts from `start`.
-    pub(crate) fn among(&self, start: u64, end: u64) -> Option<Run> {
+    /// The selected ones among the elements `start..end`; [`Interval::at`] counts from `start`.
+    pub(crate) fn among(&self, start: u64, end: u64) -> Option<Interval> {
         let out = start.saturating_sub(self.lowest).div_ceil(self.step);
         let first = self.lowest.checked_add(out.checked_mul(self.step)?)?;
         if out >= self.len || first >= end {
             return None;
         }
         let len = ((end - 1 - first) / self.step + 1).min(self.len - out);
-        Some(Run { out, out_step: 1, at: first - start, at_step: self.step, len })
+        Some(Interval { out, out_step: 1, at: first - start, at_step: self.step, len })
     }
 }
 
-/// The selected ones among the elements of blocks. [`Run::at`] is the number of the element in the
+/// The selected ones among the elements of blocks. [`Interval::at`] is the number of the element in the
 /// blocks.
 ///
 /// Where elements of several blocks are selected there are two ways to put them into runs: block by
 /// block, or first all that are the first of their block, then all that are the second, and so on.
 /// The one that makes fewer runs is taken.
-pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
+pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Intervals {
     let Blocks { start, stride, block, len } = *blocks;
     if len == 0 || selected.len == 0 || selected.last() < start {
-        return Runs::new();
+        return Intervals::new();
     }
     if blocks.is_dense() {
         return selected.among(start, start + len).into_iter().collect();
@@ -343,13 +343,13 @@ pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
     let first = selected.lowest.saturating_sub(start) / stride;
     let last = ((selected.last() - start) / stride).min(count - 1);
     if first > last {
-        return Runs::new();
+        return Intervals::new();
     }
     if last - first < block {
         let of_block = |number: u64| {
             let begin = start + number * stride;
             let run = selected.among(begin, begin + block.min(len - number * block))?;
-            Some(Run { at: run.at + number * block, ..run })
+            Some(Interval { at: run.at + number * block, ..run })
         };
         return (first..=last).filter_map(of_block).collect();
     }
@@ -378,7 +378,7 @@ pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
             return None;
         }
         let out = (base + number * wide - lowest) / i128::from(selected.step);
-        Some(Run {
+        Some(Interval {
             out: u64::try_from(out).ok()?,
             out_step: stride / common,
             at: u64::try_from(number).ok()? * block + place,
@@ -391,29 +391,29 @@ pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Runs {
 
 /// The positions of the elements of `blocks` whose numbers a run has: runs along the blocks' own
 /// axis.
-pub(crate) fn through(blocks: &Blocks, run: Run) -> Runs {
+pub(crate) fn through(blocks: &Blocks, run: Interval) -> Intervals {
     let Blocks { start, stride, block, .. } = *blocks;
     if blocks.is_dense() {
-        return smallvec![Run { at: start + run.at, ..run }];
+        return smallvec![Interval { at: start + run.at, ..run }];
     }
     let position = |number: u64| start + number / block * stride + number % block;
     // So many elements further, an element has the same place in its block.
     let period = block / gcd(run.at_step, block);
     let touched = (run.at + (run.len - 1) * run.at_step) / block - run.at / block + 1;
-    let mut runs = Runs::new();
+    let mut runs = Intervals::new();
     if period <= touched {
         for first in 0..period.min(run.len) {
             let len = (run.len - first).div_ceil(period);
             let at_step = if len > 1 { period * run.at_step / block * stride } else { 1 };
             let (at, out) = (position(run.at + first * run.at_step), run.out + first * run.out_step);
-            runs.push(Run { out, out_step: period.saturating_mul(run.out_step), at, at_step, len });
+            runs.push(Interval { out, out_step: period.saturating_mul(run.out_step), at, at_step, len });
         }
         return runs;
     }
     let (mut number, mut out, mut left) = (run.at, run.out, run.len);
     while left > 0 {
         let len = ((block - 1 - number % block) / run.at_step + 1).min(left);
-        runs.push(Run { out, at: position(number), len, ..run });
+        runs.push(Interval { out, at: position(number), len, ..run });
         (number, out, left) = (number + len * run.at_step, out + len * run.out_step, left - len);
     }
     runs
@@ -456,8 +456,8 @@ mod tests {
     }
 
     /// What runs say, sorted along the output.
-    fn told(runs: &[Run]) -> Vec<(u64, u64)> {
-        let each = |run: &Run| {
+    fn told(runs: &[Interval]) -> Vec<(u64, u64)> {
+        let each = |run: &Interval| {
             let run = *run;
             (0..run.len).map(move |i| (run.out + i * run.out_step, run.at + i * run.at_step))
         };
@@ -496,7 +496,7 @@ mod tests {
             let numbers = listed(&blocks);
             let at = at.index(numbers.len()) as u64;
             let len = len.min((numbers.len() as u64 - 1 - at) / at_step + 1);
-            let run = Run { out: 7, out_step, at, at_step, len };
+            let run = Interval { out: 7, out_step, at, at_step, len };
             let expected: Vec<(u64, u64)> =
                 (0..len).map(|i| (7 + i * out_step, numbers[(at + i * at_step) as usize])).collect();
             prop_assert_eq!(told(&through(&blocks, run)), expected);
@@ -507,7 +507,7 @@ mod tests {
             let boxes: Vec<([u64; 2], [u64; 2])> =
                 corners.iter().map(|(y, x, h, w)| ([*y, *x], [y + h - 1, x + w - 1])).collect();
             let pattern = Pattern::blocks(2, boxes.iter().map(|(a, b)| (&a[..], &b[..]))).unwrap();
-            let Kind::Rows(rows) = &pattern.0 else { panic!() };
+            let Kind::IndexRows(rows) = &pattern.0 else { panic!() };
             let found: Vec<[u64; 2]> = rows
                 .iter(0..rows.len())
                 .flat_map(|row| (0..row.len).map(|i| [row.start[0], row.start[1] + i]).collect::<Vec<_>>())
@@ -531,7 +531,7 @@ mod tests {
         let all = Ascending { lowest: 0, step: 1, len: 1 << 61 };
         assert_eq!(meet(&blocks, all).len(), 3);
         assert_eq!(meet(&blocks, Ascending { lowest: 7, step: 12345, len: 1 << 40 }).len(), 3);
-        let dense = Run { out: 0, out_step: 1, at: 0, at_step: 1, len: 3 << 40 };
+        let dense = Interval { out: 0, out_step: 1, at: 0, at_step: 1, len: 3 << 40 };
         assert_eq!(through(&blocks, dense).len(), 3);
     }
 

@@ -4,7 +4,7 @@ use crate::dims::Strides;
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
 use crate::select::view::{Source, Target};
-use crate::select::{Part, Selection};
+use crate::select::{Factor, Selection};
 
 /// A view bound to a selection: base and strides per axis of the array, walked upwards. Where it is
 /// [uneven](Mapped::is_uneven), elements go by way of dense memory.
@@ -92,7 +92,7 @@ fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Alon
     let (mut at, mut offset, mut uneven) = (0, 0isize, false);
     let mut bound = Strides::from_elem(0, selection.axes().len());
     selection.for_each_part(|part| match part {
-        Part::Axis(k) => {
+        Factor::Axis(k) => {
             let (axis, stride) = (selection.axes()[k], strides[at]);
             if axis.step < 0 {
                 offset = offset.wrapping_add(stride.wrapping_mul(axis.len.saturating_sub(1) as isize));
@@ -100,7 +100,7 @@ fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Alon
             bound[k] = if axis.step < 0 { stride.wrapping_neg() } else { stride };
             at += 1;
         }
-        Part::Points(n) => {
+        Factor::Points(n) => {
             let points = &selection.points()[n];
             let end = at + points.shape.len();
             let step = even(&shape[at..end], &strides[at..end]);

@@ -1,6 +1,6 @@
 //! Points cut along the chunk grid.
 //!
-//! 1. Every run of points is cut where chunks and rows end. What is left is an [`Entry`]: its
+//! 1. Every run of points is cut where chunks and rows end. What is left is an [`PlacedStretch`]: its
 //!    **place** in the array as it is stored (chunk by chunk, byte by byte within the chunk), its
 //!    place in the result, and how many points follow each other.
 //! 2. Entries are sorted by place: those of one chunk are one span, in the order of the chunk's
@@ -10,12 +10,12 @@
 //!
 //! An entry is 16 bytes, however many axes there are.
 
-use crate::copy::places::{Entry, LEN_BITS, LONGEST, MOST, Places};
+use crate::copy::places::{LEN_BITS, LONGEST, MOST, PlacedStretch, Places};
 use crate::dims::Dims;
 use crate::layout::ArrayLayout;
 use crate::plan::pick::Pick;
 use crate::plan::task::Task;
-use crate::select::points::{Axes, Points, Run};
+use crate::select::points::{Axes, Points, Stretch};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ struct Span {
 #[derive(Clone, Debug)]
 pub(crate) struct PointPlan {
     axes: Axes,
-    entries: Arc<Vec<Entry>>,
+    entries: Arc<Vec<PlacedStretch>>,
     spans: Vec<Span>,
     /// Bytes of places of a chunk (a shard).
     size: u64,
@@ -85,11 +85,11 @@ impl PointPlan {
     }
 
     /// Cuts runs where chunks and rows end.
-    fn cut(&self, points: &Points, chunk: &[u64], strides: &[u64]) -> Option<Vec<Entry>> {
-        let mut entries: Vec<Entry> = Vec::new();
+    fn cut(&self, points: &Points, chunk: &[u64], strides: &[u64]) -> Option<Vec<PlacedStretch>> {
+        let mut entries: Vec<PlacedStretch> = Vec::new();
         entries.try_reserve(points.runs.len()).ok()?;
         let (mut row, mut first, mut out) = (0..0, 0, 0u64);
-        for Run { mut at, mut len } in points.runs.iter().copied() {
+        for Stretch { mut at, mut len } in points.runs.iter().copied() {
             while len > 0 {
                 if !row.contains(&at) {
                     (row, first) = self.row(at, &points.extent, chunk, strides);
@@ -132,7 +132,7 @@ impl PointPlan {
 
     /// Sorts entries by place, and those of one place by their place in the result. `None` if there
     /// is no memory.
-    fn sorted(&self, mut entries: Vec<Entry>) -> Option<Vec<Entry>> {
+    fn sorted(&self, mut entries: Vec<PlacedStretch>) -> Option<Vec<PlacedStretch>> {
         let chunks = self.objects.iter().chain(&self.per_object).product::<u64>();
         if entries.is_sorted() {
             return Some(entries);
@@ -153,7 +153,7 @@ impl PointPlan {
         }
         let mut sorted = Vec::new();
         sorted.try_reserve_exact(entries.len()).ok()?;
-        sorted.resize(entries.len(), Entry { place: 0, out: 0 });
+        sorted.resize(entries.len(), PlacedStretch { place: 0, out: 0 });
         let mut starts = ends.clone();
         for entry in entries {
             let next = &mut starts[(entry.place / self.size) as usize];
@@ -165,7 +165,7 @@ impl PointPlan {
     }
 
     /// Appends points, to the last entry if they go on where it ends. `None` if there is no memory.
-    fn push(&self, entries: &mut Vec<Entry>, place: u64, out: u64, count: u64) -> Option<()> {
+    fn push(&self, entries: &mut Vec<PlacedStretch>, place: u64, out: u64, count: u64) -> Option<()> {
         let step = self.step;
         if let Some(last) = entries.last_mut()
             && last.place + last.len() * step == place
@@ -177,7 +177,7 @@ impl PointPlan {
             return Some(());
         }
         entries.try_reserve(1).ok()?;
-        entries.push(Entry { place, out: out << LEN_BITS | (count - 1) });
+        entries.push(PlacedStretch { place, out: out << LEN_BITS | (count - 1) });
         Some(())
     }
 
@@ -310,7 +310,7 @@ impl Pick {
 }
 
 /// The spans of sorted entries. `None` if there is no memory.
-fn spans(entries: &[Entry], size: u64, step: u64) -> Option<Vec<Span>> {
+fn spans(entries: &[PlacedStretch], size: u64, step: u64) -> Option<Vec<Span>> {
     let mut spans: Vec<Span> = Vec::new();
     // Behind the last byte that is known to be taken.
     let (mut start, mut taken) = (0, 0);

@@ -86,7 +86,7 @@ pub(crate) const RANGE_COST: u64 = 4096;
 
 /// What there is of a chunk besides its stored bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct ChunkState {
     /// A cache holds it, decoded.
     pub(crate) cached: bool,
     /// A cache is to keep it, decoded: all of it is.
@@ -102,7 +102,7 @@ pub(crate) fn choose_read(
     encoding: &ChunkEncoding,
     task: &Task,
     region: &Region,
-    state: State,
+    state: ChunkState,
     wanted: impl FnOnce() -> Range<usize>,
 ) -> Strategy {
     let row = || if task.picks.is_empty() { region.contiguous() } else { None };

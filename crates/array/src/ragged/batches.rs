@@ -14,7 +14,7 @@ use crate::read;
 use crate::read::options::ReadOptions;
 use crate::read::read_into;
 use crate::runtime::memory::Memory;
-use crate::select::Part as Factor;
+use crate::select::Factor;
 use crate::select::Selection;
 use crate::select::axis::AxisSelection;
 use crate::select::view::Target;
@@ -73,7 +73,7 @@ pub(super) struct Batches<'s> {
 }
 
 /// A part of a selection.
-pub(super) struct Part<'s> {
+pub(super) struct Share<'s> {
     /// `None`: all of it.
     selection: Option<Selection>,
     whole: &'s Selection,
@@ -83,7 +83,7 @@ pub(super) struct Part<'s> {
     pub(super) stretches: u64,
 }
 
-impl Part<'_> {
+impl Share<'_> {
     pub(super) fn selection(&self) -> &Selection {
         self.selection.as_ref().unwrap_or(self.whole)
     }
@@ -126,11 +126,11 @@ impl<'s> Batches<'s> {
         first: u64,
         cells: u64,
         stretches: u64,
-    ) -> Result<Option<Part<'s>>, ArrayError> {
+    ) -> Result<Option<Share<'s>>, ArrayError> {
         let Some(left) = self.total.checked_sub(first).filter(|left| *left > 0) else { return Ok(None) };
         let cells = cells.max(1);
         if first == 0 && left <= cells {
-            return Ok(Some(Part { selection: None, whole: self.selection, count: left, stretches: 0 }));
+            return Ok(Some(Share { selection: None, whole: self.selection, count: left, stretches: 0 }));
         }
         let none = || memory_error(layout, "the points of a batch", left);
         if self.cuts.is_empty() {
@@ -192,7 +192,7 @@ impl<'s> Batches<'s> {
         }
         points.reverse();
         let selection = Some(Selection::of(axes, points));
-        Ok(Some(Part { selection, whole: self.selection, count: (to - from) * row, stretches }))
+        Ok(Some(Share { selection, whole: self.selection, count: (to - from) * row, stretches }))
     }
 
     /// Whether a chunk may have several elements that a factor tells apart, and would be decoded
@@ -227,7 +227,7 @@ impl<'s> Batches<'s> {
     pub(super) fn read<E: From<ArrayError>>(
         &self,
         layout: &ArrayLayout,
-        part: &Part<'_>,
+        part: &Share<'_>,
         options: ReadOptions<'_>,
         buffer: &mut Option<Memory>,
         take: &mut dyn FnMut(&[u8]) -> Result<(), E>,

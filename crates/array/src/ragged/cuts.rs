@@ -9,7 +9,7 @@
 //!   back and forth.
 
 use crate::dims::Dims;
-use crate::select::points::{Points, Run};
+use crate::select::points::{Points, Stretch};
 
 /// The cuts of the [`Points`] of a selection.
 pub(super) struct Cuts {
@@ -104,7 +104,7 @@ impl Cuts {
         runs.try_reserve_exact(these.len()).ok()?;
         for (run, start) in points.runs[these.clone()].iter().zip(&self.starts[these]) {
             let (skip, end) = (from.saturating_sub(*start), run.len.min(to - start));
-            runs.push(Run { at: run.at + skip, len: end - skip });
+            runs.push(Stretch { at: run.at + skip, len: end - skip });
         }
         let shape = Dims::from_slice(&[to - from]);
         let (axes, extent, reach) = (points.axes.clone(), points.extent.clone(), points.reach.clone());
@@ -148,7 +148,7 @@ fn stretches(points: &Points, chunk: &[u64]) -> Option<Vec<(u64, u64)>> {
     let last = points.extent.len() - 1;
     let mut stretches: Vec<(u64, u64)> = Vec::new();
     let (mut row, mut number, mut count) = (0..0, 0, 0);
-    for Run { mut at, mut len } in points.runs.iter().copied() {
+    for Stretch { mut at, mut len } in points.runs.iter().copied() {
         while len > 0 {
             if !row.contains(&at) {
                 let index = unravel(at, &points.extent);

@@ -68,7 +68,7 @@ fn read_once(
     // Cells are of one heap: kept chunks would refer to others.
     let options = ReadOptions { cache: None, fortran: false, ..options };
     let mut batches = Batches::new(layout, selection)?;
-    let mut output = Output::new(layout, vlen, batches.total())?;
+    let mut output = RaggedOutput::new(layout, vlen, batches.total())?;
     let mut cells = first_cells(layout, selection, tasks::limit(options.threads));
     let (mut buffer, mut first) = (None, 0);
     let mut stretches = u64::MAX;
@@ -116,13 +116,13 @@ fn first_cells(layout: &ArrayLayout, selection: &Selection, threads: usize) -> u
 }
 
 /// The result as far as it is there.
-struct Output {
+struct RaggedOutput {
     result: Ragged,
     /// Bytes of an item.
     item: u32,
 }
 
-impl Output {
+impl RaggedOutput {
     fn new(layout: &ArrayLayout, vlen: &Vlen, total: u64) -> Result<Self, ArrayError> {
         let none = || memory_error(layout, "the result", total.saturating_mul(size_of::<i64>() as u64));
         let item = u32::try_from(vlen.kind().item_size()).unwrap_or(u32::MAX).max(1);
@@ -130,7 +130,7 @@ impl Output {
             let why = format!("the fill value has {} bytes, no multiple of {item}", vlen.fill().len());
             return Err(ArrayError::Layout { array: layout.name().into(), why });
         }
-        Ok(Output { result: Ragged::growing(total as usize).ok_or_else(none)?, item })
+        Ok(RaggedOutput { result: Ragged::growing(total as usize).ok_or_else(none)?, item })
     }
 
     /// Appends what cells refer to. Returns the bytes of the heap, and of the cells.

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// an empty one: its parent's may be locked for ever.
 pub struct ChunkCache {
     limit: usize,
-    state: AtomicPtr<State>,
+    state: AtomicPtr<CacheState>,
 }
 
 /// Tells processes apart: each has one, at an address of its own.
@@ -46,16 +46,16 @@ struct Here(#[allow(dead_code)] u8);
 static HERE: PerProcess<Here> = PerProcess::new();
 
 /// What a process keeps.
-struct State {
+struct CacheState {
     /// Identifies the process: it is never freed, so no two have one address.
     owner: *const Here,
     /// Per process.
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptChunks>,
 }
 
 #[derive(Default)]
-struct Kept {
-    places: HashMap<Place, usize>,
+struct KeptChunks {
+    places: HashMap<ChunkPlace, usize>,
     slots: Vec<Option<Chunk>>,
     free: Vec<usize>,
     /// The slot that is looked at next when there is no room.
@@ -67,7 +67,7 @@ struct Kept {
 
 /// Where a chunk is found. May be the same for two chunks: the stamp tells them apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
+struct ChunkPlace {
     object: u64,
     /// Offset and length of a chunk that is a part of its object.
     range: Option<(u64, u64)>,
@@ -77,7 +77,7 @@ struct Place {
 }
 
 struct Chunk {
-    place: Place,
+    place: ChunkPlace,
     stamp: Stamp,
     decoding: Arc<str>,
     memory: Arc<Memory>,
@@ -122,8 +122,8 @@ impl ChunkCache {
     /// Drops all chunks. The counts stay.
     pub fn clear(&self) {
         let mut kept = self.lock();
-        let Kept { hits, misses, .. } = *kept;
-        let dropped = std::mem::replace(&mut *kept, Kept { hits, misses, ..Kept::default() });
+        let KeptChunks { hits, misses, .. } = *kept;
+        let dropped = std::mem::replace(&mut *kept, KeptChunks { hits, misses, ..KeptChunks::default() });
         drop(kept);
         drop(dropped);
     }
@@ -165,12 +165,12 @@ impl ChunkCache {
         drop(removed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptChunks> {
         // Nothing panics between changes that belong together.
         self.state().kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> &State {
+    fn state(&self) -> &CacheState {
         let owner: *const Here = HERE.get();
         let found = self.state.load(Ordering::Acquire);
         // SAFETY: null, or from Box::into_raw in `make`. While `self` is borrowed, only a forked
@@ -182,8 +182,8 @@ impl ChunkCache {
     }
 
     #[cold]
-    fn make(&self, owner: *const Here, old: *mut State) -> &State {
-        let new = Box::into_raw(Box::new(State { owner, kept: Mutex::default() }));
+    fn make(&self, owner: *const Here, old: *mut CacheState) -> &CacheState {
+        let new = Box::into_raw(Box::new(CacheState { owner, kept: Mutex::default() }));
         // A parent's state is left alone: another thread of the parent may have held its lock, and
         // been about to change it.
         match self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -201,9 +201,9 @@ impl ChunkCache {
 }
 
 // SAFETY: `owner` is compared and never dereferenced.
-unsafe impl Send for State {}
+unsafe impl Send for CacheState {}
 // SAFETY: as above.
-unsafe impl Sync for State {}
+unsafe impl Sync for CacheState {}
 
 impl Drop for ChunkCache {
     fn drop(&mut self) {
@@ -228,7 +228,7 @@ impl std::fmt::Debug for ChunkCache {
 pub(crate) struct Wanted<'a> {
     layout: &'a ArrayLayout,
     key: Key<'a>,
-    place: Place,
+    place: ChunkPlace,
 }
 
 impl<'a> Wanted<'a> {
@@ -237,12 +237,12 @@ impl<'a> Wanted<'a> {
             Location::Range { offset, len, .. } => Some((offset, len)),
             _ => None,
         };
-        let place = Place { object: layout.store().lock_id(key), range, verified };
+        let place = ChunkPlace { object: layout.store().lock_id(key), range, verified };
         Wanted { layout, key, place }
     }
 }
 
-impl Kept {
+impl KeptChunks {
     fn find(&mut self, wanted: &Wanted<'_>) -> Option<&mut Chunk> {
         let chunk = self.slots.get_mut(*self.places.get(&wanted.place)?)?.as_mut()?;
         let same = Arc::ptr_eq(&chunk.decoding, wanted.layout.decoding())
@@ -267,7 +267,7 @@ impl Kept {
 
     /// What was counted as found is outdated. Removes it, if no other thread has put something
     /// newer in its place.
-    fn forget(&mut self, place: &Place, stamp: Stamp) -> Option<Chunk> {
+    fn forget(&mut self, place: &ChunkPlace, stamp: Stamp) -> Option<Chunk> {
         self.hits -= 1;
         self.misses += 1;
         let slot = *self.places.get(place)?;
@@ -321,7 +321,7 @@ mod tests {
 
     fn chunk(object: u64, version: u64) -> Chunk {
         Chunk {
-            place: Place { object, range: None, verified: true },
+            place: ChunkPlace { object, range: None, verified: true },
             stamp: Stamp::new([version, 0, 0, 0, 0, 0, 0]),
             decoding: "zstd".into(),
             memory: Arc::new(Memory::dirty(CHUNK).unwrap()),
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    fn places(kept: &Kept) -> Vec<u64> {
+    fn places(kept: &KeptChunks) -> Vec<u64> {
         let mut found: Vec<u64> = kept.places.keys().map(|place| place.object).collect();
         found.sort_unstable();
         // Everything is told three times; they must agree.
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_kept() {
-        let mut kept = Kept::default();
+        let mut kept = KeptChunks::default();
         for object in 0..1000 {
             kept.insert(chunk(object % 37, object), 5 * cost(CHUNK) + 1);
             assert_eq!(places(&kept).len(), (object as usize + 1).min(5));
@@ -356,8 +356,8 @@ mod tests {
 
     #[test]
     fn what_is_used_stays() {
-        let mut kept = Kept::default();
-        let use_it = |kept: &mut Kept, object: u64| {
+        let mut kept = KeptChunks::default();
+        let use_it = |kept: &mut KeptChunks, object: u64| {
             let slot = kept.places[&chunk(object, 0).place];
             kept.slots[slot].as_mut().unwrap().used = true;
         };
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn the_same_place_is_kept_once() {
-        let mut kept = Kept::default();
+        let mut kept = KeptChunks::default();
         for version in 0..10 {
             let removed = kept.insert(chunk(7, version), 2 * cost(CHUNK));
             assert_eq!(removed.len(), usize::from(version > 0));

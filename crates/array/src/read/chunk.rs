@@ -10,7 +10,7 @@ use crate::execute::tasks::{self, codec_error, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::point_plan::AllPlaces;
-use crate::plan::strategy::{Rows, State, Strategy, choose_read};
+use crate::plan::strategy::{ChunkState, Rows, Strategy, choose_read};
 use crate::plan::task::{Task, reach, within_chunk};
 use crate::read::cache::Wanted;
 use crate::read::fetch::{Stored, decoded, fetch_stamped, open, ranges_of};
@@ -60,7 +60,7 @@ impl<'a> ChunkReader<'a> {
         let (region, offset) = read_region(layout, task, strides);
         // What has no codecs is never kept.
         let keep = request.keep.is_some() && !layout.encoding().chain().is_identity();
-        let state = State { cached: held.is_some(), keep, joined };
+        let state = ChunkState { cached: held.is_some(), keep, joined };
         let strategy = choose_read(layout.encoding(), task, &region, state, || reach(layout, task));
         let (dst, places) = (request.target.at(&task.out), request.plan.places(task, strides));
         ChunkReader { strategy, request, layout, dst, places, region, offset, held, keep }

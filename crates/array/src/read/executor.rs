@@ -29,6 +29,9 @@ use hyperslab_store::{Key, Opened, RangeRead};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+/// Takes the lots of a round, and steps with the numbers of their lots; tells whether to go on.
+pub(crate) type EachRound<'e> = &'e mut dyn FnMut(&[Lot<'_>], &[(usize, Step)]) -> Result<bool, ArrayError>;
+
 /// How many threads may work on a request, and those if it waits.
 pub(crate) type Limits = (usize, usize);
 
@@ -75,7 +78,7 @@ impl<'a> Request<'a> {
         limits: Limits,
         most: usize,
         interrupt: Option<Interrupt<'_>>,
-        each: &mut dyn FnMut(&[Lot<'_>], &[(usize, Step)]) -> Result<bool, ArrayError>,
+        each: EachRound<'_>,
     ) -> Result<(), ArrayError> {
         for first in (0..lots.len()).step_by(costs::OPEN_SHARDS) {
             let count = costs::OPEN_SHARDS.min(lots.len() - first);

@@ -14,7 +14,8 @@ use crate::plan::Plan;
 use crate::plan::costs;
 use crate::shard::plan::ShardPlan;
 
-/// How the tasks of a plan are taken together.
+/// How the tasks of a plan are taken together. There is one for each request, on the stack.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Lots<'a> {
     /// Each by itself.
     Single(usize),

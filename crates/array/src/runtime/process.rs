@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(crate) struct PerProcess<T: 'static> {
     /// Where the address of the value is, null before the first use. Never changes after that:
     /// children inherit it.
-    place: AtomicPtr<Place<T>>,
+    place: AtomicPtr<Anchor<T>>,
     /// The place where the system wipes none.
-    kept: Place<T>,
+    kept: Anchor<T>,
 }
 
 /// Where a value's address is, null before the first use. Is itself in the page that is wiped, if
 /// there is such a page.
-type Place<T> = AtomicPtr<Owned<T>>;
+type Anchor<T> = AtomicPtr<Owned<T>>;
 
 /// The value of one process.
 struct Owned<T> {
@@ -48,7 +48,7 @@ impl<T: Default> PerProcess<T> {
     }
 
     /// The value of this process, whose address is at `place`.
-    fn at(&'static self, place: &'static Place<T>) -> &'static T {
+    fn at(&'static self, place: &'static Anchor<T>) -> &'static T {
         let found = place.load(Ordering::Acquire);
         // SAFETY: what is there is null or came from Box::leak in `make`, and is never freed.
         match unsafe { found.as_ref() } {
@@ -58,7 +58,7 @@ impl<T: Default> PerProcess<T> {
     }
 
     #[cold]
-    fn make(&'static self, place: &'static Place<T>, old: *mut Owned<T>) -> &'static T {
+    fn make(&'static self, place: &'static Anchor<T>, old: *mut Owned<T>) -> &'static T {
         let id = std::ptr::eq(place, &self.kept).then(std::process::id);
         let new: *mut Owned<T> = Box::leak(Box::new(Owned { id, value: T::default() }));
         match place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -71,8 +71,8 @@ impl<T: Default> PerProcess<T> {
     }
 
     #[cold]
-    fn first_place(&'static self) -> &'static Place<T> {
-        let new: *mut Place<T> = wiped_place().unwrap_or(&self.kept) as *const Place<T> as *mut Place<T>;
+    fn first_place(&'static self) -> &'static Anchor<T> {
+        let new: *mut Anchor<T> = wiped_place().unwrap_or(&self.kept) as *const Anchor<T> as *mut Anchor<T>;
         match self.place.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: `new` is a static or in a page that is never unmapped.
             Ok(_) => unsafe { &*new },
@@ -85,14 +85,14 @@ impl<T: Default> PerProcess<T> {
 /// A null pointer in a page that reads as zeros in every child process. `None` where the system has
 /// no such pages.
 #[cfg(target_os = "linux")]
-fn wiped_place<T>() -> Option<&'static Place<T>> {
+fn wiped_place<T>() -> Option<&'static Anchor<T>> {
     use std::ffi::{c_int, c_void};
     unsafe extern "C" {
         fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
     }
     /// The same number on every architecture that Rust has Linux for.
     const MADV_WIPEONFORK: c_int = 18;
-    let mut page = memmap2::MmapMut::map_anon(size_of::<Place<T>>()).ok()?;
+    let mut page = memmap2::MmapMut::map_anon(size_of::<Anchor<T>>()).ok()?;
     let address = page.as_mut_ptr();
     // SAFETY: the range is a private anonymous mapping that nobody else knows; the advice changes
     // nothing of it in this process. The system rounds the length up to whole pages, as the mapping
@@ -104,11 +104,11 @@ fn wiped_place<T>() -> Option<&'static Place<T>> {
     std::mem::forget(page);
     // SAFETY: the page is zeroed, which is a null pointer, aligned for anything, and lives for
     // ever. It is only ever accessed through this atomic.
-    Some(unsafe { &*address.cast::<Place<T>>() })
+    Some(unsafe { &*address.cast::<Anchor<T>>() })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn wiped_place<T>() -> Option<&'static Place<T>> {
+fn wiped_place<T>() -> Option<&'static Anchor<T>> {
     None
 }
 

@@ -24,10 +24,10 @@ pub fn set_recycler_bound(bytes: usize) {
 /// Blocks that wait for a new owner.
 #[derive(Default)]
 // Per process.
-pub(crate) struct Recycler(Mutex<Kept>);
+pub(crate) struct Recycler(Mutex<Recycled>);
 
 #[derive(Default)]
-struct Kept {
+struct Recycled {
     /// By block size, so that one class serves slightly different lengths.
     classes: BTreeMap<usize, Class>,
     bytes: usize,
@@ -53,7 +53,7 @@ pub(crate) fn class_of(len: usize) -> Option<usize> {
 }
 
 impl Recycler {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Recycled> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +104,7 @@ impl Recycler {
     }
 }
 
-impl Kept {
+impl Recycled {
     fn shrink(&mut self, bound: usize) -> Vec<MmapMut> {
         let mut freed = Vec::new();
         while self.bytes > bound {

@@ -196,24 +196,24 @@ impl Selection {
         }
         let mut shape = Dims::new();
         self.for_each_part(|part| match part {
-            Part::Axis(k) => shape.push(self.axes[k].len),
-            Part::Points(n) => shape.extend_from_slice(&self.points[n].shape),
+            Factor::Axis(k) => shape.push(self.axes[k].len),
+            Factor::Points(n) => shape.extend_from_slice(&self.points[n].shape),
         });
         shape
     }
 
     /// What the axes of the result come from, in their order.
-    pub(crate) fn for_each_part(&self, mut part: impl FnMut(Part)) {
+    pub(crate) fn for_each_part(&self, mut part: impl FnMut(Factor)) {
         let mut waiting = self.points.iter().enumerate().peekable();
         let mut kept = 0;
         for (k, axis) in self.axes.iter().enumerate().filter(|(_, axis)| !axis.dropped) {
             while let Some((n, _)) = waiting.next_if(|(_, points)| points.before <= kept) {
-                part(Part::Points(n));
+                part(Factor::Points(n));
             }
-            part(Part::Axis(k));
+            part(Factor::Axis(k));
             kept += usize::from(!axis.dropped);
         }
-        waiting.for_each(|(n, _)| part(Part::Points(n)));
+        waiting.for_each(|(n, _)| part(Factor::Points(n)));
     }
 
     /// Whether it is one element, of no axes.
@@ -274,7 +274,7 @@ impl Selection {
 
 /// What axes of a result come from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
+pub(crate) enum Factor {
     /// An axis of the array.
     Axis(usize),
     /// These of the [`Points`].

@@ -16,7 +16,7 @@ pub(crate) type Axes = SmallVec<[usize; 4]>;
 
 /// Elements one behind the other along the last of some axes, going on in the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct Stretch {
     /// The number of the first, counted along these axes in C order.
     pub(crate) at: u64,
     /// How many; at least 1.
@@ -34,7 +34,7 @@ pub(crate) struct Points {
     /// How many of the axes of the result that strided ranges leave come before these.
     pub(crate) before: usize,
     /// In the order of the result.
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<Stretch>,
     /// How long the array must be along each of the axes to have all points.
     pub(crate) reach: Dims,
 }
@@ -60,7 +60,7 @@ impl Points {
         for ((list, len), axis) in lists.iter().zip(&extent).zip(&axes) {
             reach.push(check(refuse, list, *len, *axis)?);
         }
-        let mut runs = Runs::default();
+        let mut runs = Stretches::default();
         if element_count(&extent).is_none() {
             return Err(refuse(format!("axes {axes:?} have more elements than points can be counted among")));
         }
@@ -85,7 +85,7 @@ impl Points {
                 mask.len()
             )));
         }
-        let (mut runs, mut count) = (Runs::default(), 0);
+        let (mut runs, mut count) = (Stretches::default(), 0);
         let bytes: &[u8] = bytemuck::cast_slice(mask);
         let mut at = 0;
         loop {
@@ -113,7 +113,7 @@ impl Points {
             [first, second, ..] => {
                 // Both lie on an axis, whose length is at most i64::MAX.
                 let step = second.at as i64 - first.at as i64;
-                let even = |pair: &[Run]| pair[1].at as i64 - pair[0].at as i64 == step;
+                let even = |pair: &[Stretch]| pair[1].at as i64 - pair[0].at as i64 == step;
                 let regular =
                     step != 0 && self.runs.iter().all(|run| run.len == 1) && self.runs.windows(2).all(even);
                 if regular { range(first.at, step, self.runs.len() as u64) } else { None }
@@ -130,11 +130,11 @@ impl Points {
 
 const NO_MEMORY: &str = "there is no memory for so many indices";
 
-/// Runs that grow.
+/// Stretches that grow.
 #[derive(Default)]
-struct Runs(Vec<Run>);
+struct Stretches(Vec<Stretch>);
 
-impl Runs {
+impl Stretches {
     /// Appends a run; `None` if there is no memory.
     fn push(&mut self, at: u64, len: u64) -> Option<()> {
         if let Some(last) = self.0.last_mut()
@@ -144,7 +144,7 @@ impl Runs {
             return Some(());
         }
         self.0.try_reserve(1).ok()?;
-        self.0.push(Run { at, len });
+        self.0.push(Stretch { at, len });
         Some(())
     }
 }

@@ -32,10 +32,10 @@ pub(crate) static INDEXES: PerProcess<IndexCache> = PerProcess::new();
 /// The indexes of one process.
 #[derive(Default)]
 // Per process.
-pub(crate) struct IndexCache(Mutex<Kept>);
+pub(crate) struct IndexCache(Mutex<KeptIndexes>);
 
 #[derive(Default)]
-struct Kept {
+struct KeptIndexes {
     found: HashMap<IndexPlace, Arc<ShardIndex>>,
     /// In the order in which they came.
     order: VecDeque<IndexPlace>,
@@ -81,7 +81,7 @@ impl IndexCache {
         drop(kept);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptIndexes> {
         // Nothing panics between changes that belong together.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -48,6 +48,9 @@ pub(crate) struct Finder<'a, 's> {
 /// A shard: which of [`Finder::opened`] it lies in, and its offset and length there.
 type Shard = (usize, (u64, u64));
 
+/// Indexes of shards, mostly one.
+type Indexes = SmallVec<[Arc<ShardIndex>; 1]>;
+
 /// A shard within a shard, and what is looked for in it.
 struct Inside {
     /// Which of [`Finder::opened`].
@@ -270,7 +273,7 @@ impl<'a, 's> Finder<'a, 's> {
         &self,
         level: &ShardLevel,
         shards: &[(&dyn Opened, bool, (u64, u64))],
-    ) -> Result<(SmallVec<[Arc<ShardIndex>; 1]>, u64), ArrayError> {
+    ) -> Result<(Indexes, u64), ArrayError> {
         let cache = INDEXES.get();
         let place = |object: bool, range: (u64, u64)| {
             let stamp = self.stamp.filter(|_| object && settings::shard_index_bound() > 0)?;

@@ -34,7 +34,7 @@ use crate::shard::find::Finder;
 use crate::shard::memory::InMemory;
 use crate::shard::plan::ShardPlan;
 use crate::write::chunk::{ChunkWriter, Old};
-use crate::write::shard_output::{Former, Output, Sink, begin, finish};
+use crate::write::shard_output::{Former, ShardOutput, Sink, begin, finish};
 use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
 use hyperslab_store::{Ask, Expected, Opened, StoreError};
 
@@ -74,7 +74,7 @@ struct Unit {
 }
 
 /// Abandons an output unless told that all went well.
-struct Watch<'o, 's>(Option<&'o Output<'s>>);
+struct Watch<'o, 's>(Option<&'o ShardOutput<'s>>);
 
 impl Drop for Watch<'_, '_> {
     fn drop(&mut self) {
@@ -173,7 +173,7 @@ impl WriteRequest<'_> {
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let absent = level.index().absent().map_err(coded)?;
         let index = begin(level, &mut sink, former.as_ref(), true, &replaced, absent, ask).map_err(fail)?;
-        let output = Output::new(sink, index, workers.window());
+        let output = ShardOutput::new(sink, index, workers.window());
         let each = |turn: usize, scratch: &mut Scratch, _: Ask<'_>| {
             let mut watch = Watch(Some(&output));
             let Some(unit) = units.get(turn) else { return Ok(()) };
@@ -306,7 +306,7 @@ impl WriteRequest<'_> {
         let absent = level.index().absent().map_err(coded)?;
         let index =
             begin(level, &mut sink, inner.as_ref(), false, &replaced, absent, &|| false).map_err(fail)?;
-        let output = Output::new(sink, index, 0);
+        let output = ShardOutput::new(sink, index, 0);
         for (turn, unit) in units.iter().enumerate() {
             self.encode(depth, finder, inner.as_ref(), unit, scratch, &mut |bytes| {
                 output.push(turn, unit.n, bytes).map(|_| ()).map_err(fail)

@@ -207,7 +207,7 @@ pub(crate) fn finish(
 }
 
 /// Takes inner chunks from several threads.
-pub(crate) struct Output<'s> {
+pub(crate) struct ShardOutput<'s> {
     /// Local: only threads of this request know it.
     state: Mutex<State<'s>>,
     turned: Condvar,
@@ -241,11 +241,11 @@ impl State<'_> {
     }
 }
 
-impl<'s> Output<'s> {
+impl<'s> ShardOutput<'s> {
     /// `window`: how many may come too early before they wait.
     pub(crate) fn new(sink: Sink<'s>, index: ShardIndex, window: usize) -> Self {
         let state = State { sink, index, next: 0, early: BTreeMap::new(), abandoned: false };
-        Output { state: Mutex::new(state), turned: Condvar::new(), window }
+        ShardOutput { state: Mutex::new(state), turned: Condvar::new(), window }
     }
 
     /// Takes the inner chunk that is number `n` in the index, in its turn. `false`: it was
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn chunks_are_stored_in_their_order_whoever_comes_first() {
-        let output = Output::new(Sink::Memory(Vec::new()), ShardIndex::absent(100).unwrap(), 3);
+        let output = ShardOutput::new(Sink::Memory(Vec::new()), ShardIndex::absent(100).unwrap(), 3);
         let claimed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for thread in 0..4u64 {
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_what_was_abandoned() {
-        let output = Output::new(Sink::Memory(Vec::new()), ShardIndex::absent(4).unwrap(), 1);
+        let output = ShardOutput::new(Sink::Memory(Vec::new()), ShardIndex::absent(4).unwrap(), 1);
         assert!(output.push(2, 2, Some(b"c")).unwrap());
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| output.push(3, 3, Some(b"d")).unwrap());

@@ -4,7 +4,7 @@
 //! A location is a URL, or a path, which is a location of the scheme `file`. Its [`Scheme`] makes
 //! the store, and says which path in the store is meant. Everything else asks the store.
 //!
-//! Another scheme is a file beside this one that implements [`Scheme`], and a line in [`BUILT_IN`].
+//! Another scheme is a file beside this one that implements [`Scheme`], and a line in `BUILT_IN`.
 //! A program adds schemes of its own with [`register`].
 
 mod local;

@@ -6,14 +6,16 @@ use crate::dims::{Dims, Strides, element_count};
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
 use crate::layout::mosaic::{Mosaic, Piece};
-use crate::layout::pattern::{Ascending, Blocks, Kind, Pattern, Row, Run, Runs, meet, through};
+use crate::layout::pattern::{
+    Ascending, Blocks, IndexRow, Interval, Intervals, Kind, Pattern, meet, through,
+};
 use crate::select::Selection;
 use crate::select::axis::AxisSelection;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// The selected elements of a piece.
-pub(super) struct Part<'m> {
+pub(super) struct Overlap<'m> {
     pub(super) number: usize,
     pub(super) piece: &'m Piece,
     hits: Hits,
@@ -22,10 +24,10 @@ pub(super) struct Part<'m> {
 /// Where in the output, and which of the pattern's elements.
 enum Hits {
     /// Of a regular pattern: its axes, and the runs along each.
-    Regular(Vec<Blocks>, Vec<Runs>),
-    /// Of rows: the position along all axes but the last, and the run along that; [`Run::at`]
+    Regular(Vec<Blocks>, Vec<Intervals>),
+    /// Of rows: the position along all axes but the last, and the run along that; [`Interval::at`]
     /// counts elements of the pattern.
-    Rows(Vec<(Dims, Run)>),
+    IndexRows(Vec<(Dims, Interval)>),
 }
 
 /// Some elements that are equal steps apart along each axis: in the output (offset and strides in
@@ -53,7 +55,7 @@ pub(super) enum How {
     /// Into memory: these elements of a regular pattern.
     Gather(Range<u64>),
     /// Into memory: the elements of these rows, row by row.
-    Rows(Range<usize>),
+    IndexRows(Range<usize>),
     /// Into memory: the box around these rows, which are then taken from it.
     Box(Range<usize>, Vec<(u64, u64)>),
 }
@@ -63,15 +65,19 @@ fn ascending(selection: &Selection) -> SmallVec<[Ascending; 8]> {
 }
 
 /// The elements that a selection touches of each piece, in the order of the pieces.
-pub(super) fn touched<'m>(layout: &ArrayLayout, mosaic: &'m Mosaic, selection: &Selection) -> Vec<Part<'m>> {
+pub(super) fn touched<'m>(
+    layout: &ArrayLayout,
+    mosaic: &'m Mosaic,
+    selection: &Selection,
+) -> Vec<Overlap<'m>> {
     let selected = ascending(selection);
     let hits = |piece: &Piece| {
         let whole: Vec<Blocks>;
         let axes: &[Blocks] = match &piece.target.0 {
-            Kind::Rows(rows) => {
+            Kind::IndexRows(rows) => {
                 let hits: Vec<_> =
                     rows.iter(0..rows.len()).filter_map(|row| hit_of_row(&row, &selected)).collect();
-                return (!hits.is_empty()).then_some(Hits::Rows(hits));
+                return (!hits.is_empty()).then_some(Hits::IndexRows(hits));
             }
             Kind::Regular(axes) => axes,
             Kind::All => {
@@ -89,15 +95,15 @@ pub(super) fn touched<'m>(layout: &ArrayLayout, mosaic: &'m Mosaic, selection: &
         }
         Some(Hits::Regular(axes.to_vec(), runs))
     };
-    let part = |(number, piece)| hits(piece).map(|hits| Part { number, piece, hits });
+    let part = |(number, piece)| hits(piece).map(|hits| Overlap { number, piece, hits });
     mosaic.pieces.iter().enumerate().filter_map(part).collect()
 }
 
-fn hit_of_row(row: &Row<'_>, selected: &[Ascending]) -> Option<(Dims, Run)> {
+fn hit_of_row(row: &IndexRow<'_>, selected: &[Ascending]) -> Option<(Dims, Interval)> {
     let ((first, outer), (last, before)) = (row.start.split_last()?, selected.split_last()?);
     let positions = before.iter().zip(outer).map(|(axis, at)| axis.position(*at));
     let run = last.among(*first, first + row.len)?;
-    Some((positions.collect::<Option<Dims>>()?, Run { at: run.at + row.before, ..run }))
+    Some((positions.collect::<Option<Dims>>()?, Interval { at: run.at + row.before, ..run }))
 }
 
 /// How many elements there are from one to the next along each axis, in C order.
@@ -113,13 +119,16 @@ fn numbers(axes: &[Blocks]) -> Dims {
 }
 
 /// Calls `each` with one run of each axis, for all combinations.
-fn combine(axes: &[Runs], each: &mut dyn FnMut(&[Run]) -> Result<(), ArrayError>) -> Result<(), ArrayError> {
+fn combine(
+    axes: &[Intervals],
+    each: &mut dyn FnMut(&[Interval]) -> Result<(), ArrayError>,
+) -> Result<(), ArrayError> {
     let mut chosen: SmallVec<[usize; 8]> = SmallVec::from_elem(0, axes.len());
     if axes.iter().any(|runs| runs.is_empty()) {
         return Ok(());
     }
     loop {
-        let runs: SmallVec<[Run; 8]> = axes.iter().zip(&chosen).map(|(runs, n)| runs[*n]).collect();
+        let runs: SmallVec<[Interval; 8]> = axes.iter().zip(&chosen).map(|(runs, n)| runs[*n]).collect();
         each(&runs)?;
         let Some(axis) = (0..axes.len()).rev().find(|axis| chosen[*axis] + 1 < axes[*axis].len()) else {
             return Ok(());
@@ -129,19 +138,19 @@ fn combine(axes: &[Runs], each: &mut dyn FnMut(&[Run]) -> Result<(), ArrayError>
     }
 }
 
-impl Part<'_> {
+impl Overlap<'_> {
     /// Number of elements.
     pub(super) fn count(&self) -> u64 {
-        let total = |runs: &Runs| runs.iter().map(|run| run.len).sum::<u64>();
+        let total = |runs: &Intervals| runs.iter().map(|run| run.len).sum::<u64>();
         match &self.hits {
             Hits::Regular(_, runs) => runs.iter().map(total).fold(1, u64::saturating_mul),
-            Hits::Rows(hits) => hits.iter().map(|(_, run)| run.len).sum(),
+            Hits::IndexRows(hits) => hits.iter().map(|(_, run)| run.len).sum(),
         }
     }
 
     /// The numbers of the elements, from the lowest to the highest.
     fn reach(&self) -> Range<u64> {
-        let last = |run: &Run| run.at + (run.len - 1) * run.at_step;
+        let last = |run: &Interval| run.at + (run.len - 1) * run.at_step;
         match &self.hits {
             Hits::Regular(axes, runs) => {
                 let (mut low, mut high) = (0u64, 0u64);
@@ -152,7 +161,7 @@ impl Part<'_> {
                 }
                 low..high.saturating_add(1)
             }
-            Hits::Rows(hits) => {
+            Hits::IndexRows(hits) => {
                 let low = hits.iter().map(|(_, run)| run.at).min().unwrap_or(0);
                 low..hits.iter().map(|(_, run)| last(run) + 1).max().unwrap_or(0)
             }
@@ -183,7 +192,7 @@ impl Part<'_> {
                     })
                 })
             }
-            Hits::Rows(hits) => hits.iter().try_for_each(|(outer, run)| {
+            Hits::IndexRows(hits) => hits.iter().try_for_each(|(outer, run)| {
                 let Some((last, before)) = strides.split_last() else { return Ok(()) };
                 let start: isize = outer.iter().zip(before).map(|(at, stride)| *at as isize * stride).sum();
                 each(&Hit {
@@ -205,7 +214,7 @@ impl Part<'_> {
             (Hits::Regular(axes, _), Kind::Regular(others)) if same && lens(axes) == lens(others) => {
                 How::Direct
             }
-            (_, Kind::Rows(rows)) => {
+            (_, Kind::IndexRows(rows)) => {
                 let range = rows.range(self.reach());
                 let bounds = rows.bounds(range.clone());
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
@@ -215,7 +224,7 @@ impl Part<'_> {
                 let most = wanted.saturating_mul(8).max(64 << 10);
                 match element_count(&lens).is_some_and(|volume| volume <= most) {
                     true => How::Box(range, bounds),
-                    false => How::Rows(range),
+                    false => How::IndexRows(range),
                 }
             }
             (_, Kind::Regular(axes)) => {
@@ -241,7 +250,7 @@ impl Part<'_> {
         match (how, &source.0, &self.hits) {
             (How::Direct, Kind::Regular(others), Hits::Regular(axes, runs)) => {
                 let mut base = 0isize;
-                let mut matched = SmallVec::<[(&Runs, isize); 8]>::new();
+                let mut matched = SmallVec::<[(&Intervals, isize); 8]>::new();
                 for (axis, (runs, stride)) in axes.iter().zip(runs.iter().zip(strides)) {
                     match axis.len {
                         1 => {
@@ -271,12 +280,13 @@ impl Part<'_> {
             (How::Gather(range), Kind::Regular(axes), _) => {
                 let mut slowest = true;
                 let along = |(axis, step): (&Blocks, u64)| {
-                    let mut run = Run { out: 0, out_step: 1, at: 0, at_step: 1, len: axis.len };
+                    let mut run = Interval { out: 0, out_step: 1, at: 0, at_step: 1, len: axis.len };
                     if axis.len == 1 {
                         return single(axis.start);
                     }
                     if std::mem::take(&mut slowest) {
-                        run = Run { at: range.start / step, len: (range.end - range.start) / step, ..run };
+                        run =
+                            Interval { at: range.start / step, len: (range.end - range.start) / step, ..run };
                     }
                     Along {
                         runs: through(axis, run),
@@ -294,7 +304,7 @@ impl Part<'_> {
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
                 let steps = crate::dims::c_strides(&lens, element);
                 let along = |((start, end), stride): (&(u64, u64), &isize)| Along {
-                    runs: [Run { out: 0, out_step: 1, at: *start, at_step: 1, len: end - start }]
+                    runs: [Interval { out: 0, out_step: 1, at: *start, at_step: 1, len: end - start }]
                         .into_iter()
                         .collect(),
                     stride: *stride,
@@ -302,13 +312,13 @@ impl Part<'_> {
                 };
                 sub_reads(&bounds.iter().zip(&steps).map(along).collect::<SmallVec<[Along; 4]>>(), 0, each)
             }
-            (How::Rows(range), Kind::Rows(rows), _) => {
+            (How::IndexRows(range), Kind::IndexRows(rows), _) => {
                 let base = rows.iter(range.clone()).next().map_or(0, |row| row.before);
                 rows.iter(range.clone()).try_for_each(|row| {
                     let Some((last, outer)) = row.start.split_last() else { return Ok(()) };
                     let mut along: SmallVec<[Along; 4]> = outer.iter().map(|at| single(*at)).collect();
                     let run =
-                        Run { out: row.before - base, out_step: 1, at: *last, at_step: 1, len: row.len };
+                        Interval { out: row.before - base, out_step: 1, at: *last, at_step: 1, len: row.len };
                     along.push(Along {
                         runs: [run].into_iter().collect(),
                         stride: element as isize,
@@ -322,16 +332,16 @@ impl Part<'_> {
     }
 }
 
-/// What is read along an axis of a source: [`Run::at`] are positions in it, [`Run::out`] those in
+/// What is read along an axis of a source: [`Interval::at`] are positions in it, [`Interval::out`] those in
 /// memory, `stride` bytes from each other.
 struct Along {
-    runs: Runs,
+    runs: Intervals,
     stride: isize,
     dropped: bool,
 }
 
 fn single(at: u64) -> Along {
-    let run = Run { out: 0, out_step: 1, at, at_step: 1, len: 1 };
+    let run = Interval { out: 0, out_step: 1, at, at_step: 1, len: 1 };
     Along { runs: [run].into_iter().collect(), stride: 0, dropped: true }
 }
 
@@ -340,11 +350,11 @@ fn sub_reads(
     base: isize,
     each: &mut dyn FnMut(SubRead) -> Result<(), ArrayError>,
 ) -> Result<(), ArrayError> {
-    let runs: SmallVec<[Runs; 4]> = axes.iter().map(|axis| axis.runs.clone()).collect();
+    let runs: SmallVec<[Intervals; 4]> = axes.iter().map(|axis| axis.runs.clone()).collect();
     combine(&runs, &mut |runs| {
         let along = || axes.iter().zip(runs);
         let kept = || along().filter(|(axis, _)| !axis.dropped);
-        let select = |(axis, run): (&Along, &Run)| {
+        let select = |(axis, run): (&Along, &Interval)| {
             let step = if run.len > 1 { i64::try_from(run.at_step).unwrap_or(i64::MAX) } else { 1 };
             AxisSelection { first: run.at, step, len: run.len, dropped: axis.dropped }
         };

@@ -13,7 +13,7 @@
 use super::convert;
 use super::nesting::Nesting;
 use super::nesting::ReadSource;
-use super::part::{How, Part, SubRead, touched};
+use super::part::{How, Overlap, SubRead, touched};
 use super::points;
 use crate::copy::strided;
 use crate::copy::strided::Region;
@@ -23,7 +23,7 @@ use crate::execute::tasks;
 use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::mosaic::{Mosaic, SourceArray};
-use crate::layout::pattern::{Kind, Pattern, Row, Rows};
+use crate::layout::pattern::{IndexRow, IndexRows, Kind, Pattern};
 use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
 use crate::read::cache::ChunkCache;
@@ -40,7 +40,7 @@ use std::ops::Range;
 const PART_WORK: u64 = 64 << 10;
 
 /// A request to read a selection of a mosaic.
-pub(crate) struct Request<'a> {
+pub(crate) struct MosaicRequest<'a> {
     pub(crate) layout: &'a ArrayLayout,
     pub(crate) mosaic: &'a Mosaic,
     pub(crate) selection: &'a Selection,
@@ -72,7 +72,7 @@ pub(crate) fn execute(
         return points::read_points(layout, plan, target, options, read);
     }
     let ReadOptions { verify, cache, .. } = options;
-    let request = Request { layout, mosaic, selection, target, filled, verify, cache, read, nesting };
+    let request = MosaicRequest { layout, mosaic, selection, target, filled, verify, cache, read, nesting };
     request.read(bytes, options.threads, options.interrupt)
 }
 
@@ -81,12 +81,12 @@ pub(crate) fn covers(layout: &ArrayLayout, mosaic: &Mosaic, selection: &Selectio
     is_covered(mosaic, selection, &touched(layout, mosaic, selection))
 }
 
-fn is_covered(mosaic: &Mosaic, selection: &Selection, parts: &[Part<'_>]) -> bool {
+fn is_covered(mosaic: &Mosaic, selection: &Selection, parts: &[Overlap<'_>]) -> bool {
     let all = selection.axes().iter().map(|axis| axis.len).collect::<Dims>();
-    mosaic.disjoint && element_count(&all) == Some(parts.iter().map(Part::count).sum())
+    mosaic.disjoint && element_count(&all) == Some(parts.iter().map(Overlap::count).sum())
 }
 
-impl Request<'_> {
+impl MosaicRequest<'_> {
     /// Reads all of `bytes` on up to `threads` threads.
     pub(crate) fn read(
         &self,
@@ -138,7 +138,7 @@ impl Request<'_> {
 
     fn read_part(
         &self,
-        part: &Part<'_>,
+        part: &Overlap<'_>,
         covered: bool,
         nesting: &Nesting<'_>,
         threads: Option<usize>,
@@ -181,14 +181,14 @@ impl Request<'_> {
         };
         let (mut gathered, range) = match (&how, &pattern.0) {
             (How::Gather(range), _) => (room(range.end - range.start)?, range.clone()),
-            (How::Rows(rows) | How::Box(rows, _), Kind::Rows(all)) => {
+            (How::IndexRows(rows) | How::Box(rows, _), Kind::IndexRows(all)) => {
                 let range = elements_of(all, rows.clone());
                 (room(range.end - range.start)?, range)
             }
             _ => return Ok(()),
         };
         match (&how, &pattern.0) {
-            (How::Box(rows, bounds), Kind::Rows(all)) => {
+            (How::Box(rows, bounds), Kind::IndexRows(all)) => {
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
                 let mut whole = room(element_count(&lens).unwrap_or(u64::MAX))?;
                 let at = whole.as_mut_slice().as_mut_ptr();
@@ -217,14 +217,14 @@ impl Request<'_> {
 }
 
 /// The numbers of the elements of some rows.
-fn elements_of(rows: &Rows, range: Range<usize>) -> Range<u64> {
+fn elements_of(rows: &IndexRows, range: Range<usize>) -> Range<u64> {
     let first = rows.iter(range.clone()).next().map_or(0, |row| row.before);
     first..rows.iter(range).last().map_or(first, |row| row.before + row.len)
 }
 
 /// Copies rows from the box around them to where they stand one behind the other.
 fn take_rows<'r>(
-    rows: impl Iterator<Item = Row<'r>>,
+    rows: impl Iterator<Item = IndexRow<'r>>,
     bounds: &[(u64, u64)],
     whole: &[u8],
     gathered: &mut [u8],
@@ -244,7 +244,7 @@ fn take_rows<'r>(
     }
 }
 
-fn fail(layout: &ArrayLayout, part: &Part<'_>, source: crate::error::LocateError) -> ArrayError {
+fn fail(layout: &ArrayLayout, part: &Overlap<'_>, source: crate::error::LocateError) -> ArrayError {
     ArrayError::Part { array: layout.name().into(), part: part.number, source }
 }
 
@@ -282,7 +282,7 @@ fn converted(
 }
 
 /// The array of a part, if there is one. One whose elements cannot be converted is refused.
-fn open(layout: &ArrayLayout, part: &Part<'_>) -> Result<Option<SourceArray>, ArrayError> {
+fn open(layout: &ArrayLayout, part: &Overlap<'_>) -> Result<Option<SourceArray>, ArrayError> {
     let opened = part.piece.array.open().map_err(|source| fail(layout, part, source))?;
     if let Some(SourceArray { layout: source, convert: None }) = &opened
         && !convert::can_convert(source.dtype(), layout.dtype())
@@ -297,7 +297,7 @@ fn open(layout: &ArrayLayout, part: &Part<'_>) -> Result<Option<SourceArray>, Ar
 /// The source's pattern, where it lies within the source and has as many elements as the part.
 fn within<'p>(
     layout: &ArrayLayout,
-    part: &Part<'p>,
+    part: &Overlap<'p>,
     source: &ArrayLayout,
 ) -> Result<Cow<'p, Pattern>, ArrayError> {
     let refuse = |why: String| fail(layout, part, format!("'{}': {why}", source.name()).into());
@@ -334,7 +334,7 @@ pub(crate) fn explain(
     let parts = touched(layout, mosaic, selection);
     let all =
         element_count(&selection.axes().iter().map(|axis| axis.len).collect::<Dims>()).unwrap_or(u64::MAX);
-    let mut filled = all.saturating_sub(parts.iter().map(Part::count).fold(0, u64::saturating_add));
+    let mut filled = all.saturating_sub(parts.iter().map(Overlap::count).fold(0, u64::saturating_add));
     for part in &parts {
         let Some(opened) = open(layout, part)? else {
             filled = filled.saturating_add(part.count());
