@@ -307,14 +307,15 @@ proptest! {
         (spec, _, selections) in case(),
         stored in stored(),
         blosc in any::<bool>(),
-        room in prop_oneof![Just(0usize), Just(3000), Just(1 << 20)],
+        room in prop_oneof![Just(0usize), Just(1 << 20)],
     ) {
         let decoded = Arc::new(AtomicU64::new(0));
         let (store, layout) = made(&spec, &stored, blosc, &decoded);
         let cache = ChunkCache::new(room);
         for selection in &selections {
             same(&layout, selection, None, &store, &decoded)?;
-            // Twice: what the first read keeps the second finds.
+            // Twice: what the first read keeps the second finds. The cache has room for all: else the
+            // read itself could push out what explain has seen.
             same(&layout, selection, Some(&cache), &store, &decoded)?;
             same(&layout, selection, Some(&cache), &store, &decoded)?;
             let len = layout.shape().first().copied().unwrap_or(0) as i64;
