@@ -1,5 +1,10 @@
 //! Numbers per axis.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use smallvec::SmallVec;
 
 /// One number per axis; on the heap only above rank 8.

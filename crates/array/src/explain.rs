@@ -1,5 +1,6 @@
 //! What a request would do: the lots of the executor, told instead of read.
 
+use crate::costs;
 use crate::dims::c_strides;
 use crate::dims::element_count;
 use crate::error::ArrayError;
@@ -174,7 +175,7 @@ fn explain(
     seen.visit(layout, selection, &strides, None, &mut explain)?;
     let limit = if write { tasks::write_limit(layout, None) } else { tasks::limit(None) };
     let work = tasks::work(layout, explain.chunks, bytes);
-    explain.threads = tasks::worthwhile(work, tasks::INLINE_WORK, explain.chunks, limit);
+    explain.threads = tasks::worthwhile(work, costs::INLINE_WORK, explain.chunks, limit);
     explain.examined = most - seen.left;
     explain.objects = seen.objects.len();
     explain.strategies = seen.strategies.into_values().collect();

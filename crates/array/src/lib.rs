@@ -13,7 +13,18 @@
 //!
 //! [`explain_read`] and [`explain_write`] show what a request would do.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
+
 mod copy;
+mod costs;
 mod dims;
 mod error;
 mod execute;

@@ -4,6 +4,12 @@
 //! the region has rows that are contiguous on both sides, each place is a copy of it. Otherwise the
 //! region is walked, and the places are the innermost loop, compiled once per element size.
 
+#![expect(clippy::indexing_slicing, reason = "the slice was matched to have a first element")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::copy::places::Places;
 use crate::copy::row::{Axis, copy_row};
 use crate::copy::strided;

@@ -1,5 +1,10 @@
 //! Where the points of a task are.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 /// Some points that follow each other along the last of their axes, in the chunk and in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PlacedStretch {

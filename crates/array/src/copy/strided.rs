@@ -10,9 +10,16 @@
 //! * the source's fastest axis is another than the destination's: [`crate::copy::transpose`];
 //! * anything else: a strided loop.
 
+#![expect(clippy::indexing_slicing, reason = "places of axes come from the list itself")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::copy::row::{Axis, copy_row};
 use crate::copy::transpose;
 use crate::copy::unit::{Unit, by_unit};
+use crate::costs;
 use smallvec::SmallVec;
 
 /// A copy in normal form.
@@ -78,7 +85,7 @@ impl Region {
     /// Rows that are worth a byte range of their own: contiguous on both sides, unchanged, and
     /// long. Gives their length.
     pub(crate) fn direct_row(&self) -> Option<usize> {
-        self.row().filter(|row| *row >= DIRECT_ROW && !self.swap)
+        self.row().filter(|row| *row >= costs::DIRECT_ROW && !self.swap)
     }
 
     /// Calls `row` with the byte offset of each row on both sides, slowest axis first.
@@ -88,10 +95,6 @@ impl Region {
         }
     }
 }
-
-/// Rows at least this long are read straight into the output, one range each: below, a system call
-/// costs more than copying the bytes once more.
-const DIRECT_ROW: usize = 4096;
 
 /// Joins axes where the outer one continues the inner on both sides.
 fn merge(axes: &mut SmallVec<[Axis; 8]>) {
@@ -171,9 +174,6 @@ pub(crate) unsafe fn copy(region: &Region, dst: *mut u8, src: *const u8) {
     }
 }
 
-/// Destinations of this extent do not stay in a cache until they are used.
-const LARGE: usize = 16 << 20;
-
 /// # Safety
 /// As [`copy`], with `T` of the region's unit size.
 unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src: *const u8) {
@@ -194,7 +194,7 @@ unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src
                     let mut others: SmallVec<[Axis; 8]> = outer.into();
                     let across = others.remove(k);
                     let reach: usize = axes.iter().map(|axis| (axis.len - 1) * axis.dst.unsigned_abs()).sum();
-                    let large = reach >= LARGE;
+                    let large = reach >= costs::LARGE_COPY;
                     for_each(&others, dst, src, &mut |dst, src| {
                         // SAFETY: `across` and `last` are the two axes taken out of the region.
                         unsafe { transpose::copy::<T, SWAP>(across, *last, large, dst, src) }

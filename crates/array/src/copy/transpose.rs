@@ -12,6 +12,8 @@
 //!    caches are, past these: otherwise each line would first be loaded, to be overwritten
 //!    completely.
 
+#![expect(clippy::indexing_slicing, reason = "a tile's sides are powers of two, known when it is compiled")]
+
 use crate::copy::row::{Axis, copy_row};
 use crate::copy::swap;
 use crate::copy::unit::Unit;

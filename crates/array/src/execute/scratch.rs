@@ -1,5 +1,8 @@
 //! What one thread keeps between chunks.
 
+#![expect(clippy::indexing_slicing, reason = "the memory was just made at least so long")]
+
+use crate::costs;
 use crate::plan::task::Task;
 use crate::runtime::memory::Memory;
 use hyperslab_store::RangeRead;
@@ -24,10 +27,6 @@ pub(crate) struct Scratch {
     pub(crate) codec: hyperslab_codec::Scratch,
 }
 
-/// A thread keeps no more than this between requests, in each buffer; what is larger goes back
-/// (decoded chunks to the recycler).
-const KEEP: usize = 16 << 20;
-
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
@@ -45,13 +44,13 @@ impl Scratch {
     /// Gives back what is too large to keep. Called after each request.
     pub(crate) fn trim() {
         Scratch::with(|scratch| {
-            if scratch.encoded.capacity() > KEEP {
+            if scratch.encoded.capacity() > costs::KEEP_SCRATCH {
                 scratch.encoded = Vec::new();
             }
-            if scratch.decoded.as_ref().is_some_and(|memory| memory.len() > KEEP) {
+            if scratch.decoded.as_ref().is_some_and(|memory| memory.len() > costs::KEEP_SCRATCH) {
                 scratch.decoded = None;
             }
-            scratch.codec.trim(KEEP);
+            scratch.codec.trim(costs::KEEP_SCRATCH);
         });
     }
 }

@@ -1,5 +1,11 @@
 //! What reading and writing have in common: tasks on threads, errors with their context.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
+use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
 use crate::layout::ArrayLayout;
@@ -15,20 +21,6 @@ use std::time::{Duration, Instant};
 /// Asked now and then whether to stop; the answer `true` ends a request with
 /// [`ArrayError::Interrupted`].
 pub type Interrupt<'a> = &'a dyn Fn() -> bool;
-
-/// Below this much work (in bytes to move; decoding counts several times) a request stays on the
-/// caller's thread: waking another costs more than it saves.
-pub(crate) const INLINE_WORK: u64 = 512 << 10;
-
-/// Requests of less work than this (a few milliseconds) leave the workers to others where threads
-/// are busy with requests of their own.
-const SMALL_WORK: u64 = 16 << 20;
-
-/// What opening an object costs, in bytes that could be moved instead.
-const TASK_WORK: u64 = 16 << 10;
-
-/// How much slower than moving bytes decoding or encoding them is, roughly.
-const CODEC_FACTOR: u64 = 4;
 
 /// How many threads may work on a request for which `asked` were asked.
 pub(crate) fn limit(asked: Option<usize>) -> usize {
@@ -65,9 +57,9 @@ pub(crate) fn work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
         bytes
     } else {
         // However little of a chunk is wanted, all of it goes through the codecs.
-        chunks.saturating_mul(encoding.decoded_size() as u64).saturating_mul(CODEC_FACTOR)
+        chunks.saturating_mul(encoding.decoded_size() as u64).saturating_mul(costs::CODEC_FACTOR)
     };
-    moved.saturating_add(chunks.saturating_mul(TASK_WORK))
+    moved.saturating_add(chunks.saturating_mul(costs::TASK_WORK))
 }
 
 /// How many of `limit` threads a request of so much work is worth; with less than `inline`, one.
@@ -162,8 +154,8 @@ pub(crate) fn run_tasks(
     let (_caller, others) = pool.enter();
     // Requests of other threads are help enough for each other: handing over parts of small ones
     // would only make them wait.
-    let limit = if work < SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
-    let inline = if pool.is_awake() { INLINE_WORK / 4 } else { INLINE_WORK };
+    let limit = if work < costs::SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
+    let inline = if pool.is_awake() { costs::INLINE_WORK / 4 } else { costs::INLINE_WORK };
     let threads = worthwhile(work, inline, count, limit);
     let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| interrupted(layout));
     // Only where more could come: it takes a system call.

@@ -1,5 +1,10 @@
 //! How an array is cut into chunks.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
+
 use crate::dims::Dims;
 
 /// A regular grid: chunk `i` of an axis covers elements `i * n .. (i + 1) * n`; the last may reach

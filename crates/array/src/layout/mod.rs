@@ -77,8 +77,8 @@ impl ArrayLayout {
                 encoding.rank()
             ));
         }
-        if let Some(axis) = shape.iter().position(|n| *n > i64::MAX as u64) {
-            return refuse(format!("axis {axis} is {} elements long; the limit is 2⁶³ - 1", shape[axis]));
+        if let Some((axis, len)) = shape.iter().enumerate().find(|(_, n)| **n > i64::MAX as u64) {
+            return refuse(format!("axis {axis} is {len} elements long; the limit is 2⁶³ - 1"));
         }
         if fill.bytes().len() != dtype.size() || encoding.element_size() != dtype.size() {
             return refuse(format!(

@@ -4,6 +4,8 @@
 //! of another one. What no piece has, and what a piece of a missing array has, is fill value. Where
 //! pieces overlap, the later one counts.
 
+#![expect(clippy::indexing_slicing, reason = "the place comes from the list itself")]
+
 use crate::error::LocateError;
 use crate::layout::ArrayLayout;
 use crate::layout::pattern::Pattern;

@@ -1,6 +1,7 @@
 //! What is known of a lot of tasks once its chunks are located, and the steps that it is cut into,
 //! each of which one thread does by itself.
 
+use crate::costs;
 use crate::layout::locate::Location;
 use crate::runtime::memory::Memory;
 use hyperslab_store::{Opened, Stamp};
@@ -78,9 +79,6 @@ pub(crate) struct Run {
     pub(crate) len: u64,
 }
 
-/// Chunks that do not exist are filled so many at a time.
-const FILLED: usize = 16;
-
 impl<'s> Lot<'s> {
     /// Cuts what is to be done into steps: runs with at most `gap` unwanted bytes between chunks,
     /// of at most `longest` bytes, unless a chunk alone is longer. `direct`: of chunks without
@@ -91,8 +89,8 @@ impl<'s> Lot<'s> {
         (0..self.alone.len()).map(Step::Alone).for_each(&mut *each);
         (0..self.held.len()).map(Step::Held).for_each(&mut *each);
         let absent = self.absent.len();
-        let fill = |start| Step::Fill(start..absent.min(start + FILLED));
-        (0..absent).step_by(FILLED).map(fill).for_each(each);
+        let fill = |start| Step::Fill(start..absent.min(start + costs::FILLED));
+        (0..absent).step_by(costs::FILLED).map(fill).for_each(each);
     }
 
     /// Number of chunks that have to be read.

@@ -1,5 +1,14 @@
 //! Memory as a request sees it.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::dims::Strides;
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;

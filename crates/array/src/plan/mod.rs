@@ -1,6 +1,5 @@
 //! A selection cut along the chunk grid.
 
-pub(crate) mod costs;
 pub(crate) mod lot;
 pub(crate) mod mapped;
 pub(crate) mod pick;
@@ -8,6 +7,7 @@ pub(crate) mod point_plan;
 pub(crate) mod strategy;
 pub(crate) mod task;
 
+use crate::costs;
 use crate::layout::ArrayLayout;
 use crate::layout::grid::ChunkGrid;
 use crate::plan::point_plan::{AllPlaces, PointPlan};
@@ -88,14 +88,6 @@ impl AxisPlan {
     }
 }
 
-/// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a
-/// thread's while, small enough for a core's own cache. Unit tests have a small bound, so that they
-/// meet it.
-const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
-
-/// A chunk is cut into at most so many.
-const MOST_PARTS: u64 = 64;
-
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -113,6 +105,14 @@ pub struct Plan {
     count: usize,
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
 impl Plan {
     /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks
     /// than can be counted, or where there is no memory for the table of points.
@@ -177,7 +177,7 @@ impl Plan {
     pub(crate) fn cut(mut self, layout: &ArrayLayout, selection: &Selection, threads: usize) -> Self {
         let encoding = layout.encoding();
         let reordered = encoding.swap() > 1 || !encoding.is_c_order();
-        let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * PART;
+        let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * costs::PART;
         if self.count != 1
             || !self.points.is_empty()
             || layout.sharding().is_some()
@@ -192,8 +192,9 @@ impl Plan {
         // Parts of a transposed chunk are rows of the output if the axis is the output's fastest:
         // rows of whole cache lines.
         let least = if k + 1 == self.axes.len() { LINE / encoding.element_size().max(1) } else { 1 };
-        let least = least.max(PART.div_ceil(row.max(1))) as u64;
-        let Some(parts) = (2..=(chunk / least).min(MOST_PARTS)).rev().find(|parts| chunk % parts == 0) else {
+        let least = least.max(costs::PART.div_ceil(row.max(1))) as u64;
+        let Some(parts) = (2..=(chunk / least).min(costs::MOST_PARTS)).rev().find(|parts| chunk % parts == 0)
+        else {
             return self;
         };
         let Some(axis) = selection.axes().get(k).and_then(|axis| AxisPlan::new(axis, chunk / parts)) else {

@@ -2,25 +2,35 @@
 //!
 //! | strategy | when | what happens |
 //! |---|---|---|
-//! | read-into | no codec, one run on both sides | read straight into the output; swap bytes there |
+//! | read-into | no codec, one row of bytes on both sides | read straight into the output; swap bytes there |
 //! | read-rows | no codec, but strided, or only a part is wanted | read only the wanted ranges: long rows straight into the output, short ones through scratch |
 //! | read-scatter | no codec, small chunks that are read together with their neighbours | one pass from there |
-//! | decode-into | all of the chunk is wanted, and it is one run of the output | decode straight into the output, swap bytes there |
+//! | decode-into | all of the chunk is wanted, and it is one row of bytes of the output | decode straight into the output, swap bytes there |
 //! | decode-part | a part is wanted that the codec can decode by itself | decode only that to its place in scratch, then as below |
 //! | decode-scatter | anything else, and what a cache is to keep | decode to scratch (or to memory for the cache), then one pass: byte order, order of axes, strides |
 //! | cached | the chunk is kept in a cache, as it is in the store | one pass from there |
 //! | fill | the chunk is absent | nothing where the output is already zero and so is the fill; else fill |
-//! | write-from | a whole chunk, no codec, one run of the caller's memory | the caller's memory goes to the store |
+//! | write-from | a whole chunk, no codec, one row of bytes of the caller's memory | the caller's memory goes to the store |
 //! | gather | a whole chunk, otherwise | one pass into scratch, then encode |
-//! | encode-from | a whole chunk, one run of the caller's memory | encode straight from the caller's memory |
+//! | encode-from | a whole chunk, one row of bytes of the caller's memory | encode straight from the caller's memory |
 //! | elide | a whole chunk, and the values are nothing but fill value | delete what is stored, if anything |
 //! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
 //!
-//! Tasks with several runs of points have no single run of bytes on either side: of a chunk without
+//! Tasks with several stretches of points have no single row of bytes on either side: of a chunk without
 //! codecs they read the ranges around the points ([`crate::read::windows`]), and the pass in the end goes
 //! from place to place ([`crate::copy::gather`]).
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::copy::strided::Region;
+use crate::costs;
 use crate::dims::Strides;
 use crate::layout::encoding::ChunkEncoding;
 use crate::plan::task::Task;
@@ -81,9 +91,6 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// What one more byte range costs, in bytes that could be read instead.
-pub(crate) const RANGE_COST: u64 = 4096;
-
 /// What there is of a chunk besides its stored bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChunkState {
@@ -125,14 +132,10 @@ pub(crate) fn choose_read(
     }
 }
 
-/// Where fewer bytes than this need not be decoded, all are: codecs go by blocks, zstd by such of
-/// 128 KiB. Unit tests have a small bound, so that they meet it.
-const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
-
 /// Whether decoding a part of a chunk is worth it: step by step costs a little more than all at
 /// once, and checks less.
 fn is_worth_a_part(encoding: &ChunkEncoding, wanted: impl FnOnce() -> Range<usize>) -> bool {
-    if encoding.decoded_size() < WORTH_A_PART {
+    if encoding.decoded_size() < costs::WORTH_A_PART {
         return false;
     }
     let decoded = match encoding.chain().reach() {
@@ -140,7 +143,7 @@ fn is_worth_a_part(encoding: &ChunkEncoding, wanted: impl FnOnce() -> Range<usiz
         Reach::Blocks => wanted().len(),
         Reach::Whole | Reach::Bytes => return false,
     };
-    encoding.decoded_size() - decoded >= WORTH_A_PART && settings::partial_decode()
+    encoding.decoded_size() - decoded >= costs::WORTH_A_PART && settings::partial_decode()
 }
 
 /// Chooses for writing a chunk. `region` is the copy from the caller's memory to the decoded chunk;
@@ -205,7 +208,7 @@ impl Rows {
         let mut best = (u64::MAX, 0);
         let mut ranges = 1u64;
         for depth in 0..=axes.len() {
-            let cost = ranges.saturating_mul(RANGE_COST + reach(&axes[depth..]));
+            let cost = ranges.saturating_mul(costs::RANGE + reach(&axes[depth..]));
             if cost < best.0 {
                 best = (cost, depth);
             }

@@ -1,5 +1,8 @@
 //! Parts of a request that need nothing of each other, on all threads.
 
+#![expect(clippy::indexing_slicing, reason = "tasks are numbered by the list itself")]
+
+use crate::costs;
 use crate::execute::tasks;
 use crate::runtime::pool::POOL;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -30,7 +33,7 @@ pub fn each_part<P: Send, T: Send + Sync, E: Send>(
         Ok(())
     };
     let pool = &POOL.get();
-    let inline = if pool.is_awake() { tasks::INLINE_WORK / 4 } else { tasks::INLINE_WORK };
+    let inline = if pool.is_awake() { costs::INLINE_WORK / 4 } else { costs::INLINE_WORK };
     let threads = tasks::worthwhile(work, inline, parts.len(), tasks::limit(threads));
     pool.run(parts.len(), threads, &|| 0, &task, &|| None)?;
     Ok(parts.into_iter().filter_map(|(_, made)| made.into_inner()).collect())

@@ -9,9 +9,16 @@
 //! How many cells a batch has depends on how many bytes the last one had in its heap: those of all
 //! elements of the chunks that it touched.
 
+#![expect(clippy::indexing_slicing, reason = "offsets were pushed for every cell before they are looked at")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use super::batches::Batches;
 use super::parts::each_part;
 use super::{Ragged, heap};
+use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::tasks;
 use crate::execute::tasks::memory_error;
@@ -22,24 +29,6 @@ use crate::read::options::ReadOptions;
 use crate::select::Selection;
 use hyperslab_codec::{Cell, Heap, Vlen};
 use std::sync::Arc;
-
-/// Bytes that a batch should have in its heap.
-const PAYLOAD: u64 = 24 << 20;
-
-/// The most cells of a batch, unless a chunk has more.
-const MOST_CELLS: u64 = 512 << 10;
-
-/// Elements of chunks that the first batch touches, of which nothing is known yet.
-const FIRST: u64 = 64 << 10;
-
-/// A batch may be so many times larger than the one before.
-const GROWTH: u64 = 8;
-
-/// What finding a cell's bytes costs, in bytes that could be copied instead.
-const CELL_WORK: u64 = 32;
-
-/// Pieces for each thread that copies.
-const TURNS: usize = 4;
 
 /// Reads elements of variable length whose codec is [`hyperslab_codec::Vlen`]. What was never
 /// written is the fill value. Options for the order of the result and for a cache are of no meaning
@@ -82,13 +71,16 @@ fn read_once(
         })?;
         first += part.count;
         output.result.expect(batches.total() as usize, u64::MAX);
-        let fitting = |n: u64| (u128::from(PAYLOAD) * u128::from(n) / u128::from(payload.max(1))) as u64;
-        cells = fitting(part.count).min(cells.max(part.count).saturating_mul(GROWTH)).clamp(1, MOST_CELLS);
+        let fitting =
+            |n: u64| (u128::from(costs::PAYLOAD) * u128::from(n) / u128::from(payload.max(1))) as u64;
+        cells = fitting(part.count)
+            .min(cells.max(part.count).saturating_mul(costs::GROWTH))
+            .clamp(1, costs::MOST_CELLS);
         // Points may lie close together here and far apart there: what a chunk has counts, not what
         // a point has.
         stretches = match part.stretches {
             0 => u64::MAX,
-            n => fitting(n).clamp(1, n.saturating_mul(GROWTH)),
+            n => fitting(n).clamp(1, n.saturating_mul(costs::GROWTH)),
         };
     }
     Ok(output.result.finish(selection.shape()))
@@ -112,7 +104,7 @@ fn first_cells(layout: &ArrayLayout, selection: &Selection, threads: usize) -> u
         elements = elements.saturating_mul(*chunk);
         selected = selected.saturating_mul(wanted);
     }
-    selected.saturating_mul((FIRST / elements.max(1)).max(threads as u64))
+    selected.saturating_mul((costs::FIRST_BATCH / elements.max(1)).max(threads as u64))
 }
 
 /// The result as far as it is there.
@@ -167,10 +159,10 @@ impl RaggedOutput {
         let offsets = &self.result.offsets[before..];
         let values = &mut self.result.values.as_mut_slice()[done..];
 
-        let work = (values.len() as u64).saturating_add(CELL_WORK * cells.len() as u64);
+        let work = (values.len() as u64).saturating_add(costs::CELL_WORK * cells.len() as u64);
         let limit = tasks::limit(options.threads);
-        let threads = tasks::worthwhile(work, tasks::INLINE_WORK, cells.len(), limit).max(1);
-        let pieces = if threads == 1 { 1 } else { threads * TURNS };
+        let threads = tasks::worthwhile(work, costs::INLINE_WORK, cells.len(), limit).max(1);
+        let pieces = if threads == 1 { 1 } else { threads * costs::TURNS };
         let mut left = (cells, values);
         let mut jobs = Vec::with_capacity(pieces);
         let mut cut = 0;

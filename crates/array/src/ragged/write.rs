@@ -3,6 +3,11 @@
 //! refer to. Of chunks that are written in part the old elements go to the same heap, until the
 //! chunk is encoded.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
+
 use super::read::{codec, one_size};
 use super::{Ragged, heap};
 use crate::dims::{Strides, c_strides, element_count};

@@ -23,6 +23,8 @@
 //! what was not used since it last came by. What was read once leaves before what is read again and
 //! again, and a hit only sets a flag.
 
+#![expect(clippy::indexing_slicing, reason = "slots are numbered by the list itself")]
+
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::runtime::memory::Memory;

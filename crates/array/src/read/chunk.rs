@@ -1,5 +1,10 @@
 //! One chunk's share of a read: what is decided about it, and doing that.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::copy::gather::Direction;
 use crate::copy::row::Axis;
 use crate::copy::strided::Region;

@@ -12,11 +12,17 @@
 //! shards leave no thread idle. [`crate::explain`] takes the same way, and tells what a step would
 //! do instead of doing it.
 
+#![expect(clippy::indexing_slicing, reason = "steps have the numbers of the lots that they were made of")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
+use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, with_ranges};
 use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
 use crate::layout::locate::{ChunkList, Found, Location};
-use crate::plan::costs;
 use crate::plan::lot::{Alone, Chunk, Lot, Object, Run, Step};
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;

@@ -9,9 +9,9 @@
 //!
 //! What is known of a lot of several tasks once its chunks are located is a [`crate::plan::lot::Lot`].
 
+use crate::costs;
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
-use crate::plan::costs;
 use crate::shard::plan::ShardPlan;
 
 /// How the tasks of a plan are taken together. There is one for each request, on the stack.

@@ -13,6 +13,7 @@ pub(crate) mod request;
 pub(crate) mod stream;
 pub(crate) mod windows;
 
+use crate::costs;
 use crate::dims::element_count;
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
@@ -28,9 +29,6 @@ use crate::select::Selection;
 use crate::select::view::Target;
 use hyperslab_store::Key;
 use std::collections::HashSet;
-
-/// Outputs of this size and more are looked at for absent chunks first, see [`mostly_absent`].
-const SPARSE_FROM: u64 = 4 << 20;
 
 /// Reads a selection into new memory: dense, of the selection's shape, in C order unless `options`
 /// say otherwise.
@@ -50,7 +48,7 @@ pub fn read(
     let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
     let plan = Plan::new(layout, selection).ok_or_else(none)?;
     let (sparse, present) =
-        if len as u64 >= SPARSE_FROM { sparse(layout, &plan, selection) } else { (false, None) };
+        if len as u64 >= costs::SPARSE_FROM { sparse(layout, &plan, selection) } else { (false, None) };
     let zeroed = sparse && layout.fill().is_zero();
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
     let mut target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;

@@ -15,8 +15,18 @@
 //! A dropped stream cancels what has not begun. A worker inside a block finishes its chunk and
 //! throws the block away.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have; blocks are cut within their memory"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::copy::strided;
 use crate::copy::strided::Region;
+use crate::costs;
 use crate::dims::{Dims, c_strides, element_count};
 use crate::error::ArrayError;
 use crate::execute::tasks::Interrupt;
@@ -73,13 +83,6 @@ pub struct Stream {
     current: Option<Block>,
     ended: bool,
 }
-
-/// Blocks of at least this many bytes are worth a hand-off each.
-const WORTHWHILE: u64 = 512 << 10;
-
-/// Where the rows of one chunk have more bytes than this, blocks are smaller, and chunks decoded
-/// more than once: memory stays bounded.
-const LARGEST: u64 = 256 << 20;
 
 /// How often a waiting consumer asks whether to stop.
 pub(crate) const ASK: Duration = Duration::from_millis(50);
@@ -180,11 +183,15 @@ impl Stream {
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
 
         let chunk = layout.grid().chunk_shape()[axis];
-        let share = options.ahead.map_or(WORTHWHILE, |ahead| (ahead / 2 / threads as u64).min(WORTHWHILE));
+        let share = options.ahead.map_or(costs::WORTH_A_HAND_OFF, |ahead| {
+            (ahead / 2 / threads as u64).min(costs::WORTH_A_HAND_OFF)
+        });
         let per_block = match chunk.saturating_mul(row_bytes) {
             // Rows without elements: nothing is read.
             0 => u64::MAX,
-            bytes if bytes > LARGEST.max(options.ahead.unwrap_or(0)) => (LARGEST / row_bytes).max(1),
+            bytes if bytes > costs::LARGEST_BLOCK.max(options.ahead.unwrap_or(0)) => {
+                (costs::LARGEST_BLOCK / row_bytes).max(1)
+            }
             bytes => chunk.saturating_mul((share / bytes).max(1)),
         };
         let block = per_block.min(len).saturating_mul(row_bytes);

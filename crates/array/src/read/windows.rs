@@ -11,17 +11,17 @@
 //! 4. Where there is more than one window, the object is opened once for all: windows of an object
 //!    that is replaced meanwhile would make a chunk that never was.
 
+#![expect(clippy::indexing_slicing, reason = "places of axes come from the list itself")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::copy::places::Places;
 use crate::copy::row::Axis;
 use crate::copy::strided::Region;
-use crate::plan::strategy::RANGE_COST;
+use crate::costs;
 use smallvec::SmallVec;
-
-/// Windows of one window, at most. Unit tests have a small bound, so that they meet it.
-const MOST_BITES: usize = if cfg!(test) { 7 } else { 2048 };
-
-/// Bytes of one window, at most, unless a bite alone is longer; without what lies between bites.
-const WINDOW: usize = if cfg!(test) { 512 } else { 1 << 20 };
 
 /// Some bytes of a chunk that are copied together.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,8 @@ impl<'p> Windows<'p> {
             match longest {
                 Some(k)
                     if !direct
-                        && (region.axes[k].src > RANGE_COST as isize || reach_of(&region) > WINDOW) =>
+                        && (region.axes[k].src > costs::RANGE as isize
+                            || reach_of(&region) > costs::WINDOW) =>
                 {
                     factors.push(Factor::Axis(region.axes.remove(k)));
                 }
@@ -89,10 +90,10 @@ impl<'p> Windows<'p> {
         let (reach, mut step, mut most) = (reach_of(&region), Axis { len: 1, dst: 0, src: 0 }, 1);
         if let Some(Factor::Places(last)) = factors.last()
             && !direct
-            && last.step <= RANGE_COST as isize
+            && last.step <= costs::RANGE as isize
         {
             step = Axis { len: 1, dst: last.stride, src: last.step };
-            most = (WINDOW / last.step.max(1) as usize).max(1);
+            most = (costs::WINDOW / last.step.max(1) as usize).max(1);
         }
         Windows { factors, region, reach, step, most, direct }
     }
@@ -137,7 +138,7 @@ impl<'p> Windows<'p> {
         let start = Bite { chunk: offset as isize, memory: 0, count: 1 };
         self.walk(&self.factors, start, &mut |bite| {
             let len = self.len(bite);
-            if !window.is_empty() && (window.len() == MOST_BITES || bytes + len > WINDOW) {
+            if !window.is_empty() && (window.len() == costs::MOST_BITES || bytes + len > costs::WINDOW) {
                 full(&mut window, true)?;
                 window.clear();
                 bytes = 0;
@@ -156,7 +157,7 @@ impl<'p> Windows<'p> {
         for bite in window {
             let (start, end) = (bite.chunk as usize, bite.chunk as usize + self.len(*bite));
             match ranges.last_mut() {
-                Some((_, last)) if start <= *last + RANGE_COST as usize => *last = end.max(*last),
+                Some((_, last)) if start <= *last + costs::RANGE as usize => *last = end.max(*last),
                 _ => ranges.push((start, end)),
             }
         }

@@ -1,5 +1,8 @@
 //! Memory for results and scratch.
 
+#![expect(clippy::indexing_slicing, reason = "pages are at least as long as the memory")]
+
+use crate::costs;
 use crate::runtime::recycler::{self, RECYCLER};
 use memmap2::MmapMut;
 
@@ -21,19 +24,11 @@ enum Block {
     Pages(Option<MmapMut>),
 }
 
-/// From here on memory comes in pages from the recycler: allocators hand pages of that size back to
-/// the system when they are freed.
-const PAGES_FROM: usize = 64 << 10;
-
-/// From here on fresh pages are asked for in huge units, which cuts the number of page faults by
-/// 512.
-const HUGE_FROM: usize = 4 << 20;
-
 impl Memory {
     /// Memory with unspecified (but initialised) contents: for callers who overwrite every byte.
     /// `None` if there is none.
     pub fn dirty(len: usize) -> Option<Self> {
-        if len < PAGES_FROM {
+        if len < costs::PAGES_FROM {
             return Some(Memory { block: Block::Small(small(len)), len });
         }
         let class = recycler::class_of(len)?;
@@ -47,7 +42,7 @@ impl Memory {
     /// Memory of zeros. Large ones cost nothing until they are touched: the system zeroes pages on
     /// first use. `None` if there is none.
     pub fn zeroed(len: usize) -> Option<Self> {
-        if len < PAGES_FROM {
+        if len < costs::PAGES_FROM {
             return Some(Memory { block: Block::Small(small(len)), len });
         }
         let pages = fresh(recycler::class_of(len)?, false)?;
@@ -74,7 +69,7 @@ impl Memory {
         if len <= self.room() {
             return true;
         }
-        let Some(class) = recycler::class_of(len).filter(|_| len >= PAGES_FROM) else {
+        let Some(class) = recycler::class_of(len).filter(|_| len >= costs::PAGES_FROM) else {
             return self.grow(len);
         };
         let Some(pages) = RECYCLER.get().take_about(class) else { return self.grow(len) };
@@ -89,7 +84,7 @@ impl Memory {
     pub fn shrink(&mut self) {
         match (&mut self.block, recycler::class_of(self.len)) {
             (Block::Small(words), _) => words.truncate(self.len.div_ceil(size_of::<u128>())),
-            (Block::Pages(_), _) if self.len < PAGES_FROM => {
+            (Block::Pages(_), _) if self.len < costs::PAGES_FROM => {
                 let mut words = small(self.len);
                 bytemuck::cast_slice_mut(&mut words)[..self.len].copy_from_slice(self.as_slice());
                 *self = Memory { block: Block::Small(words), len: self.len };
@@ -113,7 +108,7 @@ impl Memory {
     /// Makes room for `len` bytes; at least as many as there are. Returns whether there is.
     fn grow(&mut self, len: usize) -> bool {
         if let Block::Small(words) = &mut self.block
-            && len < PAGES_FROM
+            && len < costs::PAGES_FROM
         {
             words.resize(len.div_ceil(size_of::<u128>()), 0);
             return true;
@@ -172,7 +167,7 @@ fn remap(pages: &mut MmapMut, class: usize) -> bool {
     // SAFETY: the mapping is anonymous, so there is no file that could be shorter than it; it is
     // borrowed exclusively, so nothing else points into it.
     let done = unsafe { pages.remap(class, options) }.is_ok();
-    if done && class >= HUGE_FROM {
+    if done && class >= costs::HUGE_FROM {
         // As in `fresh`.
         let _ = pages.advise(memmap2::Advice::HugePage);
     }
@@ -187,7 +182,7 @@ fn remap(_: &mut MmapMut, _: usize) -> bool {
 fn fresh(class: usize, whole: bool) -> Option<MmapMut> {
     let pages = MmapMut::map_anon(class).ok()?;
     #[cfg(target_os = "linux")]
-    if whole && class >= HUGE_FROM {
+    if whole && class >= costs::HUGE_FROM {
         // Advice only: where the system has no huge pages, nothing changes.
         let _ = pages.advise(memmap2::Advice::HugePage);
     }

@@ -1,5 +1,6 @@
 //! Settings of the engine, for the whole process. Options of a call win over them.
 
+use crate::costs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -25,13 +26,10 @@ pub fn threads() -> usize {
 /// set a number.
 pub(crate) fn waiting_threads() -> usize {
     match THREADS.load(Relaxed) {
-        0 => cores() * WAITING_PER_CORE,
+        0 => cores() * costs::WAITING_PER_CORE,
         n => n,
     }
 }
-
-/// Each waiting thread has buffers of its own, so there is a price to more.
-const WAITING_PER_CORE: usize = 4;
 
 /// Sets [`threads`]; 0: one per core that the process may use.
 pub fn set_threads(n: usize) {

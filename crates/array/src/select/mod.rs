@@ -55,6 +55,10 @@ pub struct Selection {
 /// What stands for an axis that points are on: it takes no part in the result by itself.
 const PICKED: AxisSelection = AxisSelection { first: 0, step: 1, len: 1, dropped: true };
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
 impl Selection {
     /// Everything of an array of `shape`.
     pub fn all(shape: &[u64]) -> Self {
@@ -282,6 +286,10 @@ pub(crate) enum Factor {
 }
 
 /// Selects everything along the axes up to `end` that are not selected yet.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
 fn all(axes: &mut SmallVec<[AxisSelection; 8]>, shape: &[u64], end: usize) {
     for len in &shape[axes.len()..end] {
         axes.push(AxisSelection { first: 0, step: 1, len: *len, dropped: false });
@@ -343,6 +351,7 @@ fn pick(axes: &mut SmallVec<[AxisSelection; 8]>, points: &mut Vec<Points>, mut f
 }
 
 /// First element and number of elements of a slice, as Python's `slice.indices` has it.
+#[expect(clippy::cast_possible_truncation, reason = "both are clamped to the axis first")]
 fn slice(len: u64, start: Option<i64>, stop: Option<i64>, step: i64) -> (u64, u64) {
     // Lengths are at most i64::MAX, so i128 holds every sum.
     let len = i128::from(len);

@@ -7,6 +7,8 @@
 //! 3. Look up the chunks. Those of shards within the shard are looked up there: step 2 again, one
 //!    level further in.
 
+#![expect(clippy::indexing_slicing, reason = "shards have the numbers under which they were opened")]
+
 use super::cache::{INDEXES, IndexPlace};
 use super::memory::InMemory;
 use crate::dims::Dims;

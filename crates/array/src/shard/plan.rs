@@ -1,5 +1,10 @@
 //! A request, shard by shard.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
+
 use crate::dims::Dims;
 use crate::layout::ArrayLayout;
 use crate::layout::sharding::Sharding;

@@ -4,6 +4,15 @@
 //! chunk. Where such writes wait behind each other they are joined: the chunk is then encoded once,
 //! and where they cover it, not even decoded.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have; values were made for the selection"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::copy::strided;
 use crate::copy::strided::Region;
 use crate::dims::{Dims, Strides, c_strides, element_count};

@@ -1,10 +1,16 @@
 //! One chunk's share of a write: what is decided about it, and doing that.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a decoded chunk is as long as the encoding says; axes are numbered below the rank, which all vectors of one array have"
+)]
+
 use crate::copy::gather;
 use crate::copy::gather::Direction;
 use crate::copy::places::Places;
 use crate::copy::strided;
 use crate::copy::strided::Region;
+use crate::costs;
 use crate::dims::Dims;
 use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, sized};
@@ -20,10 +26,6 @@ use crate::read::fetch::fetch;
 use crate::runtime::memory::Memory;
 use hyperslab_codec::{self as codec, CodecChain, CodecError};
 use hyperslab_store::{Ask, Expected, Opened, RangeRead, StoreError};
-
-/// How often a change of a part of a chunk is made in vain before it excludes other processes from
-/// the beginning.
-const PATIENCE: usize = 3;
 
 /// The copy from the caller's memory into a decoded chunk, and where in the chunk it starts.
 pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) -> (Region, usize) {
@@ -114,7 +116,7 @@ impl ChunkWriter<'_> {
         key.clone_from(&scratch.key);
         let mut tries = 0;
         let done = loop {
-            match self.modify_once(&key, tries >= PATIENCE, scratch, region, offset, ask) {
+            match self.modify_once(&key, tries >= costs::PATIENCE, scratch, region, offset, ask) {
                 Ok(false) if ask() => break Err(tasks::interrupted(self.layout)),
                 Ok(false) => tries += 1,
                 Ok(true) => break Ok(()),

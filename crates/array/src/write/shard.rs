@@ -18,6 +18,7 @@
 //!
 //! A shard within a shard is one inner chunk: it is put together in memory, in the same steps.
 
+use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
 use crate::execute::tasks;
@@ -49,10 +50,6 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
 }
-
-/// Shards of fewer chunks than this per thread are written by one thread each, where there are
-/// several; larger ones by all threads, one after the other.
-const FEW: usize = 8;
 
 /// Who encodes the inner chunks of a shard.
 enum Workers<'w> {
@@ -95,7 +92,7 @@ impl WriteRequest<'_> {
         let shards = ShardPlan::new(self.layout, self.sharding, self.plan);
         let limit = limit.min(settings::decodes_in_flight());
         let work = tasks::work(self.layout, self.plan.len(), bytes);
-        if shards.len() > 1 && self.plan.len() / shards.len() < FEW * limit {
+        if shards.len() > 1 && self.plan.len() / shards.len() < costs::FEW_SHARDS * limit {
             return tasks::run_tasks(
                 self.layout,
                 shards.len(),

@@ -4,6 +4,13 @@
 //! order of the index all the same, so that equal writes make equal files. Who comes too early
 //! leaves a copy, up to a bound, and waits beyond it.
 
+#![expect(clippy::indexing_slicing, reason = "the buffer was just made longer by so much")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
+use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::tasks::{codec_error, store_error};
 use crate::layout::ArrayLayout;
@@ -110,9 +117,6 @@ impl<'s> Sink<'s> {
     }
 }
 
-/// Who copies more than this asks in between whether to stop: some 20 ms.
-const COPIED_AT_ONCE: u64 = 64 << 20;
-
 /// The shard as it was.
 pub(crate) struct Former<'o> {
     pub(crate) opened: &'o dyn Opened,
@@ -174,7 +178,7 @@ pub(crate) fn begin(
                 if at > former.range.0 + first.0 && ask() {
                     return Err(sink.interrupted());
                 }
-                let part = (end - at).min(COPIED_AT_ONCE);
+                let part = (end - at).min(costs::COPIED_AT_ONCE);
                 sink.copy(former.opened, (at, part))?;
                 at += part;
             }

@@ -14,8 +14,18 @@
 //! together larger than a thread's share of the buffer) wait for the queue to empty and are then
 //! executed as ever, without the copy.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "places of jobs come from the queue, under its lock; axes are numbered below the rank, which all vectors of one array have"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use crate::copy::strided;
 use crate::copy::strided::Region;
+use crate::costs;
 use crate::dims::{Dims, Strides, c_strides, element_count};
 use crate::error::ArrayError;
 use crate::execute::tasks;
@@ -129,10 +139,6 @@ struct Chunks {
     first: Dims,
     last: Dims,
 }
-
-/// Only so many waiting jobs are looked at for one that may start: the search stays short where
-/// thousands wait for one chunk.
-const LOOK_AT: usize = 32;
 
 impl Writer {
     /// A writer to this array.
@@ -464,7 +470,7 @@ impl State {
             let job = &self.jobs[*at];
             job.work.is_some() && self.jobs.range(..*at).all(|earlier| !earlier.chunks.meet(&job.chunks))
         };
-        let at = (0..self.jobs.len().min(LOOK_AT)).find(free)?;
+        let at = (0..self.jobs.len().min(costs::LOOK_AT)).find(free)?;
         let number = self.jobs[at].number;
         let mut batch: Batch = self.jobs[at].work.take().into_iter().collect();
         // One behind the other, so nothing between them is overtaken; in the same chunks, so they

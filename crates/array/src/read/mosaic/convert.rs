@@ -16,6 +16,15 @@
 //! half: negative halves wrap in integers without a sign, and infinities become what the
 //! processor makes of them.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "buffers have the sizes of the types, which were checked before"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
 /// Whether there is a conversion: between numbers, from Booleans to numbers and from integers to

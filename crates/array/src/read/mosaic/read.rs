@@ -10,6 +10,12 @@
 //!    needed are gathered in memory, in the order of the pattern, and scattered from there; so are
 //!    those of another type, which are converted in between.
 
+#![expect(clippy::indexing_slicing, reason = "memory was made for all elements that the pieces have")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
 use super::convert;
 use super::nesting::Nesting;
 use super::nesting::ReadSource;
@@ -17,6 +23,7 @@ use super::part::{How, Overlap, SubRead, touched};
 use super::points;
 use crate::copy::strided;
 use crate::copy::strided::Region;
+use crate::costs;
 use crate::dims::{Dims, Strides, element_count};
 use crate::error::ArrayError;
 use crate::execute::tasks;
@@ -35,9 +42,6 @@ use crate::select::axis::AxisSelection;
 use crate::select::view::Target;
 use std::borrow::Cow;
 use std::ops::Range;
-
-/// What opening the array of a piece costs, in bytes that could be moved instead.
-const PART_WORK: u64 = 64 << 10;
 
 /// A request to read a selection of a mosaic.
 pub(crate) struct MosaicRequest<'a> {
@@ -110,9 +114,9 @@ impl MosaicRequest<'_> {
             unsafe { strided::fill(&counts, self.target.strides(), self.layout.fill().bytes(), self.base()) };
         }
         let limit = tasks::limit(threads);
-        let work = bytes.saturating_add(PART_WORK.saturating_mul(parts.len() as u64));
+        let work = bytes.saturating_add(costs::PIECE_WORK.saturating_mul(parts.len() as u64));
         let several = match self.mosaic.disjoint && parts.len() >= limit {
-            true => tasks::worthwhile(work, tasks::INLINE_WORK, parts.len(), limit),
+            true => tasks::worthwhile(work, costs::INLINE_WORK, parts.len(), limit),
             false => 1,
         };
         let interrupted = || {

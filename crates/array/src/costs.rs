@@ -1,0 +1,139 @@
+//! Constants that trade one cost against another.
+//!
+//! They are estimates from what they stand for, on x86-64 with files in the page cache, confirmed by
+//! the rows of `benches/` that they decide: see `docs/performance.md` for how to run these before and
+//! after a change here. What one more request to a store costs is the store's to say
+//! ([`hyperslab_store::Store::gap`]). Unit tests have smaller bounds where these would keep them from
+//! a strategy.
+
+// Requests and ranges
+
+/// Rows at least this long are read straight into the output, one range each: below, a system call
+/// costs more than copying the bytes once more.
+pub(crate) const DIRECT_ROW: usize = 4096;
+
+/// Bites (bytes around points) of one window, at most.
+pub(crate) const MOST_BITES: usize = if cfg!(test) { 7 } else { 2048 };
+
+/// Bytes of one window, at most, unless a bite alone is longer; without what lies between bites.
+pub(crate) const WINDOW: usize = if cfg!(test) { 512 } else { 1 << 20 };
+
+/// Where fewer bytes than this need not be decoded, all are: codecs go by blocks, zstd by such of
+/// 128 KiB.
+pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
+
+/// Outputs of this size and more are looked at for absent chunks first.
+pub(crate) const SPARSE_FROM: u64 = 4 << 20;
+
+/// What one more byte range of a call costs, in bytes that could be read instead. Chunks that decode
+/// to no more are read together with their neighbours.
+pub(crate) const RANGE: u64 = 4096;
+
+/// Runs are no longer than this, so that memory is bounded, unless a chunk alone is.
+pub(crate) const LONGEST_RUN: u64 = 1 << 20;
+
+/// Runs are not made shorter than this for the sake of more threads.
+pub(crate) const SHORTEST_RUN: u64 = 128 << 10;
+
+/// Decoded bytes of a lot of small chunks.
+pub(crate) const LOT: usize = 256 << 10;
+
+/// The fewest and the most chunks of a lot: a lot asks the system for more than its bytes, and has
+/// a table of its chunks.
+pub(crate) const CHUNKS_OF_A_LOT: (usize, usize) = (32, 1024);
+
+/// How many shards of a request are open at a time: a process may have only so many open files.
+pub(crate) const OPEN_SHARDS: usize = 16;
+
+/// What locating the chunks of a shard costs, in bytes that could be moved instead.
+pub(crate) const LOCATE_WORK: u64 = 64 << 10;
+
+// Work and threads
+
+/// Below this much work (in bytes to move; decoding counts several times) a request stays on the
+/// caller's thread: waking another costs more than it saves.
+pub(crate) const INLINE_WORK: u64 = 512 << 10;
+
+/// Requests of less work than this (a few milliseconds) leave the workers to others where threads
+/// are busy with requests of their own.
+pub(crate) const SMALL_WORK: u64 = 16 << 20;
+
+/// What opening an object costs, in bytes that could be moved instead.
+pub(crate) const TASK_WORK: u64 = 16 << 10;
+
+/// How much slower than moving bytes decoding or encoding them is, roughly.
+pub(crate) const CODEC_FACTOR: u64 = 4;
+
+/// What opening the array of a piece costs, in bytes that could be moved instead.
+pub(crate) const PIECE_WORK: u64 = 64 << 10;
+
+/// What finding a cell's bytes costs, in bytes that could be copied instead.
+pub(crate) const CELL_WORK: u64 = 32;
+
+/// Shares for each thread that copies.
+pub(crate) const TURNS: usize = 4;
+
+/// Threads for each core where they wait for a disk. Each has buffers of its own, so there is a
+/// price to more.
+pub(crate) const WAITING_PER_CORE: usize = 4;
+
+/// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a
+/// thread's while, small enough for a core's own cache.
+pub(crate) const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
+
+/// A chunk is cut into at most so many.
+pub(crate) const MOST_PARTS: u64 = 64;
+
+/// Chunks that do not exist are filled so many at a time.
+pub(crate) const FILLED: usize = 16;
+
+/// Only so many waiting jobs are looked at for one that may start: the search stays short where
+/// thousands wait for one chunk.
+pub(crate) const LOOK_AT: usize = 32;
+
+/// How often a change of a part of a chunk is made in vain before it excludes other processes from
+/// the beginning.
+pub(crate) const PATIENCE: usize = 3;
+
+/// Shards of fewer chunks than this per thread are written by one thread each, where there are
+/// several; larger ones by all threads, one after the other.
+pub(crate) const FEW_SHARDS: usize = 8;
+
+/// Blocks of at least this many bytes are worth a hand-off each.
+pub(crate) const WORTH_A_HAND_OFF: u64 = 512 << 10;
+
+/// Where the rows of one chunk have more bytes than this, blocks are smaller, and chunks decoded
+/// more than once: memory stays bounded.
+pub(crate) const LARGEST_BLOCK: u64 = 256 << 20;
+
+// Memory
+
+/// From here on memory comes in pages from the recycler: allocators hand pages of that size back to
+/// the system when they are freed.
+pub(crate) const PAGES_FROM: usize = 64 << 10;
+
+/// From here on fresh pages are asked for in huge units, which cuts the number of page faults by
+/// 512.
+pub(crate) const HUGE_FROM: usize = 4 << 20;
+
+/// A thread keeps no more than this between requests, in each buffer; what is larger goes back
+/// (decoded chunks to the recycler).
+pub(crate) const KEEP_SCRATCH: usize = 16 << 20;
+
+/// Destinations of this extent do not stay in a cache until they are used.
+pub(crate) const LARGE_COPY: usize = 16 << 20;
+
+/// Bytes that a batch should have in its heap.
+pub(crate) const PAYLOAD: u64 = 24 << 20;
+
+/// The most cells of a batch, unless a chunk has more.
+pub(crate) const MOST_CELLS: u64 = 512 << 10;
+
+/// Elements of chunks that the first batch touches, of which nothing is known yet.
+pub(crate) const FIRST_BATCH: u64 = 64 << 10;
+
+/// A batch may be so many times larger than the one before.
+pub(crate) const GROWTH: u64 = 8;
+
+/// Who copies more than this asks in between whether to stop: some 20 ms.
+pub(crate) const COPIED_AT_ONCE: u64 = 64 << 20;
