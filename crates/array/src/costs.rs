@@ -2,8 +2,8 @@
 //!
 //! They are estimates from what they stand for, on x86-64 with files in the page cache, confirmed by
 //! the rows of `benches/` that they decide: see `docs/performance.md` for how to run these before and
-//! after a change here. What one more request to a store costs is the store's to say
-//! ([`hyperslab_store::Store::gap`]). Unit tests have smaller bounds where these would keep them from
+//! after a change here. What one more request or range costs is the store's to say
+//! ([`hyperslab_store::Store::cost`]). Unit tests have smaller bounds where these would keep them from
 //! a strategy.
 
 // Requests and ranges
@@ -24,10 +24,6 @@ pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 
 /// Outputs of this size and more are looked at for absent chunks first.
 pub(crate) const SPARSE_FROM: u64 = 4 << 20;
-
-/// What one more byte range of a call costs, in bytes that could be read instead. Chunks that decode
-/// to no more are read together with their neighbours.
-pub(crate) const RANGE: u64 = 4096;
 
 /// Runs are no longer than this, so that memory is bounded, unless a chunk alone is.
 pub(crate) const LONGEST_RUN: u64 = 1 << 20;

@@ -172,6 +172,15 @@ fn check_size<S: Store + ?Sized>(
     }
 }
 
+/// What reading costs ([`Store::cost`]), in bytes that could be read in the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// One more request: ranges of an object that lie closer are read as one.
+    pub request: u64,
+    /// One more range of the same request.
+    pub range: u64,
+}
+
 /// What tells a prefix from all others ([`Store::identity`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -495,10 +504,10 @@ pub trait Store: Send + Sync + Debug {
         true
     }
 
-    /// Ranges with no more bytes than this between them are read as one: to read the gap costs no
-    /// more than a second range.
-    fn gap(&self) -> u64 {
-        0
+    /// What asking for more costs, so that a reader can choose between few long ranges and many
+    /// short ones.
+    fn cost(&self) -> Cost {
+        Cost { request: 0, range: 4096 }
     }
 
     /// Where the store is, for messages and `repr`: a `file://` URL, `memory://…`.

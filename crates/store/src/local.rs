@@ -67,8 +67,8 @@ mod write;
 pub use file::FileStore;
 
 use crate::{
-    Ask, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead, Replacement,
-    Staged, Stamp, Store, StoreError, hash,
+    Ask, Cost, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead,
+    Replacement, Staged, Stamp, Store, StoreError, hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -201,9 +201,10 @@ const MAX_TRANSFER: usize = if cfg!(test) { 1500 } else { 1 << 30 };
 /// stack.
 const MAX_BATCH: usize = 64;
 
-/// See [`Store::gap`]. Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18,
-/// x86): a read of its own takes as long as reading 16 to 32 KiB more. From a disk more would pay.
-const GAP: u64 = 16 << 10;
+/// Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a read of its own
+/// takes as long as reading 16 to 32 KiB more. From a disk more would pay. The cost of one more range
+/// is an estimate.
+const COST: Cost = Cost { request: 16 << 10, range: 4 << 10 };
 
 impl LocalStore {
     /// Opens the store whose objects lie below `root`. The directory need not exist: the first
@@ -504,8 +505,8 @@ impl Store for LocalStore {
         true
     }
 
-    fn gap(&self) -> u64 {
-        GAP
+    fn cost(&self) -> Cost {
+        COST
     }
 
     fn url(&self) -> String {

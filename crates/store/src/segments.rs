@@ -5,7 +5,7 @@
 //! 3. If the store is made so, bytes beyond the end of a segment's object read as zeros: nobody
 //!    has written them yet.
 
-use crate::{HeldObject, Key, Opened, Operation, RangeRead, Store, StoreError, check_size, hash};
+use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Store, StoreError, check_size, hash};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -246,8 +246,9 @@ impl Store for SegmentStore {
         self.segments.iter().all(|segment| segment.store.reads_ranges())
     }
 
-    fn gap(&self) -> u64 {
-        self.segments.first().map_or(0, |segment| segment.store.gap())
+    fn cost(&self) -> Cost {
+        let first = self.segments.first();
+        first.map_or(Cost { request: 0, range: 0 }, |segment| segment.store.cost())
     }
 
     /// That of the first segment: the others are usually beside it.

@@ -192,7 +192,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn new(encoding: &ChunkEncoding, task: &Task) -> Self {
+    /// `another`: what one more range costs, in bytes that could be read instead.
+    pub(crate) fn new(encoding: &ChunkEncoding, task: &Task, another: u64) -> Self {
         let element = encoding.element_size() as u64;
         let mut axes: SmallVec<[(u64, u64); 8]> = SmallVec::new();
         let mut start = 0;
@@ -208,7 +209,7 @@ impl Rows {
         let mut best = (u64::MAX, 0);
         let mut ranges = 1u64;
         for depth in 0..=axes.len() {
-            let cost = ranges.saturating_mul(costs::RANGE + reach(&axes[depth..]));
+            let cost = ranges.saturating_mul(another.saturating_add(reach(&axes[depth..])));
             if cost < best.0 {
                 best = (cost, depth);
             }

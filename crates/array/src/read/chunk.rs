@@ -152,7 +152,7 @@ impl<'a> ChunkReader<'a> {
             });
         }
         let encoding = layout.encoding();
-        let rows = Rows::new(encoding, task);
+        let rows = Rows::new(encoding, task, layout.store().cost().range);
         let bytes = rows.count.saturating_mul(rows.span);
         let none = || memory_error(layout, "a part of a chunk", bytes);
         let len = usize::try_from(bytes).map_err(|_| none())?;
@@ -176,7 +176,7 @@ impl<'a> ChunkReader<'a> {
 
     /// Reads a task with points of a chunk without codecs. Returns whether the chunk exists.
     pub(crate) fn read_points(&self, scratch: &mut Scratch, stored: Stored<'_>) -> Result<bool, ArrayError> {
-        let windows = Windows::new(self.region.clone(), &self.places);
+        let windows = Windows::new(self.region.clone(), &self.places, self.layout.store().cost().range);
         let mut opened: Option<Option<Box<dyn Opened + '_>>> = None;
         let mut found = true;
         windows.each(self.offset, &mut |window, more| {
@@ -349,7 +349,12 @@ impl<'a> ChunkReader<'a> {
                 vec![at(self.offset as u64, self.region.contiguous().unwrap_or(0) as u64)]
             }
             Strategy::ReadRows if !self.places.is_empty() => {
-                let ranges = windows::ranges(self.region.clone(), &self.places, self.offset);
+                let ranges = windows::ranges(
+                    self.region.clone(),
+                    &self.places,
+                    self.offset,
+                    self.layout.store().cost().range,
+                );
                 ranges.into_iter().map(|(offset, len)| at(offset, len)).collect()
             }
             Strategy::ReadRows => match self.region.direct_row() {
@@ -363,7 +368,7 @@ impl<'a> ChunkReader<'a> {
                     ranges
                 }
                 None => {
-                    let rows = Rows::new(self.layout.encoding(), task);
+                    let rows = Rows::new(self.layout.encoding(), task, self.layout.store().cost().range);
                     rows.offsets().map(|offset| at(offset, rows.span)).collect()
                 }
             },

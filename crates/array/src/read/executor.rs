@@ -121,9 +121,9 @@ impl<'a> Request<'a> {
         threads: usize,
         each: &mut dyn FnMut(Step),
     ) {
-        let (identity, gap) = (self.layout.encoding().chain().is_identity(), self.layout.store().gap());
+        let (identity, cost) = (self.layout.encoding().chain().is_identity(), self.layout.store().cost());
         match lots {
-            Lots::Neighbours(..) => lot.steps(gap.min(costs::RANGE), costs::LONGEST_RUN, false, each),
+            Lots::Neighbours(..) => lot.steps(cost.request.min(cost.range), costs::LONGEST_RUN, false, each),
             _ => {
                 let longest = match threads {
                     // What goes straight to the target is kept nowhere.
@@ -131,7 +131,7 @@ impl<'a> Request<'a> {
                     1 => costs::LONGEST_RUN,
                     threads => (stored / (4 * threads as u64)).clamp(costs::SHORTEST_RUN, costs::LONGEST_RUN),
                 };
-                lot.steps(gap, longest, identity, each);
+                lot.steps(cost.request, longest, identity, each);
             }
         }
     }

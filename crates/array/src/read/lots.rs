@@ -37,7 +37,10 @@ impl<'a> Lots<'a> {
         if plan.is_cut() {
             return Lots::Cut(plan.len());
         }
-        if plan.len() > 1 && layout.locator().shares_objects() && decoded as u64 <= costs::RANGE {
+        if plan.len() > 1
+            && layout.locator().shares_objects()
+            && decoded as u64 <= layout.store().cost().range
+        {
             let fit = costs::LOT / decoded.max(1);
             let (least, most) = costs::CHUNKS_OF_A_LOT;
             return Lots::Neighbours(

@@ -63,10 +63,14 @@ pub(crate) struct Windows<'p> {
     most: usize,
     /// Whether each point is one long row, the same on both sides.
     pub(crate) direct: bool,
+    /// What one more range costs.
+    another: usize,
 }
 
 impl<'p> Windows<'p> {
-    pub(crate) fn new(mut region: Region, places: &'p [Places<'p>]) -> Self {
+    /// `another`: what one more range costs, in bytes that could be read instead.
+    pub(crate) fn new(mut region: Region, places: &'p [Places<'p>], another: u64) -> Self {
+        let another = isize::try_from(another).unwrap_or(isize::MAX);
         let mut factors: SmallVec<[Factor<'p>; 8]> = places.iter().map(Factor::Places).collect();
         let reach_of = |region: &Region| {
             region.axes.iter().map(|axis| (axis.len - 1) * axis.src as usize).sum::<usize>() + region.unit
@@ -76,11 +80,7 @@ impl<'p> Windows<'p> {
             direct |= region.contiguous().is_some() && region.direct_row().is_some();
             let longest = (0..region.axes.len()).max_by_key(|k| region.axes[*k].src);
             match longest {
-                Some(k)
-                    if !direct
-                        && (region.axes[k].src > costs::RANGE as isize
-                            || reach_of(&region) > costs::WINDOW) =>
-                {
+                Some(k) if !direct && (region.axes[k].src > another || reach_of(&region) > costs::WINDOW) => {
                     factors.push(Factor::Axis(region.axes.remove(k)));
                 }
                 _ => break,
@@ -90,12 +90,13 @@ impl<'p> Windows<'p> {
         let (reach, mut step, mut most) = (reach_of(&region), Axis { len: 1, dst: 0, src: 0 }, 1);
         if let Some(Factor::Places(last)) = factors.last()
             && !direct
-            && last.step <= costs::RANGE as isize
+            && last.step <= another
         {
             step = Axis { len: 1, dst: last.stride, src: last.step };
             most = (costs::WINDOW / last.step.max(1) as usize).max(1);
         }
-        Windows { factors, region, reach, step, most, direct }
+        let another = usize::try_from(another).unwrap_or(usize::MAX);
+        Windows { factors, region, reach, step, most, direct, another }
     }
 
     /// Bytes of the chunk that a bite covers.
@@ -157,7 +158,7 @@ impl<'p> Windows<'p> {
         for bite in window {
             let (start, end) = (bite.chunk as usize, bite.chunk as usize + self.len(*bite));
             match ranges.last_mut() {
-                Some((_, last)) if start <= *last + costs::RANGE as usize => *last = end.max(*last),
+                Some((_, last)) if start <= last.saturating_add(self.another) => *last = end.max(*last),
                 _ => ranges.push((start, end)),
             }
         }
@@ -166,8 +167,8 @@ impl<'p> Windows<'p> {
 }
 
 /// The ranges of a chunk that are read for a task with points, offset and length, window by window.
-pub(crate) fn ranges(region: Region, places: &[Places<'_>], offset: usize) -> Vec<(u64, u64)> {
-    let windows = Windows::new(region, places);
+pub(crate) fn ranges(region: Region, places: &[Places<'_>], offset: usize, another: u64) -> Vec<(u64, u64)> {
+    let windows = Windows::new(region, places, another);
     let mut all = Vec::new();
     let walked: Result<(), std::convert::Infallible> = windows.each(offset, &mut |window, _| {
         let direct = |bite: &mut Bite| (bite.chunk as u64, windows.len(*bite) as u64);

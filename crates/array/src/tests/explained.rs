@@ -5,7 +5,7 @@ use super::model::{Packed, PerChunk, Spec};
 use super::shards::{Level, level, sharding};
 use crate::*;
 use hyperslab_codec::{Blosc, Codec, CodecError, Racing, Reach, Scratch};
-use hyperslab_store::{Entry, Key, MemoryStore, Opened, RangeRead, Stamp, Store, StoreError};
+use hyperslab_store::{Cost, Entry, Key, MemoryStore, Opened, RangeRead, Stamp, Store, StoreError};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::ops::Range;
@@ -119,8 +119,8 @@ impl Store for Counted {
         self.inner.list(prefix)
     }
 
-    fn gap(&self) -> u64 {
-        20
+    fn cost(&self) -> Cost {
+        Cost { request: 20, range: 4096 }
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

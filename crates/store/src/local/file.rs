@@ -10,7 +10,7 @@ use super::read::{OpenFile, open_path};
 use super::stamp::{Seen, settled, unchanged};
 use super::{LocalOptions, LocalStore};
 use crate::fork::Mutex;
-use crate::{HeldObject, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
+use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -214,8 +214,8 @@ impl Store for FileStore {
         self.directory.waits()
     }
 
-    fn gap(&self) -> u64 {
-        self.directory.gap()
+    fn cost(&self) -> Cost {
+        self.directory.cost()
     }
 
     fn url(&self) -> String {
