@@ -1,10 +1,10 @@
 //! Constants that trade one cost against another.
 //!
-//! They are estimates from what they stand for, on x86-64 with files in the page cache, confirmed by
-//! the rows of `benches/` that they decide: see `docs/performance.md` for how to run these before and
-//! after a change here. What one more request or range costs is the store's to say
-//! ([`hyperslab_store::Store::cost`]). Unit tests have smaller bounds where these would keep them from
-//! a strategy.
+//! They are estimates from what they stand for, on x86-64 with files in the page cache, confirmed
+//! by the rows of `benches/` that they decide: see `docs/performance.md` for how to run these
+//! before and after a change here. What one more request or range costs is the store's to say
+//! ([`hyperslab_store::Store::cost`]). Unit tests have smaller bounds where these would keep them
+//! from a strategy.
 
 // Requests and ranges
 
@@ -131,5 +131,5 @@ pub(crate) const FIRST_BATCH: u64 = 64 << 10;
 /// A batch may be so many times larger than the one before.
 pub(crate) const GROWTH: u64 = 8;
 
-/// Who copies more than this asks in between whether to stop: some 20 ms.
+/// A copy of more than this asks in between whether to stop: some 20 ms.
 pub(crate) const COPIED_AT_ONCE: u64 = 64 << 20;

@@ -2,9 +2,9 @@
 //! are the same on every run, so a bound close to what was counted finds what made a request
 //! slower. Compilers differ by some percent, a lost fast path by several times that.
 //!
-//! The counts are those of test builds; optimised ones take fewer. Whoever changes the engine for
-//! good reason sets them anew: `cargo test -p hyperslab --test instructions -- --nocapture` shows
-//! the counts.
+//! The counts are those of test builds; optimised ones take fewer. If a change of the
+//! engine has a good reason to move them, set them anew: `cargo test -p hyperslab --test
+//! instructions -- --nocapture` shows the counts.
 #![cfg(target_os = "linux")]
 
 use hyperslab::array::{WriteOptions, read_into, write};

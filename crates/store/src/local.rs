@@ -201,9 +201,9 @@ const MAX_TRANSFER: usize = if cfg!(test) { 1500 } else { 1 << 30 };
 /// stack.
 const MAX_BATCH: usize = 64;
 
-/// Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a read of its own
-/// takes as long as reading 16 to 32 KiB more. From a disk more would pay. The cost of one more range
-/// is an estimate.
+/// Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a read of its
+/// own takes as long as reading 16 to 32 KiB more. From a disk more would pay. The cost of one more
+/// range is an estimate.
 const COST: Cost = Cost { request: 16 << 10, range: 4 << 10 };
 
 impl LocalStore {

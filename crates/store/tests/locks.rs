@@ -151,7 +151,7 @@ fn one_is_first_in_the_place_of_a_dangling_link() {
     }
 }
 
-/// What is no object and stays is an error: whoever looked again for an object would never end.
+/// Something that is no object and stays is an error: looking again for an object would never end.
 #[test]
 fn other_things_in_the_place_of_an_object_are_refused() {
     let dir = tempfile::tempdir().unwrap();

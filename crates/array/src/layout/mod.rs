@@ -251,8 +251,9 @@ impl ArrayLayout {
     }
 
     /// The codec of elements of variable length; `None`: they have one size. Where there is one,
-    /// elements are [`hyperslab_codec::Cell`]s, and the array is read with [`crate::ragged::read::read_ragged`]
-    /// and written with [`crate::ragged::write::write_ragged`].
+    /// elements are [`hyperslab_codec::Cell`]s, and the array is read with
+    /// [`crate::ragged::read::read_ragged`] and written with
+    /// [`crate::ragged::write::write_ragged`].
     pub fn vlen(&self) -> Option<&Vlen> {
         self.encoding.chain().vlen()
     }

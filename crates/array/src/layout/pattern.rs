@@ -330,8 +330,8 @@ impl Ascending {
     }
 }
 
-/// The selected ones among the elements of blocks. [`Interval::at`] is the number of the element in the
-/// blocks.
+/// The selected ones among the elements of blocks. [`Interval::at`] is the number of the element in
+/// the blocks.
 ///
 /// Where elements of several blocks are selected there are two ways to put them into runs: block by
 /// block, or first all that are the first of their block, then all that are the second, and so on.

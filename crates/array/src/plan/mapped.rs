@@ -180,7 +180,8 @@ impl<P> Mapped<P> {
     }
 }
 
-// SAFETY: a Mapped is used only while the Target or Source that it came from is borrowed; see there.
+// SAFETY: a Mapped is used only while the Target or Source that it came from is borrowed; see
+// there.
 unsafe impl<P> Send for Mapped<P> {}
 // SAFETY: as above.
 unsafe impl<P> Sync for Mapped<P> {}

@@ -1,8 +1,8 @@
 //! Points cut along the chunk grid.
 //!
-//! 1. Every run of points is cut where chunks and rows end. What is left is an [`PlacedStretch`]: its
-//!    **place** in the array as it is stored (chunk by chunk, byte by byte within the chunk), its
-//!    place in the result, and how many points follow each other.
+//! 1. Every run of points is cut where chunks and rows end. What is left is an [`PlacedStretch`]:
+//!    its **place** in the array as it is stored (chunk by chunk, byte by byte within the chunk),
+//!    its place in the result, and how many points follow each other.
 //! 2. Entries are sorted by place: those of one chunk are one span, in the order of the chunk's
 //!    bytes; where chunks lie in shards, chunks of one shard are neighbours.
 //! 3. Each span becomes a task. One with a single entry is a task like those of slices, and takes

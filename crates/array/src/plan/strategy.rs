@@ -16,9 +16,9 @@
 //! | elide | a whole chunk, and the values are nothing but fill value | delete what is stored, if anything |
 //! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
 //!
-//! Tasks with several stretches of points have no single row of bytes on either side: of a chunk without
-//! codecs they read the ranges around the points ([`crate::read::windows`]), and the pass in the end goes
-//! from place to place ([`crate::copy::gather`]).
+//! Tasks with several stretches of points have no single row of bytes on either side: of a chunk
+//! without codecs they read the ranges around the points ([`crate::read::windows`]), and the pass
+//! in the end goes from place to place ([`crate::copy::gather`]).
 
 #![expect(
     clippy::indexing_slicing,
@@ -103,8 +103,8 @@ pub(crate) struct ChunkState {
 }
 
 /// Chooses for reading a chunk that is stored. `region` is the copy from the decoded chunk to the
-/// output (if there are points, at each of them), `wanted` gives the bytes of the decoded chunk that
-/// are touched.
+/// output (if there are points, at each of them), `wanted` gives the bytes of the decoded chunk
+/// that are touched.
 pub(crate) fn choose_read(
     encoding: &ChunkEncoding,
     task: &Task,

@@ -8,9 +8,9 @@ use crate::runtime::pool::POOL;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Calls `each` once for every part, with its number and the part (places of the result that are
-/// its own, say), on up to `threads` threads (`None`: [`crate::runtime::settings::threads`]). `work` is that
-/// of all in bytes that could be moved instead: little of it stays on the caller's thread. Returns
-/// what each made of its part, in their order.
+/// its own, say), on up to `threads` threads (`None`: [`crate::runtime::settings::threads`]).
+/// `work` is that of all in bytes that could be moved instead: little of it stays on the caller's
+/// thread. Returns what each made of its part, in their order.
 ///
 /// After an error no further parts are started; the error of the lowest part that failed is
 /// returned.

@@ -1,8 +1,8 @@
 //! Decoded chunks that are kept: opt-in, bounded, never stale.
 //!
 //! A request for a small part of a compressed chunk decodes all of it. Where requests come back to
-//! the same chunks, a [`ChunkCache`] (given with [`crate::read::options::ReadOptions::cache`]) keeps what was
-//! decoded:
+//! the same chunks, a [`ChunkCache`] (given with [`crate::read::options::ReadOptions::cache`])
+//! keeps what was decoded:
 //!
 //! 1. Look for the chunk. It is found under the store's number of its object
 //!    ([`hyperslab_store::Store::lock_id`]) and its place in it.

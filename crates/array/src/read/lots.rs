@@ -7,7 +7,8 @@
 //! | one large chunk without codecs, cut | all its tasks |
 //! | in shards | the tasks of one shard |
 //!
-//! What is known of a lot of several tasks once its chunks are located is a [`crate::plan::lot::Lot`].
+//! What is known of a lot of several tasks once its chunks are located is a
+//! [`crate::plan::lot::Lot`].
 
 use crate::costs;
 use crate::layout::ArrayLayout;

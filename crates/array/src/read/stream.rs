@@ -322,8 +322,8 @@ impl Stream {
                 return match outcome {
                     Some(Ok(block)) => block.map(Some),
                     Some(Err(panic)) => {
-                        // The rows of this block never come: whoever catches the panic must not get
-                        // those behind it.
+                        // The rows of this block never come. A caller that catches the panic must
+                        // not get those behind it.
                         self.close();
                         resume_unwind(panic)
                     }
@@ -433,7 +433,7 @@ impl Shared {
             && (state.bytes == 0 || fits(self.block_bytes(state.begun)))
     }
 
-    /// Begins the next block: whoever is given it must read it and [`Shared::put`] it.
+    /// Begins the next block. The caller must read it and [`Shared::put`] it.
     fn begin(&self, state: &mut State) -> Option<u64> {
         if !self.may_begin(state) {
             return None;

@@ -19,8 +19,8 @@
 //!
 //! Beside requests there is background work (read-ahead, write-behind), which nobody waits for
 //! here. Workers do a step of it when no request needs them, so a request waits for background work
-//! no longer than a step takes. Whoever ordered the work does it himself where it is wanted and no
-//! worker has come.
+//! no longer than a step takes. If the work is wanted and no worker has come, the thread that
+//! ordered it does it.
 //!
 //! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there
 //! is no deeper nesting, and no deadlock.
@@ -400,8 +400,8 @@ fn in_background<'q>(
     work: Arc<dyn Background>,
 ) -> MutexGuard<'q, Queue> {
     drop(queue);
-    // Whoever ordered the work catches and passes on panics of what it calls; this one is for the
-    // worker to survive.
+    // The work catches panics of what it calls and passes them on to its owner. This catches the
+    // rest, so that the worker survives.
     let again = catch_unwind(AssertUnwindSafe(|| work.clone().step())).unwrap_or(false);
     let mut queue = lock(&shared.queue);
     if again {

@@ -2,8 +2,9 @@
 //!
 //! Faulting in fresh pages costs several times more than reading a file into pages already there.
 //! So pages of dropped results and scratch are kept, up to a bound
-//! ([`crate::runtime::settings::recycler_bound`]), and given out again. A block is either here or owned by
-//! exactly one [`crate::runtime::memory::Memory`]: nothing that a user holds is ever reused.
+//! ([`crate::runtime::settings::recycler_bound`]), and given out again. A block is either here or
+//! owned by exactly one [`crate::runtime::memory::Memory`]: nothing that a user holds is ever
+//! reused.
 
 use crate::runtime::process::PerProcess;
 use crate::runtime::settings;

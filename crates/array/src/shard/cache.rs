@@ -3,7 +3,8 @@
 //! An index is found by the [`Stamp`] of the object that has just been opened: equal stamps promise
 //! equal bytes. A shard that changed has another, so nothing is stale; what was kept of it before
 //! goes when there is no room. Bounded by
-//! [`settings::shard_index_bound`](crate::runtime::settings::shard_index_bound); the oldest go first.
+//! [`settings::shard_index_bound`](crate::runtime::settings::shard_index_bound); the oldest go
+//! first.
 
 use crate::layout::shard_index::ShardIndex;
 use crate::runtime::process::PerProcess;

@@ -1,16 +1,14 @@
-//! A barrier for writers: who changes the shape of an array first lets what was queued before be
-//! stored.
+//! A barrier for writers: before the shape of an array changes, all that was queued is stored.
 //!
-//! Jobs of a [`Writer`](crate::write::write_behind::Writer) are stored some time after they were given. A job that is
-//! stored after the array has shrunk would bring back chunks that are gone. So a resize goes like
-//! this:
+//! Jobs of a [`Writer`](crate::write::write_behind::Writer) are stored some time after they were
+//! given. A job that is stored after the array has shrunk would bring back chunks that are gone. So
+//! a resize goes like this:
 //!
 //! 1. [`settle`] takes the array's turn, which writers take for a moment to queue a job, and waits
 //!    until all queues are empty.
 //! 2. The shape changes.
-//! 3. [`Settled::resized`] tells the writers. What they are given later by a layout of the shape
-//!    before, and does not lie in the new one, is refused: the caller chose it before the array
-//!    shrank.
+//! 3. [`Settled::resized`] tells the writers. A later write by a layout of the former shape is
+//!    refused if it does not lie in the new one: the caller chose it before the array shrank.
 //!
 //! The same holds where an array is replaced or deleted ([`settle_below`]): the steps are 1 and 2.
 //!
@@ -103,9 +101,10 @@ pub struct Settled {
     _turn: turns::Turn,
 }
 
-/// Waits until all [`Writer`](crate::write::write_behind::Writer)s of this process on this array, through whichever
-/// handle, have stored what they were given, and keeps them from taking more until the guard is
-/// dropped. This thread works on it, too. What goes wrong with a job is told to its writer.
+/// Waits until all [`Writer`](crate::write::write_behind::Writer)s of this process on this array,
+/// through whichever handle, have stored what they were given, and keeps them from taking more
+/// until the guard is dropped. This thread works on it, too. What goes wrong with a job is told to
+/// its writer.
 ///
 /// Errors with [`ArrayError::Interrupted`] if `ask` says so, and with [`StoreError::Busy`] where
 /// this thread is in the middle of something that the writers wait for (it runs a signal handler).
@@ -145,8 +144,9 @@ pub fn settle_below(
 }
 
 /// Waits until all writers of this process have stored what they were given: before a program ends.
-/// Those whose owner has dropped them while they could not write (see [`Writer`](crate::write::write_behind::Writer))
-/// may have been left to workers. Returns the first error that nobody else will be told.
+/// Those whose owner has dropped them while they could not write (see
+/// [`Writer`](crate::write::write_behind::Writer)) may have been left to workers. Returns the first
+/// error that nobody else will be told.
 pub fn settle_all(ask: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
     if tasks::is_inside() {
         return Ok(());

@@ -334,7 +334,8 @@ impl ChunkWriter<'_> {
         Ok(())
     }
 
-    /// [`ChunkWriter::load`] of an object that is open; where there are no codecs, its size was checked.
+    /// [`ChunkWriter::load`] of an object that is open; where there are no codecs, its size was
+    /// checked.
     fn load_opened(&self, scratch: &mut Scratch, opened: &dyn Opened) -> Result<(), ArrayError> {
         let layout = self.layout;
         let chain = layout.encoding().chain();

@@ -71,7 +71,7 @@ pub fn compact_asking(
         Some(lock) if lock.is_held() => Expected::Locked(opened),
         _ => Expected::Same(opened),
     };
-    // Who has written the whole shard meanwhile has left no dead bytes.
+    // A writer of the whole shard was faster: it left no dead bytes.
     let given = |put: bool| if put { dead } else { 0 };
     if empty {
         return store.swap_out(checked, expected, ask).map(given).map_err(fail);

@@ -1,12 +1,12 @@
 //! Writing chunks of shards.
 //!
-//! A shard is written as a new object, that takes the place of the old one when it is complete. So
-//! it is valid at every instant, also for who is killed. Steps, and what each prevents:
+//! A shard is written as a new object, which takes the place of the old one when it is complete. So
+//! it is valid at every instant, also if the writer is killed. Steps, and what each prevents:
 //!
 //! 1. Take the shard's turn, and its lock between processes. Two writers of different inner chunks
-//!    would each put back the other's old ones. Who writes the whole shard takes no lock: what it
-//!    writes does not depend on what was there; who has read what it replaces notices, and starts
-//!    again.
+//!    would each put back the other's old ones. A writer of the whole shard takes no lock: what it
+//!    writes does not depend on what was there. Writers that have read what it replaces notice, and
+//!    start again.
 //! 2. Open the old shard and look at its index, unless all of it is written. An index that cannot
 //!    be right is refused: copying by it would lose data for good.
 //! 3. Begin the new one with the inner chunks that stay, copied inside the kernel.

@@ -257,7 +257,8 @@ impl<'s> ShardOutput<'s> {
     pub(crate) fn push(&self, turn: usize, n: usize, bytes: Option<&[u8]>) -> Result<bool, StoreError> {
         let mut state = self.lock();
         while turn > state.next && state.early.len() >= self.window && !state.abandoned {
-            // Woken by who has the turn; by the clock only if that one was stopped before it began.
+            // The thread that has the turn wakes this one. If it was stopped before it began, the
+            // clock does.
             let waited = self.turned.wait_timeout(state, Duration::from_millis(50));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }

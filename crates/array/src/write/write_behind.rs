@@ -220,7 +220,7 @@ impl Writer {
         }
         shared.make_room(copied.bytes, interrupt, layout)?;
         let queued = copied.copy(layout, selection, &bound).and_then(|(values, strides)| {
-            // Whoever resizes the array has it meanwhile.
+            // A thread that resizes the array has this turn meanwhile.
             let _turn = barrier::turn(layout, shared.array, interrupt)?;
             shared.check_shape(layout, selection)?;
             let work = Work { layout: layout.clone(), selection: selection.clone(), values, strides };
@@ -494,7 +494,7 @@ impl Background for Shared {
     fn step(self: Arc<Self>) -> bool {
         let mut state = lock(&self.state);
         let Some((number, batch)) = state.take() else {
-            // What may not start yet: whoever is at the job before it calls again.
+            // A job that may not start yet: the worker of the job before it calls again.
             state.called -= 1;
             return false;
         };

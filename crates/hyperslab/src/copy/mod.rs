@@ -75,8 +75,7 @@ pub enum Phase {
     Verify,
 }
 
-/// Who is told how far a copy is, and asked whether to go on. Called on the thread that called
-/// [`copy`].
+/// Hears how far a copy is, and says whether to go on. Called on the thread that called [`copy`].
 pub trait Progress {
     /// A phase begins, of so many bytes of elements.
     fn begin(&self, phase: Phase, bytes: u64) {
@@ -128,7 +127,7 @@ pub struct CopyOptions<'a> {
     /// Whether all is flushed to the disk before the copy takes its place, so that it survives a
     /// power failure. (Of a copy into a store, the store decides.)
     pub fsync: bool,
-    /// Who is told how far it is.
+    /// Hears how far it is.
     pub progress: Option<&'a dyn Progress>,
 }
 

@@ -1,7 +1,7 @@
 //! Which blocks of an array have to be looked at, and how a block is read that is mostly missing.
 //!
-//! A copy costs what is stored, not what metadata claims: if an array has 2⁶² chunks and one is stored,
-//! one block is copied. Where most is stored, blocks are large, and the engine asks for
+//! A copy costs what is stored, not what metadata claims: if an array has 2⁶² chunks and one is
+//! stored, one block is copied. Where most is stored, blocks are large, and the engine asks for
 //! each chunk in them. Where little is, that would cost more than all the rest: blocks are small
 //! then, and only chunks that are listed are asked for.
 

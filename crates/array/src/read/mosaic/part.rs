@@ -341,8 +341,8 @@ impl Overlap<'_> {
     }
 }
 
-/// What is read along an axis of a source: [`Interval::at`] are positions in it, [`Interval::out`] those in
-/// memory, `stride` bytes from each other.
+/// What is read along an axis of a source: [`Interval::at`] are positions in it, [`Interval::out`]
+/// those in memory, `stride` bytes from each other.
 struct Along {
     runs: Intervals,
     stride: isize,
