@@ -400,18 +400,19 @@ impl<'a> Request<'a> {
         scratch.key.clone_from(key);
         let mut task = std::mem::take(&mut scratch.task);
         // Chunks of one request have rows of one kind, but for those at its edges.
-        let direct = chunks.first().is_some_and(|chunk| {
-            self.plan.task(layout, chunk.number, &mut task);
-            ChunkReader::new(self, layout, &task, None, false).is_direct()
-        });
+        let mut direct = true;
         let mut others: Vec<Chunk> = Vec::new();
         let (list, ..) = scratch.split_ranges();
         let outcome = with_ranges(list, |list| {
-            for chunk in chunks.iter().filter(|_| direct) {
+            for (n, chunk) in chunks.iter().enumerate() {
                 self.plan.task(layout, chunk.number, &mut task);
                 let reader = ChunkReader::new(self, layout, &task, None, false);
                 match reader.is_direct() {
                     true => reader.push_rows(chunk.offset, list),
+                    false if n == 0 => {
+                        direct = false;
+                        break;
+                    }
                     false => others.push(*chunk),
                 }
             }
