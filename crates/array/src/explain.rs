@@ -396,7 +396,7 @@ impl Telling<'_> {
             return Ok(told(strategy, reads.into_iter().collect(), decoded, scratch));
         }
         let Some(stored) = stored else { return Ok(told(Strategy::Fill, Vec::new(), 0, scratch)) };
-        let mut tell = |reader: &ChunkReader<'_>, scratch: &mut Scratch| {
+        let tell = |reader: &ChunkReader<'_>, scratch: &mut Scratch| {
             let task = &scratch.task;
             Ok(told(reader.strategy, reader.ranges(task, stored), reader.decodes(task), scratch))
         };
@@ -404,7 +404,7 @@ impl Telling<'_> {
             let reader = ChunkReader::new(request, request.layout, &scratch.task, held, joined);
             return tell(&reader, scratch);
         }
-        request.decide(place, scratch, &mut tell)
+        request.decide(place, scratch, tell)
     }
 
     /// Looks at the chunks of the arrays that a mosaic is made of. What is filled is told as one

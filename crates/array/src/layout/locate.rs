@@ -58,6 +58,7 @@ pub struct ChunkList<'a> {
 
 impl<'a> ChunkList<'a> {
     /// One chunk, by its index along each axis.
+    #[inline]
     pub fn one(chunk: &'a [u64]) -> Self {
         ChunkList { rank: chunk.len(), count: 1, indices: chunk }
     }
@@ -69,11 +70,13 @@ impl<'a> ChunkList<'a> {
     }
 
     /// The chunks, each by its index along each axis.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = &'a [u64]> {
         (0..self.count).map(move |n| self.get(n))
     }
 
     /// The `n`-th chunk; empty where there are fewer.
+    #[inline]
     pub fn get(self, n: usize) -> &'a [u64] {
         self.indices.get(n * self.rank..(n + 1) * self.rank).unwrap_or_default()
     }
@@ -84,24 +87,27 @@ impl<'a> ChunkList<'a> {
 pub struct Found {
     /// The keys of objects, one behind the other, and where each begins.
     keys: String,
-    starts: SmallVec<[usize; 2]>,
+    starts: SmallVec<[usize; 1]>,
     /// Number of the object, and place in it.
-    chunks: SmallVec<[(usize, Location); 2]>,
+    chunks: SmallVec<[(usize, Location); 1]>,
 }
 
 impl Found {
     /// The chunks that follow are in the object whose key `write` appends.
+    #[inline]
     pub fn object(&mut self, write: impl FnOnce(&mut String)) {
         self.starts.push(self.keys.len());
         write(&mut self.keys);
     }
 
     /// The next chunk is at this place of the object that was told last.
+    #[inline]
     pub fn chunk(&mut self, location: Location) {
         self.chunks.push((self.starts.len().saturating_sub(1), location));
     }
 
     /// An empty list that reuses the memory of `key`.
+    #[inline]
     pub(crate) fn reusing(key: &mut String) -> Self {
         let mut keys = std::mem::take(key);
         keys.clear();
@@ -109,6 +115,7 @@ impl Found {
     }
 
     /// The key of the only object, and the place of the only chunk.
+    #[inline]
     pub(crate) fn into_one(self) -> (String, Option<Location>) {
         (self.keys, self.chunks.first().map(|(_, location)| *location))
     }

@@ -294,7 +294,7 @@ impl<'a> Request<'a> {
     /// Reads the chunk of the task at hand by itself; `scratch` has the key of its object.
     fn read_alone(&self, stored: Stored<'_>, scratch: &mut Scratch) -> Result<(), ArrayError> {
         let found = self.is_present(stored.location, &scratch.key)
-            && self.decide(stored.location, scratch, &mut |reader, scratch| reader.read(scratch, stored))?;
+            && self.decide(stored.location, scratch, |reader, scratch| reader.read(scratch, stored))?;
         if !found {
             self.fill(self.plan, &scratch.task);
         }
@@ -306,10 +306,11 @@ impl<'a> Request<'a> {
         &self,
         location: Location,
         scratch: &mut Scratch,
-        then: &mut dyn FnMut(&ChunkReader<'_>, &mut Scratch) -> Result<T, ArrayError>,
+        then: impl FnOnce(&ChunkReader<'_>, &mut Scratch) -> Result<T, ArrayError>,
     ) -> Result<T, ArrayError> {
         let some = self.layout.without(location);
         let layout = some.as_deref().unwrap_or(self.layout);
+        // Without a cache, as mostly, nothing is asked.
         let held = match self.cache {
             Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
             None => None,
