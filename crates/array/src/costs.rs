@@ -18,8 +18,8 @@ pub(crate) const MOST_BITES: usize = if cfg!(test) { 7 } else { 2048 };
 /// Bytes of one window, at most, unless a bite alone is longer; without what lies between bites.
 pub(crate) const WINDOW: usize = if cfg!(test) { 512 } else { 1 << 20 };
 
-/// Where fewer bytes than this need not be decoded, all are: codecs go by blocks, zstd by such of
-/// 128 KiB.
+/// Where fewer bytes than this need not be decoded, all are: codecs work by blocks, those of zstd
+/// have 128 KiB.
 pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 
 /// Outputs of this size and more are looked at for absent chunks first.
@@ -41,6 +41,10 @@ pub(crate) const CHUNKS_OF_A_LOT: (usize, usize) = (32, 1024);
 /// How many shards of a request are open at a time: a process may have only so many open files.
 pub(crate) const OPEN_SHARDS: usize = 16;
 
+/// Bytes of indexes of shards within one shard that are read at once, unless one alone is larger.
+/// Unit tests have a bound of two or three small ones.
+pub(crate) const INDEXES_AT_ONCE: usize = if cfg!(test) { 150 } else { 16 << 20 };
+
 /// What locating the chunks of a shard costs, in bytes that could be moved instead.
 pub(crate) const LOCATE_WORK: u64 = 64 << 10;
 
@@ -57,7 +61,7 @@ pub(crate) const SMALL_WORK: u64 = 16 << 20;
 /// What opening an object costs, in bytes that could be moved instead.
 pub(crate) const TASK_WORK: u64 = 16 << 10;
 
-/// How much slower than moving bytes decoding or encoding them is, roughly.
+/// Decoding or encoding a byte takes about so many times as long as moving it.
 pub(crate) const CODEC_FACTOR: u64 = 4;
 
 /// What opening the array of a piece costs, in bytes that could be moved instead.

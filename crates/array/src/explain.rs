@@ -14,7 +14,7 @@ use crate::plan::lot::{Alone, Lot, Step};
 use crate::plan::mapped::{Mapped, along};
 use crate::plan::strategy::{Strategy, choose_write};
 use crate::read::cache::ChunkCache;
-use crate::read::chunk::ChunkReader;
+use crate::read::chunk::{ChunkReader, join_touching};
 use crate::read::executor::location;
 use crate::read::lots::Lots;
 use crate::read::mosaic;
@@ -87,14 +87,7 @@ impl ExplainTask {
     /// Adds another part of the same chunk.
     fn join(&mut self, part: &mut ExplainTask) {
         self.ranges.append(&mut part.ranges);
-        self.ranges.sort_unstable();
-        self.ranges.dedup_by(|next, last| {
-            let touches = last.0 + last.1 == next.0;
-            if touches {
-                last.1 += next.1;
-            }
-            touches
-        });
+        join_touching(&mut self.ranges);
         self.elements += part.elements;
         self.bytes_read += part.bytes_read;
         self.bytes_decoded += part.bytes_decoded;
@@ -119,8 +112,7 @@ pub fn explain_read(layout: &ArrayLayout, selection: &Selection, list: usize) ->
     explain(layout, selection, list, None, false)
 }
 
-/// Explains [`crate::read`] with [`crate::read::options::ReadOptions::cache`]. What is in the cache
-/// is looked at now; the read itself may put chunks there and push others out.
+/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. What is in the cache is looked at now; the read itself may put chunks there and push others out.
 pub fn explain_read_cached(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -151,7 +143,7 @@ fn explain(
     selection.check(layout.name(), layout.shape())?;
     let shape = selection.shape();
     let bytes = element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    // The sign that a negative step brings is kept: it decides whether a chunk is one run.
+    // The sign that a negative step brings is kept: it decides whether a chunk is one row of bytes.
     let strides = along(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
     let mut explain = Explain {
         array: layout.name().into(),
@@ -197,7 +189,7 @@ struct Telling<'a> {
 
 impl Telling<'_> {
     fn tell(&mut self, layout: &ArrayLayout, told: ExplainTask, explain: &mut Explain) {
-        self.left = self.left.saturating_sub(1);
+        self.left -= 1;
         self.strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
         explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
         explain.ranges = explain.ranges.saturating_add(told.ranges.len());
@@ -350,6 +342,11 @@ impl Telling<'_> {
             }
             same
         });
+        if told.len() > self.left {
+            // Not all of the lot is examined, so nothing is said of what lies between its chunks.
+            told.truncate(self.left);
+            (gap_bytes, joined) = (0, 0);
+        }
         told.into_iter().for_each(|(_, task)| self.tell(request.layout, task, explain));
         explain.gap_bytes = explain.gap_bytes.saturating_add(gap_bytes);
         explain.bytes_read = explain.bytes_read.saturating_add(gap_bytes);

@@ -69,6 +69,16 @@ impl<'a> ChunkList<'a> {
         ChunkList { rank, count, indices }
     }
 
+    /// Number of chunks.
+    pub fn len(self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
     /// The chunks, each by its index along each axis.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = &'a [u64]> {

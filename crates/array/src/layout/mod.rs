@@ -291,7 +291,13 @@ impl ArrayLayout {
     /// [`ArrayLayout::locate`], about the chunk at fault.
     pub(crate) fn locate_all(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), ArrayError> {
         let fail = |found: &Found, source| self.format_error(wanted.get(found.len()), source);
-        self.locator.locate(wanted, found).map_err(|source| fail(found, source))
+        self.locator.locate(wanted, found).map_err(|source| fail(found, source))?;
+        // A chunk that nobody tells of would read as what happens to be in memory.
+        if found.len() != wanted.len() {
+            let why = format!("the format told where {} of {} chunks are", found.len(), wanted.len());
+            return Err(fail(found, why.into()));
+        }
+        Ok(())
     }
 
     /// What a format says about a chunk.

@@ -82,13 +82,19 @@ pub(crate) struct Run {
 impl<'s> Lot<'s> {
     /// Cuts what is to be done into steps: runs with at most `gap` unwanted bytes between chunks,
     /// of at most `longest` bytes, unless a chunk alone is longer. `direct`: of chunks without
-    /// codecs only the wanted bytes are read.
-    pub(crate) fn steps(&mut self, gap: u64, longest: u64, direct: bool, each: &mut dyn FnMut(Step)) {
+    /// codecs only the wanted bytes are read. Chunks that do not exist have a step only if `fill`.
+    pub(crate) fn steps(
+        &mut self,
+        (gap, longest): (u64, u64),
+        direct: bool,
+        fill: bool,
+        each: &mut dyn FnMut(Step),
+    ) {
         let mut step = |run: Run| each(if direct { Step::Direct(run.chunks) } else { Step::Run(run) });
         runs(&mut self.chunks, gap, longest, &mut step);
         (0..self.alone.len()).map(Step::Alone).for_each(&mut *each);
         (0..self.held.len()).map(Step::Held).for_each(&mut *each);
-        let absent = self.absent.len();
+        let absent = if fill { self.absent.len() } else { 0 };
         let fill = |start| Step::Fill(start..absent.min(start + costs::FILLED));
         (0..absent).step_by(costs::FILLED).map(fill).for_each(each);
     }

@@ -1,20 +1,25 @@
 //! How one chunk's share of a request is executed: the one place that decides.
 //!
-//! | strategy | when | what happens |
-//! |---|---|---|
-//! | read-into | no codec, one row of bytes on both sides | read straight into the output; swap bytes there |
-//! | read-rows | no codec, but strided, or only a part is wanted | read only the wanted ranges: long rows straight into the output, short ones through scratch |
-//! | read-scatter | no codec, small chunks that are read together with their neighbours | one pass from there |
-//! | decode-into | all of the chunk is wanted, and it is one row of bytes of the output | decode straight into the output, swap bytes there |
-//! | decode-part | a part is wanted that the codec can decode by itself | decode only that to its place in scratch, then as below |
-//! | decode-scatter | anything else, and what a cache is to keep | decode to scratch (or to memory for the cache), then one pass: byte order, order of axes, strides |
-//! | cached | the chunk is kept in a cache, as it is in the store | one pass from there |
-//! | fill | the chunk is absent | nothing where the output is already zero and so is the fill; else fill |
-//! | write-from | a whole chunk, no codec, one row of bytes of the caller's memory | the caller's memory goes to the store |
-//! | gather | a whole chunk, otherwise | one pass into scratch, then encode |
-//! | encode-from | a whole chunk, one row of bytes of the caller's memory | encode straight from the caller's memory |
-//! | elide | a whole chunk, and the values are nothing but fill value | delete what is stored, if anything |
-//! | modify | a part of a chunk | read, decode, overlay, encode, replace, under the chunk's lock |
+//! | reading | when |
+//! |---|---|
+//! | cached | a cache holds the chunk, as it is in the store |
+//! | fill | the chunk is absent |
+//! | read-scatter | no codec, and small chunks are read together |
+//! | read-into | no codec, and one row of bytes on both sides |
+//! | read-rows | no codec, otherwise |
+//! | decode-into | all of the chunk is wanted, as one row of bytes of the output |
+//! | decode-part | a part is wanted, and the codec can decode that by itself |
+//! | decode-scatter | otherwise, and if a cache is to keep the chunk |
+//!
+//! | writing | when |
+//! |---|---|
+//! | modify | a part of a chunk |
+//! | elide | a whole chunk of fill value |
+//! | write-from | a whole chunk, no codec, and one row of bytes of the caller's memory |
+//! | encode-from | the same with codecs |
+//! | gather | a whole chunk, otherwise |
+//!
+//! [`Strategy`] says what each does.
 //!
 //! Tasks with several stretches of points have no single row of bytes on either side: of a chunk
 //! without codecs they read the ranges around the points ([`crate::read::windows`]), and the pass

@@ -374,14 +374,7 @@ impl<'a> ChunkReader<'a> {
             },
             _ => vec![(start, len)],
         };
-        ranges.sort_unstable();
-        ranges.dedup_by(|next, last| {
-            let touches = last.0 + last.1 == next.0;
-            if touches {
-                last.1 += next.1;
-            }
-            touches
-        });
+        join_touching(&mut ranges);
         ranges
     }
 
@@ -398,4 +391,16 @@ impl<'a> ChunkReader<'a> {
         };
         bytes as u64
     }
+}
+
+/// Sorts ranges, and makes one of those that touch, as a store reads them.
+pub(crate) fn join_touching(ranges: &mut Vec<(u64, u64)>) {
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let touches = last.0 + last.1 == next.0;
+        if touches {
+            last.1 += next.1;
+        }
+        touches
+    });
 }

@@ -122,8 +122,12 @@ impl<'a> Request<'a> {
         each: &mut dyn FnMut(Step),
     ) {
         let (identity, cost) = (self.layout.encoding().chain().is_identity(), self.layout.store().cost());
+        let fill = !self.absent.filled;
         match lots {
-            Lots::Neighbours(..) => lot.steps(cost.request.min(cost.range), costs::LONGEST_RUN, false, each),
+            Lots::Neighbours(..) => {
+                let gap = cost.request.min(cost.range);
+                lot.steps((gap, costs::LONGEST_RUN), false, fill, each);
+            }
             _ => {
                 let longest = match threads {
                     // What goes straight to the target is kept nowhere.
@@ -131,7 +135,7 @@ impl<'a> Request<'a> {
                     1 => costs::LONGEST_RUN,
                     threads => (stored / (4 * threads as u64)).clamp(costs::SHORTEST_RUN, costs::LONGEST_RUN),
                 };
-                lot.steps(cost.request, longest, identity, each);
+                lot.steps((cost.request, longest), identity, fill, each);
             }
         }
     }
@@ -254,11 +258,12 @@ impl<'a> Request<'a> {
         let touched = shards.touched(number, task).take(most);
         match finder {
             Some(finder) => finder.find(touched, &mut lot)?,
-            None if self.dry => lot.absent.extend(touched.map(|touched| (touched.number, 0))),
+            None if self.dry => {
+                lot.absent.extend(touched.map(|touched| (touched.number, 0)));
+                lot.objects.push(Object { key: key.clone(), opened: None, stamp: None, in_memory: false });
+            }
+            // All of it at once.
             None => self.fill(shards.plan(), task),
-        }
-        if lot.objects.is_empty() {
-            lot.objects.push(Object { key: key.clone(), opened: None, stamp: None, in_memory: false });
         }
         Ok(lot)
     }
@@ -346,14 +351,13 @@ impl<'a> Request<'a> {
                 let reader = ChunkReader::new(self, self.layout, &scratch.task, Some(memory.clone()), false);
                 reader.read(scratch, stored).map(|_| ())
             }),
-            Step::Fill(absent) if !self.absent.filled => {
+            Step::Fill(absent) => {
                 for (number, _) in lot.absent.get(absent.clone()).unwrap_or_default() {
                     self.plan.task(self.layout, *number, &mut scratch.task);
                     self.fill(self.plan, &scratch.task);
                 }
                 Ok(())
             }
-            Step::Fill(_) => Ok(()),
         }
     }
 

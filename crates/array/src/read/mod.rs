@@ -22,6 +22,7 @@ use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
+use crate::read::mosaic::read::MosaicRequest;
 use crate::read::options::ReadOptions;
 use crate::read::request::{Absent, Request};
 use crate::runtime::memory::Memory;
@@ -149,18 +150,14 @@ fn execute_all(
     nesting: Option<&mosaic::nesting::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
     if let Some(mosaic) = layout.mosaic() {
-        return mosaic::read::execute(
-            layout,
-            mosaic,
-            &plan,
-            selection,
-            target,
-            absent.filled,
-            bytes,
-            options,
-            nesting,
-            read_target,
-        );
+        if !selection.points().is_empty() {
+            return mosaic::points::read_points(layout, &plan, target, options, read_target);
+        }
+        let (ReadOptions { verify, cache, threads, interrupt, .. }, filled) = (options, absent.filled);
+        let read = read_target;
+        let request =
+            MosaicRequest { layout, mosaic, selection, target, filled, verify, cache, read, nesting };
+        return request.read(bytes, threads, interrupt);
     }
     let count = plan.len();
     let limits = (tasks::limit(options.threads), tasks::waiting_limit(layout, options.threads));

@@ -2,7 +2,7 @@
 
 use crate::copy::gather;
 use crate::error::ArrayError;
-use crate::execute::tasks::{self};
+use crate::execute::tasks;
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::Plan;

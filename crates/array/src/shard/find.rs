@@ -2,8 +2,8 @@
 //!
 //! 1. Open the object. Shards that go through codecs as a whole, and those of stores that cannot
 //!    read ranges, are read and decoded as a whole instead.
-//! 2. Get the indexes of one depth, first that of the object: from the cache, or all that are
-//!    missing by one read; check them.
+//! 2. Get the indexes of one depth, first that of the object: from the cache, or those that are
+//!    missing by one read, within a bound on memory; check them.
 //! 3. Look up the chunks. Those of shards within the shard are looked up there: step 2 again, one
 //!    level further in.
 
@@ -11,6 +11,7 @@
 
 use super::cache::{INDEXES, IndexPlace};
 use super::memory::InMemory;
+use crate::costs;
 use crate::dims::Dims;
 use crate::error::ArrayError;
 use crate::execute::tasks::{codec_error, memory_error, store_error};
@@ -141,18 +142,23 @@ impl<'a, 's> Finder<'a, 's> {
         }
         for (n, next) in inner.iter().enumerate() {
             level = next;
-            let (indexes, read) = {
-                let opened = |shard: &Inside| (&*self.opened[shard.opened], shard.opened == 0, shard.range);
-                self.indexes(level, &depth.iter().map(opened).collect::<Vec<_>>())?
-            };
-            self.read += read;
             let mut deeper = Vec::new();
-            for (Inside { opened, range, touched }, index) in depth.into_iter().zip(&indexes) {
-                match n + 1 == inner.len() {
-                    true => self.look_up(level, (opened, range), index, touched.into_iter(), lot)?,
-                    false => {
-                        let touched = touched.into_iter();
-                        self.descend(n + 2, level, (opened, range), index, touched, lot, &mut deeper)?;
+            // A file may claim any number of shards: their indexes are not all in memory at once.
+            let most = (costs::INDEXES_AT_ONCE / level.index().size().max(1)).max(1);
+            let mut left = depth.into_iter().peekable();
+            while left.peek().is_some() {
+                let group: Vec<Inside> = left.by_ref().take(most).collect();
+                let (indexes, read) = {
+                    let opened =
+                        |shard: &Inside| (&*self.opened[shard.opened], shard.opened == 0, shard.range);
+                    self.indexes(level, &group.iter().map(opened).collect::<Vec<_>>())?
+                };
+                self.read += read;
+                for (Inside { opened, range, touched }, index) in group.into_iter().zip(&indexes) {
+                    let (shard, touched) = ((opened, range), touched.into_iter());
+                    match n + 1 == inner.len() {
+                        true => self.look_up(level, shard, index, touched, lot)?,
+                        false => self.descend(n + 2, level, shard, index, touched, lot, &mut deeper)?,
                     }
                 }
             }

@@ -270,6 +270,26 @@ fn layout_with(
     ArrayLayout::new("test", shape, objects.dtype(), grid, encoding, fill, Arc::new(packed), store).unwrap()
 }
 
+/// However many chunks a request has, so many are examined, and no more are told of.
+#[test]
+fn no_more_is_told_than_was_examined() {
+    let spec = Spec::plain(&[400_000], &[1], "|u1");
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let layout = super::shards::layout(&spec, &[Level::simple(&[40_000])], &store);
+    let some = Selection::new("test", &spec.shape, &[Index::range(60_000, 60_003)]).unwrap();
+    write(&layout, &some, &Source::repeat(&[1], &[3]), WriteOptions::default()).unwrap();
+    for write in [false, true] {
+        let all = Selection::all(&spec.shape);
+        let told =
+            if write { explain_write(&layout, &all, 1) } else { explain_read(&layout, &all, 1) }.unwrap();
+        let counted: usize = told.strategies.iter().map(|(_, n)| n).sum();
+        assert_eq!(
+            (told.chunks, told.examined, counted),
+            (400_000, Explain::MOST_CHUNKS, Explain::MOST_CHUNKS)
+        );
+    }
+}
+
 /// Compares what is told of a read with what the read does.
 fn same(
     layout: &ArrayLayout,

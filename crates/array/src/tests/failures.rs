@@ -4,6 +4,7 @@
 use super::model::Spec;
 use crate::*;
 use hyperslab_store::{Key, MemoryStore, Store};
+use std::sync::Arc;
 
 fn filled(spec: &Spec) -> (MemoryStore, ArrayLayout, Vec<u8>) {
     let store = MemoryStore::new();
@@ -187,4 +188,26 @@ fn any_number_of_chunks_can_be_planned() {
     let mut task = Task::default();
     plan.task(&layout, 1, &mut task);
     assert_eq!((plan.len(), task.chunk[0], task.out[0]), (2, (1 << 61) + 5, 1));
+}
+
+/// A format that tells of fewer chunks than were asked for leaves nothing unwritten.
+#[test]
+fn formats_that_tell_too_little_are_refused() {
+    #[derive(Debug)]
+    struct Silent;
+    impl ChunkLocator for Silent {
+        fn locate(&self, _: ChunkList<'_>, _: &mut Found) -> Result<(), LocateError> {
+            Ok(())
+        }
+
+        fn shares_objects(&self) -> bool {
+            true
+        }
+    }
+    for chunk in [1, 5000] {
+        let spec = Spec::plain(&[10_000], &[chunk], "|u1");
+        let layout = spec.layout_with(Arc::new(MemoryStore::new()), Arc::new(Silent));
+        let error = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap_err();
+        assert!(matches!(error, ArrayError::Locate { .. }), "{error}");
+    }
 }

@@ -22,8 +22,9 @@ use std::sync::Arc;
 /// The schemes that are always there.
 const BUILT_IN: [&dyn Scheme; 2] = [&local::File, &memory::Memory];
 
-/// Those that programs have added. Gated.
-static ADDED: RwLock<Vec<&'static dyn Scheme>> = RwLock::new(Vec::new());
+/// Those that programs have added, and their names: a program's code does not run under the lock.
+/// Gated.
+static ADDED: RwLock<Vec<(&'static str, &'static dyn Scheme)>> = RwLock::new(Vec::new());
 
 /// How the locations of one URL scheme become stores.
 pub trait Scheme: Debug + Send + Sync {
@@ -115,15 +116,18 @@ impl Reached {
 
 /// Adds a scheme, for the whole process. One that is there keeps its name.
 pub fn register(scheme: &'static dyn Scheme) {
+    let name = scheme.name();
     let mut added = ADDED.write();
-    if !added.iter().any(|other| other.name() == scheme.name()) {
-        added.push(scheme);
+    if !added.iter().any(|(other, _)| *other == name) {
+        added.push((name, scheme));
     }
 }
 
 /// The names of all schemes.
 pub fn schemes() -> Vec<&'static str> {
-    BUILT_IN.iter().chain(ADDED.read().iter()).map(|scheme| scheme.name()).collect()
+    let mut names: Vec<&'static str> = BUILT_IN.iter().map(|scheme| scheme.name()).collect();
+    names.extend(ADDED.read().iter().map(|(name, _)| *name));
+    names
 }
 
 /// The store that a path or URL leads into, and the path there.
@@ -167,8 +171,10 @@ fn scheme_of(location: &str) -> Result<&'static dyn Scheme, Error> {
         ));
     }
     let Some(name) = name else { return Ok(&local::File) };
-    let same = |scheme: &&&'static dyn Scheme| scheme.name().eq_ignore_ascii_case(name);
-    if let Some(scheme) = BUILT_IN.iter().find(same).or(ADDED.read().iter().find(same)) {
+    if let Some(scheme) = BUILT_IN.into_iter().find(|scheme| scheme.name().eq_ignore_ascii_case(name)) {
+        return Ok(scheme);
+    }
+    if let Some((_, scheme)) = ADDED.read().iter().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
         return Ok(*scheme);
     }
     refuse(format!(

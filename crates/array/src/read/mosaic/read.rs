@@ -20,7 +20,6 @@ use super::convert;
 use super::nesting::Nesting;
 use super::nesting::ReadSource;
 use super::part::{How, Overlap, SubRead, touched};
-use super::points;
 use crate::copy::strided;
 use crate::copy::strided::Region;
 use crate::costs;
@@ -31,7 +30,6 @@ use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::mosaic::{Mosaic, SourceArray};
 use crate::layout::pattern::{IndexRow, IndexRows, Kind, Pattern};
-use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
 use crate::read::cache::ChunkCache;
 use crate::read::options::ReadOptions;
@@ -53,31 +51,10 @@ pub(crate) struct MosaicRequest<'a> {
     pub(crate) filled: bool,
     pub(crate) verify: Option<bool>,
     pub(crate) cache: Option<&'a ChunkCache>,
+    /// Reads a source.
     pub(crate) read: ReadSource,
     /// What it is a part of, if it is.
     pub(crate) nesting: Option<&'a Nesting<'a>>,
-}
-
-/// Reads a selection of a mosaic. `filled`: the target already holds fill value.
-#[allow(clippy::too_many_arguments)]
-pub(crate) fn execute(
-    layout: &ArrayLayout,
-    mosaic: &Mosaic,
-    plan: &Plan,
-    selection: &Selection,
-    target: &Mapped<*mut u8>,
-    filled: bool,
-    bytes: u64,
-    options: ReadOptions<'_>,
-    nesting: Option<&Nesting<'_>>,
-    read: ReadSource,
-) -> Result<(), ArrayError> {
-    if !selection.points().is_empty() {
-        return points::read_points(layout, plan, target, options, read);
-    }
-    let ReadOptions { verify, cache, .. } = options;
-    let request = MosaicRequest { layout, mosaic, selection, target, filled, verify, cache, read, nesting };
-    request.read(bytes, options.threads, options.interrupt)
 }
 
 /// Whether pieces have all of a selection, each element once.
