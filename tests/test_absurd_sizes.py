@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,15 @@ def test_links_in_circles(tmp_path: Path) -> None:
     assert len(hs.open_consolidated(root).members(max_depth=None)) == 6
 
 
+@pytest.fixture
+def deep_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder for deep trees of folders. ``shutil.rmtree``, with which pytest removes old folders,
+    fails on them before Python 3.13: it calls itself for each level."""
+    yield tmp_path
+    for tree in tmp_path.iterdir():
+        subprocess.run(["rm", "-rf", str(tree)], check=True)
+
+
 def deep_file(path: Path, depth: int, name: str = "g") -> Path:
     """An HDF5 file of groups within each other; the innermost has an array ``a``."""
     h5py = pytest.importorskip("h5py")
@@ -136,13 +146,13 @@ def deep_file(path: Path, depth: int, name: str = "g") -> Path:
     return path
 
 
-def test_deep_hdf5_groups(tmp_path: Path) -> None:
+def test_deep_hdf5_groups(deep_path: Path) -> None:
     depth = 1950
-    path = deep_file(tmp_path / "deep.h5", depth)
-    hs.copy(path, tmp_path / "deep.zarr")
+    path = deep_file(deep_path / "deep.h5", depth)
+    hs.copy(path, deep_path / "deep.zarr")
     inner = "/".join(["g"] * depth) + "/a"
-    np.testing.assert_array_equal(hs.open_array(tmp_path / "deep.zarr", path=inner)[:], [0, 1, 2])
-    assert len(hs.open_group(tmp_path / "deep.zarr").members(max_depth=None)) == depth + 1
+    np.testing.assert_array_equal(hs.open_array(deep_path / "deep.zarr", path=inner)[:], [0, 1, 2])
+    assert len(hs.open_group(deep_path / "deep.zarr").members(max_depth=None)) == depth + 1
     with hs.open(path, mode="r") as file:
         members: Any = file.members(max_depth=None)
         assert len(members) == depth + 1
@@ -151,11 +161,11 @@ def test_deep_hdf5_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
-def test_copies_of_deep_groups_cost_what_they_are_deep(tmp_path: Path) -> None:
+def test_copies_of_deep_groups_cost_what_they_are_deep(deep_path: Path) -> None:
     """System calls and bytes read grow with the depth, not with its square."""
 
     def cost(depth: int) -> tuple[int, int]:
-        folder = tmp_path / str(depth)
+        folder = deep_path / str(depth)
         folder.mkdir()
         path, trace = deep_file(folder / "deep.h5", depth), folder / "trace"
         strace = [
@@ -188,17 +198,17 @@ def test_copies_of_deep_groups_cost_what_they_are_deep(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("depth", "name"), [(1000, "group"), (1, "n" * 256)])
-def test_paths_longer_than_the_system_takes(tmp_path: Path, depth: int, name: str) -> None:
-    path = deep_file(tmp_path / "deep.h5", depth, name)
+def test_paths_longer_than_the_system_takes(deep_path: Path, depth: int, name: str) -> None:
+    path = deep_file(deep_path / "deep.h5", depth, name)
     with pytest.raises(hs.HyperslabError) as error:
-        hs.copy(path, tmp_path / "copy.zarr")
+        hs.copy(path, deep_path / "copy.zarr")
     text = str(error.value)
     assert re.search(
         "its name has 256 bytes|levels deep, and its files would have paths of 4[0-9]+ bytes", text
     )
     assert len(text) < 500 and ".stage." not in text
-    assert [path.name for path in tmp_path.iterdir()] == ["deep.h5"]
-    report = hs.copy(path, tmp_path / "copy.zarr", skip_unsupported=True)
+    assert [path.name for path in deep_path.iterdir()] == ["deep.h5"]
+    report = hs.copy(path, deep_path / "copy.zarr", skip_unsupported=True)
     assert report.groups < depth + 1 and report.skipped
     # A store in memory takes any path.
     memory = hs.MemoryStore()

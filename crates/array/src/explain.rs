@@ -12,7 +12,7 @@ use crate::layout::mosaic::Mosaic;
 use crate::plan::Plan;
 use crate::plan::lot::{Alone, Lot, Step};
 use crate::plan::mapped::{Mapped, along};
-use crate::plan::strategy::{Strategy, choose_write};
+use crate::plan::strategy::Strategy;
 use crate::read::cache::ChunkCache;
 use crate::read::chunk::{ChunkReader, join_touching};
 use crate::read::executor::location;
@@ -22,7 +22,8 @@ use crate::read::mosaic::nesting::Nesting;
 use crate::read::request::{Absent, Request};
 use crate::runtime::memory::Memory;
 use crate::select::Selection;
-use crate::write::chunk::write_region;
+use crate::write::chunk::{ChunkWriter, write_region};
+use crate::write::strategies;
 use hyperslab_store::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -384,18 +385,23 @@ impl Telling<'_> {
         if self.write {
             let (layout, task) = (request.layout, &scratch.task);
             let some = layout.without(place);
-            let encoding = some.as_deref().unwrap_or(layout).encoding();
-            let region = write_region(layout, task, request.target.strides()).0;
-            let strategy = choose_write(encoding, task, &region, || false);
-            let reads = stored.filter(|_| strategy == Strategy::Modify);
+            let layout = some.as_deref().unwrap_or(layout);
+            let (strides, src, fill) = (request.target.strides(), std::ptr::null(), &[]);
+            // Without the values nobody knows which chunks hold nothing but fill value.
+            let writer = ChunkWriter { layout, src, strides, places: &[], fill, keep_empty: true };
+            let strategy = strategies::choose(&writer, task, &write_region(layout, task, strides).0);
+            let reads = stored.filter(|_| strategy.reads_old());
+            let encoding = layout.encoding();
             let decodes = reads.filter(|_| !encoding.chain().is_identity());
             let decoded = decodes.map_or(0, |_| encoding.decoded_size() as u64);
+            let strategy = Strategy(strategy.name());
             return Ok(told(strategy, reads.into_iter().collect(), decoded, scratch));
         }
-        let Some(stored) = stored else { return Ok(told(Strategy::Fill, Vec::new(), 0, scratch)) };
+        let Some(stored) = stored else { return Ok(told(Strategy::FILL, Vec::new(), 0, scratch)) };
         let tell = |reader: &ChunkReader<'_>, scratch: &mut Scratch| {
             let task = &scratch.task;
-            Ok(told(reader.strategy, reader.ranges(task, stored), reader.decodes(task), scratch))
+            let (strategy, decodes) = (reader.strategy.name(), reader.strategy.decodes(reader, task));
+            Ok(told(Strategy(strategy), reader.ranges(task, stored), decodes, scratch))
         };
         if joined || held.is_some() {
             let reader = ChunkReader::new(request, request.layout, &scratch.task, held, joined);
@@ -432,7 +438,7 @@ impl Telling<'_> {
                 let told = ExplainTask {
                     chunk: Vec::new(),
                     key: String::new(),
-                    strategy: Strategy::Fill,
+                    strategy: Strategy::FILL,
                     ranges: Vec::new(),
                     elements,
                     bytes_read: 0,

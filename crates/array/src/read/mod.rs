@@ -10,6 +10,7 @@ pub(crate) mod mosaic;
 pub(crate) mod one_array;
 pub(crate) mod options;
 pub(crate) mod request;
+pub(crate) mod strategies;
 pub(crate) mod stream;
 pub(crate) mod windows;
 

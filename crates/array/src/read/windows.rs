@@ -17,20 +17,27 @@
     reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
 )]
 
+use crate::copy::gather;
 use crate::copy::places::Places;
 use crate::copy::row::Axis;
 use crate::copy::strided::Region;
 use crate::costs;
+use crate::error::ArrayError;
+use crate::execute::scratch::{Scratch, sized, with_ranges};
+use crate::execute::tasks::memory_error;
+use crate::read::chunk::ChunkReader;
+use crate::read::fetch::{Stored, open, ranges_of};
+use hyperslab_store::{Opened, RangeRead};
 use smallvec::SmallVec;
 
 /// Some bytes of a chunk that are copied together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bite {
+struct Bite {
     /// Where they start, in the chunk and in the caller's memory.
-    pub(crate) chunk: isize,
-    pub(crate) memory: isize,
+    chunk: isize,
+    memory: isize,
     /// Points.
-    pub(crate) count: usize,
+    count: usize,
 }
 
 /// What is walked to find bites.
@@ -50,26 +57,26 @@ impl Factor<'_> {
 }
 
 /// The bites of a task.
-pub(crate) struct Windows<'p> {
+struct Windows<'p> {
     /// Those with long steps in the chunk first.
     factors: SmallVec<[Factor<'p>; 8]>,
     /// What is copied at each point of a bite.
-    pub(crate) region: Region,
+    region: Region,
     /// Bytes of the chunk from the first to the last of the region.
-    pub(crate) reach: usize,
+    reach: usize,
     /// From one point of a bite to the next: in the chunk, and in the caller's memory.
-    pub(crate) step: Axis,
+    step: Axis,
     /// Points of a bite, at most.
     most: usize,
     /// Whether each point is one long row, the same on both sides.
-    pub(crate) direct: bool,
+    direct: bool,
     /// What one more range costs.
     another: usize,
 }
 
 impl<'p> Windows<'p> {
     /// `another`: what one more range costs, in bytes that could be read instead.
-    pub(crate) fn new(mut region: Region, places: &'p [Places<'p>], another: u64) -> Self {
+    fn new(mut region: Region, places: &'p [Places<'p>], another: u64) -> Self {
         let another = isize::try_from(another).unwrap_or(isize::MAX);
         let mut factors: SmallVec<[Factor<'p>; 8]> = places.iter().map(Factor::Places).collect();
         let reach_of = |region: &Region| {
@@ -100,7 +107,7 @@ impl<'p> Windows<'p> {
     }
 
     /// Bytes of the chunk that a bite covers.
-    pub(crate) fn len(&self, bite: Bite) -> usize {
+    fn len(&self, bite: Bite) -> usize {
         (bite.count - 1) * self.step.src as usize + self.reach
     }
 
@@ -130,7 +137,7 @@ impl<'p> Windows<'p> {
     }
 
     /// Calls `full` with windows of bites; whether more may come.
-    pub(crate) fn each<E>(
+    fn each<E>(
         &self,
         offset: usize,
         full: &mut impl FnMut(&mut [Bite], bool) -> Result<(), E>,
@@ -152,7 +159,7 @@ impl<'p> Windows<'p> {
     }
 
     /// Sorts the bites of a window, and joins those that lie close together: ranges of the chunk.
-    pub(crate) fn ranges(&self, window: &mut [Bite]) -> Vec<(usize, usize)> {
+    fn ranges(&self, window: &mut [Bite]) -> Vec<(usize, usize)> {
         window.sort_unstable_by_key(|bite| bite.chunk);
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for bite in window {
@@ -181,4 +188,85 @@ pub(crate) fn ranges(region: Region, places: &[Places<'_>], offset: usize, anoth
     });
     let Ok(()) = walked;
     all
+}
+
+/// Reads a task with points of a chunk without codecs. Returns whether the chunk exists.
+pub(crate) fn read(
+    chunk: &ChunkReader<'_>,
+    scratch: &mut Scratch,
+    stored: Stored<'_>,
+) -> Result<bool, ArrayError> {
+    let windows = Windows::new(chunk.region.clone(), &chunk.places, chunk.layout.store().cost().range);
+    let mut opened: Option<Option<Box<dyn Opened + '_>>> = None;
+    let mut found = true;
+    windows.each(chunk.offset, &mut |window, more| {
+        if more && opened.is_none() && stored.opened.is_none() {
+            opened = Some(open(chunk.layout, &scratch.task, &scratch.key, stored.location)?);
+            found = matches!(opened, Some(Some(_)));
+        }
+        if found {
+            let again = opened.as_ref().and_then(|opened| opened.as_deref());
+            let stored = Stored { opened: stored.opened.or(again), ..stored };
+            found = read_window(chunk, scratch, stored, &windows, window)?;
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn read_window(
+    chunk: &ChunkReader<'_>,
+    scratch: &mut Scratch,
+    stored: Stored<'_>,
+    windows: &Windows<'_>,
+    window: &mut [Bite],
+) -> Result<bool, ArrayError> {
+    let layout = chunk.layout;
+    let (list, decoded, key, task) = scratch.split_ranges();
+    if windows.direct {
+        return with_ranges(list, |list| {
+            list.extend(window.iter().map(|bite| {
+                let dst = chunk.dst.wrapping_offset(bite.memory);
+                // SAFETY: a row of the output, of initialised bytes; the target covers the
+                // task's elements, and no two points share bytes there.
+                let buf = unsafe { std::slice::from_raw_parts_mut(dst, windows.reach) };
+                RangeRead { offset: bite.chunk as u64, buf }
+            }));
+            ranges_of(layout, stored, task, key, list)
+        });
+    }
+    let ranges = windows.ranges(window);
+    let len = ranges.iter().map(|(start, end)| end - start).sum();
+    let none = || memory_error(layout, "a part of a chunk", len as u64);
+    let buffer = sized(decoded, len).ok_or_else(none)?;
+    let found = with_ranges(list, |list| {
+        let mut rest = &mut *buffer;
+        for (start, end) in &ranges {
+            let (buf, behind) = std::mem::take(&mut rest).split_at_mut(end - start);
+            list.push(RangeRead { offset: *start as u64, buf });
+            rest = behind;
+        }
+        ranges_of(layout, stored, task, key, list)
+    })?;
+    if !found {
+        return Ok(false);
+    }
+    // Both are in the order of the chunk's bytes.
+    let (mut range, mut before) = (0, 0);
+    for bite in window {
+        while let Some((start, end)) = ranges.get(range)
+            && *end <= bite.chunk as usize
+        {
+            before += end - start;
+            range += 1;
+        }
+        let start = ranges.get(range).map_or(0, |(start, _)| *start);
+        let src = buffer.as_ptr().wrapping_add(before + bite.chunk as usize - start);
+        let dst = chunk.dst.wrapping_offset(bite.memory);
+        let step = Axis { len: bite.count, ..windows.step };
+        // SAFETY: the target covers the task's elements; the range that holds the bite was
+        // read to the buffer, all of it.
+        unsafe { gather::copy_run(&windows.region, step, dst, src) };
+    }
+    Ok(true)
 }

@@ -359,9 +359,9 @@ fn only_what_is_wanted_is_read() {
     assert_eq!((counting.opened(), counting.bytes()), (2, 8 + 4 + 4 + 4));
     let told = explain_read(&layout, &selection, 10).unwrap();
     assert_eq!(told.tasks[0].ranges, [(20, 8), (160_000, 4), (3 * 200_000 + 199_996, 4)]);
-    assert_eq!((told.tasks[0].strategy, told.tasks[0].elements), (Strategy::ReadRows, 4));
+    assert_eq!((told.tasks[0].strategy, told.tasks[0].elements), (Strategy("read-rows"), 4));
     // One point of a chunk, or a row of them, is a request like that of a slice.
-    assert_eq!((told.tasks[1].strategy, told.bytes_read), (Strategy::ReadInto, 20));
+    assert_eq!((told.tasks[1].strategy, told.bytes_read), (Strategy("read-into"), 20));
     // Long rows are read where they belong.
     let rows = Selection::new("a", &spec.shape, &[Index::List(&[0, 3, 2]), Index::range(0, 50_000)]).unwrap();
     let told = explain_read(&layout, &rows, 10).unwrap();
@@ -445,11 +445,11 @@ fn whole_chunks_are_known() {
             .map(|task| task.strategy)
             .collect::<Vec<_>>()
     };
-    use Strategy::{Gather, Modify};
-    assert_eq!(told(&[Index::List(&[2, 0, 1, 3])]), [Gather]);
-    assert_eq!(told(&[Index::List(&[2, 0, 1, 3]), Index::range(0, 5)]), [Modify]);
-    assert_eq!(told(&[Index::List(&[2, 0, 1, 3, 7])]), [Gather, Modify]);
-    assert_eq!(told(&[Index::List(&[2, 0, 1, 0])]), [Modify]);
+    let (gather, modify) = (Strategy("gather"), Strategy("modify"));
+    assert_eq!(told(&[Index::List(&[2, 0, 1, 3])]), [gather]);
+    assert_eq!(told(&[Index::List(&[2, 0, 1, 3]), Index::range(0, 5)]), [modify]);
+    assert_eq!(told(&[Index::List(&[2, 0, 1, 3, 7])]), [gather, modify]);
+    assert_eq!(told(&[Index::List(&[2, 0, 1, 0])]), [modify]);
     let mut mask = vec![true; 48];
     let chosen = |mask: &[bool]| {
         let selection = Selection::mask("a", &spec.shape, mask).unwrap();
@@ -460,9 +460,9 @@ fn whole_chunks_are_known() {
             .map(|task| task.strategy)
             .collect::<Vec<_>>()
     };
-    assert_eq!(chosen(&mask), [Strategy::EncodeFrom, Strategy::EncodeFrom]);
+    assert_eq!(chosen(&mask), [Strategy("encode-from"), Strategy("encode-from")]);
     mask[3] = false;
-    assert_eq!(chosen(&mask), [Modify, Strategy::EncodeFrom]);
+    assert_eq!(chosen(&mask), [modify, Strategy("encode-from")]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One chunk's share of a write: what is decided about it, and doing that.
+//! One chunk's share of a write: what all strategies need, and storing what they make.
 
 #![expect(
     clippy::indexing_slicing,
@@ -18,14 +18,12 @@ use crate::execute::tasks;
 use crate::execute::tasks::{codec_error, memory_error, store_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
-use crate::plan::strategy::Strategy;
-use crate::plan::strategy::choose_write;
 use crate::plan::task::Task;
 use crate::plan::task::within_chunk;
-use crate::read::fetch::fetch;
 use crate::runtime::memory::Memory;
+use crate::write::strategies::{self, MODIFY};
 use hyperslab_codec::{self as codec, CodecChain, CodecError};
-use hyperslab_store::{Ask, Expected, Opened, RangeRead, StoreError};
+use hyperslab_store::{Ask, Expected, Opened};
 
 /// The copy from the caller's memory into a decoded chunk, and where in the chunk it starts.
 pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) -> (Region, usize) {
@@ -89,11 +87,11 @@ impl ChunkWriter<'_> {
         let key = tasks::key(layout, &scratch.task, &scratch.key)?;
         let _turn = tasks::take(layout, &scratch.task, key, Some(ask))?;
         let (region, offset) = write_region(layout, &scratch.task, self.strides);
-        let strategy = self.choose(&scratch.task, &region);
-        if matches!(strategy, Strategy::Modify) && layout.store().is_shared() {
+        let strategy = strategies::choose(self, &scratch.task, &region);
+        if strategy.reads_old() && layout.store().is_shared() {
             return self.modify_shared(scratch, &region, offset, ask);
         }
-        let produced = self.produce_by(strategy, scratch, &region, offset, Old::Stored)?;
+        let produced = strategy.produce(self, scratch, &region, offset, Old::Stored)?;
         let key = tasks::key(layout, &scratch.task, &scratch.key)?;
         match self.bytes(scratch, produced) {
             Some(bytes) => layout.store().write(key, &[bytes]),
@@ -146,7 +144,7 @@ impl ChunkWriter<'_> {
         };
         let locked = lock.as_ref().is_some_and(|lock| lock.is_held());
         let mut change = |opened: Option<&dyn Opened>| {
-            let produced = self.produce_by(Strategy::Modify, scratch, region, offset, Old::Opened(opened))?;
+            let produced = MODIFY.produce(self, scratch, region, offset, Old::Opened(opened))?;
             let expected = match opened {
                 None => Expected::Absent,
                 Some(opened) if locked => Expected::Locked(opened),
@@ -169,38 +167,7 @@ impl ChunkWriter<'_> {
     /// Makes what the chunk of `scratch.task` is to be stored as.
     pub(crate) fn produce(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<Produced, ArrayError> {
         let (region, offset) = write_region(self.layout, &scratch.task, self.strides);
-        let strategy = self.choose(&scratch.task, &region);
-        self.produce_by(strategy, scratch, &region, offset, old)
-    }
-
-    fn choose(&self, task: &Task, region: &Region) -> Strategy {
-        let fill = self.layout.fill().bytes();
-        choose_write(self.layout.encoding(), task, region, || {
-            // SAFETY: the source covers the task's elements.
-            !self.keep_empty && unsafe { strided::all_equal(&task.count, self.strides, fill, self.src) }
-        })
-    }
-
-    fn produce_by(
-        &self,
-        strategy: Strategy,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        old: Old<'_>,
-    ) -> Result<Produced, ArrayError> {
-        match strategy {
-            Strategy::Modify => self.modify(scratch, region, offset, old),
-            Strategy::Elide => Ok(Produced::Nothing),
-            Strategy::WriteFrom => Ok(Produced::Source),
-            Strategy::EncodeFrom => {
-                // SAFETY: encode-from is chosen only where the source is one run of a whole chunk.
-                let chunk = unsafe { self.run() };
-                self.encode(scratch, chunk, CodecChain::encode_lent)?;
-                Ok(Produced::Encoded)
-            }
-            _ => self.gather(scratch, region, offset),
-        }
+        strategies::choose(self, &scratch.task, &region).produce(self, scratch, &region, offset, old)
     }
 
     /// The bytes that were produced; `None`: nothing is to be stored.
@@ -208,8 +175,8 @@ impl ChunkWriter<'_> {
         let size = self.layout.encoding().decoded_size();
         match produced {
             Produced::Nothing => None,
-            // SAFETY: write-from is chosen only where the source is one run of a whole chunk.
-            Produced::Source => Some(unsafe { self.run() }),
+            // SAFETY: write-from is chosen only where the source is one row of a whole chunk.
+            Produced::Source => Some(unsafe { self.source_row() }),
             Produced::Encoded => Some(&scratch.encoded),
             Produced::Decoded => {
                 Some(scratch.decoded.as_ref().map_or(&[], |chunk| &chunk.as_slice()[..size]))
@@ -217,42 +184,33 @@ impl ChunkWriter<'_> {
         }
     }
 
-    /// The source as one run of bytes.
+    /// Whether the task is a whole chunk that lies in the caller's memory as in the chunk, as one
+    /// row of bytes. (Not one that reaches past the array's end: it needs padding.)
+    pub(crate) fn is_one_row(&self, task: &Task, region: &Region) -> bool {
+        let encoding = self.layout.encoding();
+        task.picks.is_empty() && region.contiguous() == Some(encoding.decoded_size()) && encoding.swap() == 1
+    }
+
+    /// The source as one row of bytes.
     ///
     /// # Safety
-    /// Only where the region is one run of a whole chunk.
-    unsafe fn run(&self) -> &[u8] {
-        // SAFETY: the source covers the task's elements, which are one run of this length.
+    /// Only where [`ChunkWriter::is_one_row`].
+    pub(crate) unsafe fn source_row(&self) -> &[u8] {
+        // SAFETY: the source covers the task's elements, which are one row of this length.
         unsafe { std::slice::from_raw_parts(self.src, self.layout.encoding().decoded_size()) }
     }
 
     /// `encode`: [`CodecChain::encode_lent`] for the caller's memory, which other threads may
     /// change; [`CodecChain::encode`] for ours.
-    fn encode(&self, scratch: &mut Scratch, chunk: &[u8], encode: Encode) -> Result<(), ArrayError> {
+    pub(crate) fn encode(
+        &self,
+        scratch: &mut Scratch,
+        chunk: &[u8],
+        encode: Encode,
+    ) -> Result<(), ArrayError> {
         let Scratch { encoded, codec, task, key, .. } = scratch;
         encode(self.layout.encoding().chain(), chunk, encoded, codec)
             .map_err(|source| codec_error(self.layout, task, key, source))
-    }
-
-    fn gather(&self, scratch: &mut Scratch, region: &Region, offset: usize) -> Result<Produced, ArrayError> {
-        let encoding = self.layout.encoding();
-        let inside = scratch.task.elements();
-        let padded = inside as u128 * encoding.element_size() as u128 != encoding.decoded_size() as u128;
-        let chunk = self.chunk(scratch)?;
-        if padded {
-            self.blank(chunk);
-        }
-        // SAFETY: the source covers the task's elements; the region lies within the chunk.
-        unsafe { self.overlay(region, chunk, offset) };
-        // What one row of the caller's memory tells by itself is told before: only points are
-        // looked at here.
-        if !self.places.is_empty()
-            && !self.keep_empty
-            && self.is_blank(&scratch.task, scratch.decoded.as_ref())
-        {
-            return Ok(Produced::Nothing);
-        }
-        self.finish(scratch)
     }
 
     /// Copies the task's elements into a chunk.
@@ -260,7 +218,7 @@ impl ChunkWriter<'_> {
     /// # Safety
     /// The source must cover the task's elements, and `region` at `offset` lie within the chunk, at
     /// each of the places.
-    unsafe fn overlay(&self, region: &Region, chunk: &mut [u8], offset: usize) {
+    pub(crate) unsafe fn overlay(&self, region: &Region, chunk: &mut [u8], offset: usize) {
         // SAFETY: as promised by the caller.
         unsafe {
             gather::copy(
@@ -275,7 +233,7 @@ impl ChunkWriter<'_> {
 
     /// Whether a chunk holds nothing but fill value. What lies beyond the array's end does not
     /// count: it is never read.
-    fn is_blank(&self, task: &Task, chunk: Option<&Memory>) -> bool {
+    pub(crate) fn is_blank(&self, task: &Task, chunk: Option<&Memory>) -> bool {
         let (layout, Some(chunk)) = (self.layout, chunk) else { return false };
         let grid = layout.grid();
         let inside: Dims =
@@ -286,89 +244,9 @@ impl ChunkWriter<'_> {
         }
     }
 
-    fn modify(
-        &self,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        old: Old<'_>,
-    ) -> Result<Produced, ArrayError> {
-        self.load(scratch, old)?;
-        let chunk = self.chunk(scratch)?;
-        // SAFETY: the source covers the task's elements; the region lies within the chunk.
-        unsafe { self.overlay(region, chunk, offset) };
-        if !self.keep_empty && self.is_blank(&scratch.task, scratch.decoded.as_ref()) {
-            return Ok(Produced::Nothing);
-        }
-        self.finish(scratch)
-    }
-
-    /// Brings the chunk as it was, or fill value, into `scratch.decoded`.
-    fn load(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<(), ArrayError> {
-        let layout = self.layout;
-        let chain = layout.encoding().chain();
-        let found = match old {
-            Old::Bytes(None) | Old::Opened(None) => false,
-            Old::Opened(Some(opened)) => self.load_opened(scratch, opened).map(|()| true)?,
-            Old::Bytes(Some(bytes)) => self.decode(scratch, bytes).map(|()| true)?,
-            Old::Stored if chain.is_identity() => {
-                let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-                let len = chain.decoded_size();
-                let chunk = sized(&mut scratch.decoded, len).ok_or_else(|| self.no_memory())?;
-                layout
-                    .store()
-                    .read_exact(key, chunk)
-                    .map_err(|source| store_error(layout, &scratch.task, source))?
-            }
-            Old::Stored if fetch(layout, scratch)? => {
-                let encoded = std::mem::take(&mut scratch.encoded);
-                let decoded = self.decode(scratch, &encoded);
-                scratch.encoded = encoded;
-                decoded.map(|()| true)?
-            }
-            Old::Stored => false,
-        };
-        if !found {
-            self.blank(self.chunk(scratch)?);
-        }
-        Ok(())
-    }
-
-    /// [`ChunkWriter::load`] of an object that is open; where there are no codecs, its size was
-    /// checked.
-    fn load_opened(&self, scratch: &mut Scratch, opened: &dyn Opened) -> Result<(), ArrayError> {
-        let layout = self.layout;
-        let chain = layout.encoding().chain();
-        if chain.is_identity() {
-            let buf = sized(&mut scratch.decoded, chain.decoded_size()).ok_or_else(|| self.no_memory())?;
-            return opened
-                .read_ranges(&mut [RangeRead { offset: 0, buf }])
-                .map_err(|source| store_error(layout, &scratch.task, source));
-        }
-        let (most, size) = (chain.max_encoded(), opened.size());
-        let mut encoded = std::mem::take(&mut scratch.encoded);
-        encoded.clear();
-        let len = usize::try_from(size).ok().filter(|len| *len <= most);
-        let Some(len) = len.filter(|len| encoded.try_reserve_exact(*len).is_ok()) else {
-            let (key, url) = (scratch.key.clone(), layout.store().url());
-            let large = StoreError::TooLarge { key, url, limit: most as u64 };
-            return Err(match len {
-                None => store_error(layout, &scratch.task, large),
-                Some(_) => self.no_memory(),
-            });
-        };
-        encoded.resize(len, 0);
-        let read = opened
-            .read_ranges(&mut [RangeRead { offset: 0, buf: &mut encoded }])
-            .map_err(|source| store_error(layout, &scratch.task, source));
-        let decoded = read.and_then(|()| self.decode(scratch, &encoded));
-        scratch.encoded = encoded;
-        decoded
-    }
-
     /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be
     /// written back with a good one: always verified.
-    fn decode(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
+    pub(crate) fn decode(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
         let layout = self.layout;
         let Scratch { decoded, codec, task, key, .. } = scratch;
         let chunk = sized(decoded, layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())?;
@@ -377,16 +255,16 @@ impl ChunkWriter<'_> {
     }
 
     /// The chunk buffer, with stale contents unless [`ChunkWriter::load`] ran.
-    fn chunk<'s>(&self, scratch: &'s mut Scratch) -> Result<&'s mut [u8], ArrayError> {
+    pub(crate) fn buffer<'s>(&self, scratch: &'s mut Scratch) -> Result<&'s mut [u8], ArrayError> {
         sized(&mut scratch.decoded, self.layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())
     }
 
-    fn no_memory(&self) -> ArrayError {
+    pub(crate) fn no_memory(&self) -> ArrayError {
         memory_error(self.layout, "a chunk", self.layout.encoding().decoded_size() as u64)
     }
 
     /// Fills a chunk with fill value.
-    fn blank(&self, chunk: &mut [u8]) {
+    pub(crate) fn blank(&self, chunk: &mut [u8]) {
         let Some(elements) = chunk.len().checked_div(self.fill.len()) else { return };
         // SAFETY: the chunk is that many elements, one behind the other.
         unsafe {
@@ -395,7 +273,7 @@ impl ChunkWriter<'_> {
     }
 
     /// Encodes the chunk in `scratch.decoded`, if there is anything to encode.
-    fn finish(&self, scratch: &mut Scratch) -> Result<Produced, ArrayError> {
+    pub(crate) fn finish(&self, scratch: &mut Scratch) -> Result<Produced, ArrayError> {
         if self.layout.encoding().chain().is_identity() {
             return Ok(Produced::Decoded);
         }

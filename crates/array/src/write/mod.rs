@@ -6,6 +6,7 @@ pub(crate) mod chunk;
 pub(crate) mod compact;
 pub(crate) mod shard;
 pub(crate) mod shard_output;
+pub(crate) mod strategies;
 pub(crate) mod write_behind;
 
 use crate::copy::swap;

@@ -1,0 +1,181 @@
+//! Read-rows: of a chunk without codecs, only the byte ranges that are wanted.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes are numbered below the rank, which all vectors of one array have"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
+)]
+
+use crate::copy::strided::{self, Region};
+use crate::dims::Strides;
+use crate::error::ArrayError;
+use crate::execute::scratch::{Scratch, sized, with_ranges};
+use crate::execute::tasks::memory_error;
+use crate::layout::encoding::ChunkEncoding;
+use crate::plan::task::{Task, within_chunk};
+use crate::read::chunk::ChunkReader;
+use crate::read::fetch::{Stored, ranges_of};
+use crate::read::strategies::ReadStrategy;
+use crate::read::windows;
+use hyperslab_store::RangeRead;
+use smallvec::SmallVec;
+
+/// Reads rows straight to the output where they are long and the same there; else ranges to
+/// scratch, then scatters. Points: [`crate::read::windows`].
+pub(crate) struct ReadRows;
+
+impl ReadStrategy for ReadRows {
+    fn name(&self) -> &'static str {
+        "read-rows"
+    }
+
+    fn fits(&self, chunk: &ChunkReader<'_>, _task: &Task) -> bool {
+        chunk.is_plain()
+    }
+
+    fn read(
+        &self,
+        chunk: &ChunkReader<'_>,
+        scratch: &mut Scratch,
+        stored: Stored<'_>,
+    ) -> Result<bool, ArrayError> {
+        let layout = chunk.layout;
+        if !chunk.places.is_empty() {
+            return windows::read(chunk, scratch, stored);
+        }
+        let (list, decoded, key, task) = scratch.split_ranges();
+        if chunk.region.direct_row().is_some() {
+            return with_ranges(list, |list| {
+                chunk.push_rows(0, list);
+                ranges_of(layout, stored, task, key, list)
+            });
+        }
+        let encoding = layout.encoding();
+        let rows = Rows::new(encoding, task, layout.store().cost().range);
+        let bytes = rows.count.saturating_mul(rows.span);
+        let none = || memory_error(layout, "a part of a chunk", bytes);
+        let len = usize::try_from(bytes).map_err(|_| none())?;
+        let buffer = sized(decoded, len).ok_or_else(none)?;
+        let found = with_ranges(list, |list| {
+            let slots = buffer.chunks_exact_mut((rows.span as usize).max(1));
+            list.extend(rows.offsets().zip(slots).map(|(offset, buf)| RangeRead { offset, buf }));
+            ranges_of(layout, stored, task, key, list)
+        })?;
+        if found {
+            let (strides, _) = within_chunk(layout, task);
+            let packed = rows.packed(encoding, task, &strides);
+            let target = chunk.request.target.strides();
+            let region = Region::new(&task.count, target, &packed, encoding.element_size(), encoding.swap());
+            // SAFETY: the target covers the task's elements; the buffer holds all ranges, in the
+            // places that `packed` says.
+            unsafe { strided::copy(&region, chunk.dst, buffer.as_ptr()) };
+        }
+        Ok(found)
+    }
+
+    fn ranges(&self, chunk: &ChunkReader<'_>, task: &Task, (start, _): (u64, u64)) -> Vec<(u64, u64)> {
+        let cost = chunk.layout.store().cost().range;
+        let mut ranges = match chunk.region.direct_row() {
+            _ if !chunk.places.is_empty() => {
+                windows::ranges(chunk.region.clone(), &chunk.places, chunk.offset, cost)
+            }
+            Some(row) => {
+                let mut ranges = Vec::new();
+                let mut push = |_, src: isize| {
+                    ranges.push(((chunk.offset as u64).wrapping_add_signed(src as i64), row as u64));
+                };
+                chunk.region.for_each_row(&mut push);
+                ranges
+            }
+            None => {
+                let rows = Rows::new(chunk.layout.encoding(), task, cost);
+                rows.offsets().map(|offset| (offset, rows.span)).collect()
+            }
+        };
+        ranges.iter_mut().for_each(|(offset, _)| *offset += start);
+        ranges
+    }
+}
+
+/// The byte ranges of an unencoded chunk that hold a part of it: `Π outer counts` ranges of `span`
+/// bytes each.
+///
+/// Reading every wanted run by itself moves the fewest bytes but may take very many ranges; one
+/// range from the first to the last wanted byte takes one, but may read a lot that nobody wants. In
+/// between, the slower axes are walked and the faster ones covered: the split with the lowest cost
+/// is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rows {
+    /// Axes that are walked: how many steps, bytes of each. Slowest first.
+    outer: SmallVec<[(u64, u64); 8]>,
+    /// First wanted byte of the chunk.
+    start: u64,
+    /// Bytes of one range.
+    span: u64,
+    /// Number of ranges.
+    count: u64,
+}
+
+impl Rows {
+    /// `another`: what one more range costs, in bytes that could be read instead.
+    fn new(encoding: &ChunkEncoding, task: &Task, another: u64) -> Self {
+        let element = encoding.element_size() as u64;
+        let mut axes: SmallVec<[(u64, u64); 8]> = SmallVec::new();
+        let mut start = 0;
+        for axis in encoding.order() {
+            let k = *axis as usize;
+            let stride = encoding.strides()[k] as u64;
+            start += task.first[k] * stride;
+            if task.count[k] > 1 {
+                axes.push((task.count[k], stride * task.step[k]));
+            }
+        }
+        let reach = |axes: &[(u64, u64)]| axes.iter().map(|(n, step)| (n - 1) * step).sum::<u64>() + element;
+        let mut best = (u64::MAX, 0);
+        let mut ranges = 1u64;
+        for depth in 0..=axes.len() {
+            let cost = ranges.saturating_mul(another.saturating_add(reach(&axes[depth..])));
+            if cost < best.0 {
+                best = (cost, depth);
+            }
+            if let Some((n, _)) = axes.get(depth) {
+                ranges = ranges.saturating_mul(*n);
+            }
+        }
+        let span = reach(&axes[best.1..]);
+        axes.truncate(best.1);
+        let count = axes.iter().map(|(n, _)| n).product();
+        Rows { outer: axes, start, span, count }
+    }
+
+    /// The offsets of all ranges within the chunk, ascending.
+    fn offsets(&self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(|number| {
+            let mut rest = number;
+            self.outer.iter().rev().fold(self.start, |offset, (n, step)| {
+                let index = rest % n;
+                rest /= n;
+                offset + index * step
+            })
+        })
+    }
+
+    /// Where selected elements lie when the ranges stand one behind the other in a buffer: bytes
+    /// from one to the next, per axis of the array. `within` is the same within the chunk. The
+    /// first selected element is the first byte.
+    fn packed(&self, encoding: &ChunkEncoding, task: &Task, within: &[isize]) -> Strides {
+        let mut strides: Strides = within.into();
+        // The axes that are walked are the slowest with more than one element, in stored order;
+        // their steps in the buffer are whole ranges.
+        let walked = encoding.order().iter().map(|axis| *axis as usize).filter(|k| task.count[*k] > 1);
+        let mut step = self.count * self.span;
+        for (k, (n, _)) in walked.zip(&self.outer) {
+            step /= n;
+            strides[k] = step as isize;
+        }
+        strides
+    }
+}

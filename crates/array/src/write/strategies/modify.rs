@@ -1,0 +1,111 @@
+//! Modify: a part of a chunk.
+
+use crate::copy::strided::Region;
+use crate::error::ArrayError;
+use crate::execute::scratch::{Scratch, sized};
+use crate::execute::tasks::{self, store_error};
+use crate::plan::task::Task;
+use crate::read::fetch::fetch;
+use crate::write::chunk::{ChunkWriter, Old, Produced};
+use crate::write::strategies::WriteStrategy;
+use hyperslab_store::{Opened, RangeRead, StoreError};
+
+/// Reads, overlays, replaces.
+pub(crate) struct Modify;
+
+impl WriteStrategy for Modify {
+    fn name(&self) -> &'static str {
+        "modify"
+    }
+
+    fn fits(&self, _chunk: &ChunkWriter<'_>, task: &Task, _region: &Region) -> bool {
+        !task.whole
+    }
+
+    fn produce(
+        &self,
+        chunk: &ChunkWriter<'_>,
+        scratch: &mut Scratch,
+        region: &Region,
+        offset: usize,
+        old: Old<'_>,
+    ) -> Result<Produced, ArrayError> {
+        chunk.load(scratch, old)?;
+        let buffer = chunk.buffer(scratch)?;
+        // SAFETY: the source covers the task's elements; the region lies within the chunk.
+        unsafe { chunk.overlay(region, buffer, offset) };
+        if !chunk.keep_empty && chunk.is_blank(&scratch.task, scratch.decoded.as_ref()) {
+            return Ok(Produced::Nothing);
+        }
+        chunk.finish(scratch)
+    }
+
+    fn reads_old(&self) -> bool {
+        true
+    }
+}
+
+impl ChunkWriter<'_> {
+    /// Brings the chunk as it was, or fill value, into `scratch.decoded`.
+    fn load(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let chain = layout.encoding().chain();
+        let found = match old {
+            Old::Bytes(None) | Old::Opened(None) => false,
+            Old::Opened(Some(opened)) => self.load_opened(scratch, opened).map(|()| true)?,
+            Old::Bytes(Some(bytes)) => self.decode(scratch, bytes).map(|()| true)?,
+            Old::Stored if chain.is_identity() => {
+                let key = tasks::key(layout, &scratch.task, &scratch.key)?;
+                let len = chain.decoded_size();
+                let chunk = sized(&mut scratch.decoded, len).ok_or_else(|| self.no_memory())?;
+                layout
+                    .store()
+                    .read_exact(key, chunk)
+                    .map_err(|source| store_error(layout, &scratch.task, source))?
+            }
+            Old::Stored if fetch(layout, scratch)? => {
+                let encoded = std::mem::take(&mut scratch.encoded);
+                let decoded = self.decode(scratch, &encoded);
+                scratch.encoded = encoded;
+                decoded.map(|()| true)?
+            }
+            Old::Stored => false,
+        };
+        if !found {
+            self.blank(self.buffer(scratch)?);
+        }
+        Ok(())
+    }
+
+    /// [`ChunkWriter::load`] of an object that is open; where there are no codecs, its size was
+    /// checked.
+    fn load_opened(&self, scratch: &mut Scratch, opened: &dyn Opened) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let chain = layout.encoding().chain();
+        if chain.is_identity() {
+            let buf = sized(&mut scratch.decoded, chain.decoded_size()).ok_or_else(|| self.no_memory())?;
+            return opened
+                .read_ranges(&mut [RangeRead { offset: 0, buf }])
+                .map_err(|source| store_error(layout, &scratch.task, source));
+        }
+        let (most, size) = (chain.max_encoded(), opened.size());
+        let mut encoded = std::mem::take(&mut scratch.encoded);
+        encoded.clear();
+        let len = usize::try_from(size).ok().filter(|len| *len <= most);
+        let Some(len) = len.filter(|len| encoded.try_reserve_exact(*len).is_ok()) else {
+            let (key, url) = (scratch.key.clone(), layout.store().url());
+            let large = StoreError::TooLarge { key, url, limit: most as u64 };
+            return Err(match len {
+                None => store_error(layout, &scratch.task, large),
+                Some(_) => self.no_memory(),
+            });
+        };
+        encoded.resize(len, 0);
+        let read = opened
+            .read_ranges(&mut [RangeRead { offset: 0, buf: &mut encoded }])
+            .map_err(|source| store_error(layout, &scratch.task, source));
+        let decoded = read.and_then(|()| self.decode(scratch, &encoded));
+        scratch.encoded = encoded;
+        decoded
+    }
+}
