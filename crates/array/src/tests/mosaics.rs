@@ -20,7 +20,7 @@ impl MosaicSource for Given {
     }
 }
 
-fn given(layout: &Arc<ArrayLayout>) -> Arc<dyn MosaicSource> {
+pub(super) fn given(layout: &Arc<ArrayLayout>) -> Arc<dyn MosaicSource> {
     Arc::new(Given(Some(layout.clone())))
 }
 
