@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Literal, TypeAlias, TypedDict, cast
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from hyperslab._attrs import attributes_text
 from hyperslab._config import config as settings
+from hyperslab._native import small_numbers
 from hyperslab._ragged import Ragged
 from hyperslab._vlen import Kind, kind_of, type_of
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
@@ -45,6 +47,9 @@ ShardsLike: TypeAlias = int | Iterable[int] | Mapping[str, Any] | Literal["auto"
 
 # Zarr's names of types of variable length.
 _VLEN_NAMES: dict[str, Kind] = {"string": "text", "variable_length_bytes": "bytes"}
+
+# Numbers smaller than NumPy's own: their names in the package ml_dtypes, and in Zarr.
+_SMALL = small_numbers()
 
 
 class NewArray(TypedDict, total=False):
@@ -233,7 +238,12 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
         return type_of("text" if dtype is str else "bytes")
     if isinstance(dtype, str) and dtype in _VLEN_NAMES:
         return type_of(_VLEN_NAMES[dtype])
+    if isinstance(dtype, str) and dtype in _SMALL.values():
+        small: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), _python_name(dtype)))
+        return small
     found: np.dtype[Any] = np.dtype(dtype)
+    if _small(found) is not None:
+        return found
     kind, item = kind_of(found)
     if kind == "text":
         return type_of(kind)
@@ -257,6 +267,15 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
     if found.itemsize == 0:
         raise DataTypeError(f"dtype {found!r}: a length is needed: '{found.kind}10'")
     return found
+
+
+def _small(dtype: np.dtype[Any]) -> str | None:
+    """Zarr's name of a type of the package ml_dtypes; ``None`` for others."""
+    return _SMALL.get(dtype.name) if dtype.type.__module__ == "ml_dtypes" else None
+
+
+def _python_name(small: str) -> str:
+    return next(name for name, zarr in _SMALL.items() if zarr == small)
 
 
 def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
@@ -420,7 +439,7 @@ def array_spec(
     return {
         "zarr_format": zarr_format,
         "shape": list(shape),
-        "dtype": "|V16" if kind is not None else dtype.str,
+        "dtype": "|V16" if kind is not None else _small(dtype) or dtype.str,
         "vlen": kind if item is None else item.str,
         "chunks": None if chunk_shape is None else list(chunk_shape),
         "shards": None if shard_shape is None else list(shard_shape),

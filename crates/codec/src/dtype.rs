@@ -1,6 +1,7 @@
 //! Element types: what one element is in memory.
 
 use crate::low::low32;
+use crate::small::{SMALL, SmallNumber};
 use std::fmt;
 
 /// The order of the bytes within one number.
@@ -63,6 +64,8 @@ pub enum Kind {
     DateTime(TimeUnit),
     /// 64-bit count of units; the smallest value is "not a time".
     TimeDelta(TimeUnit),
+    /// A number smaller than NumPy's own: `bfloat16`, `int4`, …
+    Small(&'static SmallNumber),
 }
 
 /// The type of one element as the user sees it in memory: its kind, its size in bytes, its byte
@@ -99,6 +102,7 @@ impl DataType {
             Kind::Bytes | Kind::Raw => true,
             Kind::Text => size.is_multiple_of(4),
             Kind::DateTime(_) | Kind::TimeDelta(_) => size == 8,
+            Kind::Small(number) => size == number.size(),
         };
         if !valid || size > Self::MAX_SIZE {
             return None;
@@ -137,6 +141,7 @@ impl DataType {
             Kind::Bool | Kind::Bytes | Kind::Raw => 1,
             Kind::Text => 4,
             Kind::Complex => self.size as usize / 2,
+            Kind::Small(number) => number.part_size(),
             _ => self.size as usize,
         }
     }
@@ -146,7 +151,8 @@ impl DataType {
         self.number_size() > 1
     }
 
-    /// NumPy's type string, also that of Zarr v2: `<f4`, `|b1`, `>M8[10us]`, `<U3`, `|V16`.
+    /// NumPy's type string, also that of Zarr v2: `<f4`, `|b1`, `>M8[10us]`, `<U3`, `|V16`. Of a
+    /// [`SmallNumber`], which neither knows, its name.
     pub fn numpy(&self) -> String {
         self.to_string()
     }
@@ -176,6 +182,7 @@ impl fmt::Display for DataType {
             Kind::Raw => write!(f, "{order}V{}", self.size),
             Kind::DateTime(unit) => time(f, 'M', unit),
             Kind::TimeDelta(unit) => time(f, 'm', unit),
+            Kind::Small(number) => f.write_str(number.name),
         }
     }
 }
@@ -184,8 +191,15 @@ impl std::str::FromStr for DataType {
     type Err = String;
 
     /// Parses NumPy's type string: `[<>|=]` and one of `b1 i u f c S U V M8 m8` (without an order:
-    /// native).
+    /// native); or the name of a [`SmallNumber`].
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(number) = SMALL.iter().find(|number| number.name == text) {
+            return Ok(DataType {
+                kind: Kind::Small(number),
+                size: low32(number.size() as u64),
+                order: ByteOrder::NATIVE,
+            });
+        }
         let bad = || {
             format!(
                 "element type {text:?} is not one of NumPy's b1, i1…i8, u1…u8, f2…f8, c8, c16, S, U, V, M8[unit], m8[unit]"

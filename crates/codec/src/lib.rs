@@ -35,6 +35,7 @@ mod lz4;
 mod racing;
 pub mod registry;
 mod scratch;
+mod small;
 #[cfg(test)]
 mod testing;
 mod transpose;
@@ -58,6 +59,7 @@ pub use kind::{AnyCodec, ArrayCodecs, ArrayToArray, ArrayToBytes, ChunkCodecs, C
 pub use lz4::Lz4;
 pub use racing::Racing;
 pub use scratch::Scratch;
+pub use small::{SMALL, SmallBits, SmallNumber, Special};
 pub use transpose::Transpose;
 pub use vlen::{Vlen, VlenKind};
 pub use zlib::Zlib;

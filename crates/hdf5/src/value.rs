@@ -192,7 +192,8 @@ fn plain_value(plain: DataType, bytes: &[u8]) -> Value {
         Kind::Float => Value::Float(float_value(bytes, plain.order())),
         Kind::Complex => complex_value(bytes, plain.order()),
         Kind::Bytes => text_value(bytes),
-        Kind::Raw => Value::Bytes(bytes.to_vec()),
+        // HDF5 reads small floats as larger ones.
+        Kind::Raw | Kind::Small(_) => Value::Bytes(bytes.to_vec()),
         Kind::Text => {
             let code = |unit: &[u8]| u32::try_from(little(unit)).ok().and_then(char::from_u32);
             match bytes.chunks(4).map(code).collect::<Option<String>>() {

@@ -22,6 +22,7 @@ pub(crate) fn dtype(dtype: DataType) -> String {
         Kind::DateTime(_) => time("datetime"),
         Kind::TimeDelta(_) => time("timedelta"),
         Kind::Bytes | Kind::Text | Kind::Raw => tail.to_owned(),
+        Kind::Small(small) => small.name.into(),
     }
 }
 

@@ -10,10 +10,32 @@ use crate::values::{Writing, assign};
 use crate::vlen::{self, Shown};
 use hyperslab::Array;
 use hyperslab::array::Selection;
+use hyperslab::codec::{DataType, Kind, SMALL};
 use hyperslab::hdf5::dataspace::Dataspace;
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::prelude::*;
+use std::collections::HashMap;
+
+/// NumPy's description of an element type. Small numbers are those of the package ml_dtypes, which
+/// is imported for nothing else.
+pub(crate) fn numpy_type(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, PyArrayDescr>> {
+    let Kind::Small(small) = dtype.kind() else { return PyArrayDescr::new(py, dtype.numpy()) };
+    let package = py.import("ml_dtypes").map_err(|error| {
+        let name = small.name;
+        let message = format!("elements are {name}, which NumPy has from the package ml_dtypes: install it");
+        let missing = PyImportError::new_err(message);
+        missing.set_cause(py, Some(error));
+        missing
+    })?;
+    PyArrayDescr::new(py, package.getattr(small.python)?)
+}
+
+/// The element types that NumPy has from the package ml_dtypes: their names there, and in Zarr.
+#[pyfunction]
+pub(crate) fn small_numbers() -> HashMap<&'static str, &'static str> {
+    SMALL.iter().map(|small| (small.python, small.name)).collect()
+}
 
 /// What elements are, and NumPy's descriptions of them.
 pub(crate) struct Types {
@@ -38,7 +60,7 @@ pub(crate) enum Elements {
 impl ArrayBase {
     pub(crate) fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
         once::get_or_try_make(&self.types, py, || {
-            let memory = PyArrayDescr::new(py, array.layout().dtype().numpy())?.unbind();
+            let memory = numpy_type(py, array.layout().dtype())?.unbind();
             let Some(dataset) = array.as_hdf5() else {
                 return Ok(match array.vlen() {
                     None => Types { values: memory.clone_ref(py), memory, elements: Elements::Plain },

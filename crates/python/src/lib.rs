@@ -64,6 +64,8 @@ mod _native {
     #[pymodule_export]
     use crate::create::{create_array, create_group, open_node, open_root, replace_group};
     #[pymodule_export]
+    use crate::elements::small_numbers;
+    #[pymodule_export]
     use crate::frozen::frozen;
     #[pymodule_export]
     use crate::group::{GroupBase, GroupHandle};

@@ -1,6 +1,7 @@
 //! `for index, row in array.stream()`.
 
 use crate::array_handle::ArrayHandle;
+use crate::elements::numpy_type;
 use crate::engine;
 use crate::errors;
 use crate::output::{over, scalar_of};
@@ -57,7 +58,7 @@ impl Stream {
             .map_err(|error| errors::array(py, &error))?;
         let dtype = match dtype {
             Some(dtype) if dtype.bind(py).itemsize() == layout.dtype().size() => dtype,
-            _ => PyArrayDescr::new(py, layout.dtype().numpy())?.unbind(),
+            _ => numpy_type(py, layout.dtype())?.unbind(),
         };
         let shape = rows.row_shape();
         let generation = fork::generation();

@@ -1,6 +1,7 @@
 //! `with array.writer() as w: w[selection] = values`.
 
 use crate::array_handle::ArrayHandle;
+use crate::elements::numpy_type;
 use crate::engine;
 use crate::errors;
 use crate::index::selection;
@@ -38,7 +39,7 @@ impl Writer {
     ) -> PyResult<Self> {
         let slot = handle.slot.clone();
         let layout = slot.get(py)?.layout().clone();
-        let dtype = PyArrayDescr::new(py, layout.dtype().numpy())?.unbind();
+        let dtype = numpy_type(py, layout.dtype())?.unbind();
         let behind = Behind::new(layout, WriterOptions { buffer, threads, write_empty_chunks });
         Ok(Writer { behind, slot, dtype, closed: AtomicBool::new(false), write_empty_chunks })
     }

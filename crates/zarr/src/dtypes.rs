@@ -4,13 +4,13 @@
 //!
 //! v3: the core names (`int8` … `complex128`, `r<bits>`) and the extensions that zarr-python
 //! writes, `numpy.datetime64`, `numpy.timedelta64`, `fixed_length_utf32`, `null_terminated_bytes`,
-//! `raw_bytes` (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2:
+//! `raw_bytes`, and those of [`hyperslab_codec::SMALL`] (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2:
 //! NumPy's type strings.
 
 use crate::error::{Problem, invalid};
 use crate::format::extension::Extension;
 use crate::json::Json;
-use hyperslab_codec::{ByteOrder, DataType, Kind, TimeUnit};
+use hyperslab_codec::{ByteOrder, DataType, Kind, SMALL, TimeUnit};
 
 /// The largest element, in bytes. One element is kept in memory as the fill value: metadata of a
 /// few bytes must not ask for gigabytes.
@@ -42,6 +42,10 @@ const OTHERS: &str = "r<bits>, numpy.datetime64, numpy.timedelta64, fixed_length
 pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
     let extension = Extension::parse("data_type", json)?;
     let name = extension.name;
+    if SMALL.iter().any(|small| small.name == name) {
+        extension.only(&[])?;
+        return name.parse().map_err(Problem::Invalid);
+    }
     let plain = PLAIN.iter().find(|(plain, ..)| *plain == name);
     let (kind, size) = match (plain, name) {
         (Some((_, kind, size)), _) => {
@@ -67,9 +71,10 @@ pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
                 _ => return invalid(format!("data_type: raw bits come in multiples of 8, found \"{name}\"")),
             },
             None => {
-                let plain = PLAIN.map(|(plain, ..)| plain).join(", ");
+                let (plain, small) =
+                    (PLAIN.map(|plain| plain.0).join(", "), SMALL.map(|small| small.name).join(", "));
                 return Err(Problem::Unsupported(format!(
-                    "data type \"{name}\" is not supported (supported: {plain}, {OTHERS})"
+                    "data type \"{name}\" is not supported (supported: {plain}, {OTHERS}, {small})"
                 )));
             }
         },
@@ -131,6 +136,7 @@ pub(crate) fn to_v3(dtype: DataType) -> Json {
         Kind::Raw => length("raw_bytes"),
         Kind::DateTime(unit) => time("numpy.datetime64", unit),
         Kind::TimeDelta(unit) => time("numpy.timedelta64", unit),
+        Kind::Small(small) => small.name.into(),
     }
 }
 
@@ -146,6 +152,9 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
         }
         other => return invalid(format!("dtype: expected NumPy's type string, found {}", other.brief())),
     };
+    if SMALL.iter().any(|small| small.name == name) {
+        return Err(Problem::Unsupported(format!("data type \"{name}\" is not one of Zarr v2")));
+    }
     let mut chars = name.chars();
     let (order, code) = (chars.next(), chars.next());
     if name == "|O" || name == "O" {
@@ -192,6 +201,8 @@ mod tests {
             (r#""float16""#, "<f2"),
             (r#""complex64""#, "<c8"),
             (r#""complex128""#, "<c16"),
+            (r#""bfloat16""#, "bfloat16"),
+            (r#""int4""#, "int4"),
             (
                 r#"{"name": "numpy.datetime64", "configuration": {"unit": "us", "scale_factor": 10}}"#,
                 "<M8[10us]",
@@ -278,6 +289,7 @@ mod tests {
             (r#""|O""#, "object data type"),
             (r#"[["a", "<i4"]]"#, "structured data type"),
             (r#""<f16""#, "data type \"<f16\" is not supported"),
+            (r#""bfloat16""#, "not one of Zarr v2"),
             (r#""f4""#, "byte order"),
             (r#""|f4""#, "byte order"),
             (r#""=f4""#, "byte order"),

@@ -19,7 +19,7 @@ use crate::error::{Problem, invalid};
 use crate::json::{Json, python_float};
 use crate::{Format, base64};
 use half::f16;
-use hyperslab_codec::{ByteOrder, DataType, Kind};
+use hyperslab_codec::{ByteOrder, DataType, Kind, SmallBits, SmallNumber};
 
 /// The fill value where none is given: zero, empty, "not a time" for dates and differences (as in
 /// zarr-python).
@@ -47,6 +47,7 @@ pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<
         },
         Kind::Bytes | Kind::Raw => bytes(dtype, json, format),
         Kind::Text => text(dtype, json, format),
+        Kind::Small(small) => small_number(dtype, small, json, format),
     };
     match parsed {
         Some(bytes) if bytes.len() == dtype.size() => Ok(bytes),
@@ -71,6 +72,11 @@ fn expected(dtype: DataType, format: Format) -> String {
         Kind::Bytes => format!("base 64 text of at most {} bytes", dtype.size()),
         Kind::Raw => format!("base 64 text of {} bytes", dtype.size()),
         Kind::Text => format!("text of at most {} characters", dtype.size() / 4),
+        Kind::Small(small) => match (small.bits, small.parts) {
+            (SmallBits::Int(_) | SmallBits::UInt(_), _) => format!("an integer within the range of {dtype}"),
+            (_, 1) => format!("a number within the range of {dtype}, or its bits \"0x…\""),
+            _ => "a list of two numbers".into(),
+        },
     }
 }
 
@@ -119,8 +125,14 @@ fn low_bytes(dtype: DataType, value: i128) -> Vec<u8> {
     number_of(dtype.order(), little.get(..dtype.size()).unwrap_or_default())
 }
 
-/// The little-endian bytes of a float of `size` bytes.
-fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
+/// What a float is given as.
+enum Given {
+    Bits(u64),
+    Number(f64),
+}
+
+/// A float of `size` bytes in JSON.
+fn given(size: usize, json: &Json, format: Format) -> Option<Given> {
     let text = match json {
         Json::Number(text) => text,
         Json::String(text) => text.as_str(),
@@ -131,13 +143,20 @@ fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
         {
             return None;
         }
-        let bits = u64::from_str_radix(digits, 16).ok()?;
-        return bits.to_le_bytes().get(..size).map(<[u8]>::to_vec);
+        return u64::from_str_radix(digits, 16).ok().map(Given::Bits);
     }
     // Rust's parser also knows every spelling of "nan", "inf" and "infinity"; the sign of a NaN has
     // no meaning.
     let value: f64 = text.parse().ok()?;
-    let value = if value.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { value };
+    Some(Given::Number(if value.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { value }))
+}
+
+/// The little-endian bytes of a float of `size` bytes.
+fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
+    let value = match given(size, json, format)? {
+        Given::Bits(bits) => return bits.to_le_bytes().get(..size).map(<[u8]>::to_vec),
+        Given::Number(value) => value,
+    };
     Some(match size {
         2 if value.is_nan() => 0x7e00u16.to_le_bytes().to_vec(),
         4 if value.is_nan() => 0x7fc0_0000u32.to_le_bytes().to_vec(),
@@ -148,9 +167,34 @@ fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
     })
 }
 
+fn small_number(dtype: DataType, small: &SmallNumber, json: &Json, format: Format) -> Option<Vec<u8>> {
+    let (size, bits) = (small.part_size(), small.bits);
+    let part = |json: &Json| match bits {
+        // The other bits of the byte are zero, as those of ml_dtypes are.
+        SmallBits::Int(bits) => integer(json)
+            .filter(|n| (-1 << (bits - 1)..1 << (bits - 1)).contains(n))
+            .map(|n| low_bytes(dtype, n & ((1 << bits) - 1))),
+        SmallBits::UInt(bits) => {
+            integer(json).filter(|n| (0..1 << bits).contains(n)).map(|n| low_bytes(dtype, n))
+        }
+        SmallBits::Float(..) => {
+            let number = match given(size, json, format)? {
+                Given::Bits(bits) => u16::try_from(bits).ok()?,
+                Given::Number(value) => bits.from_f64(value)?,
+            };
+            Some(number_of(dtype.order(), number.to_le_bytes().get(..size)?))
+        }
+    };
+    if small.parts == 1 { part(json) } else { pair(size, json, &part) }
+}
+
 fn complex(dtype: DataType, json: &Json, format: Format) -> Option<Vec<u8>> {
     let half = dtype.number_size();
-    let part = |json: &Json| float(half, json, format).map(|bytes| number_of(dtype.order(), &bytes));
+    pair(half, json, &|json| float(half, json, format).map(|bytes| number_of(dtype.order(), &bytes)))
+}
+
+/// A complex number of two parts of `half` bytes.
+fn pair(half: usize, json: &Json, part: &dyn Fn(&Json) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
     let (real, imaginary) = match json.as_array() {
         Some([real, imaginary]) => (part(real)?, part(imaginary)?),
         Some(_) => return None,
@@ -223,6 +267,15 @@ pub(crate) fn write(dtype: DataType, bytes: &[u8], format: Format) -> Result<Jso
             ((little(bytes) << shift) as i64 >> shift).into()
         }
         Kind::Float => write_float(dtype.size(), little(bytes), format),
+        Kind::Small(small) => match small.bits {
+            SmallBits::Int(bits) => ((little(bytes) << (64 - bits)) as i64 >> (64 - bits)).into(),
+            SmallBits::UInt(bits) => (little(bytes) & ((1 << bits) - 1)).into(),
+            SmallBits::Float(..) => {
+                let part = |part: &[u8]| write_small(*small, little(part));
+                let mut parts: Vec<Json> = bytes.chunks(small.part_size()).map(part).collect();
+                if small.parts == 1 { parts.swap_remove(0) } else { Json::Array(parts) }
+            }
+        },
         Kind::Complex => {
             let half = dtype.number_size();
             Json::Array(bytes.chunks(half).map(|part| write_float(half, little(part), format)).collect())
@@ -244,6 +297,17 @@ pub(crate) fn write(dtype: DataType, bytes: &[u8], format: Format) -> Result<Jso
             Json::String(text)
         }
     })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "`bits` are those of a part")]
+fn write_small(small: SmallNumber, bits: u64) -> Json {
+    let value = small.bits.to_f64(bits as u16);
+    match small.bits.from_f64(value) {
+        Some(same) if u64::from(same) == bits && value.is_finite() => Json::float(value),
+        Some(same) if u64::from(same) == bits => Json::String(python_float(value)),
+        // A NaN with a payload, or bits that are none of the number's.
+        _ => Json::String(format!("{bits:#0width$x}", width = small.part_size() * 2 + 2)),
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "`bits` are those of a float of `size` bytes")]
@@ -335,6 +399,41 @@ mod tests {
         assert_eq!(bits(">f2", "\"0xFE01\""), [0xfe, 0x01]);
         assert_eq!(bits("<f8", "\"0xfff0000000000001\""), 0xfff0_0000_0000_0001u64.to_le_bytes());
         assert_eq!(bits("<f4", "\"0x3f800000\""), 1f32.to_le_bytes());
+    }
+
+    #[test]
+    fn small_numbers() {
+        for (name, text, bytes) in [
+            ("bfloat16", "1.5", &[0xc0u8, 0x3f][..]),
+            ("bfloat16", "\"NaN\"", &[0xc0, 0x7f]),
+            ("bfloat16", "\"-Infinity\"", &[0x80, 0xff]),
+            ("bfloat16", "\"0x7fc1\"", &[0xc1, 0x7f]),
+            ("float8_e4m3fn", "448.0", &[0x7e]),
+            ("float8_e4m3fnuz", "\"NaN\"", &[0x80]),
+            ("float8_e5m2", "-0.0", &[0x80]),
+            ("float4_e2m1fn", "6.0", &[7]),
+            ("float4_e2m1fn", "\"0xf7\"", &[0xf7]),
+            ("int4", "-8", &[0x08]),
+            ("uint2", "3", &[3]),
+            ("complex_bfloat16", "[1.5, \"NaN\"]", &[0xc0, 0x3f, 0xc0, 0x7f]),
+            ("complex_float16", "[1.0, -2.0]", &[0, 0x3c, 0, 0xc0]),
+        ] {
+            assert_eq!(parse(dtype(name), &json(text), Format::V3).unwrap(), bytes, "{name} {text}");
+            assert_eq!(write(dtype(name), bytes, Format::V3).unwrap().to_text(None), text, "{name}");
+        }
+        for (name, text) in [
+            ("int4", "8"),
+            ("int4", "0.5"),
+            ("uint2", "-1"),
+            ("float8_e4m3fn", "500"),
+            ("float8_e4m3fn", "\"Infinity\""),
+            ("float4_e2m1fn", "\"NaN\""),
+            ("float8_e5m2", "\"0x123\""),
+            ("complex_bfloat16", "[1.0]"),
+        ] {
+            let error = parse(dtype(name), &json(text), Format::V3).unwrap_err().text();
+            assert!(error.starts_with("fill_value: expected "), "{name} {text}: {error}");
+        }
     }
 
     #[test]

@@ -75,11 +75,6 @@ pub(super) fn layout(spec: &Spec, levels: &[Level], store: &Arc<dyn Store>) -> A
 }
 
 impl Level {
-    /// The same without codecs for shards as a whole.
-    pub(super) fn uncoded(self) -> Self {
-        Level { coded: false, ..self }
-    }
-
     /// One level of plain shards.
     pub(super) fn simple(factors: &[u64]) -> Self {
         Level {

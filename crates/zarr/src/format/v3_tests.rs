@@ -128,7 +128,7 @@ fn documents_that_are_refused() {
             "separator: expected \"/\" or \".\", found \"-\"",
         ),
         ("{\"separator\": \"/\"}", "{\"width\": 3}", "unknown member \"width\""),
-        ("\"float32\"", "\"bfloat16\"", "data type \"bfloat16\" is not supported"),
+        ("\"float32\"", "\"float128\"", "data type \"float128\" is not supported"),
         ("[\"x\", null]", "[\"x\"]", "dimension_names: expected 2 names, one per axis, found 1"),
         ("[\"x\", null]", "[\"x\", 3]", "dimension_names: expected text or null, found 3"),
         ("[\"x\", null]", "\"xy\"", "dimension_names: expected a list, found \"xy\""),
