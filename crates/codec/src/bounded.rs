@@ -205,21 +205,6 @@ mod tests {
             let claimed = 3 << 30;
             if dst.len() < claimed { Err(CodecError::size("liar", dst.len(), claimed)) } else { Ok(5) }
         }
-        fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
-            Ok(())
-        }
-        fn racing(&self) -> crate::Racing {
-            crate::Racing::NeedsCopy
-        }
-        fn max_encoded(&self, decoded: usize) -> usize {
-            decoded
-        }
-        fn to_v3(&self) -> Option<serde_json::Value> {
-            None
-        }
-        fn to_v2(&self) -> Option<serde_json::Value> {
-            None
-        }
     }
 
     #[test]

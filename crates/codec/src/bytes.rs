@@ -16,7 +16,7 @@
 //! runs behind a codec that makes other elements.
 
 use crate::registry::Config;
-use crate::{ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Racing, Scratch};
+use crate::{ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Racing, Scratch, copy_front, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -90,11 +90,9 @@ impl Codec for BytesCodec {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
-        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("bytes", room, src.len()))?;
-        dst.copy_from_slice(src);
-        self.swap(dst);
-        Ok(src.len())
+        let size = copy_front("bytes", src, dst)?;
+        self.swap(front("bytes", dst, size)?);
+        Ok(size)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {

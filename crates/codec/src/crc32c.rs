@@ -17,7 +17,7 @@
 //! (`"location": "start"`).
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::{Codec, CodecError, Racing, Scratch, copy_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -89,17 +89,7 @@ impl Codec for Crc32c {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let payload = self.checked(src, true)?;
-        let room = dst.len();
-        let Some(target) = dst.get_mut(..payload.len()) else {
-            return Err(CodecError::Size {
-                codec: "crc32c",
-                expected: room as u64,
-                found: payload.len() as u64,
-            });
-        };
-        target.copy_from_slice(payload);
-        Ok(payload.len())
+        copy_front("crc32c", self.checked(src, true)?, dst)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {

@@ -23,7 +23,7 @@ mod scale_offset;
 mod shuffle;
 mod szip;
 
-use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Racing, Scratch, Zlib, Zstd};
+use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Scratch, Zlib, Zstd, copy_front};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -127,18 +127,7 @@ impl Codec for AsStored {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
-        dst.get_mut(..src.len()).ok_or(CodecError::size(self.0, room, src.len()))?.copy_from_slice(src);
-        Ok(src.len())
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(self.0)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
+        copy_front(self.0, src, dst)
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
@@ -157,10 +146,6 @@ fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
 
 fn config(name: &str, why: impl Into<String>) -> CodecError {
     CodecError::Config { name: name.into(), why: why.into() }
-}
-
-fn read_only(codec: &'static str) -> Result<(), CodecError> {
-    Err(CodecError::Encode { codec, why: "this HDF5 filter cannot be written".into() })
 }
 
 /// A number of the client data.

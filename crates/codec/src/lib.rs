@@ -118,17 +118,26 @@ pub trait Codec: Debug + Send + Sync {
 
     /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
     ///
-    /// `src` may change meanwhile where [`Codec::racing`] says that the encoder can bear it.
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError>;
+    /// `src` may change meanwhile where [`Codec::racing`] says that the encoder can bear it. The
+    /// default refuses: most filters of HDF5 only decode.
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+        let _ = (src, dst, scratch);
+        Err(CodecError::Encode { codec: self.name(), why: "this HDF5 filter cannot be written".into() })
+    }
 
-    /// What [`Codec::encode`] makes of input that another thread changes meanwhile. There is no
-    /// default: a new codec must show which it is.
-    fn racing(&self) -> Racing;
+    /// What [`Codec::encode`] makes of input that another thread changes meanwhile. The default is
+    /// safe for every encoder. [`Racing::Mixes`] saves a copy, and needs a proof.
+    fn racing(&self) -> Racing {
+        Racing::NeedsCopy
+    }
 
     /// The most bytes that [`Codec::encode`] and other valid encoders make of `decoded` bytes. A
     /// stored object may be no larger: this bounds what is read into memory. Generous (other
-    /// encoders frame differently), saturating, never less than right.
-    fn max_encoded(&self, decoded: usize) -> usize;
+    /// encoders frame differently), saturating, never less than right. The default is right for
+    /// compressors.
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
 
     /// For codecs that only frame the bytes (checksums): checks the frame (`verify: false` skips
     /// the sum) and gives the payload, which saves the copy of [`Codec::decode`]. `None`: this
@@ -153,6 +162,18 @@ pub trait Codec: Debug + Send + Sync {
     fn to_v2(&self) -> Option<Value> {
         None
     }
+}
+
+/// The first `len` bytes of the memory for a decoded chunk. [`CodecError::Size`] if it is shorter.
+fn front<'d>(codec: &'static str, dst: &'d mut [u8], len: usize) -> Result<&'d mut [u8], CodecError> {
+    let room = dst.len();
+    dst.get_mut(..len).ok_or(CodecError::size(codec, room, len))
+}
+
+/// [`Codec::decode`] of bytes that are stored as they are.
+fn copy_front(codec: &'static str, src: &[u8], dst: &mut [u8]) -> Result<usize, CodecError> {
+    front(codec, dst, src.len())?.copy_from_slice(src);
+    Ok(src.len())
 }
 
 /// [`Codec::decode_part`] of codecs that decode from the front and can stop early.

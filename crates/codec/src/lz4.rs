@@ -17,7 +17,7 @@
 //! exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Racing, Reach, Scratch, decode_front, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{c_char, c_int};
@@ -61,10 +61,7 @@ impl Codec for Lz4 {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
         let (claimed, block) = split(src)?;
-        let room = dst.len();
-        let Some(target) = dst.get_mut(..claimed as usize) else {
-            return Err(CodecError::Size { codec: "lz4", expected: room as u64, found: claimed.into() });
-        };
+        let target = front("lz4", dst, claimed as usize)?;
         match decompress(block, target) {
             Some(found) if found == target.len() => Ok(found),
             Some(found) => Err(CodecError::corrupt(
@@ -120,10 +117,6 @@ impl Codec for Lz4 {
         Racing::Mixes
     }
 
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
-    }
-
     fn reach(&self) -> Reach {
         Reach::Prefix
     }
@@ -148,7 +141,7 @@ fn split(src: &[u8]) -> Result<(u32, &[u8]), CodecError> {
 
 /// Decodes one block into the front of `dst`: how many bytes that were, or `None` if the block is
 /// not valid or does not fit.
-fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
+pub(crate) fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
     // SAFETY: both slices are given with their own lengths; the "safe" decoder reads and writes
     // within them, whatever the block holds.

@@ -17,7 +17,7 @@
 
 use crate::registry::Config;
 use crate::scratch::sized;
-use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Scratch};
+use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Scratch, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -113,8 +113,7 @@ impl Codec for Transpose {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
-        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("transpose", room, src.len()))?;
+        let dst = front("transpose", dst, src.len())?;
         self.each(src.len(), |array, stored| {
             if let (Some(to), Some(from)) = (dst.get_mut(array), src.get(stored)) {
                 to.copy_from_slice(from);

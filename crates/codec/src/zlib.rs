@@ -17,7 +17,7 @@
 
 use crate::deflate::{Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -95,14 +95,6 @@ impl Codec for Zlib {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
         scratch.deflate.deflate(Wrapper::Zlib, self.level, src, dst)
-    }
-
-    fn racing(&self) -> Racing {
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
     }
 
     fn reach(&self) -> Reach {

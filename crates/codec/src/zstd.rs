@@ -143,10 +143,6 @@ impl Codec for Zstd {
         if self.checksum { Racing::NeedsCopy } else { Racing::Mixes }
     }
 
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
-    }
-
     fn reach(&self) -> Reach {
         Reach::Prefix
     }

@@ -1,7 +1,7 @@
 //! From a blosc buffer to bytes.
 
-use crate::CodecError;
 use crate::scratch::sized;
+use crate::{CodecError, front};
 use std::ops::Range;
 
 use super::bitshuffle::bitunshuffle;
@@ -21,9 +21,7 @@ pub(super) fn decode(
 ) -> Result<usize, CodecError> {
     let header = Header::parse(src)?;
     let payload = src.get(HEADER..).unwrap_or_default();
-    let Some(dst) = dst.get_mut(..header.nbytes) else {
-        return Err(CodecError::size(NAME, dst.len(), header.nbytes));
-    };
+    let dst = front(NAME, dst, header.nbytes)?;
     let wanted = wanted.start.min(dst.len())..wanted.end.min(dst.len());
     if header.copied {
         // `parse` checked that the payload is `nbytes` long.

@@ -10,11 +10,11 @@
 //! block holds the multiple of eight elements that is left; fewer than eight elements, at the end,
 //! are stored as they are. Without a compressor there are only the bits.
 
-use super::{config, framed_block, parameter, read_only, sized_header};
+use super::{config, framed_block, parameter, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted, front};
 use std::ops::Range;
 
 /// The `bitshuffle` filter.
@@ -58,13 +58,9 @@ impl Bitshuffle {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<usize, CodecError> {
-        let room = dst.len();
         let (dst, block_size, mut rest) = match self.compressor {
             Some(_) => sized_header(NAME, src, dst)?,
-            None => {
-                let dst = dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?;
-                (dst, self.block.saturating_mul(self.element_size), src)
-            }
+            None => (front(NAME, dst, src.len())?, self.block.saturating_mul(self.element_size), src),
         };
         let size = dst.len();
         if !size.is_multiple_of(self.element_size) {
@@ -129,15 +125,6 @@ impl Codec for Bitshuffle {
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
         decode_wanted(NAME, wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

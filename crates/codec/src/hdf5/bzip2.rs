@@ -7,8 +7,7 @@
 //! The library has no way to use its memory again, which is up to 4 MiB: it is allocated for each
 //! chunk.
 
-use super::read_only;
-use crate::{Codec, CodecError, Racing, Scratch, chain};
+use crate::{Codec, CodecError, Scratch, chain};
 use bzip2::{Decompress, Status};
 use serde_json::{Value, json};
 
@@ -51,19 +50,6 @@ impl Codec for Bzip2 {
             )),
             _ => Err(CodecError::corrupt("bzip2", format!("truncated after {} bytes", src.len()))),
         }
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only("bzip2")
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
     }
 
     fn to_v3(&self) -> Option<Value> {

@@ -10,7 +10,7 @@
 //! machines; so either is right, as it is to the HDF5 library.
 
 use crate::low::low32;
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::{Codec, CodecError, Racing, Scratch, copy_front};
 use serde_json::{Value, json};
 
 /// The `fletcher32` filter.
@@ -46,12 +46,7 @@ impl Codec for Fletcher32 {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let payload = self.checked(src, true)?;
-        let room = dst.len();
-        let target =
-            dst.get_mut(..payload.len()).ok_or(CodecError::size("fletcher32", room, payload.len()))?;
-        target.copy_from_slice(payload);
-        Ok(payload.len())
+        copy_front("fletcher32", self.checked(src, true)?, dst)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {

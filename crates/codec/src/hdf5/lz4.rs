@@ -8,9 +8,9 @@
 //! each behind the number of its bytes (4 bytes); all numbers are big-endian. The last block may
 //! decode to less. A block of as many bytes as it decodes to is stored as it is.
 
-use super::{framed_block, read_only, sized_header};
+use super::{framed_block, sized_header};
 use crate::blosc::header::Format;
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted};
 use std::ops::Range;
 
 /// The `lz4` filter.
@@ -81,15 +81,6 @@ impl Codec for Lz4 {
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
         decode_wanted("lz4", wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only("lz4")
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -60,10 +60,6 @@ impl Codec for Lzf {
         Racing::Mixes
     }
 
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
-    }
-
     fn reach(&self) -> Reach {
         Reach::Prefix
     }

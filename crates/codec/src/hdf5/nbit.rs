@@ -13,9 +13,9 @@
 //! is zero.
 
 use super::bits::Bits;
-use super::{config, parameter, read_only};
+use super::{config, parameter};
 use crate::low::low8;
-use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
+use crate::{ByteOrder, Codec, CodecError, Scratch, copy_front, front};
 
 const NAME: &str = "nbit";
 /// The deepest nesting of datatypes that is read.
@@ -211,13 +211,11 @@ impl Codec for Nbit {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
         let Some(Packed { elements, size, element }) = &self.packed else {
-            dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?.copy_from_slice(src);
-            return Ok(src.len());
+            return copy_front(NAME, src, dst);
         };
         let decoded = elements.saturating_mul(*size);
-        let dst = dst.get_mut(..decoded).ok_or(CodecError::size(NAME, room, decoded))?;
+        let dst = front(NAME, dst, decoded)?;
         let mut bits = Bits::new(src);
         dst.fill(0);
         let unpacked = match element {
@@ -231,19 +229,6 @@ impl Codec for Nbit {
             Some(()) => Ok(decoded),
             None => Err(CodecError::corrupt(NAME, format!("truncated after {} bytes", src.len()))),
         }
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
     }
 }
 

@@ -16,9 +16,9 @@
 //! ask for full width there is not even the header.
 
 use super::bits::Bits;
-use super::{config, parameter, read_only};
+use super::{config, parameter};
 use crate::low::low32;
-use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
+use crate::{ByteOrder, Codec, CodecError, Scratch, copy_front, front};
 
 const NAME: &str = "scaleoffset";
 const HEADER: usize = 21;
@@ -112,13 +112,11 @@ impl Codec for ScaleOffset {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
         if self.kind == Kind::AsTheyAre {
-            dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?.copy_from_slice(src);
-            return Ok(src.len());
+            return copy_front(NAME, src, dst);
         }
         let decoded = self.elements.saturating_mul(self.size);
-        let dst = dst.get_mut(..decoded).ok_or(CodecError::size(NAME, room, decoded))?;
+        let dst = front(NAME, dst, decoded)?;
         let truncated = |needed: u64| {
             CodecError::corrupt(NAME, format!("truncated: {} bytes where {needed} are needed", src.len()))
         };
@@ -169,19 +167,6 @@ impl Codec for ScaleOffset {
             (_, _) => self.unpack::<8>(bits, packed, dst, integer),
         }
         Ok(decoded)
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::blosc::shuffle::{shuffle, unshuffle};
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::{Codec, CodecError, Racing, Scratch, front};
 use serde_json::{Value, json};
 
 /// The `shuffle` filter.
@@ -36,9 +36,7 @@ impl Codec for Shuffle {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
         self.check()?;
-        let room = dst.len();
-        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("shuffle", room, src.len()))?;
-        unshuffle(self.element_size, src, dst);
+        unshuffle(self.element_size, src, front("shuffle", dst, src.len())?);
         Ok(src.len())
     }
 

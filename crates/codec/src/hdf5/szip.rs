@@ -13,10 +13,10 @@
 //! end is padded to whole blocks.
 
 use super::aec::{self, Samples};
-use super::{config, parameter, read_only};
+use super::{config, parameter};
 use crate::blosc::shuffle::unshuffle;
 use crate::scratch::sized;
-use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
+use crate::{ByteOrder, Codec, CodecError, Scratch, chain, front};
 
 const NAME: &str = "szip";
 
@@ -73,8 +73,8 @@ impl Codec for Szip {
             let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
             return Err(CodecError::corrupt(NAME, why));
         };
-        let (size, room) = (u32::from_le_bytes(*size) as usize, dst.len());
-        let dst = dst.get_mut(..size).ok_or(CodecError::size(NAME, room, size))?;
+        let size = u32::from_le_bytes(*size) as usize;
+        let dst = front(NAME, dst, size)?;
         if !size.is_multiple_of(self.samples.bytes()) {
             let why = format!("{size} bytes are no whole number of pixels of {} bytes", self.samples.bytes());
             return Err(CodecError::corrupt(NAME, why));
@@ -88,15 +88,6 @@ impl Codec for Szip {
             unshuffle(self.shuffled, bytes, dst);
         }
         Ok(size)
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -11,8 +11,7 @@ mod b2nd;
 mod chunk;
 mod frame;
 
-use super::read_only;
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted, front};
 use b2nd::Boxes;
 use chunk::Chunk;
 use frame::{Content, Frame};
@@ -58,8 +57,8 @@ fn run(src: &[u8], wanted: Range<usize>, dst: &mut [u8], scratch: &mut Scratch) 
         None => None,
         Some(metalayer) => Some(Boxes::parse(metalayer, frame.typesize)?),
     };
-    let (size, room) = (boxes.as_ref().map_or(frame.nbytes, Boxes::size), dst.len());
-    let dst = dst.get_mut(..size).ok_or(CodecError::size(NAME, room, size))?;
+    let size = boxes.as_ref().map_or(frame.nbytes, Boxes::size);
+    let dst = front(NAME, dst, size)?;
     if boxes.as_ref().is_some_and(|boxes| boxes.padded_size() != frame.nbytes) {
         let why = format!("{} bytes where the boxes of the array have another number", frame.nbytes);
         return Err(corrupt(why));
@@ -100,15 +99,6 @@ impl Codec for Blosc2 {
         scratch: &mut Scratch,
     ) -> Result<(), CodecError> {
         decode_wanted(NAME, wanted, dst, |wanted, dst| run(src, wanted, dst, scratch))
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
