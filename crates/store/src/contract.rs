@@ -22,7 +22,7 @@ mod replacements;
 mod staging;
 mod writes;
 
-use crate::{Key, RangeRead, Store, StoreError};
+use crate::{Key, RangeRead, Result, Store};
 
 /// Checks that a store keeps every promise of [`Store`]. `make` returns a new, empty store each
 /// time.
@@ -95,7 +95,7 @@ fn range(
     size: Option<u64>,
     offset: u64,
     len: usize,
-) -> Result<Option<Vec<u8>>, StoreError> {
+) -> Result<Option<Vec<u8>>> {
     let mut buf = vec![0xEE; len];
     let found = store.read_ranges(key(name), size, &mut [RangeRead { offset, buf: &mut buf }])?;
     Ok(found.then_some(buf))

@@ -34,6 +34,9 @@ impl fmt::Display for Operation {
     }
 }
 
+/// What calls of a store return.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// An error of a store. Each variant names the key; `url` is the store's.
 #[derive(Debug, Error)]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! Objects under construction in memory, for stores that only write whole ones.
 
-use crate::{Key, Opened, Operation, RangeRead, Replacement, Store, StoreError};
+use crate::{Key, Opened, Operation, RangeRead, Replacement, Result, Store, StoreError};
 use std::fmt;
 use std::io;
 
@@ -36,17 +36,17 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
     }
 
     /// Room for `more` bytes at the end.
-    fn reserve(&mut self, more: usize) -> Result<(), StoreError> {
+    fn reserve(&mut self, more: usize) -> Result<()> {
         self.bytes.try_reserve(more).map_err(|_| self.error(io::ErrorKind::OutOfMemory))
     }
 
-    fn try_append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn try_append(&mut self, parts: &[&[u8]]) -> Result<()> {
         self.reserve(parts.iter().map(|part| part.len()).sum())?;
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         Ok(())
     }
 
-    fn try_overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+    fn try_overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let start = usize::try_from(offset).ok();
         let end = start.and_then(|start| start.checked_add(bytes.len()));
         match start.zip(end).and_then(|(start, end)| self.bytes.get_mut(start..end)) {
@@ -56,7 +56,7 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
         Ok(())
     }
 
-    fn try_copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
+    fn try_copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
         if offset.checked_add(len).is_none_or(|end| end > from.size()) {
             return Err(self.out_of_range(offset, len, from.size()));
         }
@@ -74,7 +74,7 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
         Ok(())
     }
 
-    fn step(&mut self, work: impl FnOnce(&mut Self) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    fn step(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let answer = work(self);
         self.failed |= answer.is_err();
         answer
@@ -97,20 +97,20 @@ impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
         self.bytes.len() as u64
     }
 
-    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
         self.step(|new| new.try_append(parts))
     }
 
-    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.step(|new| new.try_overwrite(offset, bytes))
     }
 
-    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
         self.step(|new| new.try_copy(from, offset, len))
     }
 
     /// Copies after all: memory to memory there is nothing cheaper, and what follows is the same.
-    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError> {
+    fn share(&mut self, from: &dyn Opened) -> Result<bool> {
         if !self.bytes.is_empty() {
             return Ok(false);
         }
@@ -118,7 +118,7 @@ impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
         Ok(true)
     }
 
-    fn commit(self: Box<Self>) -> Result<(), StoreError> {
+    fn commit(self: Box<Self>) -> Result<()> {
         if self.failed {
             return Err(self.error(given_up()));
         }

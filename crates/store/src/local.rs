@@ -68,7 +68,7 @@ pub use file::FileStore;
 
 use crate::{
     Ask, Cost, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead,
-    Replacement, Staged, Stamp, Store, StoreError, hash,
+    Replacement, Result, Staged, Stamp, Store, StoreError, hash,
 };
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -209,7 +209,7 @@ const COST: Cost = Cost { request: 16 << 10, range: 4 << 10 };
 impl LocalStore {
     /// Opens the store whose objects lie below `root`. The directory need not exist: the first
     /// write makes it. Errors if `root` is something else than a directory, or cannot be reached.
-    pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
+    pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore> {
         let store = Self::unseen(root, options)?;
         match fs::metadata(&store.root) {
             Ok(found) if !found.is_dir() => Err(refuse(&store.root, Errno::NOTDIR.into())),
@@ -221,7 +221,7 @@ impl LocalStore {
     /// [`LocalStore::open`] without a look at `root`, for callers that read at once. If they find
     /// an object, all is well. If they find none, they open the store the other way, which says
     /// what is wrong.
-    pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
+    pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore> {
         let given = root.as_ref();
         if given.as_os_str().as_bytes().contains(&0) {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "the path contains a NUL");
@@ -323,20 +323,11 @@ fn file_url(path: &Path) -> String {
 }
 
 impl Store for LocalStore {
-    fn read_ranges(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         self.read_ranges_of(key, size, ranges)
     }
 
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         Ok(self.open_file(key, size)?.map(|file| Box::new(file.keep(self)) as Box<dyn Opened + 's>))
     }
 
@@ -345,25 +336,25 @@ impl Store for LocalStore {
         key: Key<'_>,
         size: Option<u64>,
         work: &mut dyn FnMut(Option<&dyn Opened>),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let opened = self.open_file(key, size)?;
         work(opened.as_ref().map(|file| file as &dyn Opened));
         Ok(())
     }
 
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool> {
         self.read_exact_of(key, buf)
     }
 
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         self.read_all_of(key, buf, limit)
     }
 
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
         self.size_of(key)
     }
 
-    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
         self.stamp_of_object(key)
     }
 
@@ -372,7 +363,7 @@ impl Store for LocalStore {
         key: Key<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         self.read_all_stamped_of(key, buf, limit)
     }
 
@@ -381,15 +372,15 @@ impl Store for LocalStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         self.read_ranges_stamped_of(key, size, ranges)
     }
 
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         self.swap(key, Expected::Any, parts, None).map(|_| ())
     }
 
-    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
         self.swap(key, Expected::Absent, parts, None)
     }
 
@@ -399,19 +390,14 @@ impl Store for LocalStore {
         expected: Expected<'_>,
         parts: &[&[u8]],
         ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         self.write_object(key, expected, parts, ask).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => self.lock_error(key.as_str(), error),
             _ => self.error(Operation::Write, key.as_str(), error),
         })
     }
 
-    fn swap_out(
-        &self,
-        key: Key<'_>,
-        expected: Expected<'_>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
+    fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         self.delete_expected(key, expected, ask).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => self.lock_error(key.as_str(), error),
             _ => self.error(Operation::Delete, key.as_str(), error),
@@ -422,7 +408,7 @@ impl Store for LocalStore {
         self.options.file_locks
     }
 
-    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64, StoreError> {
+    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64> {
         let name = prefix.map_or("", Key::as_str);
         self.sweep_below(prefix, ask).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => self.lock_error(name, error),
@@ -430,47 +416,43 @@ impl Store for LocalStore {
         })
     }
 
-    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>> {
         let new = self.replace_object(key);
         let new = new.map_err(|error| self.error(Operation::Write, key.as_str(), error))?;
         Ok(Box::new(new))
     }
 
-    fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
+    fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
         self.lock_object(key, ask)
     }
 
-    fn lock_prefix<'s>(
-        &'s self,
-        prefix: Option<Key<'_>>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<ObjectLock<'s>, StoreError> {
+    fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
         self.lock_directory(prefix, ask)
     }
 
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
         self.delete_object(key).map_err(|error| self.error(Operation::Delete, key.as_str(), error))
     }
 
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         let name = prefix.map_or("", Key::as_str);
         self.delete_below(prefix).map_err(|error| self.error(Operation::Delete, name, error))
     }
 
-    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
         Ok(Box::new(self.stage_below(prefix)?))
     }
 
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         let name = prefix.map_or("", Key::as_str);
         self.children(name).map_err(|error| self.error(Operation::List, name, error))
     }
 
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         self.list_asking(prefix, None)
     }
 
-    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
         let name = prefix.map_or("", Key::as_str);
         self.keys_below(name, ask).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => StoreError::Interrupted { key: name.to_owned(), url: self.url() },
@@ -478,7 +460,7 @@ impl Store for LocalStore {
         })
     }
 
-    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>, StoreError> {
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>> {
         let name = prefix.map_or("", Key::as_str);
         self.identity_of(name).map_err(|error| self.error(Operation::List, name, error))
     }
@@ -495,7 +477,7 @@ impl Store for LocalStore {
         Some(key.map_or_else(|| self.root.clone(), |key| self.root.join(key.as_str())))
     }
 
-    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         FileStore::hold_at(&self.root.join(key.as_str()))
     }
 

@@ -3,7 +3,9 @@
 mod exchange;
 
 use crate::fork::{Mutex, ReadGuard, RwLock, WriteGuard};
-use crate::{Entry, Key, Opened, Operation, RangeRead, Staged, Stamp, Store, StoreError, check_size, hash};
+use crate::{
+    Entry, Key, Opened, Operation, RangeRead, Result, Staged, Stamp, Store, StoreError, check_size, hash,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Bound, Deref};
@@ -105,7 +107,7 @@ impl MemoryStore {
     }
 
     /// Puts an object; one that is there is replaced, or stays (`false`).
-    fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool, StoreError> {
+    fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool> {
         let mut object = Arc::new(Object::new(parts));
         let mut objects = self.objects_mut();
         let mut above = key.as_str();
@@ -161,7 +163,7 @@ struct OpenBytes<'s> {
 }
 
 impl Opened for OpenBytes<'_> {
-    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         self.store.copy_ranges(&self.key, &self.bytes, ranges)
     }
 
@@ -180,13 +182,13 @@ impl Opened for OpenBytes<'_> {
 
 impl MemoryStore {
     /// An object, if it has the right size.
-    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Arc<Object>>, StoreError> {
+    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Arc<Object>>> {
         let Some(bytes) = self.get(key) else { return Ok(None) };
         check_size(self, key, size, bytes.len() as u64)?;
         Ok(Some(bytes))
     }
 
-    fn copy_ranges(&self, key: &str, object: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    fn copy_ranges(&self, key: &str, object: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<()> {
         for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
             let start = usize::try_from(*offset).ok();
             let end = start.and_then(|start| start.checked_add(buf.len()));
@@ -208,12 +210,7 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn read_ranges(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         Ok(self.read_ranges_stamped(key, size, ranges)?.0)
     }
 
@@ -222,22 +219,18 @@ impl Store for MemoryStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         let Some(object) = self.get_sized(key, size)? else { return Ok((false, None)) };
         self.copy_ranges(key.as_str(), &object, ranges)?;
         Ok((true, Some(object.stamp())))
     }
 
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         let opened = |bytes| OpenBytes { store: self, key: key.as_str().to_owned(), bytes };
         Ok(self.get_sized(key, size)?.map(|bytes| Box::new(opened(bytes)) as Box<dyn Opened + 's>))
     }
 
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         Ok(self.read_all_stamped(key, buf, limit)?.0)
     }
 
@@ -246,7 +239,7 @@ impl Store for MemoryStore {
         key: Key<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         buf.clear();
         let Some(object) = self.get(key) else { return Ok((false, None)) };
         if object.len() > limit {
@@ -260,29 +253,29 @@ impl Store for MemoryStore {
         Ok((true, Some(object.stamp())))
     }
 
-    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
         Ok(self.objects().get(key.as_str()).map(|object| object.stamp()))
     }
 
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
         Ok(self.objects().get(key.as_str()).map(|object| object.len() as u64))
     }
 
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         self.put(key, parts, true).map(|_| ())
     }
 
-    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
         self.put(key, parts, false)
     }
 
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
         let removed = self.objects_mut().remove(key.as_str());
         // Freed without the lock.
         Ok(removed.is_some())
     }
 
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         self.walk(prefix, &mut |key| {
             let removed = self.objects_mut().remove(key);
             drop(removed);
@@ -291,11 +284,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
         Ok(Box::new(self.stage_below(prefix)))
     }
 
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         let skip = prefix.map_or(0, |prefix| prefix.as_str().len() + 1);
         let mut children: Vec<Entry> = Vec::new();
         self.walk(prefix, &mut |key| {
@@ -312,7 +305,7 @@ impl Store for MemoryStore {
         Ok(children)
     }
 
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         let mut keys = Vec::new();
         self.walk(prefix, &mut |key| {
             keys.push(key.to_owned());

@@ -1,7 +1,7 @@
 //! What a directory has that memory has not: permissions, limits, links, other people's files,
 //! killed writers.
 
-use hyperslab_store::{Entry, Key, LocalOptions, LocalStore, RangeRead, Store, StoreError};
+use hyperslab_store::{Entry, Key, LocalOptions, LocalStore, RangeRead, Result, Store, StoreError};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -38,7 +38,7 @@ fn get(store: &LocalStore, name: &str) -> Option<Vec<u8>> {
     store.read_all(key(name), &mut buf, usize::MAX).unwrap().then_some(buf)
 }
 
-fn kind<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> ErrorKind {
+fn kind<T: std::fmt::Debug>(answer: Result<T>) -> ErrorKind {
     answer.unwrap_err().io_kind().expect("an error of the system")
 }
 

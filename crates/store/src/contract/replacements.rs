@@ -2,7 +2,7 @@
 
 use super::concurrency::{assert_uniform, uniform};
 use super::{get, key, keys, pattern, put};
-use crate::{Expected, Opened, Replacement, Store, StoreError};
+use crate::{Expected, Opened, Replacement, Result, Store, StoreError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -76,7 +76,7 @@ pub(super) fn abandoned_replacements(store: &dyn Store) {
     }
     // After an error all is in vain.
     let source = open(store, "a/b");
-    type Step = fn(&mut dyn Replacement, &dyn Opened) -> Result<(), StoreError>;
+    type Step = fn(&mut dyn Replacement, &dyn Opened) -> Result<()>;
     let steps: [(Step, (u64, u64, u64)); 7] = [
         (|new, _| new.overwrite(2, b"xy"), (2, 2, 3)),
         (|new, _| new.overwrite(4, b"x"), (4, 1, 3)),

@@ -22,7 +22,7 @@ use super::delete::is_missing;
 use super::{LocalStore, base, canonical};
 use crate::descriptors::Lockable;
 use crate::staged::Staged;
-use crate::{Ask, Key, Operation, Store, StoreError, fork, hash, key::TEMPORARY_SUFFIX};
+use crate::{Ask, Key, Operation, Result, Store, StoreError, fork, hash, key::TEMPORARY_SUFFIX};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
 use std::ffi::{CString, OsStr};
@@ -78,7 +78,7 @@ pub(super) struct StagedDirectory<'s> {
 }
 
 impl LocalStore {
-    pub(super) fn stage_below(&self, prefix: Option<Key<'_>>) -> Result<StagedDirectory<'_>, StoreError> {
+    pub(super) fn stage_below(&self, prefix: Option<Key<'_>>) -> Result<StagedDirectory<'_>> {
         let name = prefix.map_or("", Key::as_str);
         self.try_stage(prefix).map_err(|error| self.error(Operation::Write, name, error))
     }
@@ -349,7 +349,7 @@ impl Staged for StagedDirectory<'_> {
         self.new.clone()
     }
 
-    fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<(), StoreError> {
+    fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<()> {
         let done = if self.is_empty() && !self.within && self.prefix.is_some() {
             self.take_away()
         } else {
@@ -362,7 +362,7 @@ impl Staged for StagedDirectory<'_> {
         Ok(())
     }
 
-    fn commit_new(self: Box<Self>) -> Result<bool, StoreError> {
+    fn commit_new(self: Box<Self>) -> Result<bool> {
         self.put(true).map_err(|error| self.error(error))
     }
 }

@@ -10,7 +10,9 @@ use super::read::{OpenFile, open_path};
 use super::stamp::{Seen, settled, unchanged};
 use super::{LocalOptions, LocalStore};
 use crate::fork::Mutex;
-use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
+use crate::{
+    Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError, check_size,
+};
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -44,12 +46,12 @@ struct Held {
 
 impl FileStore {
     /// Opens the file at `path`. `None`: there is none, or it is no regular file.
-    pub fn open(path: &Path) -> Result<Option<FileStore>, StoreError> {
+    pub fn open(path: &Path) -> Result<Option<FileStore>> {
         let refuse = |error: io::Error| super::refuse(path, error);
         let absolute = std::path::absolute(path).map_err(refuse)?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(None) };
         let bytes = CString::new(absolute.as_os_str().as_bytes()).map_err(|_| refuse(Errno::INVAL.into()))?;
-        let store = |file| -> Result<_, StoreError> {
+        let store = |file| -> Result<_> {
             let directory = LocalStore::unseen(parent, LocalOptions::default())?;
             let (key, file) = (key_of(&name.to_string_lossy()), Arc::new(file));
             let (weak, closed) = (Arc::downgrade(&file), AtomicBool::new(false));
@@ -63,7 +65,7 @@ impl FileStore {
     }
 
     /// As [`Store::hold`], of the file at `path`.
-    pub(super) fn hold_at(path: &Path) -> Result<Option<HeldObject>, StoreError> {
+    pub(super) fn hold_at(path: &Path) -> Result<Option<HeldObject>> {
         let Some(store) = FileStore::open(path)? else { return Ok(None) };
         let key = store.key.clone();
         Ok(Some((Arc::new(store), key)))
@@ -75,7 +77,7 @@ impl FileStore {
     }
 
     /// The open file.
-    fn file(&self) -> Result<Arc<OwnedFd>, StoreError> {
+    fn file(&self) -> Result<Arc<OwnedFd>> {
         let file = if self.is_open() { self.file.upgrade() } else { None };
         file.ok_or_else(|| StoreError::Closed { key: self.key.clone(), url: self.url() })
     }
@@ -102,21 +104,12 @@ impl Store for FileStore {
         Some(&self.key)
     }
 
-    fn read_ranges(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         let file = self.file()?;
         Ok(self.has(key) && self.directory.read_ranges_of_file(key, file.as_fd(), size, ranges)?)
     }
 
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         if !self.has(key) {
             return Ok(None);
         }
@@ -129,19 +122,19 @@ impl Store for FileStore {
         Ok(Some(Box::new(OpenFile { store, key, file, closed: Some(closed), seen })))
     }
 
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         buf.clear();
         Ok(self.has(key) && self.directory.read_all_of_file(key, self.file()?.as_fd(), buf, limit)?)
     }
 
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
         if !self.has(key) {
             return Ok(None);
         }
         self.directory.size_of_file(key, self.file()?.as_fd())
     }
 
-    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
         if !self.has(key) {
             return Ok(None);
         }
@@ -155,7 +148,7 @@ impl Store for FileStore {
         key: Key<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         let file = self.file()?;
         let stamp = settled(file.as_fd());
         let found = self.read_all(key, buf, limit)?;
@@ -167,7 +160,7 @@ impl Store for FileStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         let file = self.file()?;
         let stamp = settled(file.as_fd());
         let found = self.read_ranges(key, size, ranges)?;
@@ -206,7 +199,7 @@ impl Store for FileStore {
     }
 
     /// The file that is at its path now.
-    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         if self.has(key) { Self::hold_at(&self.path) } else { Ok(None) }
     }
 

@@ -27,7 +27,7 @@
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
 use crate::turns::Refused;
-use crate::{Ask, Key, ObjectLock, Operation, StoreError};
+use crate::{Ask, Key, ObjectLock, Operation, Result, StoreError};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
 use std::ffi::CStr;
@@ -50,11 +50,7 @@ enum Answer {
 }
 
 impl LocalStore {
-    pub(super) fn lock_object(
-        &self,
-        key: Key<'_>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<ObjectLock<'_>, StoreError> {
+    pub(super) fn lock_object(&self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'_>> {
         if !self.options.file_locks {
             return Ok(ObjectLock::free());
         }
@@ -67,7 +63,7 @@ impl LocalStore {
         &self,
         prefix: Option<Key<'_>>,
         ask: Option<Ask<'_>>,
-    ) -> Result<ObjectLock<'_>, StoreError> {
+    ) -> Result<ObjectLock<'_>> {
         if !self.options.file_locks {
             return Ok(ObjectLock::free());
         }

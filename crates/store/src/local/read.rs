@@ -2,7 +2,7 @@
 
 use super::stamp::{Seen, settled, unchanged};
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes, file_url};
-use crate::{Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
+use crate::{Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError, check_size};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
 use smallvec::SmallVec;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 impl LocalStore {
     /// Opens an object; `None` if there is none. A directory opens, and is recognised when it is
     /// read.
-    fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>, StoreError> {
+    fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>> {
         let mut bytes = PathBytes::new();
         self.path(key.as_str(), &mut bytes)
             .and_then(open_path)
@@ -25,7 +25,7 @@ impl LocalStore {
 
     /// The size of an open file, `None` if it is not a regular file. Off the steady path: for
     /// unusual answers only.
-    pub(super) fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>, StoreError> {
+    pub(super) fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>> {
         let found =
             rustix::fs::fstat(file).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
         Ok(regular_size(&found))
@@ -33,14 +33,14 @@ impl LocalStore {
 
     /// After a read failed: reading what is no regular file fails in many ways, and each means that
     /// there is no object. On a regular file it is an error.
-    fn missing_or(&self, key: Key<'_>, file: BorrowedFd<'_>, error: io::Error) -> Result<bool, StoreError> {
+    fn missing_or(&self, key: Key<'_>, file: BorrowedFd<'_>, error: io::Error) -> Result<bool> {
         match self.size_of_file(key, file)? {
             None => Ok(false),
             Some(_) => Err(self.error(Operation::Read, key.as_str(), error)),
         }
     }
 
-    pub(super) fn size_of(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+    pub(super) fn size_of(&self, key: Key<'_>) -> Result<Option<u64>> {
         let mut bytes = PathBytes::new();
         match self.path(key.as_str(), &mut bytes).and_then(|path| retry_on_intr(|| rustix::fs::stat(path))) {
             Ok(found) => Ok(regular_size(&found)),
@@ -49,7 +49,7 @@ impl LocalStore {
         }
     }
 
-    pub(super) fn read_exact_of(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+    pub(super) fn read_exact_of(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool> {
         let Some(file) = self.open_object(key)? else { return Ok(false) };
         let wanted = buf.len();
         let mut beyond = [0];
@@ -69,12 +69,7 @@ impl LocalStore {
         }
     }
 
-    pub(super) fn read_all_of(
-        &self,
-        key: Key<'_>,
-        buf: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<bool, StoreError> {
+    pub(super) fn read_all_of(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         buf.clear();
         let Some(file) = self.open_object(key)? else { return Ok(false) };
         self.read_all_of_file(key, file.as_fd(), buf, limit)
@@ -85,7 +80,7 @@ impl LocalStore {
         key: Key<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         buf.clear();
         let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
         let stamp = settled(file.as_fd());
@@ -100,7 +95,7 @@ impl LocalStore {
         file: BorrowedFd<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let too_large = || StoreError::TooLarge {
             key: key.as_str().to_owned(),
             url: file_url(&self.root),
@@ -145,7 +140,7 @@ impl LocalStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let Some(file) = self.open_object(key)? else { return Ok(false) };
         self.read_ranges_of_file(key, file.as_fd(), size, ranges)
     }
@@ -155,7 +150,7 @@ impl LocalStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
         let stamp = settled(file.as_fd());
         let found = self.read_ranges_of_file(key, file.as_fd(), size, ranges)?;
@@ -168,7 +163,7 @@ impl LocalStore {
         file: BorrowedFd<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let only_existence = ranges.iter().all(|range| range.buf.is_empty());
         // Where the file ends is asked first: that takes a third of the time of asking what it is.
         // Directories, pipes and the like either answer something else, or fail when they are read.
@@ -215,11 +210,7 @@ pub(super) struct OpenFile<'s, F = OwnedFd> {
 
 impl LocalStore {
     /// Opens an object as long as its key is lent. Allocates nothing.
-    pub(super) fn open_file<'s>(
-        &'s self,
-        key: Key<'s>,
-        size: Option<u64>,
-    ) -> Result<Option<OpenFile<'s>>, StoreError> {
+    pub(super) fn open_file<'s>(&'s self, key: Key<'s>, size: Option<u64>) -> Result<Option<OpenFile<'s>>> {
         let Some(file) = self.open_object(key)? else { return Ok(None) };
         let seen =
             Seen::of(file.as_fd()).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
@@ -238,7 +229,7 @@ impl OpenFile<'_> {
 }
 
 impl<F: AsFd + Send + Sync + Debug> Opened for OpenFile<'_, F> {
-    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         let missing = || self.store.error(Operation::Read, &self.key, io::ErrorKind::NotFound);
         if self.closed.is_some_and(|closed| closed.load(Ordering::Relaxed)) {
             return Err(StoreError::Closed { key: self.key.clone().into_owned(), url: self.store.url() });

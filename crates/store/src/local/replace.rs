@@ -7,7 +7,7 @@
 use super::write::{Unnamed, write_parts};
 use super::{LocalStore, MAX_TRANSFER, PathBytes, file_url, kernel};
 use crate::gathered::given_up;
-use crate::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, StoreError};
+use crate::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, Result, StoreError};
 use rustix::fs::SeekFrom;
 use rustix::io::{pwrite, retry_on_intr};
 use std::ffi::CString;
@@ -53,10 +53,7 @@ impl NewFile<'_> {
     }
 
     /// Does a step with the file and tells how many bytes it appended.
-    fn step(
-        &mut self,
-        work: impl FnOnce(&Self, &File) -> Result<u64, StoreError>,
-    ) -> Result<u64, StoreError> {
+    fn step(&mut self, work: impl FnOnce(&Self, &File) -> Result<u64>) -> Result<u64> {
         let answer = match self.new.as_ref().and_then(|new| new.file().ok()) {
             Some(file) if !self.failed => work(self, file),
             _ => Err(self.error(given_up())),
@@ -69,13 +66,7 @@ impl NewFile<'_> {
     }
 
     /// Through memory, piece by piece.
-    fn copy_by_hand(
-        &self,
-        file: &File,
-        from: &dyn Opened,
-        mut offset: u64,
-        len: u64,
-    ) -> Result<(), StoreError> {
+    fn copy_by_hand(&self, file: &File, from: &dyn Opened, mut offset: u64, len: u64) -> Result<()> {
         let mut left = len;
         let mut piece = vec![0; usize::try_from(len.min(PIECE)).unwrap_or(0)];
         while left > 0 {
@@ -94,7 +85,7 @@ impl Replacement for NewFile<'_> {
         self.len
     }
 
-    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
         let appended = self.step(|new, file| {
             write_parts(file.as_fd(), parts).map_err(|error| new.error(error))?;
             Ok(parts.iter().map(|part| part.len() as u64).sum())
@@ -102,7 +93,7 @@ impl Replacement for NewFile<'_> {
         appended.map(|_| ())
     }
 
-    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let overwritten = self.step(|new, file| {
             let len = bytes.len() as u64;
             if offset.checked_add(len).is_none_or(|end| end > new.len) {
@@ -124,7 +115,7 @@ impl Replacement for NewFile<'_> {
         overwritten.map(|_| ())
     }
 
-    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
         let copied = self.step(|new, file| {
             if offset.checked_add(len).is_none_or(|end| end > from.size()) {
                 return Err(new.out_of_range(offset, len, from.size()));
@@ -136,7 +127,7 @@ impl Replacement for NewFile<'_> {
         copied.map(|_| ())
     }
 
-    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError> {
+    fn share(&mut self, from: &dyn Opened) -> Result<bool> {
         let mut shared = false;
         self.step(|new, file| {
             let Some(source) = from.file().filter(|_| new.len == 0) else { return Ok(0) };
@@ -156,15 +147,11 @@ impl Replacement for NewFile<'_> {
         Ok(shared)
     }
 
-    fn commit(self: Box<Self>) -> Result<(), StoreError> {
+    fn commit(self: Box<Self>) -> Result<()> {
         self.commit_over(Expected::Any, None).map(|_| ())
     }
 
-    fn commit_over(
-        mut self: Box<Self>,
-        expected: Expected<'_>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
+    fn commit_over(mut self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         if self.failed {
             return Err(self.error(given_up()));
         }

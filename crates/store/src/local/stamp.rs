@@ -33,7 +33,7 @@
 //! vouched for, see [`keeps_attributes`].
 
 use super::{LocalStore, PathBytes};
-use crate::{Key, Operation, Stamp, StoreError};
+use crate::{Key, Operation, Result, Stamp};
 use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::BorrowedFd;
@@ -44,7 +44,7 @@ use std::time::{Duration, SystemTime};
 const SETTLED: Duration = Duration::from_millis(2_100);
 
 impl LocalStore {
-    pub(super) fn stamp_of_object(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+    pub(super) fn stamp_of_object(&self, key: Key<'_>) -> Result<Option<Stamp>> {
         let mut bytes = PathBytes::new();
         match self.path(key.as_str(), &mut bytes).and_then(|path| retry_on_intr(|| rustix::fs::stat(path))) {
             Ok(found) => Ok(stamp_of(&found)),

@@ -2,7 +2,7 @@
 
 use super::{MemoryStore, Objects, below};
 use crate::staged::Staged;
-use crate::{Ask, Key, Operation, Store, StoreError};
+use crate::{Ask, Key, Operation, Result, Store};
 use std::io;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl MemoryStore {
 
 impl StagedObjects<'_> {
     /// `false`: there are objects, and they have to stay.
-    fn put(&self, keep: bool) -> Result<bool, StoreError> {
+    fn put(&self, keep: bool) -> Result<bool> {
         let new = self.new.objects().clone();
         let prefix = self.prefix.as_deref().map(Key::unchecked);
         let mut old = Objects::new();
@@ -57,11 +57,11 @@ impl Staged for StagedObjects<'_> {
         self.new.clone()
     }
 
-    fn commit(self: Box<Self>, _ask: Option<Ask<'_>>) -> Result<(), StoreError> {
+    fn commit(self: Box<Self>, _ask: Option<Ask<'_>>) -> Result<()> {
         self.put(false).map(|_| ())
     }
 
-    fn commit_new(self: Box<Self>) -> Result<bool, StoreError> {
+    fn commit_new(self: Box<Self>) -> Result<bool> {
         self.put(true)
     }
 }
