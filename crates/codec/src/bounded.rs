@@ -6,7 +6,7 @@
 //! more.
 
 use crate::walk::{self, Between, Target, stage_room};
-use crate::{Codec, CodecError, Scratch};
+use crate::{Codec, CodecError, Result, Scratch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -23,7 +23,7 @@ pub fn decode_bounded(
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
     verify: bool,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     out.clear();
     walk::decode(codecs, Between::Decoded(limit), src, Target::Growing(out, limit), scratch, verify)
 }
@@ -45,7 +45,7 @@ pub(crate) fn decode_growing(
     most: Most,
     buf: &mut Vec<u8>,
     scratch: &mut Scratch,
-) -> Result<usize, CodecError> {
+) -> Result<usize> {
     let (bound, limit) = match most {
         Most::Bytes(bytes) => (bytes, usize::MAX),
         Most::Vlen(bytes) => (bytes, vlen_limit(src.len())),
@@ -95,7 +95,7 @@ pub fn vlen_limit(stored: usize) -> usize {
 
 /// Refuses to store a chunk of elements of variable length that shrank so much that it could not be
 /// read again.
-pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<(), CodecError> {
+pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<()> {
     let limit = vlen_limit(stored);
     if decoded <= limit {
         return Ok(());
@@ -109,7 +109,7 @@ pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> R
 
 /// The first `len` bytes of a buffer, whose content is lost. The system makes new pages when they
 /// are first touched, so unused room costs nothing.
-fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
+fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
     if buf.len() < len {
         *buf = Vec::new();
         // `vec!` aborts if there is no memory; this fails.
@@ -127,7 +127,7 @@ pub fn encode_any(
     src: &[u8],
     dst: &mut Vec<u8>,
     scratch: &mut Scratch,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     walk::encode(codecs, false, src, dst, scratch)
 }
 
@@ -201,7 +201,7 @@ mod tests {
         fn name(&self) -> &'static str {
             "liar"
         }
-        fn decode(&self, _: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+        fn decode(&self, _: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
             let claimed = 3 << 30;
             if dst.len() < claimed { Err(CodecError::size("liar", dst.len(), claimed)) } else { Ok(5) }
         }

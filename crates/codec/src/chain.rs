@@ -9,7 +9,7 @@
 //! Buffers then grow as needed ([`crate::decode_bounded`]).
 
 use crate::walk::{self, Between, Target, first_name, peel};
-use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen};
+use crate::{Codec, CodecError, Heap, Reach, Result, Scratch, Vlen};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -101,13 +101,7 @@ impl CodecChain {
     /// Decodes a stored chunk into `dst`, which has exactly [`CodecChain::decoded_size`] bytes; a
     /// chunk that decodes to more or to less is an error. `verify: false` skips checksums that are
     /// codecs of their own. What `dst` holds after an error is unspecified.
-    pub fn decode(
-        &self,
-        src: &[u8],
-        dst: &mut [u8],
-        scratch: &mut Scratch,
-        verify: bool,
-    ) -> Result<(), CodecError> {
+    pub fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch, verify: bool) -> Result<()> {
         self.decode_part(src, 0..dst.len(), dst, scratch, verify)
     }
 
@@ -131,7 +125,7 @@ impl CodecChain {
         dst: &mut [u8],
         scratch: &mut Scratch,
         verify: bool,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         if dst.len() != self.decoded_size() {
             return Err(CodecError::size("destination", self.decoded_size(), dst.len()));
         }
@@ -147,7 +141,7 @@ impl CodecChain {
 
     /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored
     /// ones, of exactly the decoded size. `None` for other chains. `verify: false` skips the sums.
-    pub fn payload<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+    pub fn payload<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
         if !self.only_frames {
             return None;
         }
@@ -164,7 +158,7 @@ impl CodecChain {
     /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity
     /// is reused. No other thread may change `src` meanwhile. If one may, use
     /// [`CodecChain::encode_lent`].
-    pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         self.check_size(src)?;
         walk::encode(&self.codecs, self.vlen.is_some(), src, dst, scratch)
     }
@@ -172,17 +166,12 @@ impl CodecChain {
     /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk
     /// then decodes to a mixture of old and new values. An encoder that could fail because of such
     /// a change ([`Codec::racing`]) gets a private copy.
-    pub fn encode_lent(
-        &self,
-        src: &[u8],
-        dst: &mut Vec<u8>,
-        scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    pub fn encode_lent(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         self.check_size(src)?;
         walk::encode_lent(&self.codecs, self.vlen.is_some(), src, dst, scratch)
     }
 
-    fn check_size(&self, src: &[u8]) -> Result<(), CodecError> {
+    fn check_size(&self, src: &[u8]) -> Result<()> {
         if src.len() == self.decoded_size() {
             return Ok(());
         }

@@ -5,7 +5,7 @@
 //! writes past the room that it is given. It cannot stream, but it can be given less room than
 //! there is data: that is how the front part of a chunk is decoded.
 
-use crate::CodecError;
+use crate::{CodecError, Result};
 use libdeflate_sys as sys;
 use libdeflater::{CompressionLvl, Compressor};
 use std::ptr::NonNull;
@@ -78,7 +78,7 @@ impl Contexts {
         level: i32,
         src: &[u8],
         dst: &mut Vec<u8>,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let failed = |why: &str| CodecError::Encode { codec: wrapper.name(), why: why.into() };
         let level = if level < 0 { 6 } else { level.min(9) };
         let slot =

@@ -20,7 +20,7 @@
 
 use crate::deflate::{Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -41,18 +41,18 @@ struct Fields {
 
 impl Gzip {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("gzip", metadata)?;
         Self::checked(fields.level.unwrap_or(5), 0)
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("gzip", metadata)?;
         Self::checked(fields.level.unwrap_or(1), -1)
     }
 
-    fn checked(level: i32, least: i32) -> Result<Self, CodecError> {
+    fn checked(level: i32, least: i32) -> Result<Self> {
         if (least..=9).contains(&level) {
             return Ok(Gzip { level });
         }
@@ -66,7 +66,7 @@ impl Codec for Gzip {
         "gzip"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         let room = dst.len();
         decode_members(src, dst, scratch)?.ok_or_else(|| chain::too_large("gzip", room))
     }
@@ -77,7 +77,7 @@ impl Codec for Gzip {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
             let room = dst.len();
             match decode_members(src, dst.get_mut(..end).unwrap_or_default(), scratch)? {
@@ -87,7 +87,7 @@ impl Codec for Gzip {
         })
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         scratch.deflate.deflate(Wrapper::Gzip, self.level, src, dst)
     }
 
@@ -108,7 +108,7 @@ impl Codec for Gzip {
 
 /// Decodes all members into the front of `dst`: how many bytes that were, or `None` if they hold
 /// more than there is room for.
-fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<Option<usize>, CodecError> {
+fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<Option<usize>> {
     let room = dst.len();
     let (mut rest, mut free) = (src, dst);
     loop {

@@ -23,7 +23,9 @@ mod scale_offset;
 mod shuffle;
 mod szip;
 
-use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Scratch, Zlib, Zstd, copy_front};
+use crate::{
+    Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Result, Scratch, Zlib, Zstd, copy_front,
+};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -37,7 +39,7 @@ struct Parameters<'a> {
 }
 
 /// A filter that is supported: its number, its name, and how it is made.
-type Filter = (u16, &'static str, fn(&Parameters<'_>) -> Result<Arc<dyn Codec>, CodecError>);
+type Filter = (u16, &'static str, fn(&Parameters<'_>) -> Result<Arc<dyn Codec>>);
 
 #[rustfmt::skip]
 const SUPPORTED: &[Filter] = &[
@@ -105,7 +107,7 @@ pub fn filter(
     client_data: &[u32],
     element_size: usize,
     chunk_bytes: usize,
-) -> Result<Arc<dyn Codec>, CodecError> {
+) -> Result<Arc<dyn Codec>> {
     if let Some((_, _, make)) = SUPPORTED.iter().find(|(number, ..)| *number == id) {
         return make(&Parameters { client_data, element_size, chunk_bytes });
     }
@@ -126,7 +128,7 @@ impl Codec for AsStored {
         self.0
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         copy_front(self.0, src, dst)
     }
 
@@ -134,7 +136,7 @@ impl Codec for AsStored {
         decoded
     }
 
-    fn unframe<'a>(&self, src: &'a [u8], _verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+    fn unframe<'a>(&self, src: &'a [u8], _verify: bool) -> Option<Result<&'a [u8]>> {
         Some(Ok(src))
     }
 }
@@ -149,7 +151,7 @@ fn config(name: &str, why: impl Into<String>) -> CodecError {
 }
 
 /// A number of the client data.
-fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32, CodecError> {
+fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32> {
     client_data.get(at).copied().ok_or_else(|| {
         config(name, format!("{} parameters where more than {at} are expected", client_data.len()))
     })
@@ -162,7 +164,7 @@ fn sized_header<'d, 's>(
     codec: &'static str,
     src: &'s [u8],
     dst: &'d mut [u8],
-) -> Result<(&'d mut [u8], usize, &'s [u8]), CodecError> {
+) -> Result<(&'d mut [u8], usize, &'s [u8])> {
     let Some((&[s0, s1, s2, s3, s4, s5, s6, s7, b0, b1, b2, b3], rest)) = src.split_first_chunk() else {
         let why = format!("truncated: {} bytes where the header alone takes 12", src.len());
         return Err(CodecError::corrupt(codec, why));
@@ -177,7 +179,7 @@ fn sized_header<'d, 's>(
 
 /// Takes a block from the front of `rest`, where it stands behind the number of its bytes (4 bytes,
 /// big-endian).
-fn framed_block<'a>(codec: &'static str, rest: &mut &'a [u8]) -> Result<&'a [u8], CodecError> {
+fn framed_block<'a>(codec: &'static str, rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     let taken = rest
         .split_first_chunk()
         .and_then(|(len, rest)| rest.split_at_checked(u32::from_be_bytes(*len) as usize));

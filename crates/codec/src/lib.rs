@@ -51,7 +51,7 @@ pub use bytes::BytesCodec;
 pub use chain::CodecChain;
 pub use crc32c::Crc32c;
 pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
-pub use error::CodecError;
+pub use error::{CodecError, Result};
 pub use gzip::Gzip;
 pub use heap::{Cell, Heap, HeapAllocator, HeapBuffer, HeapMemory};
 pub use kind::{AnyCodec, ArrayCodecs, ArrayToArray, ArrayToBytes, ChunkCodecs, Context};
@@ -96,7 +96,7 @@ pub trait Codec: Debug + Send + Sync {
     /// `dst` is as large as the result may be: a stream that decodes to more is an error
     /// ([`CodecError::Size`]), and so is one that is truncated, corrupt, or followed by bytes that
     /// do not belong to it. What `dst` holds after an error is unspecified.
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError>;
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize>;
 
     /// Decodes at least the bytes `wanted` of the decoded chunk into their places in `dst`, which
     /// is as long as the decoded chunk. What the rest of `dst` holds afterwards is unspecified.
@@ -112,7 +112,7 @@ pub trait Codec: Debug + Send + Sync {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         decode_wanted(self.name(), wanted, dst, |_, dst| self.decode(src, dst, scratch))
     }
 
@@ -120,7 +120,7 @@ pub trait Codec: Debug + Send + Sync {
     ///
     /// `src` may change meanwhile where [`Codec::racing`] says that the encoder can bear it. The
     /// default refuses: most filters of HDF5 only decode.
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         let _ = (src, dst, scratch);
         Err(CodecError::Encode { codec: self.name(), why: "this HDF5 filter cannot be written".into() })
     }
@@ -142,7 +142,7 @@ pub trait Codec: Debug + Send + Sync {
     /// For codecs that only frame the bytes (checksums): checks the frame (`verify: false` skips
     /// the sum) and gives the payload, which saves the copy of [`Codec::decode`]. `None`: this
     /// codec transforms the bytes.
-    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
         let _ = (src, verify);
         None
     }
@@ -165,13 +165,13 @@ pub trait Codec: Debug + Send + Sync {
 }
 
 /// The first `len` bytes of the memory for a decoded chunk. [`CodecError::Size`] if it is shorter.
-fn front<'d>(codec: &'static str, dst: &'d mut [u8], len: usize) -> Result<&'d mut [u8], CodecError> {
+fn front<'d>(codec: &'static str, dst: &'d mut [u8], len: usize) -> Result<&'d mut [u8]> {
     let room = dst.len();
     dst.get_mut(..len).ok_or(CodecError::size(codec, room, len))
 }
 
 /// [`Codec::decode`] of bytes that are stored as they are.
-fn copy_front(codec: &'static str, src: &[u8], dst: &mut [u8]) -> Result<usize, CodecError> {
+fn copy_front(codec: &'static str, src: &[u8], dst: &mut [u8]) -> Result<usize> {
     front(codec, dst, src.len())?.copy_from_slice(src);
     Ok(src.len())
 }
@@ -186,8 +186,8 @@ fn decode_front(
     (wanted, ahead): (usize, usize),
     dst: &mut [u8],
     scratch: &mut Scratch,
-    front: impl FnOnce(usize, &mut [u8], &mut Scratch) -> Result<(), CodecError>,
-) -> Result<(), CodecError> {
+    front: impl FnOnce(usize, &mut [u8], &mut Scratch) -> Result<()>,
+) -> Result<()> {
     match wanted.checked_add(ahead).filter(|end| *end < dst.len()) {
         Some(end) => front(end, dst, scratch),
         None => {
@@ -203,8 +203,8 @@ fn decode_wanted(
     codec: &'static str,
     wanted: Range<usize>,
     dst: &mut [u8],
-    run: impl FnOnce(Range<usize>, &mut [u8]) -> Result<usize, CodecError>,
-) -> Result<(), CodecError> {
+    run: impl FnOnce(Range<usize>, &mut [u8]) -> Result<usize>,
+) -> Result<()> {
     let size = dst.len();
     if wanted.end > size {
         return Err(CodecError::size(codec, size, wanted.end));

@@ -17,7 +17,7 @@
 //! exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, decode_front, front};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, decode_front, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{c_char, c_int};
@@ -42,13 +42,13 @@ const MAX_DECODED: usize = 0x7E00_0000;
 
 impl Lz4 {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
@@ -59,7 +59,7 @@ impl Codec for Lz4 {
         "lz4"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         let (claimed, block) = split(src)?;
         let target = front("lz4", dst, claimed as usize)?;
         match decompress(block, target) {
@@ -81,7 +81,7 @@ impl Codec for Lz4 {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         decode_front(self, src, (wanted.end, 0), dst, scratch, |end, dst, _| {
             let (claimed, block) = split(src)?;
             if claimed as usize != dst.len() {
@@ -97,7 +97,7 @@ impl Codec for Lz4 {
         })
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         let (Ok(size), true) = (u32::try_from(src.len()), src.len() <= MAX_DECODED) else {
             let why = format!("{} bytes, where one block holds at most {MAX_DECODED}", src.len());
             return Err(CodecError::Encode { codec: "lz4", why });
@@ -131,7 +131,7 @@ impl Codec for Lz4 {
 }
 
 /// The decoded size that a chunk claims, and its block.
-fn split(src: &[u8]) -> Result<(u32, &[u8]), CodecError> {
+fn split(src: &[u8]) -> Result<(u32, &[u8])> {
     let Some((header, block)) = src.split_first_chunk() else {
         let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
         return Err(CodecError::corrupt("lz4", why));

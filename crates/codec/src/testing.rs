@@ -1,6 +1,6 @@
 //! What every codec is tested for, in one place.
 
-use crate::{Codec, CodecError, Scratch};
+use crate::{Codec, CodecError, Result, Scratch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(crate) fn encode(codec: &dyn Codec, data: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes into `room` bytes with new contexts.
-pub(crate) fn decode(codec: &dyn Codec, stored: &[u8], room: usize) -> Result<Vec<u8>, CodecError> {
+pub(crate) fn decode(codec: &dyn Codec, stored: &[u8], room: usize) -> Result<Vec<u8>> {
     decode_with(codec, stored, room, &mut Scratch::default())
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn decode_with(
     stored: &[u8],
     room: usize,
     scratch: &mut Scratch,
-) -> Result<Vec<u8>, CodecError> {
+) -> Result<Vec<u8>> {
     let mut memory = vec![0x5A; room];
     memory.extend_from_slice(&GUARD);
     let result = codec.decode(stored, &mut memory[..room], scratch);
@@ -96,7 +96,7 @@ pub(crate) fn decode_part(
     wanted: Range<usize>,
     size: usize,
     scratch: &mut Scratch,
-) -> Result<Vec<u8>, CodecError> {
+) -> Result<Vec<u8>> {
     let mut memory = vec![0x5A; size];
     memory.extend_from_slice(&GUARD);
     let result = codec.decode_part(stored, wanted.clone(), &mut memory[..size], scratch);

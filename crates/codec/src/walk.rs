@@ -6,7 +6,7 @@
 
 use crate::bounded::{Most, check_vlen_limit, decode_growing};
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::{Codec, CodecError, Racing, Result, Scratch};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) fn decode(
     target: Target<'_>,
     scratch: &mut Scratch,
     verify: bool,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     // Out of the scratch while in use, so that the codecs can have the rest of it.
     let mut stages = std::mem::take(&mut scratch.stages);
     let result = decode_staged(&mut stages, codecs, between, src, target, scratch, verify);
@@ -61,7 +61,7 @@ fn decode_staged(
     target: Target<'_>,
     scratch: &mut Scratch,
     verify: bool,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let mut left = codecs;
     // How much of `from` is the input of the next codec; `None`: it is `src`.
     let mut staged: Option<usize> = None;
@@ -102,7 +102,7 @@ fn size_behind(sizes: &[usize], earlier: &[Arc<dyn Codec>]) -> usize {
 
 impl Target<'_> {
     /// Takes bytes that are decoded already.
-    fn copy(self, codec: &'static str, input: &[u8]) -> Result<(), CodecError> {
+    fn copy(self, codec: &'static str, input: &[u8]) -> Result<()> {
         match self {
             Target::Part(dst, _) if input.len() != dst.len() => {
                 Err(CodecError::size(codec, dst.len(), input.len()))
@@ -126,7 +126,7 @@ impl Target<'_> {
 
     /// Takes what the last codec decodes.
     #[inline]
-    fn decode(self, codec: &dyn Codec, input: &[u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn decode(self, codec: &dyn Codec, input: &[u8], scratch: &mut Scratch) -> Result<()> {
         match self {
             Target::Part(dst, wanted) => codec.decode_part(input, wanted, dst, scratch),
             Target::Growing(out, limit) => {
@@ -152,7 +152,7 @@ pub(crate) fn encode(
     src: &[u8],
     dst: &mut Vec<u8>,
     scratch: &mut Scratch,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let Some((last, earlier)) = codecs.split_last() else {
         dst.clear();
         dst.extend_from_slice(src);
@@ -186,7 +186,7 @@ pub(crate) fn encode_lent(
     src: &[u8],
     dst: &mut Vec<u8>,
     scratch: &mut Scratch,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let Some(first) = codecs.first().filter(|codec| codec.racing() == Racing::NeedsCopy) else {
         return encode(codecs, vlen, src, dst, scratch);
     };
@@ -210,7 +210,7 @@ pub(crate) fn peel<'c, 'b>(
     mut codecs: &'c [Arc<dyn Codec>],
     mut input: &'b [u8],
     verify: bool,
-) -> Result<Peeled<'c, 'b>, CodecError> {
+) -> Result<Peeled<'c, 'b>> {
     while let Some((codec, earlier)) = codecs.split_last()
         && let Some(payload) = codec.unframe(input, verify)
     {
@@ -221,17 +221,13 @@ pub(crate) fn peel<'c, 'b>(
 
 /// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that
 /// is an error, not an abort.
-pub(crate) fn stage<'a>(
-    buf: &'a mut Vec<u8>,
-    len: usize,
-    codec: &'static str,
-) -> Result<&'a mut [u8], CodecError> {
+pub(crate) fn stage<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
     stage_room(buf, len, codec)?;
     Ok(sized(buf, len))
 }
 
 /// Makes room for `len` bytes.
-pub(crate) fn stage_room(buf: &mut Vec<u8>, len: usize, codec: &'static str) -> Result<(), CodecError> {
+pub(crate) fn stage_room(buf: &mut Vec<u8>, len: usize, codec: &'static str) -> Result<()> {
     let failed =
         |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
     buf.try_reserve_exact(len.saturating_sub(buf.len())).map_err(failed)

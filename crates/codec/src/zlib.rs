@@ -17,7 +17,7 @@
 
 use crate::deflate::{Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -38,16 +38,16 @@ struct Fields {
 
 impl Zlib {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         Self::checked(configuration("zlib", metadata)?)
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
         Self::checked(configuration_v2("zlib", metadata)?)
     }
 
-    fn checked(fields: Fields) -> Result<Self, CodecError> {
+    fn checked(fields: Fields) -> Result<Self> {
         let level = fields.level.unwrap_or(1);
         if (-1..=9).contains(&level) {
             return Ok(Zlib { level });
@@ -61,7 +61,7 @@ impl Codec for Zlib {
         "zlib"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         match scratch.deflate.inflate(Wrapper::Zlib, src, dst) {
             Inflated::Done { consumed, written } if consumed == src.len() => Ok(written),
             Inflated::Done { consumed, .. } => {
@@ -82,7 +82,7 @@ impl Codec for Zlib {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
             let (room, front) = (dst.len(), dst.get_mut(..end).unwrap_or_default());
             match scratch.deflate.inflate(Wrapper::Zlib, src, front) {
@@ -93,7 +93,7 @@ impl Codec for Zlib {
         })
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         scratch.deflate.deflate(Wrapper::Zlib, self.level, src, dst)
     }
 

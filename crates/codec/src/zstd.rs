@@ -21,7 +21,7 @@
 //! the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain, decode_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -69,7 +69,7 @@ pub(crate) struct Contexts {
 
 impl Zstd {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let Fields { level, checksum } = configuration("zstd", metadata)?;
         if LEVELS.contains(&level) {
             return Ok(Zstd { level, checksum });
@@ -82,7 +82,7 @@ impl Zstd {
 
     /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the
     /// nearest that there is.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
         let Fields { level, checksum } = configuration_v2("zstd", metadata)?;
         Ok(Zstd { level, checksum })
     }
@@ -97,7 +97,7 @@ impl Codec for Zstd {
         "zstd"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         if src.is_empty() {
             // To the library these are zero frames, which is valid.
             return Err(CodecError::corrupt("zstd", "no bytes where a frame is expected"));
@@ -112,7 +112,7 @@ impl Codec for Zstd {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         // A frame of one segment has a window as large as its content, even if that is too large
         // here.
         let ahead = if dst.len() > 1 << WINDOW_LOG { usize::MAX } else { 0 };
@@ -121,7 +121,7 @@ impl Codec for Zstd {
         })
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         let compressor = scratch.zstd.compressor.get_or_insert_with(CCtx::create);
         dst.clear();
         dst.reserve(zstd_safe::compress_bound(src.len()));
@@ -163,7 +163,7 @@ impl Codec for Zstd {
 }
 
 /// Decodes blocks until the first `end` bytes of a chunk of the size of `dst` are there.
-fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) -> Result<()> {
     let room = dst.len();
     let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
     let failed = |code| decode_error(code, room);

@@ -1,7 +1,7 @@
 //! From a blosc buffer to bytes.
 
 use crate::scratch::sized;
-use crate::{CodecError, front};
+use crate::{Result, front};
 use std::ops::Range;
 
 use super::bitshuffle::bitunshuffle;
@@ -18,7 +18,7 @@ pub(super) fn decode(
     wanted: Range<usize>,
     dst: &mut [u8],
     contexts: &mut Contexts,
-) -> Result<usize, CodecError> {
+) -> Result<usize> {
     let header = Header::parse(src)?;
     let payload = src.get(HEADER..).unwrap_or_default();
     let dst = front(NAME, dst, header.nbytes)?;
@@ -83,7 +83,7 @@ fn decode_streams(
     out: &mut [u8],
     at: Place,
     decoders: &mut Decoders,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let splits = header.splits(out.len());
     if !out.len().is_multiple_of(splits) {
         return Err(corrupt(format!("blocks of {} bytes cannot be split into {splits} streams", out.len())));

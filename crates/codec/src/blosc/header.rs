@@ -1,8 +1,8 @@
 //! The 16 bytes before a blosc buffer's blocks.
 //! Layout: <https://github.com/Blosc/c-blosc/blob/main/README_HEADER.rst>.
 
-use crate::CodecError;
 use crate::low::{low8, low32};
+use crate::{CodecError, Result};
 
 use super::{BloscCompressor, NAME};
 
@@ -97,7 +97,7 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads and checks the header of `src`, which must be the whole buffer and nothing else.
-    pub(super) fn parse(src: &[u8]) -> Result<Header, CodecError> {
+    pub(super) fn parse(src: &[u8]) -> Result<Header> {
         let Some(&[version, inner, flags, typesize, sizes @ ..]) = src.first_chunk::<HEADER>() else {
             return Err(corrupt(format!("{} bytes are too few for the {HEADER}-byte header", src.len())));
         };

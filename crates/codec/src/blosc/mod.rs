@@ -31,7 +31,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::ops::Range;
 
-use crate::{Codec, CodecError, Racing, Reach, Scratch, decode_wanted};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, decode_wanted};
 
 const NAME: &str = "blosc";
 
@@ -138,7 +138,7 @@ impl Blosc {
         shuffle: BloscShuffle,
         typesize: usize,
         blocksize: usize,
-    ) -> Result<Blosc, CodecError> {
+    ) -> Result<Blosc> {
         if level > 9 {
             return Err(config(format!("clevel is {level} where 0 to 9 is expected")));
         }
@@ -156,7 +156,7 @@ impl Blosc {
 
     /// From the `configuration` of a Zarr v3 codec. What it leaves out is as zarr-python has it for
     /// elements of this size.
-    pub fn from_v3(configuration: Option<&Value>, element_size: usize) -> Result<Blosc, CodecError> {
+    pub fn from_v3(configuration: Option<&Value>, element_size: usize) -> Result<Blosc> {
         let empty = Value::Object(Default::default());
         let read = ConfigV3::deserialize(configuration.unwrap_or(&empty))
             .map_err(|error| config(error.to_string()))?;
@@ -171,7 +171,7 @@ impl Blosc {
     }
 
     /// From a Zarr v2 (numcodecs) object. What it leaves out is as numcodecs has it.
-    pub fn from_v2(object: &Value, element_size: usize) -> Result<Blosc, CodecError> {
+    pub fn from_v2(object: &Value, element_size: usize) -> Result<Blosc> {
         let read = ConfigV2::deserialize(object).map_err(|error| config(error.to_string()))?;
         let shuffle = match read.shuffle.unwrap_or(1) {
             0 => BloscShuffle::None,
@@ -209,7 +209,7 @@ impl Codec for Blosc {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         let wanted = 0..dst.len();
         decode::decode(src, wanted, dst, &mut scratch.blosc)
     }
@@ -220,11 +220,11 @@ impl Codec for Blosc {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         decode_wanted(NAME, wanted, dst, |wanted, dst| decode::decode(src, wanted, dst, &mut scratch.blosc))
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         encode::encode(self, src, dst, &mut scratch.blosc)
     }
 

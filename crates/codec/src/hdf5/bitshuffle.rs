@@ -14,7 +14,7 @@ use super::{config, framed_block, parameter, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted, front};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_wanted, front};
 use std::ops::Range;
 
 /// The `bitshuffle` filter.
@@ -29,7 +29,7 @@ pub(super) struct Bitshuffle {
 const NAME: &str = "bitshuffle";
 
 impl Bitshuffle {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let element_size = parameter(NAME, client_data, 2)? as usize;
         if element_size == 0 {
             return Err(config(NAME, "element size is 0"));
@@ -51,13 +51,7 @@ impl Bitshuffle {
     }
 
     /// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
-    fn run(
-        &self,
-        src: &[u8],
-        wanted: Range<usize>,
-        dst: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<usize, CodecError> {
+    fn run(&self, src: &[u8], wanted: Range<usize>, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         let (dst, block_size, mut rest) = match self.compressor {
             Some(_) => sized_header(NAME, src, dst)?,
             None => (front(NAME, dst, src.len())?, self.block.saturating_mul(self.element_size), src),
@@ -113,7 +107,7 @@ impl Codec for Bitshuffle {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         self.run(src, 0..dst.len(), dst, scratch)
     }
 
@@ -123,7 +117,7 @@ impl Codec for Bitshuffle {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         decode_wanted(NAME, wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
     }
 
@@ -147,7 +141,7 @@ fn default_block(element_size: usize) -> usize {
     (8192 / element_size / 8 * 8).max(128)
 }
 
-fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], CodecError> {
+fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
     let Some((front, behind)) = rest.split_at_checked(len) else {
         return Err(CodecError::corrupt(
             NAME,

@@ -7,7 +7,7 @@
 //! The library has no way to use its memory again, which is up to 4 MiB: it is allocated for each
 //! chunk.
 
-use crate::{Codec, CodecError, Scratch, chain};
+use crate::{Codec, CodecError, Result, Scratch, chain};
 use bzip2::{Decompress, Status};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ impl Codec for Bzip2 {
         "bzip2"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         let mut stream = Decompress::new(false);
         let mut status = run(&mut stream, src, dst)?;
         let written = usize::try_from(stream.total_out()).unwrap_or(usize::MAX);
@@ -61,7 +61,7 @@ impl Codec for Bzip2 {
     }
 }
 
-fn run(stream: &mut Decompress, src: &[u8], dst: &mut [u8]) -> Result<Status, CodecError> {
+fn run(stream: &mut Decompress, src: &[u8], dst: &mut [u8]) -> Result<Status> {
     stream.decompress(src, dst).map_err(|error| match error {
         bzip2::Error::DataMagic => CodecError::corrupt("bzip2", "not a bzip2 stream"),
         _ => CodecError::corrupt("bzip2", "the stream is corrupt"),

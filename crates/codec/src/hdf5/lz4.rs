@@ -10,7 +10,7 @@
 
 use super::{framed_block, sized_header};
 use crate::blosc::header::Format;
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_wanted};
 use std::ops::Range;
 
 /// The `lz4` filter.
@@ -32,13 +32,7 @@ impl Lz4 {
     }
 
     /// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
-    fn run(
-        &self,
-        src: &[u8],
-        wanted: Range<usize>,
-        dst: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<usize, CodecError> {
+    fn run(&self, src: &[u8], wanted: Range<usize>, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         let (dst, block_size, mut rest) = sized_header("lz4", src, dst)?;
         if block_size == 0 && !dst.is_empty() {
             return Err(CodecError::corrupt("lz4", "the block size is 0"));
@@ -69,7 +63,7 @@ impl Codec for Lz4 {
         "lz4"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         self.run(src, 0..dst.len(), dst, scratch)
     }
 
@@ -79,7 +73,7 @@ impl Codec for Lz4 {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         decode_wanted("lz4", wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
     }
 

@@ -13,7 +13,7 @@
 
 use crate::blosc::blosclz::copy_match;
 use crate::low::{low8, low32};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
 use std::ops::Range;
 
 /// The `lzf` filter.
@@ -29,7 +29,7 @@ impl Codec for Lzf {
         "lzf"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         decode(src, dst, usize::MAX)
     }
 
@@ -39,7 +39,7 @@ impl Codec for Lzf {
         wanted: Range<usize>,
         dst: &mut [u8],
         _scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let room = dst.len();
         if wanted.end > room {
             return Err(CodecError::size("lzf", room, wanted.end));
@@ -51,7 +51,7 @@ impl Codec for Lzf {
         }
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         encode(src, dst);
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Codec for Lzf {
 
 /// Decodes into the front of `dst`, all of `src` or until there are `enough` bytes; returns how
 /// many there are.
-fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize, CodecError> {
+fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize> {
     let truncated = || CodecError::corrupt("lzf", format!("truncated after {} bytes", src.len()));
     let (mut next, mut at) = (0, 0);
     while at < enough

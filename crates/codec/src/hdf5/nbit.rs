@@ -15,7 +15,7 @@
 use super::bits::Bits;
 use super::{config, parameter};
 use crate::low::low8;
-use crate::{ByteOrder, Codec, CodecError, Scratch, copy_front, front};
+use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
 const NAME: &str = "nbit";
 /// The deepest nesting of datatypes that is read.
@@ -62,7 +62,7 @@ struct Member {
 }
 
 impl Nbit {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let mut parameters = Parameters { client_data, at: 0 };
         let expected = parameters.next()?;
         if expected as usize != client_data.len() {
@@ -89,14 +89,14 @@ struct Parameters<'a> {
 }
 
 impl Parameters<'_> {
-    fn next(&mut self) -> Result<u32, CodecError> {
+    fn next(&mut self) -> Result<u32> {
         let value = parameter(NAME, self.client_data, self.at)?;
         self.at += 1;
         Ok(value)
     }
 
     /// A datatype and its size in bytes, which is not 0. Whatever it consists of lies within it.
-    fn datatype(&mut self, depth: usize) -> Result<(usize, Type), CodecError> {
+    fn datatype(&mut self, depth: usize) -> Result<(usize, Type)> {
         if depth > MAX_DEPTH {
             return Err(config(NAME, format!("datatypes nested more than {MAX_DEPTH} deep")));
         }
@@ -210,7 +210,7 @@ impl Codec for Nbit {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         let Some(Packed { elements, size, element }) = &self.packed else {
             return copy_front(NAME, src, dst);
         };
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::testing::decode;
 
-    fn nbit(client_data: &[u32]) -> Result<Nbit, CodecError> {
+    fn nbit(client_data: &[u32]) -> Result<Nbit> {
         Nbit::new(&[&[client_data.len() as u32 + 1][..], client_data].concat())
     }
 

@@ -18,7 +18,7 @@
 use super::bits::Bits;
 use super::{config, parameter};
 use crate::low::low32;
-use crate::{ByteOrder, Codec, CodecError, Scratch, copy_front, front};
+use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
 const NAME: &str = "scaleoffset";
 const HEADER: usize = 21;
@@ -48,7 +48,7 @@ enum Kind {
 }
 
 impl ScaleOffset {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let value = |at| parameter(NAME, client_data, at);
         if client_data.len() != 20 {
             return Err(config(NAME, format!("{} parameters where 20 are expected", client_data.len())));
@@ -111,7 +111,7 @@ impl Codec for ScaleOffset {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         if self.kind == Kind::AsTheyAre {
             return copy_front(NAME, src, dst);
         }

@@ -16,7 +16,7 @@ use super::aec::{self, Samples};
 use super::{config, parameter};
 use crate::blosc::shuffle::unshuffle;
 use crate::scratch::sized;
-use crate::{ByteOrder, Codec, CodecError, Scratch, chain, front};
+use crate::{ByteOrder, Codec, CodecError, Result, Scratch, chain, front};
 
 const NAME: &str = "szip";
 
@@ -34,7 +34,7 @@ pub(super) struct Szip {
 }
 
 impl Szip {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         if client_data.len() != 4 {
             return Err(config(NAME, format!("{} parameters where 4 are expected", client_data.len())));
         }
@@ -68,7 +68,7 @@ impl Codec for Szip {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         let Some((size, coded)) = src.split_first_chunk() else {
             let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
             return Err(CodecError::corrupt(NAME, why));

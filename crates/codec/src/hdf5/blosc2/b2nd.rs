@@ -8,7 +8,7 @@
 use super::chunk::{Buffers, Chunk};
 use super::corrupt;
 use super::frame::Reader;
-use crate::CodecError;
+use crate::Result;
 use crate::blosc::inner::Decoders;
 use crate::low::low8;
 use crate::scratch::sized;
@@ -32,7 +32,7 @@ pub(super) struct Boxes {
 }
 
 impl Boxes {
-    pub(super) fn parse(metalayer: &[u8], typesize: usize) -> Result<Self, CodecError> {
+    pub(super) fn parse(metalayer: &[u8], typesize: usize) -> Result<Self> {
         let mut reader = Reader { bytes: metalayer, at: 0 };
         reader.expect(0x97)?;
         let (version, rank) = (reader.small()?, reader.small()?);
@@ -87,7 +87,7 @@ impl Boxes {
         decoders: &mut Decoders,
         buffers: &mut Buffers,
         block: &mut Vec<u8>,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let box_size = self.side.iter().product::<usize>() * self.typesize;
         if chunk.blocksize != box_size {
             return Err(corrupt(format!("blocks of {} bytes where a box has {box_size}", chunk.blocksize)));

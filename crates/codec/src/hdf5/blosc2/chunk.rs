@@ -7,7 +7,7 @@
 //! decoding undoes them from the last.
 
 use super::corrupt;
-use crate::CodecError;
+use crate::Result;
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::blosc::inner::Decoders;
@@ -69,7 +69,7 @@ pub(super) struct Chunk<'a> {
 }
 
 impl<'a> Special<'a> {
-    pub(super) fn from_code(code: u8, value: &'a [u8]) -> Result<Self, CodecError> {
+    pub(super) fn from_code(code: u8, value: &'a [u8]) -> Result<Self> {
         match code {
             1 => Ok(Special::Zeros),
             2 => Ok(Special::NaN),
@@ -80,7 +80,7 @@ impl<'a> Special<'a> {
     }
 
     /// Fills `dst` with elements.
-    pub(super) fn fill(&self, typesize: usize, dst: &mut [u8]) -> Result<(), CodecError> {
+    pub(super) fn fill(&self, typesize: usize, dst: &mut [u8]) -> Result<()> {
         let (single, double) = (f32::NAN.to_le_bytes(), f64::NAN.to_le_bytes());
         let element: &[u8] = match (self, typesize) {
             (Special::Zeros, _) => &[0],
@@ -102,7 +102,7 @@ impl<'a> Special<'a> {
 
 impl<'a> Chunk<'a> {
     /// Reads the header of the chunk that `src` starts with.
-    pub(super) fn parse(src: &'a [u8]) -> Result<Self, CodecError> {
+    pub(super) fn parse(src: &'a [u8]) -> Result<Self> {
         let Some(
             &[version, _, flags, typesize, n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, ref more @ ..],
         ) = src.first_chunk::<HEADER>()
@@ -182,7 +182,7 @@ impl<'a> Chunk<'a> {
         dst: &mut [u8],
         decoders: &mut Decoders,
         buffers: &mut Buffers,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let mut blocks = self.blocks(decoders, buffers)?;
         for (index, out) in dst.chunks_mut(self.blocksize).enumerate() {
             let at = index * self.blocksize;
@@ -198,7 +198,7 @@ impl<'a> Chunk<'a> {
         &'b self,
         decoders: &'b mut Decoders,
         buffers: &'b mut Buffers,
-    ) -> Result<Blocks<'b>, CodecError> {
+    ) -> Result<Blocks<'b>> {
         // Blocks that share bytes could make a small chunk take forever: each byte is decoded once
         // at most, but for those of the reference.
         let unread = self.cbytes - HEADER;
@@ -225,7 +225,7 @@ pub(super) struct Blocks<'b> {
 
 impl Blocks<'_> {
     /// Decodes block `index` into all of `out`.
-    pub(super) fn decode(&mut self, index: usize, out: &mut [u8]) -> Result<(), CodecError> {
+    pub(super) fn decode(&mut self, index: usize, out: &mut [u8]) -> Result<()> {
         let chunk = self.chunk;
         if let Some(special) = &chunk.special {
             return special.fill(chunk.typesize, out);
@@ -284,7 +284,7 @@ fn unshuffle_bits(typesize: usize, src: &[u8], dst: &mut [u8]) {
 /// Undoes the exclusive-or of each element with the one at its place in the first block; in the
 /// first block, with the one before it. Elements count as bytes if they have another size than 1,
 /// 2, 4 or a multiple of 8; those are taken 8 bytes at a time.
-fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) -> Result<(), CodecError> {
+fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) -> Result<()> {
     let size = match typesize {
         2 | 4 => typesize,
         _ if typesize.is_multiple_of(8) => 8,
@@ -316,7 +316,7 @@ fn decode_streams(
     unread: &mut usize,
     out: &mut [u8],
     decoders: &mut Decoders,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let splits = if chunk.split && out.len() == chunk.blocksize { chunk.typesize } else { 1 };
     if !out.len().is_multiple_of(splits) || out.len() < splits {
         return Err(corrupt(format!("blocks of {} bytes cannot be split into {splits} streams", out.len())));

@@ -11,7 +11,7 @@ mod b2nd;
 mod chunk;
 mod frame;
 
-use crate::{Codec, CodecError, Reach, Scratch, chain, decode_wanted, front};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_wanted, front};
 use b2nd::Boxes;
 use chunk::Chunk;
 use frame::{Content, Frame};
@@ -51,7 +51,7 @@ fn corrupt(why: impl Into<String>) -> CodecError {
 }
 
 /// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
-fn run(src: &[u8], wanted: Range<usize>, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+fn run(src: &[u8], wanted: Range<usize>, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
     let frame = Frame::parse(src)?;
     let boxes = match frame.b2nd {
         None => None,
@@ -87,7 +87,7 @@ impl Codec for Blosc2 {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         run(src, 0..dst.len(), dst, scratch)
     }
 
@@ -97,7 +97,7 @@ impl Codec for Blosc2 {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         decode_wanted(NAME, wanted, dst, |wanted, dst| run(src, wanted, dst, scratch))
     }
 
