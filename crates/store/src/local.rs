@@ -66,18 +66,23 @@ mod write;
 
 pub use file::FileStore;
 
+use crate::fork::Lazy;
+use crate::turns::Refused;
 use crate::{
     Ask, Cost, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead,
     Replacement, Result, Staged, Stamp, Store, StoreError, hash,
 };
+use read::regular_size;
 use rustix::io::Errno;
 use smallvec::SmallVec;
+use stamp::{stamp_of, stamped};
 use std::ffi::CStr;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Settings of a [`LocalStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,10 +110,14 @@ impl Default for LocalOptions {
 pub struct LocalStore {
     /// Absolute, without a trailing slash.
     root: PathBuf,
-    lock_seed: LockSeed,
+    /// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found
+    /// on first use: it takes a system call per component of the root, and a reader needs none. The
+    /// first answer stays: a link that changes meanwhile must not give one store two numbers for an
+    /// object.
+    lock_seed: Lazy<u64>,
     options: LocalOptions,
-    /// Whether files without a name cannot be made here.
-    named_only: Found,
+    /// Set once files without a name turned out to be impossible here.
+    named_only: Lazy<()>,
     replacing: Replacing,
 }
 
@@ -138,55 +147,6 @@ impl Replacing {
 impl Clone for Replacing {
     fn clone(&self) -> Self {
         Replacing::default()
-    }
-}
-
-/// Something that was found out about a store's file system.
-#[derive(Debug, Default)]
-struct Found(AtomicBool);
-
-impl Found {
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Clone for Found {
-    fn clone(&self) -> Self {
-        Found(AtomicBool::new(self.get()))
-    }
-}
-
-/// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found on
-/// first use: it takes a system call per component of the root, and a reader needs none. Threads
-/// that race find the same, so no thread waits for another, which a forked child might not have.
-#[derive(Debug, Default)]
-struct LockSeed(AtomicU64);
-
-impl LockSeed {
-    fn get(&self, root: &Path) -> u64 {
-        let known = self.0.load(Ordering::Relaxed);
-        if known != 0 {
-            return known;
-        }
-        // Zero means unknown.
-        let seed = hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(root))), b"/").max(1);
-        // The first answer stays: a link that changes meanwhile must not give one store two numbers
-        // for an object.
-        match self.0.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => seed,
-            Err(other) => other,
-        }
-    }
-}
-
-impl Clone for LockSeed {
-    fn clone(&self) -> Self {
-        LockSeed(AtomicU64::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
@@ -232,13 +192,13 @@ impl LocalStore {
         } else {
             std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect()
         };
-        Ok(LocalStore {
-            root,
-            lock_seed: LockSeed::default(),
-            options,
-            named_only: Found::default(),
-            replacing: Replacing::default(),
-        })
+        Ok(Self::at(root, options))
+    }
+
+    /// The store of an absolute root.
+    fn at(root: PathBuf, options: LocalOptions) -> LocalStore {
+        let (lock_seed, named_only) = (Lazy::new(), Lazy::new());
+        LocalStore { root, lock_seed, options, named_only, replacing: Replacing::default() }
     }
 
     /// The directory that holds the objects, as an absolute path.
@@ -257,7 +217,15 @@ impl LocalStore {
     }
 
     fn error(&self, operation: Operation, key: &str, source: impl Into<io::Error>) -> StoreError {
-        StoreError::Io { operation, key: key.to_owned(), url: file_url(&self.root), source: source.into() }
+        StoreError::io(self, operation, key, source)
+    }
+
+    /// An error of work that asks whether to go on, and stops with [`io::ErrorKind::Interrupted`].
+    fn stopped(&self, operation: Operation, key: &str, error: io::Error) -> StoreError {
+        match error.kind() {
+            io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, key),
+            _ => self.error(operation, key, error),
+        }
     }
 
     /// Flushes a directory, so that renames, new and deleted entries in it survive a power failure.
@@ -324,7 +292,8 @@ fn file_url(path: &Path) -> String {
 
 impl Store for LocalStore {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
-        self.read_ranges_of(key, size, ranges)
+        let Some(file) = self.open_object(key)? else { return Ok(false) };
+        self.read_ranges_of_file(key, file.as_fd(), size, ranges)
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
@@ -347,15 +316,17 @@ impl Store for LocalStore {
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
-        self.read_all_of(key, buf, limit)
+        buf.clear();
+        let Some(file) = self.open_object(key)? else { return Ok(false) };
+        self.read_all_of_file(key, file.as_fd(), buf, limit)
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
-        self.size_of(key)
+        Ok(self.stat(key)?.as_ref().and_then(regular_size))
     }
 
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
-        self.stamp_of_object(key)
+        Ok(self.stat(key)?.as_ref().and_then(stamp_of))
     }
 
     fn read_all_stamped(
@@ -364,7 +335,9 @@ impl Store for LocalStore {
         buf: &mut Vec<u8>,
         limit: usize,
     ) -> Result<(bool, Option<Stamp>)> {
-        self.read_all_stamped_of(key, buf, limit)
+        buf.clear();
+        let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
+        stamped(file.as_fd(), || self.read_all_of_file(key, file.as_fd(), buf, limit))
     }
 
     fn read_ranges_stamped(
@@ -373,7 +346,8 @@ impl Store for LocalStore {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<(bool, Option<Stamp>)> {
-        self.read_ranges_stamped_of(key, size, ranges)
+        let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
+        stamped(file.as_fd(), || self.read_ranges_of_file(key, file.as_fd(), size, ranges))
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
@@ -391,17 +365,13 @@ impl Store for LocalStore {
         parts: &[&[u8]],
         ask: Option<Ask<'_>>,
     ) -> Result<bool> {
-        self.write_object(key, expected, parts, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => self.lock_error(key.as_str(), error),
-            _ => self.error(Operation::Write, key.as_str(), error),
-        })
+        let put = self.write_object(key, expected, parts, ask);
+        put.map_err(|error| self.stopped(Operation::Write, key.as_str(), error))
     }
 
     fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
-        self.delete_expected(key, expected, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => self.lock_error(key.as_str(), error),
-            _ => self.error(Operation::Delete, key.as_str(), error),
-        })
+        let deleted = self.delete_expected(key, expected, ask);
+        deleted.map_err(|error| self.stopped(Operation::Delete, key.as_str(), error))
     }
 
     fn is_shared(&self) -> bool {
@@ -410,10 +380,7 @@ impl Store for LocalStore {
 
     fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64> {
         let name = prefix.map_or("", Key::as_str);
-        self.sweep_below(prefix, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => self.lock_error(name, error),
-            _ => self.error(Operation::Delete, name, error),
-        })
+        self.sweep_below(prefix, ask).map_err(|error| self.stopped(Operation::Delete, name, error))
     }
 
     fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>> {
@@ -445,7 +412,7 @@ impl Store for LocalStore {
 
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         let name = prefix.map_or("", Key::as_str);
-        self.children(name).map_err(|error| self.error(Operation::List, name, error))
+        self.children(name, None).map_err(|error| self.error(Operation::List, name, error))
     }
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
@@ -454,10 +421,7 @@ impl Store for LocalStore {
 
     fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
         let name = prefix.map_or("", Key::as_str);
-        self.keys_below(name, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => StoreError::Interrupted { key: name.to_owned(), url: self.url() },
-            _ => self.error(Operation::List, name, error),
-        })
+        self.keys_below(name, ask).map_err(|error| self.stopped(Operation::List, name, error))
     }
 
     fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>> {
@@ -466,7 +430,8 @@ impl Store for LocalStore {
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
-        hash::fnv1a(self.lock_seed.get(&self.root), key.as_str().as_bytes())
+        let find = || hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(&self.root))), b"/");
+        hash::fnv1a(*self.lock_seed.get_or_make(find), key.as_str().as_bytes())
     }
 
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {

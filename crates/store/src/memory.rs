@@ -2,7 +2,7 @@
 
 mod exchange;
 
-use crate::fork::{Mutex, ReadGuard, RwLock, WriteGuard};
+use crate::fork::{Mutex, RwLock};
 use crate::{
     Entry, Key, Opened, Operation, RangeRead, Result, Staged, Stamp, Store, StoreError, check_size, hash,
 };
@@ -17,7 +17,8 @@ use std::sync::{Arc, Weak};
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     /// Objects are replaced, never changed: a reader that has taken one out copies from it without
-    /// the lock. Gated: held to look up or change an entry, or to walk [`PAGE`] of them.
+    /// the lock. Gated: held to look up or change an entry, or to walk [`PAGE`] of them. Every
+    /// change is one insertion or removal, so what a panicking thread left behind is whole.
     objects: Arc<RwLock<Objects>>,
 }
 
@@ -71,15 +72,6 @@ impl MemoryStore {
 
     const SCHEME: &str = "memory://";
 
-    // Every change is one insertion or removal, so what a panicking thread left behind is whole.
-    fn objects(&self) -> ReadGuard<'_, Objects> {
-        self.objects.read()
-    }
-
-    fn objects_mut(&self) -> WriteGuard<'_, Objects> {
-        self.objects.write()
-    }
-
     /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`.
     /// Others get the lock between pages. As with directories, keys that are added or deleted
     /// meanwhile may or may not be listed.
@@ -89,7 +81,7 @@ impl MemoryStore {
         let mut page: Vec<String> = Vec::new();
         loop {
             {
-                let objects = self.objects();
+                let objects = self.objects.read();
                 let from = match &last {
                     Some(last) => Bound::Excluded(last.as_str()),
                     None => Bound::Included(start.as_str()),
@@ -109,7 +101,7 @@ impl MemoryStore {
     /// Puts an object; one that is there is replaced, or stays (`false`).
     fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool> {
         let mut object = Arc::new(Object::new(parts));
-        let mut objects = self.objects_mut();
+        let mut objects = self.objects.write();
         let mut above = key.as_str();
         while let Some((parent, _)) = above.rsplit_once('/') {
             if objects.contains_key(parent) {
@@ -134,7 +126,7 @@ impl MemoryStore {
     }
 
     fn get(&self, key: Key<'_>) -> Option<Arc<Object>> {
-        self.objects().get(key.as_str()).cloned()
+        self.objects.read().get(key.as_str()).cloned()
     }
 
     fn address(&self) -> usize {
@@ -142,7 +134,7 @@ impl MemoryStore {
     }
 
     fn error(&self, operation: Operation, key: Key<'_>, kind: io::ErrorKind) -> StoreError {
-        StoreError::Io { operation, key: key.as_str().to_owned(), url: self.url(), source: kind.into() }
+        StoreError::io(self, operation, key.as_str(), kind)
     }
 }
 
@@ -190,20 +182,11 @@ impl MemoryStore {
 
     fn copy_ranges(&self, key: &str, object: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<()> {
         for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
-            let start = usize::try_from(*offset).ok();
-            let end = start.and_then(|start| start.checked_add(buf.len()));
-            match start.zip(end).and_then(|(start, end)| object.get(start..end)) {
-                Some(bytes) => buf.copy_from_slice(bytes),
-                None => {
-                    return Err(StoreError::OutOfRange {
-                        key: key.to_owned(),
-                        url: self.url(),
-                        offset: *offset,
-                        len: buf.len() as u64,
-                        size: object.len() as u64,
-                    });
-                }
-            }
+            let (start, len) = (usize::try_from(*offset).unwrap_or(usize::MAX), buf.len());
+            let bytes = object.get(start..start.saturating_add(len)).ok_or_else(|| {
+                StoreError::out_of_range(self, key, *offset, len as u64, object.len() as u64)
+            })?;
+            buf.copy_from_slice(bytes);
         }
         Ok(())
     }
@@ -243,8 +226,7 @@ impl Store for MemoryStore {
         buf.clear();
         let Some(object) = self.get(key) else { return Ok((false, None)) };
         if object.len() > limit {
-            let (key, url) = (key.as_str().to_owned(), self.url());
-            return Err(StoreError::TooLarge { key, url, limit: limit as u64 });
+            return Err(StoreError::too_large(self, key.as_str(), limit));
         }
         if buf.try_reserve_exact(object.len()).is_err() {
             return Err(self.error(Operation::Read, key, io::ErrorKind::OutOfMemory));
@@ -254,11 +236,11 @@ impl Store for MemoryStore {
     }
 
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
-        Ok(self.objects().get(key.as_str()).map(|object| object.stamp()))
+        Ok(self.objects.read().get(key.as_str()).map(|object| object.stamp()))
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
-        Ok(self.objects().get(key.as_str()).map(|object| object.len() as u64))
+        Ok(self.objects.read().get(key.as_str()).map(|object| object.len() as u64))
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
@@ -270,14 +252,14 @@ impl Store for MemoryStore {
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {
-        let removed = self.objects_mut().remove(key.as_str());
+        let removed = self.objects.write().remove(key.as_str());
         // Freed without the lock.
         Ok(removed.is_some())
     }
 
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         self.walk(prefix, &mut |key| {
-            let removed = self.objects_mut().remove(key);
+            let removed = self.objects.write().remove(key);
             drop(removed);
             true
         });
@@ -374,7 +356,7 @@ mod tests {
         let store = MemoryStore::new();
         let shared = store.clone();
         let panicked = std::thread::spawn(move || {
-            let _guard = shared.objects_mut();
+            let _guard = shared.objects.write();
             panic!("while holding the lock");
         });
         assert!(panicked.join().is_err());

@@ -58,12 +58,7 @@ impl SegmentStore {
 
     fn open_segment(&self, segment: usize) -> Result<Option<Box<dyn Opened + '_>>> {
         let Some(Segment { store, key, .. }) = self.segments.get(segment) else { return Ok(None) };
-        let missing = || StoreError::Io {
-            operation: Operation::Read,
-            key: key.clone(),
-            url: store.url(),
-            source: io::ErrorKind::NotFound.into(),
-        };
+        let missing = || StoreError::io(&**store, Operation::Read, key, io::ErrorKind::NotFound);
         store.open(Key::new(key)?, None)?.ok_or_else(missing).map(Some)
     }
 
@@ -78,8 +73,7 @@ impl SegmentStore {
         for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
             let (len, mut at, mut rest) = (buf.len() as u64, *offset, &mut **buf);
             if at.checked_add(len).is_none_or(|end| end > self.size) {
-                let (key, url) = (self.key.clone(), self.url());
-                return Err(StoreError::OutOfRange { key, url, offset: at, len, size: self.size });
+                return Err(StoreError::out_of_range(self, &self.key, at, len, self.size));
             }
             let mut number = self.starts.partition_point(|start| *start <= at).saturating_sub(1);
             while let (false, Some(segment), Some(start)) =
@@ -180,17 +174,9 @@ impl Store for SegmentStore {
             return Ok(false);
         }
         let fits = usize::try_from(self.size).ok().filter(|size| *size <= limit);
-        let size = fits.ok_or_else(|| StoreError::TooLarge {
-            key: self.key.clone(),
-            url: self.url(),
-            limit: limit as u64,
-        })?;
-        buf.try_reserve_exact(size).map_err(|_| StoreError::Io {
-            operation: Operation::Read,
-            key: self.key.clone(),
-            url: self.url(),
-            source: io::ErrorKind::OutOfMemory.into(),
-        })?;
+        let size = fits.ok_or_else(|| StoreError::too_large(self, &self.key, limit))?;
+        let failed = |_| StoreError::io(self, Operation::Read, &self.key, io::ErrorKind::OutOfMemory);
+        buf.try_reserve_exact(size).map_err(failed)?;
         buf.resize(size, 0);
         self.read_ranges(key, None, &mut [RangeRead { offset: 0, buf }])
     }

@@ -85,11 +85,7 @@ impl LocalStore {
     }
 
     fn delete_everything(&self) -> io::Result<()> {
-        let entries = match fs::read_dir(&self.root) {
-            Ok(entries) => entries,
-            Err(error) if is_missing(&error) => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let Some(entries) = list(&self.root)? else { return Ok(()) };
         for entry in entries {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
@@ -139,6 +135,14 @@ pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn ignore_missing(answer: io::Result<()>) -> io::Result<()> {
+/// The entries of a directory. `None`: there is no such directory.
+pub(super) fn list(directory: &Path) -> io::Result<Option<fs::ReadDir>> {
+    match fs::read_dir(directory) {
+        Err(error) if is_missing(&error) => Ok(None),
+        entries => entries.map(Some),
+    }
+}
+
+pub(super) fn ignore_missing(answer: io::Result<()>) -> io::Result<()> {
     answer.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
 }

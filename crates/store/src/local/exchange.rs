@@ -18,16 +18,18 @@
 //! same target, or sweeps, removes it.
 
 use super::attempts::Attempts;
-use super::delete::is_missing;
+use super::delete::{ignore_missing, is_missing, list};
+use super::lock::leads_to;
 use super::{LocalStore, base, canonical};
 use crate::descriptors::Lockable;
 use crate::staged::Staged;
 use crate::{Ask, Key, Operation, Result, Store, StoreError, fork, hash, key::TEMPORARY_SUFFIX};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -118,13 +120,7 @@ impl LocalStore {
         };
         let new = stage.path.join("new");
         fs::create_dir(&new)?;
-        let new = LocalStore {
-            root: new,
-            lock_seed: super::LockSeed::default(),
-            options: self.options,
-            named_only: self.named_only.clone(),
-            replacing: super::Replacing::default(),
-        };
+        let new = LocalStore { named_only: self.named_only.clone(), ..LocalStore::at(new, self.options) };
         let prefix = prefix.map(|prefix| prefix.as_str().to_owned());
         Ok(StagedDirectory { store: self, prefix, target, stage, within, new: Arc::new(new) })
     }
@@ -147,7 +143,7 @@ impl Stage {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                     made => {
                         let Some(file) = open_dead(&path, made.is_ok())? else { break };
-                        if !leads_to(&path, &file) {
+                        if !leads_to(&*path, file.as_fd()) {
                             continue;
                         }
                         for entry in fs::read_dir(&path)? {
@@ -183,18 +179,14 @@ fn open_dead(path: &Path, new: bool) -> io::Result<Option<Lockable>> {
 /// Removes stages of dead processes directly in a directory; returns how many.
 pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
     let mut removed = 0;
-    let entries = match fs::read_dir(directory) {
-        Err(error) if is_missing(&error) => return Ok(0),
-        entries => entries?,
-    };
-    for entry in entries {
+    for entry in list(directory)?.into_iter().flatten() {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.as_bytes();
         if name.starts_with(STAGE.as_bytes())
             && name.ends_with(TEMPORARY_SUFFIX.as_bytes())
             && let Ok(Some(file)) = open_dead(&entry.path(), false)
-            && leads_to(&entry.path(), &file)
+            && leads_to(&*entry.path(), file.as_fd())
         {
             drop(Stage::of(entry.path(), file));
             removed += 1;
@@ -210,24 +202,6 @@ impl StagedDirectory<'_> {
 
     fn error(&self, source: io::Error) -> StoreError {
         self.store.error(Operation::Write, self.key(), source)
-    }
-
-    /// Makes the directories above the target.
-    fn make_parents(&self) -> io::Result<()> {
-        let missing: Vec<&Path> =
-            self.target.ancestors().skip(1).take_while(|directory| !directory.is_dir()).collect();
-        for directory in missing.into_iter().rev() {
-            match fs::create_dir(directory) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-            if self.store.options.fsync
-                && let Some(above) = directory.parent()
-            {
-                LocalStore::flush_directory(above)?;
-            }
-        }
-        Ok(())
     }
 
     /// Puts the new directory in its place. `false`: something is there, and has to stay (`keep`).
@@ -263,7 +237,7 @@ impl StagedDirectory<'_> {
             // In the place of nothing, or of an empty directory.
             match rustix::fs::rename(new, target) {
                 Ok(()) => return Ok(true),
-                Err(Errno::NOENT) => match self.make_parents() {
+                Err(Errno::NOENT) => match self.store.create_parents(target, &mut false) {
                     Err(error) if !is_missing(&error) => return Err(error),
                     _ => continue,
                 },
@@ -429,12 +403,6 @@ fn mount(_: &Path) -> Option<u64> {
     None
 }
 
-/// Whether a path leads to this open directory.
-fn leads_to(path: &Path, file: &Lockable) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    super::lock::leads_to(&path, std::os::fd::AsFd::as_fd(file))
-}
-
 /// Removes what is at a path, and asks before each entry whether to stop: then `false`. Links are
 /// removed, not followed.
 fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
@@ -446,12 +414,7 @@ fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
         };
         return ignore_missing(removed).map(|()| true);
     }
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(error) if is_missing(&error) => return Ok(true),
-        Err(error) => return Err(error),
-    };
-    for entry in entries {
+    for entry in list(path)?.into_iter().flatten() {
         let entry = entry?;
         if ask.is_some_and(|ask| ask()) {
             return Ok(false);
@@ -465,10 +428,6 @@ fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
         }
     }
     ignore_missing(fs::remove_dir(path)).map(|()| true)
-}
-
-fn ignore_missing(answer: io::Result<()>) -> io::Result<()> {
-    answer.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
 }
 
 #[cfg(test)]

@@ -6,15 +6,13 @@
 //! place, the store shows the change, and its [`Stamp`] with it. Reads are positional and nothing
 //! is mapped: if the file has shrunk, a read ends in [`StoreError::OutOfRange`].
 
-use super::read::{OpenFile, open_path};
-use super::stamp::{Seen, settled, unchanged};
+use super::lock::leads_to;
+use super::read::open_path;
+use super::stamp::{Seen, stamped};
 use super::{LocalOptions, LocalStore};
 use crate::fork::Mutex;
-use crate::{
-    Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError, check_size,
-};
+use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError};
 use rustix::io::Errno;
-use std::borrow::Cow;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -113,13 +111,8 @@ impl Store for FileStore {
         if !self.has(key) {
             return Ok(None);
         }
-        let file = self.file()?;
-        let seen = Seen::of(file.as_fd());
-        let seen = seen.map_err(|error| self.directory.error(Operation::Read, key.as_str(), error))?;
-        let Some(seen) = seen else { return Ok(None) };
-        check_size(self, key, size, seen.size)?;
-        let (store, key, closed) = (&self.directory, Cow::Borrowed(self.key.as_str()), &self.held.closed);
-        Ok(Some(Box::new(OpenFile { store, key, file, closed: Some(closed), seen })))
+        let opened = self.directory.look_at(self.own(), self.file()?, size, Some(&self.held.closed))?;
+        Ok(opened.map(|file| Box::new(file) as Box<dyn Opened + 's>))
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
@@ -150,9 +143,7 @@ impl Store for FileStore {
         limit: usize,
     ) -> Result<(bool, Option<Stamp>)> {
         let file = self.file()?;
-        let stamp = settled(file.as_fd());
-        let found = self.read_all(key, buf, limit)?;
-        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
+        stamped(file.as_fd(), || self.read_all(key, buf, limit))
     }
 
     fn read_ranges_stamped(
@@ -162,9 +153,7 @@ impl Store for FileStore {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<(bool, Option<Stamp>)> {
         let file = self.file()?;
-        let stamp = settled(file.as_fd());
-        let found = self.read_ranges(key, size, ranges)?;
-        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
+        stamped(file.as_fd(), || self.read_ranges(key, size, ranges))
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
@@ -184,11 +173,7 @@ impl Store for FileStore {
 
     fn is_current(&self) -> bool {
         let Some(file) = self.file.upgrade() else { return false };
-        let same = |held: rustix::fs::Stat, there: rustix::fs::Stat| {
-            (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino)
-        };
-        rustix::fs::fstat(&*file)
-            .is_ok_and(|held| rustix::fs::stat(&self.path).is_ok_and(|there| same(held, there)))
+        leads_to(&*self.path, file.as_fd())
     }
 
     fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {

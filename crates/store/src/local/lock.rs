@@ -26,10 +26,10 @@
 
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
-use crate::turns::Refused;
-use crate::{Ask, Key, ObjectLock, Operation, Result, StoreError};
+use crate::{Ask, Key, ObjectLock, Operation, Result};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -55,7 +55,7 @@ impl LocalStore {
             return Ok(ObjectLock::free());
         }
         self.try_lock(key.as_str(), FileType::RegularFile, ask)
-            .map_err(|error| self.lock_error(key.as_str(), error))
+            .map_err(|error| self.stopped(Operation::Lock, key.as_str(), error))
     }
 
     /// The lock of a directory. Nothing is locked where there is none.
@@ -68,15 +68,8 @@ impl LocalStore {
             return Ok(ObjectLock::free());
         }
         let name = prefix.map_or("", Key::as_str);
-        self.try_lock(name, FileType::Directory, ask).map_err(|error| self.lock_error(name, error))
-    }
-
-    /// An error of waiting for a lock.
-    pub(super) fn lock_error(&self, name: &str, error: io::Error) -> StoreError {
-        match error.kind() {
-            io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, name),
-            _ => self.error(Operation::Lock, name, error),
-        }
+        self.try_lock(name, FileType::Directory, ask)
+            .map_err(|error| self.stopped(Operation::Lock, name, error))
     }
 
     fn try_lock(&self, name: &str, kind: FileType, ask: Option<Ask<'_>>) -> io::Result<ObjectLock<'static>> {
@@ -169,7 +162,7 @@ fn wait_for(file: BorrowedFd<'_>, ask: Option<Ask<'_>>) -> io::Result<Answer> {
 }
 
 /// Whether a path leads to this open file.
-pub(super) fn leads_to(path: &CStr, file: BorrowedFd<'_>) -> bool {
+pub(super) fn leads_to(path: impl Arg, file: BorrowedFd<'_>) -> bool {
     let (named, opened) = (rustix::fs::stat(path), rustix::fs::fstat(file));
     named.is_ok_and(|named| {
         opened.is_ok_and(|opened| (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))

@@ -48,10 +48,6 @@ impl NewFile<'_> {
         self.store.error(Operation::Write, &self.key, source)
     }
 
-    fn out_of_range(&self, offset: u64, len: u64, size: u64) -> StoreError {
-        StoreError::OutOfRange { key: self.key.clone(), url: file_url(&self.store.root), offset, len, size }
-    }
-
     /// Does a step with the file and tells how many bytes it appended.
     fn step(&mut self, work: impl FnOnce(&Self, &File) -> Result<u64>) -> Result<u64> {
         let answer = match self.new.as_ref().and_then(|new| new.file().ok()) {
@@ -97,7 +93,7 @@ impl Replacement for NewFile<'_> {
         let overwritten = self.step(|new, file| {
             let len = bytes.len() as u64;
             if offset.checked_add(len).is_none_or(|end| end > new.len) {
-                return Err(new.out_of_range(offset, len, new.len));
+                return Err(StoreError::out_of_range(new.store, &new.key, offset, len, new.len));
             }
             let (mut at, mut left) = (offset, bytes);
             while !left.is_empty() {
@@ -118,7 +114,7 @@ impl Replacement for NewFile<'_> {
     fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
         let copied = self.step(|new, file| {
             if offset.checked_add(len).is_none_or(|end| end > from.size()) {
-                return Err(new.out_of_range(offset, len, from.size()));
+                return Err(StoreError::out_of_range(new.store, &new.key, offset, len, from.size()));
             }
             let done = from.file().map_or(0, |source| kernel::copy(source, offset, file.as_fd(), len));
             new.copy_by_hand(file, from, offset + done, len - done)?;
@@ -167,10 +163,7 @@ impl Replacement for NewFile<'_> {
         }
         match put {
             Ok((put, _)) => Ok(put),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                Err(self.store.lock_error(&self.key, error))
-            }
-            Err(error) => Err(self.error(error)),
+            Err(error) => Err(self.store.stopped(Operation::Write, &self.key, error)),
         }
     }
 }

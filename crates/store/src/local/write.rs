@@ -3,13 +3,14 @@
 
 use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
+use super::stamp::age;
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
 use crate::descriptors::Lockable;
 use crate::fork::{self, Lazy};
 use crate::{Ask, Expected, Key, hash, key::TEMPORARY_SUFFIX};
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 use rustix::fs::RenameFlags;
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr, writev};
 use rustix::path::DecInt;
 use smallvec::SmallVec;
@@ -65,7 +66,7 @@ impl LocalStore {
                 Err(error) => error,
             };
             match error.kind() {
-                io::ErrorKind::NotFound => match self.create_parents(target, &mut made_parents) {
+                io::ErrorKind::NotFound => match self.create_parents(as_path(target), &mut made_parents) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => break error,
                     _ => {}
                 },
@@ -85,13 +86,13 @@ impl LocalStore {
     /// Makes a new file in the directory of `target`: without a name, where the file system can do
     /// that.
     pub(super) fn create_beside(&self, target: &CStr) -> io::Result<Unnamed> {
-        if !self.named_only.get() {
+        if self.named_only.get().is_none() {
             let mut directory = PathBytes::new();
             match create_unnamed(beside(target, b".", &mut directory)?) {
                 Some(Ok(file)) => return Ok(Unnamed::new(file, None)),
                 // The file system has no such files.
                 None | Some(Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS)) => {
-                    self.named_only.set();
+                    self.named_only.put(());
                 }
                 // Also where the directory was deleted in this instant (ext4): the other way tells
                 // the two apart.
@@ -180,9 +181,9 @@ impl LocalStore {
     }
 
     /// Makes the directories above `object`; `made` becomes true if any is new.
-    fn create_parents(&self, object: &CStr, made: &mut bool) -> io::Result<()> {
+    pub(super) fn create_parents(&self, object: &Path, made: &mut bool) -> io::Result<()> {
         let missing: Vec<&Path> =
-            as_path(object).ancestors().skip(1).take_while(|directory| !directory.is_dir()).collect();
+            object.ancestors().skip(1).take_while(|directory| !directory.is_dir()).collect();
         for directory in missing.into_iter().rev() {
             match fs::create_dir(directory) {
                 Ok(()) => *made = true,
@@ -410,17 +411,8 @@ const MAX_SLOTS: u64 = 1 << 12;
 /// Whether a complete file, or another leftover, was last changed so long ago that its writer is
 /// not alive.
 fn is_dead(path: &CStr) -> bool {
-    rustix::fs::lstat(path).is_ok_and(|found| age(&found).is_some_and(|age| age > DEAD_AFTER))
-}
-
-/// How long ago a file was changed: written to, or given a name. `None`: in the future.
-#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
-pub(super) fn age(found: &Stat) -> Option<Duration> {
-    let changed = Duration::new(
-        u64::try_from(found.st_ctime).ok()?,
-        u32::try_from(found.st_ctime_nsec as u64).ok()?.min(999_999_999),
-    );
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH.checked_add(changed)?).ok()
+    rustix::fs::lstat(path)
+        .is_ok_and(|found| age(&found, SystemTime::now()).is_some_and(|age| age > DEAD_AFTER))
 }
 
 /// Writes to `bytes` a path in the directory of `target` that no other writer has:

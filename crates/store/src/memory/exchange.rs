@@ -24,11 +24,11 @@ impl MemoryStore {
 impl StagedObjects<'_> {
     /// `false`: there are objects, and they have to stay.
     fn put(&self, keep: bool) -> Result<bool> {
-        let new = self.new.objects().clone();
+        let new = self.new.objects.read().clone();
         let prefix = self.prefix.as_deref().map(Key::unchecked);
         let mut old = Objects::new();
         {
-            let mut objects = self.store.objects_mut();
+            let mut objects = self.store.objects.write();
             let mut above = prefix.map(Key::as_str);
             while let (Some(key), Some(prefix)) = (above, prefix) {
                 if objects.contains_key(key) {
