@@ -73,6 +73,7 @@ use crate::{
     Replacement, Result, Staged, Stamp, Store, StoreError, hash,
 };
 use read::regular_size;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use smallvec::SmallVec;
 use stamp::{stamp_of, stamped};
@@ -390,11 +391,11 @@ impl Store for LocalStore {
     }
 
     fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
-        self.lock_object(key, ask)
+        self.lock_path(key.as_str(), FileType::RegularFile, ask)
     }
 
     fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
-        self.lock_directory(prefix, ask)
+        self.lock_path(prefix.map_or("", Key::as_str), FileType::Directory, ask)
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {

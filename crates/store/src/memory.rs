@@ -102,13 +102,7 @@ impl MemoryStore {
     fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool> {
         let mut object = Arc::new(Object::new(parts));
         let mut objects = self.objects.write();
-        let mut above = key.as_str();
-        while let Some((parent, _)) = above.rsplit_once('/') {
-            if objects.contains_key(parent) {
-                return Err(self.error(Operation::Write, key, io::ErrorKind::NotADirectory));
-            }
-            above = parent;
-        }
+        self.check_above(&objects, key, key.as_str())?;
         if below(&objects, Some(key)).next().is_some() {
             return Err(self.error(Operation::Write, key, io::ErrorKind::IsADirectory));
         }
@@ -123,6 +117,17 @@ impl MemoryStore {
         drop(objects);
         drop(object);
         Ok(true)
+    }
+
+    /// Refuses to write `key` where an object is named like a directory above `name`.
+    fn check_above(&self, objects: &Objects, key: Key<'_>, mut name: &str) -> Result<()> {
+        while let Some((parent, _)) = name.rsplit_once('/') {
+            if objects.contains_key(parent) {
+                return Err(self.error(Operation::Write, key, io::ErrorKind::NotADirectory));
+            }
+            name = parent;
+        }
+        Ok(())
     }
 
     fn get(&self, key: Key<'_>) -> Option<Arc<Object>> {

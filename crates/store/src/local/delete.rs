@@ -1,7 +1,6 @@
 //! Deleting objects and prefixes, and the directories that this leaves empty.
 
 use super::attempts::Attempts;
-use super::lock::{leads_to, while_locked};
 use super::{LocalStore, PathBytes};
 use crate::{Ask, Expected, Key};
 use rustix::fs::FileType;
@@ -49,16 +48,8 @@ impl LocalStore {
             Expected::Any => return self.delete_object(key).map(|_| true),
             // Nothing was there: done.
             Expected::Absent => return Ok(true),
-            Expected::Same(former) | Expected::Locked(former) => match (former.file(), expected) {
-                (Some(file), Expected::Same(_)) if self.options.file_locks => while_locked(
-                    path,
-                    file,
-                    ask,
-                    |same| if same { unlink().map(|()| true) } else { Ok(false) },
-                )?,
-                (Some(file), Expected::Locked(_)) if !leads_to(path, file) => false,
-                _ => unlink().map(|()| true)?,
-            },
+            Expected::Same(former) => self.if_same(path, former, false, ask, unlink)?,
+            Expected::Locked(former) => self.if_same(path, former, true, ask, unlink)?,
         };
         if deleted {
             self.prune_and_flush(key)?;

@@ -271,18 +271,18 @@ impl StagedDirectory<'_> {
         let old = self.stage.path.join("old");
         fs::create_dir(&old)?;
         let stage = self.stage.path.file_name().unwrap_or_default();
-        let entries = entries(&self.target, stage)?;
-        if keep && !entries.is_empty() {
+        let old_entries = entries(&self.target, stage)?;
+        if keep && !old_entries.is_empty() {
             return Ok(false);
         }
         // Files last written go first: documents are written last.
-        for (_, _, name) in entries.iter().rev() {
+        for (_, _, name) in old_entries.iter().rev() {
             match fs::rename(self.target.join(name), old.join(name)) {
                 Err(error) if !is_missing(&error) => return Err(error),
                 _ => {}
             }
         }
-        for (_, _, name) in entries_of(&self.new.root)? {
+        for (_, _, name) in entries(&self.new.root, OsStr::new(""))? {
             fs::rename(self.new.root.join(&name), self.target.join(&name))?;
         }
         Ok(true)
@@ -367,10 +367,6 @@ fn entries(directory: &Path, without: &OsStr) -> io::Result<Listed> {
     }
     found.sort_unstable();
     Ok(found)
-}
-
-fn entries_of(directory: &Path) -> io::Result<Listed> {
-    entries(directory, OsStr::new(""))
 }
 
 /// The path, or the nearest directory above it that is there.

@@ -26,7 +26,7 @@
 
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
-use crate::{Ask, Key, ObjectLock, Operation, Result};
+use crate::{Ask, ObjectLock, Operation, Result};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::path::Arg;
@@ -50,48 +50,31 @@ enum Answer {
 }
 
 impl LocalStore {
-    pub(super) fn lock_object(&self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'_>> {
-        if !self.options.file_locks {
-            return Ok(ObjectLock::free());
-        }
-        self.try_lock(key.as_str(), FileType::RegularFile, ask)
-            .map_err(|error| self.stopped(Operation::Lock, key.as_str(), error))
-    }
-
-    /// The lock of a directory. Nothing is locked where there is none.
-    pub(super) fn lock_directory(
+    /// Locks a file or a directory. Nothing is locked where there is none.
+    pub(super) fn lock_path(
         &self,
-        prefix: Option<Key<'_>>,
+        name: &str,
+        kind: FileType,
         ask: Option<Ask<'_>>,
     ) -> Result<ObjectLock<'_>> {
         if !self.options.file_locks {
             return Ok(ObjectLock::free());
         }
-        let name = prefix.map_or("", Key::as_str);
-        self.try_lock(name, FileType::Directory, ask)
-            .map_err(|error| self.stopped(Operation::Lock, name, error))
+        self.try_lock(name, kind, ask).map_err(|error| self.stopped(Operation::Lock, name, error))
     }
 
     fn try_lock(&self, name: &str, kind: FileType, ask: Option<Ask<'_>>) -> io::Result<ObjectLock<'static>> {
         let mut path = PathBytes::new();
         let path = self.path(name, &mut path)?;
         for _ in 0..MAX_ATTEMPTS {
-            let open = |access| {
-                let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-                match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
-                    Ok(file) => Ok(Some(file)),
-                    Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-                    Err(error) => Err(io::Error::from(error)),
-                }
-            };
-            let Some(mut file) = open(OFlags::RDONLY)? else { return Ok(ObjectLock::absent()) };
+            let Some(mut file) = open(path, OFlags::RDONLY)? else { return Ok(ObjectLock::absent()) };
             let found = rustix::fs::fstat(&file)?;
             if FileType::from_raw_mode(found.st_mode) != kind {
                 return Ok(ObjectLock::absent());
             }
             let mut answer = wait_for(file.as_fd(), ask)?;
             if answer == Answer::ToWrite && kind == FileType::RegularFile {
-                let Some(again) = open(OFlags::RDWR)? else { continue };
+                let Some(again) = open(path, OFlags::RDWR)? else { continue };
                 file = again;
                 answer = wait_for(file.as_fd(), ask)?;
             }
@@ -103,6 +86,16 @@ impl LocalStore {
             }
         }
         Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+/// Opens a file to be locked. `None`: there is none.
+fn open(path: &CStr, access: OFlags) -> io::Result<Option<Lockable>> {
+    let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -124,15 +117,9 @@ pub(super) fn while_locked<T>(
         }
         Answer::Impossible => work(leads_to(path, file)),
         Answer::ToWrite => {
-            let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-            match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
-                Ok(again) => {
-                    wait_for(again.as_fd(), ask)?;
-                    work(leads_to(path, file))
-                }
-                Err(Errno::NOENT | Errno::NOTDIR) => work(false),
-                Err(error) => Err(error.into()),
-            }
+            let Some(again) = open(path, OFlags::RDWR)? else { return work(false) };
+            wait_for(again.as_fd(), ask)?;
+            work(leads_to(path, file))
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use super::{MemoryStore, Objects, below};
 use crate::staged::Staged;
-use crate::{Ask, Key, Operation, Result, Store};
-use std::io;
+use crate::{Ask, Key, Result, Store};
 use std::sync::Arc;
 
 /// New objects in a store of their own.
@@ -29,12 +28,8 @@ impl StagedObjects<'_> {
         let mut old = Objects::new();
         {
             let mut objects = self.store.objects.write();
-            let mut above = prefix.map(Key::as_str);
-            while let (Some(key), Some(prefix)) = (above, prefix) {
-                if objects.contains_key(key) {
-                    return Err(self.store.error(Operation::Write, prefix, io::ErrorKind::NotADirectory));
-                }
-                above = key.rsplit_once('/').map(|(parent, _)| parent);
+            if let Some(prefix) = prefix {
+                self.store.check_above(&objects, prefix, &format!("{prefix}/"))?;
             }
             let doomed: Vec<String> = below(&objects, prefix).cloned().collect();
             if keep && !doomed.is_empty() {
