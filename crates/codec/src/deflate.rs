@@ -8,6 +8,7 @@
 use crate::{CodecError, Result};
 use libdeflate_sys as sys;
 use libdeflater::{CompressionLvl, Compressor};
+use serde::Deserialize;
 use std::ptr::NonNull;
 
 /// The bytes around the compressed data.
@@ -26,6 +27,25 @@ impl Wrapper {
             Wrapper::Gzip => "gzip",
             Wrapper::Zlib => "zlib",
         }
+    }
+}
+
+/// The configuration of both codecs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fields {
+    level: Option<i32>,
+}
+
+impl Fields {
+    /// The level, which is `least` to 9, or `default` where it is absent.
+    pub(crate) fn level(&self, wrapper: Wrapper, least: i32, default: i32) -> Result<i32> {
+        let level = self.level.unwrap_or(default);
+        if (least..=9).contains(&level) {
+            return Ok(level);
+        }
+        let why = format!("level must be {least} to 9, found {level}");
+        Err(CodecError::Config { name: wrapper.name().into(), why })
     }
 }
 

@@ -18,10 +18,9 @@
 //! Python; anything else there is an error. What is written has no file name and no time, so equal
 //! chunks have equal bytes.
 
-use crate::deflate::{Inflated, UNFILLED, Wrapper};
+use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
 use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_front};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -32,32 +31,17 @@ pub struct Gzip {
     pub level: i32,
 }
 
-/// `level` may be absent. zarr-python then takes 5, numcodecs 1.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fields {
-    level: Option<i32>,
-}
-
 impl Gzip {
-    /// From the `configuration` of v3 metadata.
+    /// From the `configuration` of v3 metadata. Without a level it is 5, as in zarr-python.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("gzip", metadata)?;
-        Self::checked(fields.level.unwrap_or(5), 0)
+        Ok(Gzip { level: fields.level(Wrapper::Gzip, 0, 5)? })
     }
 
-    /// From the object of v2 metadata.
+    /// From the object of v2 metadata. Without a level it is 1, as in numcodecs.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("gzip", metadata)?;
-        Self::checked(fields.level.unwrap_or(1), -1)
-    }
-
-    fn checked(level: i32, least: i32) -> Result<Self> {
-        if (least..=9).contains(&level) {
-            return Ok(Gzip { level });
-        }
-        let why = format!("level must be {least} to 9, found {level}");
-        Err(CodecError::Config { name: "gzip".into(), why })
+        Ok(Gzip { level: fields.level(Wrapper::Gzip, -1, 1)? })
     }
 }
 

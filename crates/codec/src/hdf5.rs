@@ -24,7 +24,8 @@ mod shuffle;
 mod szip;
 
 use crate::{
-    Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Result, Scratch, Zlib, Zstd, copy_front,
+    Blosc, BloscCompressor, BloscShuffle, ByteOrder, Codec, CodecError, Result, Scratch, Zlib, Zstd,
+    copy_front,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -155,6 +156,21 @@ fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32> {
     client_data.get(at).copied().ok_or_else(|| {
         config(name, format!("{} parameters where more than {at} are expected", client_data.len()))
     })
+}
+
+/// All numbers of the client data of a filter that always has as many.
+fn exactly<'a, const N: usize>(name: &str, client_data: &'a [u32]) -> Result<&'a [u32; N]> {
+    let found = client_data.len();
+    client_data.try_into().map_err(|_| config(name, format!("{found} parameters where {N} are expected")))
+}
+
+/// A byte order of the client data.
+fn byte_order(name: &str, code: u32) -> Result<ByteOrder> {
+    match code {
+        0 => Ok(ByteOrder::Little),
+        1 => Ok(ByteOrder::Big),
+        other => Err(config(name, format!("unknown byte order {other}"))),
+    }
 }
 
 /// Reads the header of chunks that consist of blocks, the decoded size (8 bytes) and the size of a

@@ -178,24 +178,12 @@ fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value>
         Some(other) => return Err(not_an_object(name, other)),
     };
     object.entry("id").or_insert_with(|| id.into());
-    match object.get("id") {
-        Some(Value::String(found)) if found == id => Ok(Value::Object(object)),
-        found => {
-            let found = found.map(shown).unwrap_or_default();
-            Err(CodecError::Config {
-                name: name.into(),
-                why: format!("\"id\" must be {id:?}, found {found}"),
-            })
-        }
-    }
+    Ok(Value::Object(object))
 }
 
 /// Parses the `configuration` of v3 metadata.
 pub(crate) fn configuration<T: DeserializeOwned>(name: &str, metadata: Option<&Value>) -> Result<T> {
-    match metadata {
-        None => fields(name, Value::Object(Map::new())),
-        Some(object) => fields(name, object.clone()),
-    }
+    fields(name, metadata.cloned().unwrap_or_else(|| Value::Object(Map::new())))
 }
 
 /// Parses the fields of a v2 object other than its id, which must be `name`.
@@ -205,11 +193,8 @@ pub(crate) fn configuration_v2<T: DeserializeOwned>(name: &str, metadata: &Value
     match object.shift_remove("id") {
         Some(Value::String(id)) if id == name => fields(name, Value::Object(object)),
         id => {
-            let found = id.as_ref().map_or("none".into(), shown);
-            Err(CodecError::Config {
-                name: name.into(),
-                why: format!("\"id\" must be {name:?}, found {found}"),
-            })
+            let why = format!("\"id\" must be {name:?}, found {}", id.as_ref().map_or("none".into(), shown));
+            Err(CodecError::Config { name: name.into(), why })
         }
     }
 }

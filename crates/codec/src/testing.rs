@@ -1,9 +1,10 @@
 //! What every codec is tested for, in one place.
 
-use crate::{Codec, CodecError, Result, Scratch};
+use crate::{Blosc, Cell, Codec, CodecError, Crc32c, Gzip, Lz4, Result, Scratch, Zlib, Zstd};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes behind the destination, which no decoder may touch.
 const GUARD: [u8; 64] = [0xA5; 64];
@@ -34,6 +35,34 @@ pub(crate) fn decode_with(
     assert!(written <= room, "says it wrote {written} bytes into {room}");
     memory.truncate(written);
     Ok(memory)
+}
+
+/// The codecs of these names, in the order of encoding.
+pub(crate) fn chain(names: &str) -> Vec<Arc<dyn Codec>> {
+    let codec = |name: &str| -> Arc<dyn Codec> {
+        match name {
+            "gzip" => Arc::new(Gzip { level: 1 }),
+            "zlib" => Arc::new(Zlib { level: 1 }),
+            "zstd" => Arc::new(Zstd { level: 1, checksum: false }),
+            "zstd-sum" => Arc::new(Zstd { level: 1, checksum: true }),
+            "lz4" => Arc::new(Lz4 { acceleration: 1 }),
+            "blosc" => Arc::new(Blosc::from_v3(None, 4).unwrap()),
+            "crc32c" => Arc::new(Crc32c { at_start: false }),
+            "crc32c-start" => Arc::new(Crc32c { at_start: true }),
+            other => panic!("{other}"),
+        }
+    };
+    names.split_whitespace().map(codec).collect()
+}
+
+/// The cells of values that lie one behind the other in a buffer.
+pub(crate) fn cells(buffer: u32, values: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut end = 0;
+    let cell = |value: &[u8]| {
+        end += value.len() as u64;
+        Cell { buffer, len: value.len() as u32, offset: end - value.len() as u64 }.write()
+    };
+    values.iter().map(AsRef::as_ref).flat_map(cell).collect()
 }
 
 /// Bytes that look random, the same every time.
@@ -232,7 +261,6 @@ pub(crate) fn refuses_truncation(codec: &dyn Codec) {
 
 #[test]
 fn no_codec_takes_the_bytes_of_another() {
-    use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
     let codecs: [&dyn Codec; 5] = [
         &Gzip { level: 5 },
         &Zlib { level: 5 },

@@ -376,6 +376,7 @@ fn check_text(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use proptest::prelude::*;
 
     const KINDS: [&str; 4] = ["text", "bytes", "<i4", ">f8"];
@@ -423,17 +424,7 @@ mod tests {
 
     fn encode(vlen: &Vlen, values: &[&[u8]]) -> Result<Vec<u8>> {
         let heap = Arc::new(vlen.heap());
-        let all = values.concat();
-        let mut at = 0;
-        let buffer = heap.push(Arc::new(all)).unwrap();
-        let cells: Vec<u8> = values
-            .iter()
-            .flat_map(|value| {
-                let cell = Cell { buffer, len: value.len() as u32, offset: at };
-                at += value.len() as u64;
-                cell.write()
-            })
-            .collect();
+        let cells = testing::cells(heap.push(Arc::new(values.concat())).unwrap(), values);
         let mut stored = b"old".to_vec();
         vlen.bound(&heap).encode(&cells, &mut stored, &mut Scratch::default()).map(|()| stored)
     }

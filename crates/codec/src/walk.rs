@@ -4,7 +4,7 @@
 //! two codecs goes through one of two buffers of [`Scratch`], which change places. What the first
 //! codec of the list decodes goes straight into the caller's memory.
 
-use crate::bounded::{Most, check_vlen_limit, decode_growing};
+use crate::bounded::{check_vlen_limit, decode_growing};
 use crate::scratch::sized;
 use crate::{Codec, CodecError, Racing, Result, Scratch};
 use std::ops::Range;
@@ -76,28 +76,27 @@ fn decode_staged(
             [codec] => return target.decode(codec.as_ref(), input, scratch),
             [earlier @ .., codec] => {
                 let most = match between {
-                    Between::Sizes(sizes) => Most::Bytes(size_behind(sizes, earlier)),
-                    Between::Vlen(sizes) => Most::Vlen(size_behind(sizes, earlier)),
+                    Between::Sizes(sizes) | Between::Vlen(sizes) => {
+                        sizes.get(earlier.len()).copied().unwrap_or_default()
+                    }
                     Between::Decoded(bytes) => {
-                        Most::Bytes(earlier.iter().fold(bytes, |size, codec| codec.max_encoded(size)))
+                        earlier.iter().fold(bytes, |size, codec| codec.max_encoded(size))
                     }
                 };
-                staged = Some(match (between, most) {
-                    (Between::Sizes(_), Most::Bytes(most)) if most <= TRUSTED => {
+                staged = Some(match between {
+                    Between::Sizes(_) if most <= TRUSTED => {
                         codec.decode(input, stage(to, most, codec.name())?, scratch)?
                     }
-                    _ => decode_growing(codec.as_ref(), input, most, to, scratch)?,
+                    _ => {
+                        let vlen = matches!(between, Between::Vlen(_));
+                        decode_growing(codec.as_ref(), input, most, vlen, to, scratch)?
+                    }
                 });
                 std::mem::swap(from, to);
                 left = earlier;
             }
         }
     }
-}
-
-/// The most bytes that some codecs, the first of a list, make of a chunk.
-fn size_behind(sizes: &[usize], earlier: &[Arc<dyn Codec>]) -> usize {
-    sizes.get(earlier.len()).copied().unwrap_or_default()
 }
 
 impl Target<'_> {
@@ -130,7 +129,7 @@ impl Target<'_> {
         match self {
             Target::Part(dst, wanted) => codec.decode_part(input, wanted, dst, scratch),
             Target::Growing(out, limit) => {
-                let written = decode_growing(codec, input, Most::Bytes(limit), out, scratch)?;
+                let written = decode_growing(codec, input, limit, false, out, scratch)?;
                 out.truncate(written);
                 Ok(())
             }

@@ -15,10 +15,9 @@
 //!
 //! A chunk is one stream; bytes after its end are an error.
 
-use crate::deflate::{Inflated, UNFILLED, Wrapper};
+use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
 use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_front};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -29,30 +28,17 @@ pub struct Zlib {
     pub level: i32,
 }
 
-/// `level` may be absent: numcodecs then takes 1.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fields {
-    level: Option<i32>,
-}
-
 impl Zlib {
-    /// From the `configuration` of v3 metadata.
+    /// From the `configuration` of v3 metadata. Without a level it is 1, as in numcodecs.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
-        Self::checked(configuration("zlib", metadata)?)
+        let fields: Fields = configuration("zlib", metadata)?;
+        Ok(Zlib { level: fields.level(Wrapper::Zlib, -1, 1)? })
     }
 
     /// From the object of v2 metadata.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
-        Self::checked(configuration_v2("zlib", metadata)?)
-    }
-
-    fn checked(fields: Fields) -> Result<Self> {
-        let level = fields.level.unwrap_or(1);
-        if (-1..=9).contains(&level) {
-            return Ok(Zlib { level });
-        }
-        Err(CodecError::Config { name: "zlib".into(), why: format!("level must be -1 to 9, found {level}") })
+        let fields: Fields = configuration_v2("zlib", metadata)?;
+        Ok(Zlib { level: fields.level(Wrapper::Zlib, -1, 1)? })
     }
 }
 

@@ -77,22 +77,8 @@ mod tests {
         {
             assert_eq!(Key::new(good).map(Key::as_str).ok(), Some(good));
         }
-        for bad in [
-            "",
-            "/",
-            "/a",
-            "a/",
-            "a//b",
-            ".",
-            "..",
-            "a/../b",
-            "../a",
-            "a/..",
-            "a\0b",
-            "a\\..\\b",
-            "./a",
-            "a/.1.hyperslab-tmp",
-        ] {
+        let bad = "/ /a a/ a//b . .. a/../b ../a a/.. a\0b a\\..\\b ./a a/.1.hyperslab-tmp".split(' ');
+        for bad in bad.chain([""]) {
             assert!(Key::new(bad).is_err(), "{bad:?}");
         }
     }

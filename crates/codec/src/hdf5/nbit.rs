@@ -13,7 +13,7 @@
 //! is zero.
 
 use super::bits::Bits;
-use super::{config, parameter};
+use super::{byte_order, config, parameter};
 use crate::low::low8;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
@@ -107,11 +107,7 @@ impl Parameters<'_> {
         }
         let datatype = match class {
             1 => {
-                let order = match self.next()? {
-                    0 => ByteOrder::Little,
-                    1 => ByteOrder::Big,
-                    other => return Err(config(NAME, format!("unknown byte order {other}"))),
-                };
+                let order = byte_order(NAME, self.next()?)?;
                 let (precision, offset) = (self.next()?, self.next()?);
                 let used = u64::from(precision) + u64::from(offset);
                 if precision == 0 || used > 8 * size as u64 {

@@ -13,7 +13,7 @@
 //! end is padded to whole blocks.
 
 use super::aec::{self, Samples};
-use super::{config, parameter};
+use super::{config, exactly};
 use crate::blosc::shuffle::unshuffle;
 use crate::scratch::sized;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, chain, front};
@@ -35,11 +35,7 @@ pub(super) struct Szip {
 
 impl Szip {
     pub(super) fn new(client_data: &[u32]) -> Result<Self> {
-        if client_data.len() != 4 {
-            return Err(config(NAME, format!("{} parameters where 4 are expected", client_data.len())));
-        }
-        let value = |at| parameter(NAME, client_data, at);
-        let (options, block, bits, scanline) = (value(0)?, value(1)?, value(2)?, value(3)?);
+        let &[options, block, bits, scanline] = exactly(NAME, client_data)?;
         if !(2..=aec::MAX_BLOCK).contains(&(block as usize)) || block % 2 != 0 {
             return Err(config(NAME, format!("{block} pixels per block")));
         }

@@ -2,7 +2,7 @@
 //! shape of the chunk.
 
 use hyperslab_codec::registry::Config;
-use hyperslab_codec::{ArrayToBytes, Codec, CodecError, Context, Racing, Result, Scratch};
+use hyperslab_codec::{ArrayToBytes, Codec, CodecError, Context, Result, Scratch};
 use serde_json::{Value, json};
 
 #[derive(Debug)]
@@ -50,10 +50,6 @@ impl Codec for Rows {
             dst.extend_from_slice(if one { &row[..self.element] } else { row });
         }
         Ok(())
-    }
-
-    fn racing(&self) -> Racing {
-        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -275,7 +275,11 @@ impl Unnamed {
         let Some(name) = &self.name else {
             let mut bytes = PathBytes::new();
             let name = link_beside(self.file()?, target, &mut bytes)?;
-            return Ok(rustix::fs::rename(name, target).inspect_err(|_| drop(rustix::fs::unlink(name)))?);
+            let renamed = rustix::fs::rename(name, target);
+            if renamed.is_err() {
+                let _ = rustix::fs::unlink(name);
+            }
+            return Ok(renamed?);
         };
         // Network file systems and quotas report a full disk only when it is closed.
         self.file.take().map_or(Ok(()), close)?;
