@@ -78,15 +78,15 @@ pub fn check_reading(make: impl Fn(&str, &[u8]) -> Box<dyn Store>) {
     reading::one_object(&|name, bytes| make(name, bytes).into());
 }
 
-fn key(name: &str) -> Key<'_> {
+pub(crate) fn key(name: &str) -> Key<'_> {
     Key::new(name).unwrap()
 }
 
-fn put(store: &dyn Store, name: &str, value: &[u8]) {
+pub(crate) fn put(store: &dyn Store, name: &str, value: &[u8]) {
     store.write(key(name), &[value]).unwrap();
 }
 
-fn get(store: &dyn Store, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn get(store: &dyn Store, name: &str) -> Option<Vec<u8>> {
     let mut buf = Vec::new();
     store.read_all(key(name), &mut buf, usize::MAX).unwrap().then_some(buf)
 }

@@ -343,7 +343,7 @@ pub trait Store: Send + Sync + Debug {
     /// Excludes other processes from the object `key` until the guard is dropped, or the object is
     /// replaced: that ends it. For processes that replace an object by what follows from its
     /// contents: reading, writing and deleting take no notice of it. Where there is no such object
-    /// nobody is excluded ([`ObjectLock::is_absent`]): create it with [`Expected::Absent`], and if
+    /// nobody is excluded: create it with [`Expected::Absent`], and if
     /// another was faster, start again. `ask` is asked while this waits; `true` gives up with
     /// [`StoreError::Interrupted`]. The default, for objects that no other process can reach,
     /// excludes nobody: threads of one process take [`turn`]s.

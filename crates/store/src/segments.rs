@@ -238,11 +238,8 @@ impl Store for SegmentStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryStore, contract};
-
-    fn key(name: &str) -> Key<'_> {
-        Key::new(name).unwrap()
-    }
+    use crate::MemoryStore;
+    use crate::contract::{self, key};
 
     /// Objects of these bytes in one store.
     fn objects(parts: &[&[u8]]) -> Arc<MemoryStore> {

@@ -54,7 +54,7 @@ fn no_permission() {
         assert_eq!(kind(store.replace(key("readonly/x"))), denied);
         // Who may read may lock.
         assert!(store.lock(key("readonly/x"), None).unwrap().is_held());
-        assert!(store.lock(key("readonly/new/y"), None).unwrap().is_absent());
+        assert!(!store.lock(key("readonly/new/y"), None).unwrap().is_held());
         assert_eq!(kind(store.lock(key("secret"), None)), denied);
         assert_eq!(kind(store.delete(key("readonly/x"))), denied);
         assert_eq!(kind(store.delete_prefix(Some(key("readonly")))), denied);

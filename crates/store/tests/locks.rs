@@ -40,7 +40,7 @@ fn count(store: &LocalStore, rounds: u32) {
     for round in 0..rounds {
         loop {
             let lock = store.lock(key("n/c/0"), None).unwrap();
-            if lock.is_absent() {
+            if !lock.is_held() {
                 if put(Expected::Absent, 1) {
                     break;
                 }
@@ -262,10 +262,10 @@ fn what_cannot_be_locked() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.write(key("a"), &[b"object"]).unwrap();
-    assert!(store.lock(key("a/b/x"), None).unwrap().is_absent());
-    assert!(store.lock_prefix(Some(key("a")), None).unwrap().is_absent());
+    assert!(!store.lock(key("a/b/x"), None).unwrap().is_held());
+    assert!(!store.lock_prefix(Some(key("a")), None).unwrap().is_held());
     fs::create_dir(dir.path().join("d")).unwrap();
-    assert!(store.lock(key("d"), None).unwrap().is_absent());
+    assert!(!store.lock(key("d"), None).unwrap().is_held());
     let off =
         LocalStore::open(dir.path(), LocalOptions { file_locks: false, ..LocalOptions::default() }).unwrap();
     let held = store.lock(key("a"), None).unwrap();

@@ -429,22 +429,14 @@ fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::{STAGE, Stage, sweep_stages};
-    use crate::{Key, LocalOptions, LocalStore, Store};
+    use crate::contract::{get, key, put};
+    use crate::{LocalOptions, LocalStore, Store};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 
     fn store(root: &Path) -> LocalStore {
         LocalStore::open(root, LocalOptions::default()).unwrap()
-    }
-
-    fn put(store: &dyn Store, key: &str, value: &[u8]) {
-        store.write(Key::new(key).unwrap(), &[value]).unwrap();
-    }
-
-    fn get(store: &dyn Store, key: &str) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        store.read_all(Key::new(key).unwrap(), &mut bytes, 100).unwrap().then_some(bytes)
     }
 
     fn stages(directory: &Path) -> usize {
@@ -461,7 +453,7 @@ mod tests {
         put(&store, "g/a/c/0", b"old");
         put(&store, "g/b", b"stays");
         fs::set_permissions(store.root().join("g/a"), fs::Permissions::from_mode(0o750)).unwrap();
-        let staged = store.stage(Some(Key::new("g/a").unwrap())).unwrap();
+        let staged = store.stage(Some(key("g/a"))).unwrap();
         put(&*staged.store(), "zarr.json", b"new");
         assert_eq!(stages(dir.path()), 1);
         assert_eq!(get(&store, "g/a/c/0").as_deref(), Some(&b"old"[..]));
@@ -512,7 +504,7 @@ mod tests {
     fn stages_of_the_dead_are_swept_and_those_of_the_living_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(&dir.path().join("s"));
-        let prefix = Key::new("a").unwrap();
+        let prefix = key("a");
         let alive = store.stage(Some(prefix)).unwrap();
         let mut dead = store.stage_below(Some(prefix)).unwrap();
         dead.stage.left = true;

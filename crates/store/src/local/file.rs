@@ -204,11 +204,16 @@ impl Store for FileStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract;
+    use crate::contract::{self, key};
     use std::fs::{self, OpenOptions};
 
-    fn key(name: &str) -> Key<'_> {
-        Key::new(name).unwrap()
+    /// A file of some bytes in a directory of its own, and its store.
+    fn held(bytes: &[u8]) -> (tempfile::TempDir, PathBuf, FileStore) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, bytes).unwrap();
+        let store = FileStore::open(&path).unwrap().unwrap();
+        (dir, path, store)
     }
 
     #[test]
@@ -237,40 +242,34 @@ mod tests {
 
     #[test]
     fn the_file_stays_open() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.h5");
-        fs::write(&path, b"0123456789").unwrap();
-        let store = FileStore::open(&path).unwrap().unwrap();
+        let (dir, path, store) = held(b"0123456789");
         let local = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
-        assert_eq!(store.lock_id(key("x.h5")), local.lock_id(key("x.h5")));
-        assert_eq!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
+        assert_eq!(store.lock_id(key("x")), local.lock_id(key("x")));
+        assert_eq!(store.stamp(key("x")).unwrap(), local.stamp(key("x")).unwrap());
         assert!(store.is_current());
-        assert_eq!(store.local_path(Some(key("x.h5"))), Some(path.clone()));
+        assert_eq!(store.local_path(Some(key("x"))), Some(path.clone()));
         assert_eq!(store.local_path(None).as_deref(), Some(dir.path()));
         // Replaced: the old one is read on.
         fs::write(dir.path().join("new"), b"abc").unwrap();
         fs::rename(dir.path().join("new"), &path).unwrap();
         assert!(!store.is_current());
         let mut buf = Vec::new();
-        assert!(store.read_all(key("x.h5"), &mut buf, 100).unwrap());
+        assert!(store.read_all(key("x"), &mut buf, 100).unwrap());
         assert_eq!(buf, b"0123456789");
         // Held again: the new one, from either store.
         for store in [&store as &dyn Store, &local] {
-            let (held, name) = store.hold(key("x.h5")).unwrap().unwrap();
-            assert_eq!((name.as_str(), held.size(key("x.h5")).unwrap()), ("x.h5", Some(3)));
+            let (held, name) = store.hold(key("x")).unwrap().unwrap();
+            assert_eq!((name.as_str(), held.size(key("x")).unwrap()), ("x", Some(3)));
         }
         assert!(local.hold(key("none")).unwrap().is_none());
         fs::remove_file(&path).unwrap();
-        assert_eq!(store.size(key("x.h5")).unwrap(), Some(10));
-        assert_ne!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
+        assert_eq!(store.size(key("x")).unwrap(), Some(10));
+        assert_ne!(store.stamp(key("x")).unwrap(), local.stamp(key("x")).unwrap());
     }
 
     #[test]
     fn a_closed_file_is_read_no_more() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x");
-        fs::write(&path, b"0123456789").unwrap();
-        let store = FileStore::open(&path).unwrap().unwrap();
+        let (_dir, _, store) = held(b"0123456789");
         let clone = store.clone();
         let opened = clone.open(key("x"), None).unwrap().unwrap();
         assert!(clone.is_open());
@@ -294,10 +293,7 @@ mod tests {
 
     #[test]
     fn a_file_that_shrinks_is_out_of_range() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x");
-        fs::write(&path, vec![7; 5000]).unwrap();
-        let store = FileStore::open(&path).unwrap().unwrap();
+        let (_dir, path, store) = held(&[7; 5000]);
         let opened = store.open(key("x"), None).unwrap().unwrap();
         OpenOptions::new().write(true).open(&path).unwrap().set_len(100).unwrap();
         let mut buf = vec![0; 200];

@@ -67,10 +67,10 @@ impl LocalStore {
         let mut path = PathBytes::new();
         let path = self.path(name, &mut path)?;
         for _ in 0..MAX_ATTEMPTS {
-            let Some(mut file) = open(path, OFlags::RDONLY)? else { return Ok(ObjectLock::absent()) };
+            let Some(mut file) = open(path, OFlags::RDONLY)? else { return Ok(ObjectLock::free()) };
             let found = rustix::fs::fstat(&file)?;
             if FileType::from_raw_mode(found.st_mode) != kind {
-                return Ok(ObjectLock::absent());
+                return Ok(ObjectLock::free());
             }
             let mut answer = wait_for(file.as_fd(), ask)?;
             if answer == Answer::ToWrite && kind == FileType::RegularFile {

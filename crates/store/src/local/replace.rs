@@ -49,29 +49,12 @@ impl NewFile<'_> {
     }
 
     /// Does a step with the file and tells how many bytes it appended.
-    fn step(&mut self, work: impl FnOnce(&Self, &File) -> Result<u64>) -> Result<u64> {
+    fn step(&mut self, work: impl FnOnce(&Self, &File) -> Result<u64>) -> Result<()> {
         let answer = match self.new.as_ref().and_then(|new| new.file().ok()) {
             Some(file) if !self.failed => work(self, file),
             _ => Err(self.error(given_up())),
         };
-        match answer {
-            Ok(more) => self.len += more,
-            Err(_) => self.failed = true,
-        }
-        answer
-    }
-
-    /// Through memory, piece by piece.
-    fn copy_by_hand(&self, file: &File, from: &dyn Opened, mut offset: u64, len: u64) -> Result<()> {
-        let mut left = len;
-        let mut piece = vec![0; usize::try_from(len.min(PIECE)).unwrap_or(0)];
-        while left > 0 {
-            piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            from.read_ranges(&mut [RangeRead { offset, buf: &mut piece }])?;
-            write_parts(file.as_fd(), &[&piece]).map_err(|error| self.error(error))?;
-            offset += piece.len() as u64;
-            left -= piece.len() as u64;
-        }
+        self.len += answer.inspect_err(|_| self.failed = true)?;
         Ok(())
     }
 }
@@ -82,15 +65,14 @@ impl Replacement for NewFile<'_> {
     }
 
     fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
-        let appended = self.step(|new, file| {
+        self.step(|new, file| {
             write_parts(file.as_fd(), parts).map_err(|error| new.error(error))?;
             Ok(parts.iter().map(|part| part.len() as u64).sum())
-        });
-        appended.map(|_| ())
+        })
     }
 
     fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let overwritten = self.step(|new, file| {
+        self.step(|new, file| {
             let len = bytes.len() as u64;
             if offset.checked_add(len).is_none_or(|end| end > new.len) {
                 return Err(StoreError::out_of_range(new.store, &new.key, offset, len, new.len));
@@ -107,20 +89,25 @@ impl Replacement for NewFile<'_> {
                 left = left.split_at(written).1;
             }
             Ok(0)
-        });
-        overwritten.map(|_| ())
+        })
     }
 
     fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
-        let copied = self.step(|new, file| {
+        self.step(|new, file| {
             if offset.checked_add(len).is_none_or(|end| end > from.size()) {
                 return Err(StoreError::out_of_range(new.store, &new.key, offset, len, from.size()));
             }
-            let done = from.file().map_or(0, |source| kernel::copy(source, offset, file.as_fd(), len));
-            new.copy_by_hand(file, from, offset + done, len - done)?;
+            let mut done = from.file().map_or(0, |source| kernel::copy(source, offset, file.as_fd(), len));
+            // The rest through memory, piece by piece.
+            let mut piece = vec![0; usize::try_from((len - done).min(PIECE)).unwrap_or(0)];
+            while done < len {
+                piece.truncate(usize::try_from(len - done).unwrap_or(usize::MAX));
+                from.read_ranges(&mut [RangeRead { offset: offset + done, buf: &mut piece }])?;
+                write_parts(file.as_fd(), &[&piece]).map_err(|error| new.error(error))?;
+                done += piece.len() as u64;
+            }
             Ok(len)
-        });
-        copied.map(|_| ())
+        })
     }
 
     fn share(&mut self, from: &dyn Opened) -> Result<bool> {
