@@ -5,7 +5,7 @@
 //! input, or all the room that its buffer has, and doubles it while the codec says that there is
 //! more.
 
-use crate::walk::{self, Between, Target, stage_room};
+use crate::walk::{self, Between, Output, stage_room};
 use crate::{Codec, CodecError, Result, Scratch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -25,7 +25,7 @@ pub fn decode_bounded(
     verify: bool,
 ) -> Result<()> {
     out.clear();
-    walk::decode(codecs, Between::Decoded(limit), src, Target::Growing(out, limit), scratch, verify)
+    walk::decode(codecs, Between::Decoded(limit), src, Output::Growing(out, limit), scratch, verify)
 }
 
 /// Decodes into the front of a buffer, which grows as needed, to room for `bound` bytes at most;

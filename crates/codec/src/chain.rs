@@ -8,7 +8,7 @@
 //! If elements have variable length, nothing tells how many bytes lie behind the first codec.
 //! Buffers then grow as needed ([`crate::decode_bounded`]).
 
-use crate::walk::{self, Between, Target, first_name, peel};
+use crate::walk::{self, Between, Output, first_name, peel};
 use crate::{Codec, CodecError, Heap, Reach, Result, Scratch, Vlen};
 use std::ops::Range;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl CodecChain {
             None => Between::Sizes(&self.sizes),
             Some(_) => Between::Vlen(&self.sizes),
         };
-        walk::decode(&self.codecs, between, src, Target::Part(dst, wanted), scratch, verify)
+        walk::decode(&self.codecs, between, src, Output::Part(dst, wanted), scratch, verify)
     }
 
     /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored

@@ -27,27 +27,27 @@ pub(crate) enum Between<'a> {
 
 /// Where decoded bytes go.
 #[derive(Debug)]
-pub(crate) enum Target<'a> {
+pub(crate) enum Output<'a> {
     /// At least the bytes of a range, into their places in memory as long as the decoded chunk.
     Part(&'a mut [u8], Range<usize>),
     /// All bytes, of which there are at most so many, into a buffer that grows.
     Growing(&'a mut Vec<u8>, usize),
 }
 
-/// Decodes `src`. `verify: false` skips checksums that are codecs of their own. What the target
+/// Decodes `src`. `verify: false` skips checksums that are codecs of their own. What the output
 /// holds after an error is unspecified.
 #[inline]
 pub(crate) fn decode(
     codecs: &[Arc<dyn Codec>],
     between: Between<'_>,
     src: &[u8],
-    target: Target<'_>,
+    output: Output<'_>,
     scratch: &mut Scratch,
     verify: bool,
 ) -> Result<()> {
     // Out of the scratch while in use, so that the codecs can have the rest of it.
     let mut stages = std::mem::take(&mut scratch.stages);
-    let result = decode_staged(&mut stages, codecs, between, src, target, scratch, verify);
+    let result = decode_staged(&mut stages, codecs, between, src, output, scratch, verify);
     scratch.stages = stages;
     result
 }
@@ -58,7 +58,7 @@ fn decode_staged(
     codecs: &[Arc<dyn Codec>],
     between: Between<'_>,
     src: &[u8],
-    target: Target<'_>,
+    output: Output<'_>,
     scratch: &mut Scratch,
     verify: bool,
 ) -> Result<()> {
@@ -72,8 +72,8 @@ fn decode_staged(
         };
         (left, input) = peel(left, input, verify)?;
         match left {
-            [] => return target.copy(first_name(codecs), input),
-            [codec] => return target.decode(codec.as_ref(), input, scratch),
+            [] => return output.copy(first_name(codecs), input),
+            [codec] => return output.decode(codec.as_ref(), input, scratch),
             [earlier @ .., codec] => {
                 let most = match between {
                     Between::Sizes(sizes) | Between::Vlen(sizes) => {
@@ -99,23 +99,23 @@ fn decode_staged(
     }
 }
 
-impl Target<'_> {
+impl Output<'_> {
     /// Takes bytes that are decoded already.
     fn copy(self, codec: &'static str, input: &[u8]) -> Result<()> {
         match self {
-            Target::Part(dst, _) if input.len() != dst.len() => {
+            Output::Part(dst, _) if input.len() != dst.len() => {
                 Err(CodecError::size(codec, dst.len(), input.len()))
             }
-            Target::Part(dst, wanted) => {
+            Output::Part(dst, wanted) => {
                 if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), input.get(wanted)) {
                     to.copy_from_slice(from);
                 }
                 Ok(())
             }
-            Target::Growing(_, limit) if input.len() > limit => {
+            Output::Growing(_, limit) if input.len() > limit => {
                 Err(CodecError::size(codec, limit, input.len()))
             }
-            Target::Growing(out, _) => {
+            Output::Growing(out, _) => {
                 stage(out, input.len(), codec)?.copy_from_slice(input);
                 out.truncate(input.len());
                 Ok(())
@@ -127,8 +127,8 @@ impl Target<'_> {
     #[inline]
     fn decode(self, codec: &dyn Codec, input: &[u8], scratch: &mut Scratch) -> Result<()> {
         match self {
-            Target::Part(dst, wanted) => codec.decode_part(input, wanted, dst, scratch),
-            Target::Growing(out, limit) => {
+            Output::Part(dst, wanted) => codec.decode_part(input, wanted, dst, scratch),
+            Output::Growing(out, limit) => {
                 let written = decode_growing(codec, input, limit, false, out, scratch)?;
                 out.truncate(written);
                 Ok(())

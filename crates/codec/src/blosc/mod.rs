@@ -20,7 +20,7 @@
 
 pub(crate) mod bitshuffle;
 pub(crate) mod blosclz;
-mod decode;
+pub(crate) mod decode;
 mod encode;
 pub(crate) mod header;
 pub(crate) mod inner;

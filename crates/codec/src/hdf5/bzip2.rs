@@ -71,7 +71,7 @@ fn run(stream: &mut Decompress, src: &[u8], dst: &mut [u8]) -> Result<Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::decode;
+    use crate::testing::{self, decode};
 
     const BZIP2: Bzip2 = Bzip2 { level: 9 };
 
@@ -90,6 +90,6 @@ mod tests {
         let longer = [&stored[..], b"x"].concat();
         let message = decode(&BZIP2, &longer, 200).unwrap_err().to_string();
         assert!(message.starts_with("bzip2: bytes follow the end"), "{message}");
-        crate::hdf5::tests::withstands_damage(&BZIP2, &stored, 200);
+        testing::withstands_damage(&BZIP2, &stored, 200);
     }
 }

@@ -13,7 +13,7 @@
 
 use crate::blosc::blosclz::copy_match;
 use crate::low::{low8, low32};
-use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain, decode_front};
 use std::ops::Range;
 
 /// The `lzf` filter.
@@ -38,17 +38,15 @@ impl Codec for Lzf {
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
-        _scratch: &mut Scratch,
+        scratch: &mut Scratch,
     ) -> Result<()> {
-        let room = dst.len();
-        if wanted.end > room {
-            return Err(CodecError::size("lzf", room, wanted.end));
-        }
-        let enough = if wanted.end == room { usize::MAX } else { wanted.end };
-        match decode(src, dst, enough)? {
-            written if written == room || written >= enough => Ok(()),
-            written => Err(CodecError::size("lzf", room, written)),
-        }
+        decode_front(self, src, (wanted.end, 0), dst, scratch, |end, dst, _| {
+            let room = dst.len();
+            match decode(src, dst, end)? {
+                written if written >= end => Ok(()),
+                written => Err(CodecError::size("lzf", room, written)),
+            }
+        })
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {

@@ -9,10 +9,10 @@
 use super::corrupt;
 use crate::Result;
 use crate::blosc::bitshuffle::bitunshuffle;
+use crate::blosc::decode::decode_streams;
 use crate::blosc::header::Format;
 use crate::blosc::inner::Decoders;
 use crate::blosc::shuffle::unshuffle;
-use crate::low::low8;
 use crate::scratch::sized;
 use std::ops::Range;
 
@@ -248,11 +248,10 @@ impl Blocks<'_> {
         // Delta works in place; each shuffle goes from one buffer to another, the last one to
         // `out`.
         let shuffles = filters.clone().filter(|code| *code != DELTA).count();
-        if shuffles == 0 {
-            decode_streams(chunk, index, streams, &mut self.unread, out, self.decoders)?;
-        } else {
-            decode_streams(chunk, index, streams, &mut self.unread, from, self.decoders)?;
-        }
+        let splits = if chunk.split && out.len() == chunk.blocksize { chunk.typesize } else { 1 };
+        let first = if shuffles == 0 { &mut *out } else { &mut *from };
+        decode_streams(chunk.format, splits, true, streams, &mut self.unread, first, self.decoders)
+            .map_err(|why| corrupt(format!("block {index}, {why}")))?;
         let (mut from, mut to, mut left) = (from, to, shuffles);
         for code in filters {
             if code == DELTA {
@@ -303,46 +302,6 @@ fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) 
         for at in size..data.len() {
             data[at] ^= data[at - size];
         }
-    }
-    Ok(())
-}
-
-/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread`
-/// is how many bytes of the chunk no stream has claimed yet.
-fn decode_streams(
-    chunk: &Chunk<'_>,
-    index: usize,
-    mut src: &[u8],
-    unread: &mut usize,
-    out: &mut [u8],
-    decoders: &mut Decoders,
-) -> Result<()> {
-    let splits = if chunk.split && out.len() == chunk.blocksize { chunk.typesize } else { 1 };
-    if !out.len().is_multiple_of(splits) || out.len() < splits {
-        return Err(corrupt(format!("blocks of {} bytes cannot be split into {splits} streams", out.len())));
-    }
-    let truncated = || corrupt(format!("block {index} is truncated"));
-    for out in out.chunks_exact_mut(out.len() / splits) {
-        let (len, rest) = src.split_first_chunk().ok_or_else(truncated)?;
-        let len = i32::from_le_bytes(*len);
-        // Of a stream that is a run, its token.
-        let stored = usize::try_from(len).unwrap_or(1);
-        let (stream, rest) = rest.split_at_checked(stored).ok_or_else(truncated)?;
-        *unread = unread
-            .checked_sub(4 + stored)
-            .ok_or_else(|| corrupt(format!("block {index} shares its bytes with another")))?;
-        match (len, stream) {
-            (0, _) => out.fill(0),
-            (-255..0, [1]) => out.fill(low8(len.unsigned_abs().into())),
-            (..0, _) => {
-                return Err(corrupt(format!("block {index}: unknown kind of stream {len}, {stream:?}")));
-            }
-            _ if stored == out.len() => out.copy_from_slice(stream),
-            _ => decoders.decode(chunk.format, stream, out).map_err(|why| {
-                corrupt(format!("block {index}: {why} ({stored} bytes for {} decoded)", out.len()))
-            })?,
-        }
-        src = rest;
     }
     Ok(())
 }
