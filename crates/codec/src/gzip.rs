@@ -20,7 +20,7 @@
 
 use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain};
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -55,20 +55,19 @@ impl Codec for Gzip {
         decode_members(src, dst, scratch)?.ok_or_else(|| chain::too_large("gzip", room))
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<()> {
-        decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
-            let room = dst.len();
-            match decode_members(src, dst.get_mut(..end).unwrap_or_default(), scratch)? {
-                None => Ok(()),
-                Some(written) => Err(CodecError::size("gzip", room, written)),
-            }
-        })
+    ) -> Result<usize> {
+        let (room, end) = (dst.len(), wanted.end.saturating_add(UNFILLED));
+        if end >= room {
+            return self.decode(src, dst, scratch);
+        }
+        let written = decode_members(src, dst.get_mut(..end).unwrap_or_default(), scratch)?;
+        Ok(written.unwrap_or(room))
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {

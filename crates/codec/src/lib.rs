@@ -100,7 +100,7 @@ pub trait Codec: Debug + Send + Sync {
 
     /// Decodes at least the bytes `wanted` of the decoded chunk into their places in `dst`, which
     /// is as long as the decoded chunk. What the rest of `dst` holds afterwards is unspecified.
-    /// [`Codec::reach`] says what this saves; the default decodes everything.
+    /// [`Codec::reach`] says what this saves.
     ///
     /// What is not decoded is not checked: checksums of the content, which compressors put behind
     /// it, and damage behind `wanted`, may go unnoticed. Damage before the end of `wanted` that the
@@ -113,7 +113,28 @@ pub trait Codec: Debug + Send + Sync {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        decode_wanted(self.name(), wanted, dst, |_, dst| self.decode(src, dst, scratch))
+        let size = dst.len();
+        if wanted.end > size {
+            return Err(CodecError::size(self.name(), size, wanted.end));
+        }
+        match self.decode_range(src, wanted, dst, scratch)? {
+            found if found == size => Ok(()),
+            found => Err(CodecError::size(self.name(), size, found)),
+        }
+    }
+
+    /// The work of [`Codec::decode_part`], where `wanted` lies within `dst`: returns how many bytes
+    /// the chunk decodes to, or `dst.len()` if that is not known yet. The default decodes
+    /// everything.
+    fn decode_range(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<usize> {
+        let _ = wanted;
+        self.decode(src, dst, scratch)
     }
 
     /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
@@ -174,43 +195,4 @@ fn front<'d>(codec: &'static str, dst: &'d mut [u8], len: usize) -> Result<&'d m
 fn copy_front(codec: &'static str, src: &[u8], dst: &mut [u8]) -> Result<usize> {
     front(codec, dst, src.len())?.copy_from_slice(src);
     Ok(src.len())
-}
-
-/// [`Codec::decode_part`] of codecs that decode from the front and can stop early.
-///
-/// `front` decodes at least the first `wanted` bytes; it gets the memory for the whole chunk and
-/// how much of it to use: `ahead` bytes more than are wanted. If that is all, all is decoded.
-fn decode_front(
-    codec: &impl Codec,
-    src: &[u8],
-    (wanted, ahead): (usize, usize),
-    dst: &mut [u8],
-    scratch: &mut Scratch,
-    front: impl FnOnce(usize, &mut [u8], &mut Scratch) -> Result<()>,
-) -> Result<()> {
-    match wanted.checked_add(ahead).filter(|end| *end < dst.len()) {
-        Some(end) => front(end, dst, scratch),
-        None => {
-            let wanted = 0..wanted.max(dst.len());
-            decode_wanted(codec.name(), wanted, dst, |_, dst| codec.decode(src, dst, scratch))
-        }
-    }
-}
-
-/// [`Codec::decode_part`] by `run`, which decodes at least the bytes that it is given the range of,
-/// and returns the size of the whole.
-fn decode_wanted(
-    codec: &'static str,
-    wanted: Range<usize>,
-    dst: &mut [u8],
-    run: impl FnOnce(Range<usize>, &mut [u8]) -> Result<usize>,
-) -> Result<()> {
-    let size = dst.len();
-    if wanted.end > size {
-        return Err(CodecError::size(codec, size, wanted.end));
-    }
-    match run(wanted, dst)? {
-        found if found == size => Ok(()),
-        found => Err(CodecError::size(codec, size, found)),
-    }
 }

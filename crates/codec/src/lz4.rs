@@ -17,7 +17,7 @@
 //! exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, decode_front, front};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{c_char, c_int};
@@ -75,26 +75,28 @@ impl Codec for Lz4 {
         }
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<()> {
-        decode_front(self, src, (wanted.end, 0), dst, scratch, |end, dst, _| {
-            let (claimed, block) = split(src)?;
-            if claimed as usize != dst.len() {
-                return Err(CodecError::size("lz4", dst.len(), claimed as usize));
+    ) -> Result<usize> {
+        let (room, end) = (dst.len(), wanted.end);
+        if end == room {
+            return self.decode(src, dst, scratch);
+        }
+        let (claimed, block) = split(src)?;
+        if claimed as usize != room {
+            return Ok(claimed as usize);
+        }
+        match decompress_front(block, dst.get_mut(..end).unwrap_or_default()) {
+            Some(found) if found == end => Ok(room),
+            _ => {
+                let why = format!("the block is truncated, corrupt, or shorter than {end} bytes");
+                Err(CodecError::corrupt("lz4", why))
             }
-            match decompress_front(block, dst.get_mut(..end).unwrap_or_default()) {
-                Some(found) if found == end => Ok(()),
-                _ => {
-                    let why = format!("the block is truncated, corrupt, or shorter than {end} bytes");
-                    Err(CodecError::corrupt("lz4", why))
-                }
-            }
-        })
+        }
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {

@@ -17,7 +17,7 @@
 
 use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain};
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -62,21 +62,22 @@ impl Codec for Zlib {
         }
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<()> {
-        decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
-            let (room, front) = (dst.len(), dst.get_mut(..end).unwrap_or_default());
-            match scratch.deflate.inflate(Wrapper::Zlib, src, front) {
-                Inflated::Full => Ok(()),
-                Inflated::Done { written, .. } => Err(CodecError::size("zlib", room, written)),
-                Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
-            }
-        })
+    ) -> Result<usize> {
+        let (room, end) = (dst.len(), wanted.end.saturating_add(UNFILLED));
+        if end >= room {
+            return self.decode(src, dst, scratch);
+        }
+        match scratch.deflate.inflate(Wrapper::Zlib, src, dst.get_mut(..end).unwrap_or_default()) {
+            Inflated::Full => Ok(room),
+            Inflated::Done { written, .. } => Ok(written),
+            Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
+        }
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {

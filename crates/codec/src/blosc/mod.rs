@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ops::Range;
 
-use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, decode_wanted, registry};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, registry};
 
 const NAME: &str = "blosc";
 
@@ -186,18 +186,17 @@ impl Codec for Blosc {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
-        let wanted = 0..dst.len();
-        decode::decode(src, wanted, dst, &mut scratch.blosc)
+        self.decode_range(src, 0..dst.len(), dst, scratch)
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<()> {
-        decode_wanted(NAME, wanted, dst, |wanted, dst| decode::decode(src, wanted, dst, &mut scratch.blosc))
+    ) -> Result<usize> {
+        decode::decode(src, wanted, dst, &mut scratch.blosc)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {

@@ -14,7 +14,7 @@ use super::{config, framed_block, parameter, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Reach, Result, Scratch, chain, decode_wanted, front};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain, front};
 use std::ops::Range;
 
 /// The `bitshuffle` filter.
@@ -49,9 +49,24 @@ impl Bitshuffle {
         };
         Ok(Bitshuffle { element_size, block, compressor })
     }
+}
 
-    /// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
-    fn run(&self, src: &[u8], wanted: Range<usize>, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
+impl Codec for Bitshuffle {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
+        self.decode_range(src, 0..dst.len(), dst, scratch)
+    }
+
+    fn decode_range(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<usize> {
         let (dst, block_size, mut rest) = match self.compressor {
             Some(_) => sized_header(NAME, src, dst)?,
             None => (front(NAME, dst, src.len())?, self.block.saturating_mul(self.element_size), src),
@@ -99,26 +114,6 @@ impl Bitshuffle {
             return Err(CodecError::corrupt(NAME, format!("{} bytes follow the last element", rest.len())));
         }
         Ok(size)
-    }
-}
-
-impl Codec for Bitshuffle {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
-        self.run(src, 0..dst.len(), dst, scratch)
-    }
-
-    fn decode_part(
-        &self,
-        src: &[u8],
-        wanted: Range<usize>,
-        dst: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        decode_wanted(NAME, wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -13,7 +13,7 @@
 
 use crate::blosc::blosclz::copy_match;
 use crate::low::{low8, low32};
-use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
 use std::ops::Range;
 
 /// The `lzf` filter.
@@ -33,20 +33,20 @@ impl Codec for Lzf {
         decode(src, dst, usize::MAX)
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<()> {
-        decode_front(self, src, (wanted.end, 0), dst, scratch, |end, dst, _| {
-            let room = dst.len();
-            match decode(src, dst, end)? {
-                written if written >= end => Ok(()),
-                written => Err(CodecError::size("lzf", room, written)),
-            }
-        })
+    ) -> Result<usize> {
+        if wanted.end == dst.len() {
+            return self.decode(src, dst, scratch);
+        }
+        match decode(src, dst, wanted.end)? {
+            written if written < wanted.end => Ok(written),
+            _ => Ok(dst.len()),
+        }
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
