@@ -10,15 +10,8 @@
 //! of parts of others. [`contract`] is the test suite that every store must pass; those that only
 //! read, the reading half of it.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 pub mod contract;
 mod descriptors;

@@ -65,16 +65,17 @@ impl LocalStore {
                 Ok(done) => return Ok((done, made_parents)),
                 Err(error) => error,
             };
+            // Pauses come before directories are made: others remove empty ones meanwhile.
+            let again = attempts.again();
             match error.kind() {
-                io::ErrorKind::NotFound => match self.create_parents(as_path(target), &mut made_parents) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => break error,
-                    _ => {}
-                },
-                io::ErrorKind::AlreadyExists => {}
+                io::ErrorKind::NotFound if again => {
+                    match self.create_parents(as_path(target), &mut made_parents) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => break error,
+                        _ => {}
+                    }
+                }
+                io::ErrorKind::AlreadyExists if again => {}
                 _ => break error,
-            }
-            if !attempts.again() {
-                break error;
             }
         };
         if made_parents {
