@@ -5,8 +5,8 @@
 //! input, or all the room that its buffer has, and doubles it while the codec says that there is
 //! more.
 
-use crate::walk::{self, Between, Target, stage_room};
-use crate::{Codec, CodecError, Scratch};
+use crate::walk::{self, Between, Output, stage_room};
+use crate::{Codec, CodecError, Result, Scratch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -23,33 +23,23 @@ pub fn decode_bounded(
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
     verify: bool,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     out.clear();
-    walk::decode(codecs, Between::Decoded(limit), src, Target::Growing(out, limit), scratch, verify)
+    walk::decode(codecs, Between::Decoded(limit), src, Output::Growing(out, limit), scratch, verify)
 }
 
-/// The most that a step of decoding may give.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Most {
-    /// So many bytes.
-    Bytes(usize),
-    /// So many bytes, and for elements of variable length no more than [`vlen_limit`].
-    Vlen(usize),
-}
-
-/// Decodes into the front of a buffer, which grows as needed, to room for `most` at most; returns
-/// how many bytes that were.
+/// Decodes into the front of a buffer, which grows as needed, to room for `bound` bytes at most;
+/// returns how many bytes that were. `vlen`: elements of variable length decode to no more than
+/// [`vlen_limit`] either.
 pub(crate) fn decode_growing(
     codec: &dyn Codec,
     src: &[u8],
-    most: Most,
+    bound: usize,
+    vlen: bool,
     buf: &mut Vec<u8>,
     scratch: &mut Scratch,
-) -> Result<usize, CodecError> {
-    let (bound, limit) = match most {
-        Most::Bytes(bytes) => (bytes, usize::MAX),
-        Most::Vlen(bytes) => (bytes, vlen_limit(src.len())),
-    };
+) -> Result<usize> {
+    let limit = if vlen { vlen_limit(src.len()) } else { usize::MAX };
     let most = bound.min(limit);
     // Room that the buffer has costs nothing. So the second of two similar chunks is decoded once.
     let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).max(buf.len()).min(most);
@@ -95,7 +85,7 @@ pub fn vlen_limit(stored: usize) -> usize {
 
 /// Refuses to store a chunk of elements of variable length that shrank so much that it could not be
 /// read again.
-pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<(), CodecError> {
+pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<()> {
     let limit = vlen_limit(stored);
     if decoded <= limit {
         return Ok(());
@@ -109,7 +99,7 @@ pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> R
 
 /// The first `len` bytes of a buffer, whose content is lost. The system makes new pages when they
 /// are first touched, so unused room costs nothing.
-fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8], CodecError> {
+fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
     if buf.len() < len {
         *buf = Vec::new();
         // `vec!` aborts if there is no memory; this fails.
@@ -127,31 +117,26 @@ pub fn encode_any(
     src: &[u8],
     dst: &mut Vec<u8>,
     scratch: &mut Scratch,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     walk::encode(codecs, false, src, dst, scratch)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{noise, samples};
-    use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
+    use crate::testing::{self, noise, samples};
 
-    fn chains() -> Vec<Vec<Arc<dyn Codec>>> {
-        let gzip: Arc<dyn Codec> = Arc::new(Gzip { level: 1 });
-        let zstd: Arc<dyn Codec> = Arc::new(Zstd { level: 1, checksum: true });
-        let zlib: Arc<dyn Codec> = Arc::new(Zlib { level: 1 });
-        let lz4: Arc<dyn Codec> = Arc::new(Lz4 { acceleration: 1 });
-        let blosc: Arc<dyn Codec> = Arc::new(crate::Blosc::from_v3(None, 4).unwrap());
-        let crc: Arc<dyn Codec> = Arc::new(Crc32c { at_start: false });
-        vec![
-            vec![],
-            vec![crc.clone()],
-            vec![zstd.clone()],
-            vec![blosc.clone(), crc.clone()],
-            vec![crc.clone(), gzip.clone()],
-            vec![lz4, crc.clone(), zstd, zlib, crc, blosc, gzip],
+    fn chains() -> impl Iterator<Item = Vec<Arc<dyn Codec>>> {
+        [
+            "",
+            "crc32c",
+            "zstd-sum",
+            "blosc crc32c",
+            "crc32c gzip",
+            "lz4 crc32c zstd-sum zlib crc32c blosc gzip",
         ]
+        .into_iter()
+        .map(testing::chain)
     }
 
     #[test]
@@ -185,7 +170,7 @@ mod tests {
             assert!(scratch.stages.iter().all(|stage| stage.capacity() < 1 << 20), "{codecs:?}");
         }
         // More than the limit is not decoded: 100 MiB of zeros.
-        let zstd: Vec<Arc<dyn Codec>> = vec![Arc::new(Zstd { level: 1, checksum: false })];
+        let zstd = testing::chain("zstd");
         let (mut scratch, mut out) = (Scratch::default(), Vec::new());
         encode_any(&zstd, &vec![0; 100 << 20], &mut stored, &mut scratch).unwrap();
         let error = decode_bounded(&zstd, &stored, 1 << 20, &mut out, &mut scratch, true).unwrap_err();
@@ -201,36 +186,20 @@ mod tests {
         fn name(&self) -> &'static str {
             "liar"
         }
-        fn decode(&self, _: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+        fn decode(&self, _: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
             let claimed = 3 << 30;
             if dst.len() < claimed { Err(CodecError::size("liar", dst.len(), claimed)) } else { Ok(5) }
-        }
-        fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
-            Ok(())
-        }
-        fn racing(&self) -> crate::Racing {
-            crate::Racing::NeedsCopy
-        }
-        fn max_encoded(&self, decoded: usize) -> usize {
-            decoded
-        }
-        fn to_v3(&self) -> Option<serde_json::Value> {
-            None
-        }
-        fn to_v2(&self) -> Option<serde_json::Value> {
-            None
         }
     }
 
     #[test]
     fn room_that_is_not_needed_is_not_touched() {
         let (mut buf, mut scratch) = (Vec::new(), Scratch::default());
-        assert_eq!(decode_growing(&Liar, b"", Most::Bytes(4 << 30), &mut buf, &mut scratch).unwrap(), 5);
+        assert_eq!(decode_growing(&Liar, b"", 4 << 30, false, &mut buf, &mut scratch).unwrap(), 5);
         assert_eq!(buf.len(), 3 << 30);
-        let error =
-            decode_growing(&Liar, b"", Most::Bytes(2 << 30), &mut Vec::new(), &mut scratch).unwrap_err();
+        let error = decode_growing(&Liar, b"", 2 << 30, false, &mut Vec::new(), &mut scratch).unwrap_err();
         assert!(matches!(error, CodecError::Size { .. }), "{error}");
-        assert!(decode_growing(&Liar, b"", Most::Bytes(usize::MAX), &mut buf, &mut scratch).is_ok());
+        assert!(decode_growing(&Liar, b"", usize::MAX, false, &mut buf, &mut scratch).is_ok());
     }
 
     #[test]
@@ -249,7 +218,7 @@ mod tests {
             decode_bounded(&codecs, &stored, 2000, &mut out, &mut scratch, true).unwrap();
             assert_eq!(out, [3; 1000]);
         }
-        let crc: Vec<Arc<dyn Codec>> = vec![Arc::new(Crc32c { at_start: false })];
+        let crc = testing::chain("crc32c");
         encode_any(&crc, b"bytes", &mut stored, &mut scratch).unwrap();
         stored[0] = b'B';
         let error = decode_bounded(&crc, &stored, 99, &mut out, &mut scratch, true).unwrap_err();

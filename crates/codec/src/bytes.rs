@@ -16,7 +16,9 @@
 //! runs behind a codec that makes other elements.
 
 use crate::registry::Config;
-use crate::{ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Racing, Scratch};
+use crate::{
+    ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Racing, Result, Scratch, copy_front, front,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -45,7 +47,7 @@ enum Endian {
 
 impl BytesCodec {
     /// From v3 metadata, for the elements of `array`.
-    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields("bytes")?;
         let endian = fields.endian.map(|endian| match endian {
             Endian::Little => ByteOrder::Little,
@@ -89,15 +91,13 @@ impl Codec for BytesCodec {
         "bytes"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
-        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("bytes", room, src.len()))?;
-        dst.copy_from_slice(src);
-        self.swap(dst);
-        Ok(src.len())
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
+        let size = copy_front("bytes", src, dst)?;
+        self.swap(front("bytes", dst, size)?);
+        Ok(size)
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.clear();
         dst.extend_from_slice(src);
         self.swap(dst);
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::testing::{decode, encode};
 
-    fn parse(metadata: &Value, numpy: &str) -> Result<BytesCodec, CodecError> {
+    fn parse(metadata: &Value, numpy: &str) -> Result<BytesCodec> {
         let array = Context::of_elements(numpy.parse().unwrap());
         BytesCodec::new(Config::V3(metadata.get("configuration")), &array)
     }

@@ -8,8 +8,8 @@
 //! If elements have variable length, nothing tells how many bytes lie behind the first codec.
 //! Buffers then grow as needed ([`crate::decode_bounded`]).
 
-use crate::walk::{self, Between, Target, first_name, peel};
-use crate::{Codec, CodecError, Heap, Reach, Scratch, Vlen};
+use crate::walk::{self, Between, Output, first_name, peel};
+use crate::{Codec, CodecError, Heap, Reach, Result, Scratch, Vlen};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -101,13 +101,7 @@ impl CodecChain {
     /// Decodes a stored chunk into `dst`, which has exactly [`CodecChain::decoded_size`] bytes; a
     /// chunk that decodes to more or to less is an error. `verify: false` skips checksums that are
     /// codecs of their own. What `dst` holds after an error is unspecified.
-    pub fn decode(
-        &self,
-        src: &[u8],
-        dst: &mut [u8],
-        scratch: &mut Scratch,
-        verify: bool,
-    ) -> Result<(), CodecError> {
+    pub fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch, verify: bool) -> Result<()> {
         self.decode_part(src, 0..dst.len(), dst, scratch, verify)
     }
 
@@ -131,7 +125,7 @@ impl CodecChain {
         dst: &mut [u8],
         scratch: &mut Scratch,
         verify: bool,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         if dst.len() != self.decoded_size() {
             return Err(CodecError::size("destination", self.decoded_size(), dst.len()));
         }
@@ -142,12 +136,12 @@ impl CodecChain {
             None => Between::Sizes(&self.sizes),
             Some(_) => Between::Vlen(&self.sizes),
         };
-        walk::decode(&self.codecs, between, src, Target::Part(dst, wanted), scratch, verify)
+        walk::decode(&self.codecs, between, src, Output::Part(dst, wanted), scratch, verify)
     }
 
     /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored
     /// ones, of exactly the decoded size. `None` for other chains. `verify: false` skips the sums.
-    pub fn payload<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+    pub fn payload<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
         if !self.only_frames {
             return None;
         }
@@ -164,7 +158,7 @@ impl CodecChain {
     /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity
     /// is reused. No other thread may change `src` meanwhile. If one may, use
     /// [`CodecChain::encode_lent`].
-    pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         self.check_size(src)?;
         walk::encode(&self.codecs, self.vlen.is_some(), src, dst, scratch)
     }
@@ -172,17 +166,12 @@ impl CodecChain {
     /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk
     /// then decodes to a mixture of old and new values. An encoder that could fail because of such
     /// a change ([`Codec::racing`]) gets a private copy.
-    pub fn encode_lent(
-        &self,
-        src: &[u8],
-        dst: &mut Vec<u8>,
-        scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    pub fn encode_lent(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         self.check_size(src)?;
         walk::encode_lent(&self.codecs, self.vlen.is_some(), src, dst, scratch)
     }
 
-    fn check_size(&self, src: &[u8]) -> Result<(), CodecError> {
+    fn check_size(&self, src: &[u8]) -> Result<()> {
         if src.len() == self.decoded_size() {
             return Ok(());
         }
@@ -207,23 +196,18 @@ pub(crate) fn generous_bound(decoded: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{noise, samples};
-    use crate::{Cell, Crc32c, Gzip, Lz4, Zlib, Zstd};
+    use crate::Cell;
+    use crate::testing::{self, noise, samples};
 
-    fn codec(name: &str) -> Arc<dyn Codec> {
-        match name {
-            "gzip" => Arc::new(Gzip { level: 1 }),
-            "zlib" => Arc::new(Zlib { level: 1 }),
-            "zstd" => Arc::new(Zstd { level: 1, checksum: false }),
-            "lz4" => Arc::new(Lz4 { acceleration: 1 }),
-            "crc32c" => Arc::new(Crc32c { at_start: false }),
-            "crc32c start" => Arc::new(Crc32c { at_start: true }),
-            other => panic!("{other}"),
-        }
+    fn chain(names: &str, size: usize) -> CodecChain {
+        CodecChain::new(testing::chain(names), size)
     }
 
-    fn chain(names: &[&str], size: usize) -> CodecChain {
-        CodecChain::new(names.iter().map(|name| codec(name)).collect(), size)
+    /// A chain, and what it makes of some bytes.
+    fn encoded(names: &str, data: &[u8]) -> (CodecChain, Vec<u8>) {
+        let (chain, mut stored) = (chain(names, data.len()), b"old content".to_vec());
+        chain.encode(data, &mut stored, &mut Scratch::default()).unwrap();
+        (chain, stored)
     }
 
     /// More than the compressors decode at once.
@@ -231,27 +215,25 @@ mod tests {
         [noise(200_000, 1), vec![0; 200_000], noise(1000, 2)].concat()
     }
 
-    const CHAINS: &[&[&str]] = &[
-        &[],
-        &["zstd"],
-        &["crc32c"],
-        &["crc32c", "crc32c start"],
-        &["zstd", "crc32c"],
-        &["crc32c", "gzip"],
-        &["gzip", "zstd", "crc32c"],
-        &["zstd", "lz4"],
-        &["lz4", "zstd", "gzip", "zlib"],
-        &["crc32c start", "lz4", "crc32c", "crc32c", "zstd", "gzip", "crc32c"],
+    const CHAINS: [&str; 10] = [
+        "",
+        "zstd",
+        "crc32c",
+        "crc32c crc32c-start",
+        "zstd crc32c",
+        "crc32c gzip",
+        "gzip zstd crc32c",
+        "zstd lz4",
+        "lz4 zstd gzip zlib",
+        "crc32c-start lz4 crc32c crc32c zstd gzip crc32c",
     ];
 
     #[test]
     fn round_trips() {
         let mut scratch = Scratch::default();
-        let mut stored = b"old content".to_vec();
         for names in CHAINS {
             for data in samples() {
-                let chain = chain(names, data.len());
-                chain.encode(&data, &mut stored, &mut scratch).unwrap();
+                let (chain, stored) = encoded(names, &data);
                 assert!(stored.len() <= chain.max_encoded());
                 let mut out = vec![0xA5; data.len()];
                 chain.decode(&stored, &mut out, &mut scratch, true).unwrap();
@@ -267,10 +249,9 @@ mod tests {
     #[test]
     fn parts_are_parts_of_the_whole() {
         let mut scratch = Scratch::default();
-        let (data, mut stored) = (noise_and_zeros(), Vec::new());
+        let data = noise_and_zeros();
         for names in CHAINS {
-            let chain = chain(names, data.len());
-            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            let (chain, stored) = encoded(names, &data);
             for wanted in [0..0, 0..1, 1000..2000, 0..200_000, 399_000..data.len(), 0..data.len()] {
                 let mut out = vec![0xA5; data.len()];
                 chain.decode_part(&stored, wanted.clone(), &mut out, &mut scratch, true).unwrap();
@@ -289,11 +270,10 @@ mod tests {
     #[test]
     fn parts_verify_the_sum_of_all_stored_bytes() {
         let mut scratch = Scratch::default();
-        let (data, mut stored) = (noise_and_zeros(), Vec::new());
+        let data = noise_and_zeros();
         let mut out = vec![0; data.len()];
-        for names in [&["zstd", "crc32c"][..], &["crc32c"], &["gzip", "crc32c start"]] {
-            let chain = chain(names, data.len());
-            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+        for names in ["zstd crc32c", "crc32c", "gzip crc32c-start"] {
+            let (chain, mut stored) = encoded(names, &data);
             let at = stored.len() - 100;
             stored[at] ^= 1;
             let error = chain.decode_part(&stored, 5..100, &mut out, &mut scratch, true).unwrap_err();
@@ -305,25 +285,23 @@ mod tests {
 
     #[test]
     fn reach() {
-        let reach = |names: &[&str]| chain(names, 100).reach();
-        for names in [&[][..], &["crc32c"], &["crc32c", "crc32c start"]] {
-            assert_eq!(reach(names), Reach::Bytes, "{names:?}");
+        for (reach, all) in [
+            (Reach::Bytes, &["", "crc32c", "crc32c crc32c-start"][..]),
+            (Reach::Prefix, &["zstd", "gzip crc32c", "zlib zstd", "lz4"]),
+            (Reach::Blocks, &["blosc crc32c"]),
+            // The sum is that of all decoded bytes.
+            (Reach::Whole, &["crc32c zstd"]),
+        ] {
+            all.iter().for_each(|names| assert_eq!(chain(names, 100).reach(), reach, "{names}"));
         }
-        for names in [&["zstd"][..], &["gzip", "crc32c"], &["zlib", "zstd"], &["lz4"]] {
-            assert_eq!(reach(names), Reach::Prefix, "{names:?}");
-        }
-        assert_eq!(reach(&["crc32c", "zstd"]), Reach::Whole, "the sum is that of all decoded bytes");
-        let blosc = crate::Blosc::from_v3(None, 4).unwrap();
-        let chain = CodecChain::new(vec![Arc::new(blosc), codec("crc32c")], 100);
-        assert_eq!(chain.reach(), Reach::Blocks);
     }
 
     #[test]
     fn only_the_exact_size_decodes() {
         let mut scratch = Scratch::default();
-        let (data, mut stored) = (vec![7; 1000], Vec::new());
+        let data = vec![7; 1000];
         for names in CHAINS {
-            chain(names, 1000).encode(&data, &mut stored, &mut scratch).unwrap();
+            let (_, mut stored) = encoded(names, &data);
             for size in [0, 1, 999, 1001, 5000] {
                 let (other, mut out) = (chain(names, size), vec![0; size]);
                 let error = other.decode(&stored, &mut out, &mut scratch, true).unwrap_err();
@@ -340,10 +318,8 @@ mod tests {
     fn checksums_are_verified_unless_told_not_to() {
         let mut scratch = Scratch::default();
         let mut out = [0; 100];
-        let mut stored = Vec::new();
-        for names in [&["crc32c"][..], &["zlib", "crc32c"], &["crc32c", "crc32c start", "crc32c"]] {
-            let chain = chain(names, 100);
-            chain.encode(&[3; 100], &mut stored, &mut scratch).unwrap();
+        for names in ["crc32c", "zlib crc32c", "crc32c crc32c-start crc32c"] {
+            let (chain, mut stored) = encoded(names, &[3; 100]);
             *stored.last_mut().unwrap() ^= 1;
             let error = chain.decode(&stored, &mut out, &mut scratch, true).unwrap_err();
             assert!(matches!(error, CodecError::Checksum { .. }), "{names:?}: {error}");
@@ -356,10 +332,9 @@ mod tests {
     fn damage_gives_an_error_or_the_right_size() {
         let mut scratch = Scratch::default();
         let data: Vec<u8> = (0..300u32).map(|i| (i * i / 50) as u8).collect();
-        let (mut stored, mut out) = (Vec::new(), vec![0; data.len()]);
+        let mut out = vec![0; data.len()];
         for names in CHAINS {
-            let chain = chain(names, data.len());
-            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            let (chain, mut stored) = encoded(names, &data);
             for at in 0..stored.len() {
                 let result = chain.decode(&stored[..at], &mut out, &mut scratch, true);
                 assert!(result.is_err(), "{names:?} truncated to {at}");
@@ -378,9 +353,8 @@ mod tests {
     fn an_intermediate_result_beyond_its_bound_is_refused() {
         // Zeros that decode to far more than zstd could have made of 100 bytes.
         let mut scratch = Scratch::default();
-        let (mut bomb, mut out) = (Vec::new(), vec![0; 100]);
-        codec("gzip").encode(&vec![0; 10 << 20], &mut bomb, &mut scratch).unwrap();
-        let chain = chain(&["zstd", "gzip"], 100);
+        let ((_, bomb), mut out) = (encoded("gzip", &vec![0; 10 << 20]), vec![0; 100]);
+        let chain = chain("zstd gzip", 100);
         let error = chain.decode(&bomb, &mut out, &mut scratch, true).unwrap_err();
         assert!(matches!(error, CodecError::Size { codec: "gzip", .. }), "{error}");
         assert!(scratch.stages.iter().all(|stage| stage.len() < 1 << 20));
@@ -388,21 +362,21 @@ mod tests {
 
     #[test]
     fn bounds() {
-        let bound = |names: &[&str], size| chain(names, size).max_encoded();
-        assert_eq!(bound(&[], 100), 100);
-        assert_eq!(bound(&["crc32c", "crc32c"], 100), 108);
-        assert_eq!(bound(&["zstd", "crc32c"], 100), generous_bound(100) + 4);
-        assert_eq!(bound(&["zstd", "gzip"], 100), generous_bound(generous_bound(100)));
-        assert_eq!(bound(&["zstd", "gzip", "crc32c"], usize::MAX - 1), usize::MAX);
-        assert!(chain(&[], 7).is_identity() && chain(&[], 7).only_frames());
-        assert!(!chain(&["crc32c"], 7).is_identity());
-        assert_eq!(chain(&["crc32c", "zstd"], 7).codecs().len(), 2);
+        let bound = |names, size| chain(names, size).max_encoded();
+        assert_eq!(bound("", 100), 100);
+        assert_eq!(bound("crc32c crc32c", 100), 108);
+        assert_eq!(bound("zstd crc32c", 100), generous_bound(100) + 4);
+        assert_eq!(bound("zstd gzip", 100), generous_bound(generous_bound(100)));
+        assert_eq!(bound("zstd gzip crc32c", usize::MAX - 1), usize::MAX);
+        assert!(chain("", 7).is_identity() && chain("", 7).only_frames());
+        assert!(!chain("crc32c", 7).is_identity());
+        assert_eq!(chain("crc32c zstd", 7).codecs().len(), 2);
     }
 
     #[test]
     fn codecs_left_out() {
         let names = |chain: &CodecChain| chain.codecs().iter().map(|codec| codec.name()).collect::<Vec<_>>();
-        let whole = chain(&["zstd", "gzip", "crc32c"], 1000);
+        let whole = chain("zstd gzip crc32c", 1000);
         assert_eq!(names(&whole.without(0)), ["zstd", "gzip", "crc32c"]);
         assert_eq!(names(&whole.without(0b010)), ["zstd", "crc32c"]);
         assert_eq!(names(&whole.without(0b101)), ["gzip"]);
@@ -410,11 +384,11 @@ mod tests {
         assert!(whole.without(0b011).only_frames());
         assert!(whole.without(u32::MAX).is_identity());
         assert_eq!(whole.without(u32::MAX).max_encoded(), 1000);
-        let many = chain(&["crc32c"; 40], 10);
+        let many = chain(&"crc32c ".repeat(40), 10);
         assert_eq!(many.without(u32::MAX).codecs().len(), 8, "the mask has 32 bits");
 
-        let (mut stored, mut out, mut scratch) = (Vec::new(), [0; 1000], Scratch::default());
-        chain(&["zstd", "crc32c"], 1000).encode(&[7; 1000], &mut stored, &mut scratch).unwrap();
+        let ((_, stored), mut out, mut scratch) =
+            (encoded("zstd crc32c", &[7; 1000]), [0; 1000], Scratch::default());
         whole.without(0b010).decode(&stored, &mut out, &mut scratch, true).unwrap();
         assert_eq!(out, [7; 1000]);
         assert!(whole.decode(&stored, &mut out, &mut scratch, true).is_err());
@@ -427,22 +401,13 @@ mod tests {
         let (mut scratch, mut stored) = (Scratch::default(), Vec::new());
         for names in CHAINS {
             let vlen = Vlen::new(crate::VlenKind::Text, [].into());
-            let codecs = names.iter().map(|name| codec(name)).collect();
-            let unbound = CodecChain::of_vlen(vlen, codecs, 16 * texts.len());
+            let unbound = CodecChain::of_vlen(vlen, testing::chain(names), 16 * texts.len());
             assert!(!unbound.only_frames() && unbound.reach() == Reach::Whole);
             assert!((u32::MAX as usize..=u32::MAX as usize * 4).contains(&unbound.max_encoded()));
             let heap = Arc::new(unbound.vlen().unwrap().heap());
             let chain = unbound.bound(&heap).unwrap();
             let buffer = heap.push(Arc::new(texts.concat())).unwrap();
-            let mut offset = 0;
-            let cells: Vec<u8> = texts
-                .iter()
-                .flat_map(|text| {
-                    let (at, len) = (offset, text.len());
-                    offset += len as u64;
-                    Cell { buffer, len: len as u32, offset: at }.write()
-                })
-                .collect();
+            let cells = testing::cells(buffer, &texts);
             chain.encode(&cells, &mut stored, &mut scratch).unwrap();
             let mut out = vec![0xA5; cells.len()];
             for scratch in [&mut scratch, &mut Scratch::default()] {
@@ -468,6 +433,6 @@ mod tests {
             assert!(unbound.decode(&stored, &mut out, &mut scratch, true).is_err());
             assert!(unbound.encode(&cells, &mut stored, &mut scratch).is_err());
         }
-        assert!(chain(&["zstd"], 16).bound(&Arc::new(Heap::new(b""))).is_none());
+        assert!(chain("zstd", 16).bound(&Arc::new(Heap::new(b""))).is_none());
     }
 }

@@ -17,7 +17,7 @@
 //! (`"location": "start"`).
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -52,18 +52,18 @@ const SUM: usize = 4;
 
 impl Crc32c {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let NoFields {} = configuration("crc32c", metadata)?;
         Ok(Crc32c { at_start: false })
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: FieldsV2 = configuration_v2("crc32c", metadata)?;
         Ok(Crc32c { at_start: fields.location == Some(Location::Start) })
     }
 
-    fn checked<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8], CodecError> {
+    fn checked<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8]> {
         let parts = if self.at_start {
             src.split_first_chunk().map(|(sum, payload)| (payload, sum))
         } else {
@@ -88,21 +88,11 @@ impl Codec for Crc32c {
         "crc32c"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let payload = self.checked(src, true)?;
-        let room = dst.len();
-        let Some(target) = dst.get_mut(..payload.len()) else {
-            return Err(CodecError::Size {
-                codec: "crc32c",
-                expected: room as u64,
-                found: payload.len() as u64,
-            });
-        };
-        target.copy_from_slice(payload);
-        Ok(payload.len())
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
+        copy_front("crc32c", self.checked(src, true)?, dst)
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         dst.clear();
         dst.reserve(src.len() + SUM);
         // The copy is summed, because `src` may change.
@@ -128,7 +118,7 @@ impl Codec for Crc32c {
         decoded.saturating_add(SUM)
     }
 
-    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
         Some(self.checked(src, verify))
     }
 

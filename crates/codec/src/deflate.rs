@@ -5,9 +5,10 @@
 //! writes past the room that it is given. It cannot stream, but it can be given less room than
 //! there is data: that is how the front part of a chunk is decoded.
 
-use crate::CodecError;
+use crate::{CodecError, Result};
 use libdeflate_sys as sys;
 use libdeflater::{CompressionLvl, Compressor};
+use serde::Deserialize;
 use std::ptr::NonNull;
 
 /// The bytes around the compressed data.
@@ -26,6 +27,25 @@ impl Wrapper {
             Wrapper::Gzip => "gzip",
             Wrapper::Zlib => "zlib",
         }
+    }
+}
+
+/// The configuration of both codecs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fields {
+    level: Option<i32>,
+}
+
+impl Fields {
+    /// The level, which is `least` to 9, or `default` where it is absent.
+    pub(crate) fn level(&self, wrapper: Wrapper, least: i32, default: i32) -> Result<i32> {
+        let level = self.level.unwrap_or(default);
+        if (least..=9).contains(&level) {
+            return Ok(level);
+        }
+        let why = format!("level must be {least} to 9, found {level}");
+        Err(CodecError::Config { name: wrapper.name().into(), why })
     }
 }
 
@@ -78,7 +98,7 @@ impl Contexts {
         level: i32,
         src: &[u8],
         dst: &mut Vec<u8>,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let failed = |why: &str| CodecError::Encode { codec: wrapper.name(), why: why.into() };
         let level = if level < 0 { 6 } else { level.min(9) };
         let slot =

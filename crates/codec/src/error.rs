@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+/// What codecs return.
+pub type Result<T, E = CodecError> = std::result::Result<T, E>;
+
 /// An error of a codec. The engine adds the array, the chunk and the key on its way up.
 #[derive(Debug, Error)]
 #[non_exhaustive]

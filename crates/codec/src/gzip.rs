@@ -18,10 +18,9 @@
 //! Python; anything else there is an error. What is written has no file name and no time, so equal
 //! chunks have equal bytes.
 
-use crate::deflate::{Inflated, UNFILLED, Wrapper};
+use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
-use serde::Deserialize;
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain};
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -32,32 +31,17 @@ pub struct Gzip {
     pub level: i32,
 }
 
-/// `level` may be absent. zarr-python then takes 5, numcodecs 1.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fields {
-    level: Option<i32>,
-}
-
 impl Gzip {
-    /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
+    /// From the `configuration` of v3 metadata. Without a level it is 5, as in zarr-python.
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("gzip", metadata)?;
-        Self::checked(fields.level.unwrap_or(5), 0)
+        Ok(Gzip { level: fields.level(Wrapper::Gzip, 0, 5)? })
     }
 
-    /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
+    /// From the object of v2 metadata. Without a level it is 1, as in numcodecs.
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("gzip", metadata)?;
-        Self::checked(fields.level.unwrap_or(1), -1)
-    }
-
-    fn checked(level: i32, least: i32) -> Result<Self, CodecError> {
-        if (least..=9).contains(&level) {
-            return Ok(Gzip { level });
-        }
-        let why = format!("level must be {least} to 9, found {level}");
-        Err(CodecError::Config { name: "gzip".into(), why })
+        Ok(Gzip { level: fields.level(Wrapper::Gzip, -1, 1)? })
     }
 }
 
@@ -66,37 +50,28 @@ impl Codec for Gzip {
         "gzip"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         let room = dst.len();
         decode_members(src, dst, scratch)?.ok_or_else(|| chain::too_large("gzip", room))
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
-            let room = dst.len();
-            match decode_members(src, dst.get_mut(..end).unwrap_or_default(), scratch)? {
-                None => Ok(()),
-                Some(written) => Err(CodecError::size("gzip", room, written)),
-            }
-        })
+    ) -> Result<usize> {
+        let (room, end) = (dst.len(), wanted.end.saturating_add(UNFILLED));
+        if end >= room {
+            return self.decode(src, dst, scratch);
+        }
+        let written = decode_members(src, dst.get_mut(..end).unwrap_or_default(), scratch)?;
+        Ok(written.unwrap_or(room))
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         scratch.deflate.deflate(Wrapper::Gzip, self.level, src, dst)
-    }
-
-    fn racing(&self) -> Racing {
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
     }
 
     fn reach(&self) -> Reach {
@@ -116,7 +91,7 @@ impl Codec for Gzip {
 
 /// Decodes all members into the front of `dst`: how many bytes that were, or `None` if they hold
 /// more than there is room for.
-fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<Option<usize>, CodecError> {
+fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<Option<usize>> {
     let room = dst.len();
     let (mut rest, mut free) = (src, dst);
     loop {

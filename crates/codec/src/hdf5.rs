@@ -23,7 +23,10 @@ mod scale_offset;
 mod shuffle;
 mod szip;
 
-use crate::{Blosc, BloscCompressor, BloscShuffle, Codec, CodecError, Racing, Scratch, Zlib, Zstd};
+use crate::{
+    Blosc, BloscCompressor, BloscShuffle, ByteOrder, Codec, CodecError, Result, Scratch, Zlib, Zstd,
+    copy_front,
+};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -37,7 +40,7 @@ struct Parameters<'a> {
 }
 
 /// A filter that is supported: its number, its name, and how it is made.
-type Filter = (u16, &'static str, fn(&Parameters<'_>) -> Result<Arc<dyn Codec>, CodecError>);
+type Filter = (u16, &'static str, fn(&Parameters<'_>) -> Result<Arc<dyn Codec>>);
 
 #[rustfmt::skip]
 const SUPPORTED: &[Filter] = &[
@@ -105,7 +108,7 @@ pub fn filter(
     client_data: &[u32],
     element_size: usize,
     chunk_bytes: usize,
-) -> Result<Arc<dyn Codec>, CodecError> {
+) -> Result<Arc<dyn Codec>> {
     if let Some((_, _, make)) = SUPPORTED.iter().find(|(number, ..)| *number == id) {
         return make(&Parameters { client_data, element_size, chunk_bytes });
     }
@@ -126,26 +129,15 @@ impl Codec for AsStored {
         self.0
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
-        dst.get_mut(..src.len()).ok_or(CodecError::size(self.0, room, src.len()))?.copy_from_slice(src);
-        Ok(src.len())
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(self.0)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
+        copy_front(self.0, src, dst)
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
         decoded
     }
 
-    fn unframe<'a>(&self, src: &'a [u8], _verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+    fn unframe<'a>(&self, src: &'a [u8], _verify: bool) -> Option<Result<&'a [u8]>> {
         Some(Ok(src))
     }
 }
@@ -159,15 +151,26 @@ fn config(name: &str, why: impl Into<String>) -> CodecError {
     CodecError::Config { name: name.into(), why: why.into() }
 }
 
-fn read_only(codec: &'static str) -> Result<(), CodecError> {
-    Err(CodecError::Encode { codec, why: "this HDF5 filter cannot be written".into() })
-}
-
 /// A number of the client data.
-fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32, CodecError> {
+fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32> {
     client_data.get(at).copied().ok_or_else(|| {
         config(name, format!("{} parameters where more than {at} are expected", client_data.len()))
     })
+}
+
+/// All numbers of the client data of a filter that always has as many.
+fn exactly<'a, const N: usize>(name: &str, client_data: &'a [u32]) -> Result<&'a [u32; N]> {
+    let found = client_data.len();
+    client_data.try_into().map_err(|_| config(name, format!("{found} parameters where {N} are expected")))
+}
+
+/// A byte order of the client data.
+fn byte_order(name: &str, code: u32) -> Result<ByteOrder> {
+    match code {
+        0 => Ok(ByteOrder::Little),
+        1 => Ok(ByteOrder::Big),
+        other => Err(config(name, format!("unknown byte order {other}"))),
+    }
 }
 
 /// Reads the header of chunks that consist of blocks, the decoded size (8 bytes) and the size of a
@@ -177,7 +180,7 @@ fn sized_header<'d, 's>(
     codec: &'static str,
     src: &'s [u8],
     dst: &'d mut [u8],
-) -> Result<(&'d mut [u8], usize, &'s [u8]), CodecError> {
+) -> Result<(&'d mut [u8], usize, &'s [u8])> {
     let Some((&[s0, s1, s2, s3, s4, s5, s6, s7, b0, b1, b2, b3], rest)) = src.split_first_chunk() else {
         let why = format!("truncated: {} bytes where the header alone takes 12", src.len());
         return Err(CodecError::corrupt(codec, why));
@@ -192,7 +195,7 @@ fn sized_header<'d, 's>(
 
 /// Takes a block from the front of `rest`, where it stands behind the number of its bytes (4 bytes,
 /// big-endian).
-fn framed_block<'a>(codec: &'static str, rest: &mut &'a [u8]) -> Result<&'a [u8], CodecError> {
+fn framed_block<'a>(codec: &'static str, rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     let taken = rest
         .split_first_chunk()
         .and_then(|(len, rest)| rest.split_at_checked(u32::from_be_bytes(*len) as usize));

@@ -12,7 +12,7 @@
 //! ([`ArrayToArray::axes`]) and a byte order ([`ArrayToBytes::byte_order`]). [`ArrayCodecs`] takes
 //! them out of a list.
 
-use crate::{ByteOrder, Codec, CodecError, DataType, Vlen, VlenKind};
+use crate::{ByteOrder, Codec, CodecError, DataType, Result, Vlen, VlenKind};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ impl<'a> ArrayCodecs<'a> {
     }
 
     /// Adds the next codec, which was made for [`ArrayCodecs::array`].
-    pub fn push(&mut self, codec: Arc<dyn ArrayToArray>) -> Result<(), CodecError> {
+    pub fn push(&mut self, codec: Arc<dyn ArrayToArray>) -> Result<()> {
         self.array = codec.encoded(&self.array);
         match codec.axes() {
             Some(axes) if self.run.is_empty() => {
@@ -155,7 +155,7 @@ impl<'a> ArrayCodecs<'a> {
         self,
         serializer: Arc<dyn ArrayToBytes>,
         bytes_to_bytes: Vec<Arc<dyn Codec>>,
-    ) -> Result<ChunkCodecs, CodecError> {
+    ) -> Result<ChunkCodecs> {
         let ArrayCodecs { order, array, memory, run: mut codecs } = self;
         let vlen = serializer.vlen().cloned();
         if vlen.as_ref().map(Vlen::kind) != array.vlen {

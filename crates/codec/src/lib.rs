@@ -8,15 +8,8 @@
 //!
 //! A codec knows no store and no array.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod blosc;
 mod bounded;
@@ -52,7 +45,7 @@ pub use bytes::BytesCodec;
 pub use chain::CodecChain;
 pub use crc32c::Crc32c;
 pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
-pub use error::CodecError;
+pub use error::{CodecError, Result};
 pub use gzip::Gzip;
 pub use heap::{Cell, Heap, HeapAllocator, HeapBuffer, HeapMemory};
 pub use kind::{AnyCodec, ArrayCodecs, ArrayToArray, ArrayToBytes, ChunkCodecs, Context};
@@ -98,11 +91,11 @@ pub trait Codec: Debug + Send + Sync {
     /// `dst` is as large as the result may be: a stream that decodes to more is an error
     /// ([`CodecError::Size`]), and so is one that is truncated, corrupt, or followed by bytes that
     /// do not belong to it. What `dst` holds after an error is unspecified.
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError>;
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize>;
 
     /// Decodes at least the bytes `wanted` of the decoded chunk into their places in `dst`, which
     /// is as long as the decoded chunk. What the rest of `dst` holds afterwards is unspecified.
-    /// [`Codec::reach`] says what this saves; the default decodes everything.
+    /// [`Codec::reach`] says what this saves.
     ///
     /// What is not decoded is not checked: checksums of the content, which compressors put behind
     /// it, and damage behind `wanted`, may go unnoticed. Damage before the end of `wanted` that the
@@ -114,28 +107,58 @@ pub trait Codec: Debug + Send + Sync {
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        decode_wanted(self.name(), wanted, dst, |_, dst| self.decode(src, dst, scratch))
+    ) -> Result<()> {
+        let size = dst.len();
+        if wanted.end > size {
+            return Err(CodecError::size(self.name(), size, wanted.end));
+        }
+        match self.decode_range(src, wanted, dst, scratch)? {
+            found if found == size => Ok(()),
+            found => Err(CodecError::size(self.name(), size, found)),
+        }
+    }
+
+    /// The work of [`Codec::decode_part`], where `wanted` lies within `dst`: returns how many bytes
+    /// the chunk decodes to, or `dst.len()` if that is not known yet. The default decodes
+    /// everything.
+    fn decode_range(
+        &self,
+        src: &[u8],
+        wanted: Range<usize>,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<usize> {
+        let _ = wanted;
+        self.decode(src, dst, scratch)
     }
 
     /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
     ///
-    /// `src` may change meanwhile where [`Codec::racing`] says that the encoder can bear it.
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError>;
+    /// `src` may change meanwhile where [`Codec::racing`] says that the encoder can bear it. The
+    /// default refuses: most filters of HDF5 only decode.
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
+        let _ = (src, dst, scratch);
+        Err(CodecError::Encode { codec: self.name(), why: "this HDF5 filter cannot be written".into() })
+    }
 
-    /// What [`Codec::encode`] makes of input that another thread changes meanwhile. There is no
-    /// default: a new codec must show which it is.
-    fn racing(&self) -> Racing;
+    /// What [`Codec::encode`] makes of input that another thread changes meanwhile. The default is
+    /// safe for every encoder. [`Racing::Mixes`] saves a copy, and needs a proof.
+    fn racing(&self) -> Racing {
+        Racing::NeedsCopy
+    }
 
     /// The most bytes that [`Codec::encode`] and other valid encoders make of `decoded` bytes. A
     /// stored object may be no larger: this bounds what is read into memory. Generous (other
-    /// encoders frame differently), saturating, never less than right.
-    fn max_encoded(&self, decoded: usize) -> usize;
+    /// encoders frame differently), saturating, never less than right. The default is right for
+    /// compressors.
+    fn max_encoded(&self, decoded: usize) -> usize {
+        chain::generous_bound(decoded)
+    }
 
     /// For codecs that only frame the bytes (checksums): checks the frame (`verify: false` skips
     /// the sum) and gives the payload, which saves the copy of [`Codec::decode`]. `None`: this
     /// codec transforms the bytes.
-    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
         let _ = (src, verify);
         None
     }
@@ -157,41 +180,14 @@ pub trait Codec: Debug + Send + Sync {
     }
 }
 
-/// [`Codec::decode_part`] of codecs that decode from the front and can stop early.
-///
-/// `front` decodes at least the first `wanted` bytes; it gets the memory for the whole chunk and
-/// how much of it to use: `ahead` bytes more than are wanted. If that is all, all is decoded.
-fn decode_front(
-    codec: &impl Codec,
-    src: &[u8],
-    (wanted, ahead): (usize, usize),
-    dst: &mut [u8],
-    scratch: &mut Scratch,
-    front: impl FnOnce(usize, &mut [u8], &mut Scratch) -> Result<(), CodecError>,
-) -> Result<(), CodecError> {
-    match wanted.checked_add(ahead).filter(|end| *end < dst.len()) {
-        Some(end) => front(end, dst, scratch),
-        None => {
-            let wanted = 0..wanted.max(dst.len());
-            decode_wanted(codec.name(), wanted, dst, |_, dst| codec.decode(src, dst, scratch))
-        }
-    }
+/// The first `len` bytes of the memory for a decoded chunk. [`CodecError::Size`] if it is shorter.
+fn front<'d>(codec: &'static str, dst: &'d mut [u8], len: usize) -> Result<&'d mut [u8]> {
+    let room = dst.len();
+    dst.get_mut(..len).ok_or(CodecError::size(codec, room, len))
 }
 
-/// [`Codec::decode_part`] by `run`, which decodes at least the bytes that it is given the range of,
-/// and returns the size of the whole.
-fn decode_wanted(
-    codec: &'static str,
-    wanted: Range<usize>,
-    dst: &mut [u8],
-    run: impl FnOnce(Range<usize>, &mut [u8]) -> Result<usize, CodecError>,
-) -> Result<(), CodecError> {
-    let size = dst.len();
-    if wanted.end > size {
-        return Err(CodecError::size(codec, size, wanted.end));
-    }
-    match run(wanted, dst)? {
-        found if found == size => Ok(()),
-        found => Err(CodecError::size(codec, size, found)),
-    }
+/// [`Codec::decode`] of bytes that are stored as they are.
+fn copy_front(codec: &'static str, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+    front(codec, dst, src.len())?.copy_from_slice(src);
+    Ok(src.len())
 }

@@ -17,7 +17,7 @@
 //! exactly that many bytes.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{c_char, c_int};
@@ -42,13 +42,13 @@ const MAX_DECODED: usize = 0x7E00_0000;
 
 impl Lz4 {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
@@ -59,12 +59,9 @@ impl Codec for Lz4 {
         "lz4"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         let (claimed, block) = split(src)?;
-        let room = dst.len();
-        let Some(target) = dst.get_mut(..claimed as usize) else {
-            return Err(CodecError::Size { codec: "lz4", expected: room as u64, found: claimed.into() });
-        };
+        let target = front("lz4", dst, claimed as usize)?;
         match decompress(block, target) {
             Some(found) if found == target.len() => Ok(found),
             Some(found) => Err(CodecError::corrupt(
@@ -78,29 +75,31 @@ impl Codec for Lz4 {
         }
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        decode_front(self, src, (wanted.end, 0), dst, scratch, |end, dst, _| {
-            let (claimed, block) = split(src)?;
-            if claimed as usize != dst.len() {
-                return Err(CodecError::size("lz4", dst.len(), claimed as usize));
+    ) -> Result<usize> {
+        let (room, end) = (dst.len(), wanted.end);
+        if end == room {
+            return self.decode(src, dst, scratch);
+        }
+        let (claimed, block) = split(src)?;
+        if claimed as usize != room {
+            return Ok(claimed as usize);
+        }
+        match decompress_front(block, dst.get_mut(..end).unwrap_or_default()) {
+            Some(found) if found == end => Ok(room),
+            _ => {
+                let why = format!("the block is truncated, corrupt, or shorter than {end} bytes");
+                Err(CodecError::corrupt("lz4", why))
             }
-            match decompress_front(block, dst.get_mut(..end).unwrap_or_default()) {
-                Some(found) if found == end => Ok(()),
-                _ => {
-                    let why = format!("the block is truncated, corrupt, or shorter than {end} bytes");
-                    Err(CodecError::corrupt("lz4", why))
-                }
-            }
-        })
+        }
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         let (Ok(size), true) = (u32::try_from(src.len()), src.len() <= MAX_DECODED) else {
             let why = format!("{} bytes, where one block holds at most {MAX_DECODED}", src.len());
             return Err(CodecError::Encode { codec: "lz4", why });
@@ -120,10 +119,6 @@ impl Codec for Lz4 {
         Racing::Mixes
     }
 
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
-    }
-
     fn reach(&self) -> Reach {
         Reach::Prefix
     }
@@ -138,7 +133,7 @@ impl Codec for Lz4 {
 }
 
 /// The decoded size that a chunk claims, and its block.
-fn split(src: &[u8]) -> Result<(u32, &[u8]), CodecError> {
+fn split(src: &[u8]) -> Result<(u32, &[u8])> {
     let Some((header, block)) = src.split_first_chunk() else {
         let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
         return Err(CodecError::corrupt("lz4", why));
@@ -148,7 +143,7 @@ fn split(src: &[u8]) -> Result<(u32, &[u8]), CodecError> {
 
 /// Decodes one block into the front of `dst`: how many bytes that were, or `None` if the block is
 /// not valid or does not fit.
-fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
+pub(crate) fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
     // SAFETY: both slices are given with their own lengths; the "safe" decoder reads and writes
     // within them, whatever the block holds.

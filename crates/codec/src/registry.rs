@@ -4,7 +4,7 @@
 
 use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
-    Transpose, Vlen, Zlib, Zstd,
+    Result, Transpose, Vlen, Zlib, Zstd,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ pub enum Config<'a> {
 impl Config<'_> {
     /// The fields other than a v2 `id`, which must be `name`. An absent configuration is an empty
     /// one, so that each codec says what it misses.
-    pub fn fields<T: DeserializeOwned>(self, name: &str) -> Result<T, CodecError> {
+    pub fn fields<T: DeserializeOwned>(self, name: &str) -> Result<T> {
         match self {
             Config::V3(metadata) => configuration(name, metadata),
             Config::V2(metadata) => configuration_v2(name, metadata),
@@ -32,9 +32,9 @@ impl Config<'_> {
     /// A codec of the constructor for either format.
     pub fn either<C: Codec + 'static>(
         self,
-        from_v3: impl FnOnce(Option<&Value>) -> Result<C, CodecError>,
-        from_v2: impl FnOnce(&Value) -> Result<C, CodecError>,
-    ) -> Result<Arc<dyn Codec>, CodecError> {
+        from_v3: impl FnOnce(Option<&Value>) -> Result<C>,
+        from_v2: impl FnOnce(&Value) -> Result<C>,
+    ) -> Result<Arc<dyn Codec>> {
         Ok(match self {
             Config::V3(configuration) => Arc::new(from_v3(configuration)?),
             Config::V2(object) => Arc::new(from_v2(object)?),
@@ -43,7 +43,7 @@ impl Config<'_> {
 }
 
 /// Makes a codec of one kind from what metadata says, for the array that it is to encode.
-pub type Constructor<C> = fn(Config<'_>, &Context<'_>) -> Result<Arc<C>, CodecError>;
+pub type Constructor<C> = fn(Config<'_>, &Context<'_>) -> Result<Arc<C>>;
 
 /// How a codec is made. This also says of which kind it is.
 #[derive(Clone, Copy, Debug)]
@@ -104,16 +104,12 @@ pub fn makes_bytes(name: &str) -> bool {
 }
 
 /// [`Table::from_v3`] of [`CODECS`].
-pub fn from_v3(
-    name: &str,
-    configuration: Option<&Value>,
-    array: &Context<'_>,
-) -> Result<AnyCodec, CodecError> {
+pub fn from_v3(name: &str, configuration: Option<&Value>, array: &Context<'_>) -> Result<AnyCodec> {
     CODECS.from_v3(name, configuration, array)
 }
 
 /// [`Table::from_v2`] of [`CODECS`].
-pub fn from_v2(config: &Value, array: &Context<'_>) -> Result<AnyCodec, CodecError> {
+pub fn from_v2(config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
     CODECS.from_v2(config, array)
 }
 
@@ -136,7 +132,7 @@ impl Table {
         name: &str,
         configuration: Option<&Value>,
         array: &Context<'_>,
-    ) -> Result<AnyCodec, CodecError> {
+    ) -> Result<AnyCodec> {
         let Some(line) = self.0.iter().find(|line| line.v3.contains(&name)) else {
             return Err(unknown(name, &self.v3_names()));
         };
@@ -147,7 +143,7 @@ impl Table {
     }
 
     /// The codec of a Zarr v2 (numcodecs) object, `{"id": …, …}`, which is to encode `array`.
-    pub fn from_v2(&self, config: &Value, array: &Context<'_>) -> Result<AnyCodec, CodecError> {
+    pub fn from_v2(&self, config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
         let Some(id) = config.get("id").and_then(Value::as_str) else {
             let why = format!("expected an object with a string \"id\", found {}", shown(config));
             return Err(CodecError::Config { name: "?".into(), why });
@@ -160,7 +156,7 @@ impl Table {
 }
 
 impl Registration {
-    fn make(&self, config: Config<'_>, array: &Context<'_>) -> Result<AnyCodec, CodecError> {
+    fn make(&self, config: Config<'_>, array: &Context<'_>) -> Result<AnyCodec> {
         Ok(match self.make {
             Make::ArrayToArray(make) => AnyCodec::ArrayToArray(make(config, array)?),
             Make::ArrayToBytes(make) => AnyCodec::ArrayToBytes(make(config, array)?),
@@ -175,53 +171,35 @@ fn unknown(name: &str, supported: &[&str]) -> CodecError {
 
 /// The v2 object of a `numcodecs.*` codec: its configuration, and the id if that is not there
 /// (zarr-python takes both).
-fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value, CodecError> {
+fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value> {
     let mut object = match configuration {
         None => Map::new(),
         Some(Value::Object(fields)) => fields.clone(),
         Some(other) => return Err(not_an_object(name, other)),
     };
     object.entry("id").or_insert_with(|| id.into());
-    match object.get("id") {
-        Some(Value::String(found)) if found == id => Ok(Value::Object(object)),
-        found => {
-            let found = found.map(shown).unwrap_or_default();
-            Err(CodecError::Config {
-                name: name.into(),
-                why: format!("\"id\" must be {id:?}, found {found}"),
-            })
-        }
-    }
+    Ok(Value::Object(object))
 }
 
 /// Parses the `configuration` of v3 metadata.
-pub(crate) fn configuration<T: DeserializeOwned>(
-    name: &str,
-    metadata: Option<&Value>,
-) -> Result<T, CodecError> {
-    match metadata {
-        None => fields(name, Value::Object(Map::new())),
-        Some(object) => fields(name, object.clone()),
-    }
+pub(crate) fn configuration<T: DeserializeOwned>(name: &str, metadata: Option<&Value>) -> Result<T> {
+    fields(name, metadata.cloned().unwrap_or_else(|| Value::Object(Map::new())))
 }
 
 /// Parses the fields of a v2 object other than its id, which must be `name`.
-pub(crate) fn configuration_v2<T: DeserializeOwned>(name: &str, metadata: &Value) -> Result<T, CodecError> {
+pub(crate) fn configuration_v2<T: DeserializeOwned>(name: &str, metadata: &Value) -> Result<T> {
     let Value::Object(object) = metadata else { return Err(not_an_object(name, metadata)) };
     let mut object = object.clone();
     match object.shift_remove("id") {
         Some(Value::String(id)) if id == name => fields(name, Value::Object(object)),
         id => {
-            let found = id.as_ref().map_or("none".into(), shown);
-            Err(CodecError::Config {
-                name: name.into(),
-                why: format!("\"id\" must be {name:?}, found {found}"),
-            })
+            let why = format!("\"id\" must be {name:?}, found {}", id.as_ref().map_or("none".into(), shown));
+            Err(CodecError::Config { name: name.into(), why })
         }
     }
 }
 
-fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T, CodecError> {
+fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T> {
     // Derived implementations would also take an array, field by field.
     if !object.is_object() {
         return Err(not_an_object(name, &object));
@@ -252,11 +230,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn from_v3(name: &str, configuration: Option<&Value>, numpy: &str) -> Result<AnyCodec, CodecError> {
+    fn from_v3(name: &str, configuration: Option<&Value>, numpy: &str) -> Result<AnyCodec> {
         CODECS.from_v3(name, configuration, &Context::of_elements(numpy.parse().unwrap()))
     }
 
-    fn from_v2(config: &Value) -> Result<AnyCodec, CodecError> {
+    fn from_v2(config: &Value) -> Result<AnyCodec> {
         CODECS.from_v2(config, &Context::of_elements("<f4".parse().unwrap()))
     }
 

@@ -1,9 +1,10 @@
 //! What every codec is tested for, in one place.
 
-use crate::{Codec, CodecError, Scratch};
+use crate::{Blosc, Cell, Codec, CodecError, Crc32c, Gzip, Lz4, Result, Scratch, Zlib, Zstd};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes behind the destination, which no decoder may touch.
 const GUARD: [u8; 64] = [0xA5; 64];
@@ -16,7 +17,7 @@ pub(crate) fn encode(codec: &dyn Codec, data: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes into `room` bytes with new contexts.
-pub(crate) fn decode(codec: &dyn Codec, stored: &[u8], room: usize) -> Result<Vec<u8>, CodecError> {
+pub(crate) fn decode(codec: &dyn Codec, stored: &[u8], room: usize) -> Result<Vec<u8>> {
     decode_with(codec, stored, room, &mut Scratch::default())
 }
 
@@ -25,7 +26,7 @@ pub(crate) fn decode_with(
     stored: &[u8],
     room: usize,
     scratch: &mut Scratch,
-) -> Result<Vec<u8>, CodecError> {
+) -> Result<Vec<u8>> {
     let mut memory = vec![0x5A; room];
     memory.extend_from_slice(&GUARD);
     let result = codec.decode(stored, &mut memory[..room], scratch);
@@ -34,6 +35,34 @@ pub(crate) fn decode_with(
     assert!(written <= room, "says it wrote {written} bytes into {room}");
     memory.truncate(written);
     Ok(memory)
+}
+
+/// The codecs of these names, in the order of encoding.
+pub(crate) fn chain(names: &str) -> Vec<Arc<dyn Codec>> {
+    let codec = |name: &str| -> Arc<dyn Codec> {
+        match name {
+            "gzip" => Arc::new(Gzip { level: 1 }),
+            "zlib" => Arc::new(Zlib { level: 1 }),
+            "zstd" => Arc::new(Zstd { level: 1, checksum: false }),
+            "zstd-sum" => Arc::new(Zstd { level: 1, checksum: true }),
+            "lz4" => Arc::new(Lz4 { acceleration: 1 }),
+            "blosc" => Arc::new(Blosc::from_v3(None, 4).unwrap()),
+            "crc32c" => Arc::new(Crc32c { at_start: false }),
+            "crc32c-start" => Arc::new(Crc32c { at_start: true }),
+            other => panic!("{other}"),
+        }
+    };
+    names.split_whitespace().map(codec).collect()
+}
+
+/// The cells of values that lie one behind the other in a buffer.
+pub(crate) fn cells(buffer: u32, values: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut end = 0;
+    let cell = |value: &[u8]| {
+        end += value.len() as u64;
+        Cell { buffer, len: value.len() as u32, offset: end - value.len() as u64 }.write()
+    };
+    values.iter().map(AsRef::as_ref).flat_map(cell).collect()
 }
 
 /// Bytes that look random, the same every time.
@@ -76,17 +105,22 @@ pub(crate) fn check(codec: &dyn Codec) {
         check_one(codec, &data, &mut scratch);
     }
     let generated = (0u8..4, prop_oneof![0usize..300, 0usize..20_000], any::<u64>());
-    TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() })
-        .run(&generated, |(kind, len, seed)| {
-            check_one(codec, &data(kind, len, seed), &mut Scratch::default());
-            Ok(())
-        })
-        .unwrap();
+    run(64, generated, |(kind, len, seed)| check_one(codec, &data(kind, len, seed), &mut Scratch::default()));
     for kind in 0..4 {
-        withstands_damage(codec, &data(kind, 200, 5), &mut scratch);
+        withstands_damage(codec, &encode(codec, &data(kind, 200, 5)), 200);
     }
     withstands_garbage(codec, &mut scratch);
     check_parts(codec);
+}
+
+/// Runs a test with generated values.
+fn run<S: Strategy>(cases: u32, generated: S, test: impl Fn(S::Value)) {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let each = |value| {
+        test(value);
+        Ok(())
+    };
+    TestRunner::new(config).run(&generated, each).unwrap();
 }
 
 /// Decodes a part of a chunk of `size` bytes; gives that part alone.
@@ -96,7 +130,7 @@ pub(crate) fn decode_part(
     wanted: Range<usize>,
     size: usize,
     scratch: &mut Scratch,
-) -> Result<Vec<u8>, CodecError> {
+) -> Result<Vec<u8>> {
     let mut memory = vec![0x5A; size];
     memory.extend_from_slice(&GUARD);
     let result = codec.decode_part(stored, wanted.clone(), &mut memory[..size], scratch);
@@ -111,39 +145,36 @@ pub(crate) fn check_parts(codec: &dyn Codec) {
     let sizes = prop_oneof![0usize..300, 0usize..20_000, 60_000usize..700_000];
     let fraction = || 0.0f64..=1.0;
     let generated = (0u8..4, sizes, any::<u64>(), (fraction(), fraction()), fraction(), any::<u8>());
-    TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() })
-        .run(&generated, |(kind, size, seed, (one, other), at, flip)| {
-            let scratch = &mut *scratch.borrow_mut();
-            let data = data(kind, size, seed);
-            let mut stored = encode(codec, &data);
-            let place = |fraction: f64, of: usize| (of as f64 * fraction) as usize;
-            // The square: parts near the front are those that save something.
-            let (one, other) = (place(one * one, size), place(other * other, size));
-            let wanted = one.min(other)..one.max(other);
-            for wanted in [wanted.clone(), 0..wanted.end, wanted.start..size, 0..size, 0..0] {
-                let part = decode_part(codec, &stored, wanted.clone(), size, scratch).unwrap();
-                assert!(part == data[wanted.clone()], "{wanted:?} of {size}");
+    run(48, generated, |(kind, size, seed, (one, other), at, flip)| {
+        let scratch = &mut *scratch.borrow_mut();
+        let data = data(kind, size, seed);
+        let mut stored = encode(codec, &data);
+        let place = |fraction: f64, of: usize| (of as f64 * fraction) as usize;
+        // The square: parts near the front are those that save something.
+        let (one, other) = (place(one * one, size), place(other * other, size));
+        let wanted = one.min(other)..one.max(other);
+        for wanted in [wanted.clone(), 0..wanted.end, wanted.start..size, 0..size, 0..0] {
+            let part = decode_part(codec, &stored, wanted.clone(), size, scratch).unwrap();
+            assert!(part == data[wanted.clone()], "{wanted:?} of {size}");
+        }
+        assert!(codec.decode_part(&stored, 0..size + 1, &mut vec![0; size], scratch).is_err());
+        for other in [size + 1, size * 2 + 100] {
+            let result = decode_part(codec, &stored, 0..other, other, scratch);
+            assert!(matches!(result, Err(CodecError::Size { .. })), "{size} as {other}");
+        }
+        let cut = place(at, stored.len());
+        for cut in [cut, cut.min(20), stored.len().saturating_sub(cut.min(20) + 1)] {
+            match decode_part(codec, &stored[..cut], wanted.clone(), size, scratch) {
+                Ok(part) => assert!(part == data[wanted.clone()], "{wanted:?} of {size}, cut to {cut}"),
+                Err(_) => assert!(cut < stored.len()),
             }
-            assert!(codec.decode_part(&stored, 0..size + 1, &mut vec![0; size], scratch).is_err());
-            for other in [size + 1, size * 2 + 100] {
-                let result = decode_part(codec, &stored, 0..other, other, scratch);
-                assert!(matches!(result, Err(CodecError::Size { .. })), "{size} as {other}");
-            }
-            let cut = place(at, stored.len());
-            for cut in [cut, cut.min(20), stored.len().saturating_sub(cut.min(20) + 1)] {
-                match decode_part(codec, &stored[..cut], wanted.clone(), size, scratch) {
-                    Ok(part) => assert!(part == data[wanted.clone()], "{wanted:?} of {size}, cut to {cut}"),
-                    Err(_) => assert!(cut < stored.len()),
-                }
-            }
-            if let Some(byte) = stored.get_mut(cut) {
-                *byte ^= flip;
-                let _ = decode_part(codec, &stored, wanted.clone(), size, scratch);
-                let _ = decode_part(codec, &stored, wanted, size / 2 + 1, scratch);
-            }
-            Ok(())
-        })
-        .unwrap();
+        }
+        if let Some(byte) = stored.get_mut(cut) {
+            *byte ^= flip;
+            let _ = decode_part(codec, &stored, wanted.clone(), size, scratch);
+            let _ = decode_part(codec, &stored, wanted, size / 2 + 1, scratch);
+        }
+    });
 }
 
 /// Bytes of which the first quarter is decoded where everything behind the first `kept` stored
@@ -183,20 +214,29 @@ fn check_one(codec: &dyn Codec, data: &[u8], scratch: &mut Scratch) {
     assert!(decode_with(codec, &stored, data.len() + 100, scratch).is_err(), "a byte after the end");
 }
 
-/// Every byte changed in several ways: an error, or some bytes that fit; never a panic, never a
-/// byte outside.
-fn withstands_damage(codec: &dyn Codec, data: &[u8], scratch: &mut Scratch) {
-    let mut stored = encode(codec, data);
-    for at in 0..stored.len() {
-        for flip in [0x01, 0x02, 0x10, 0x80, 0xff] {
-            stored[at] ^= flip;
-            for room in [data.len(), data.len() / 2, data.len() * 2] {
-                let _ = decode_with(codec, &stored, room, scratch);
-            }
-            stored[at] ^= flip;
+/// A chunk that decodes to `size` bytes, with each byte changed and at each length: an error, or
+/// bytes that fit; never a panic, never a byte outside.
+pub(crate) fn withstands_damage(codec: &dyn Codec, stored: &[u8], size: usize) {
+    let mut scratch = Scratch::default();
+    let good = decode_with(codec, stored, size, &mut scratch).unwrap();
+    assert_eq!(good.len(), size);
+    let mut try_all = |stored: &[u8]| {
+        for room in [size, size / 2, size * 2] {
+            let _ = decode_with(codec, stored, room, &mut scratch);
         }
+        let _ = decode_part(codec, stored, size / 3..size / 2, size, &mut scratch);
+    };
+    // Of long chunks every so many bytes, and all of what is likely to be a header.
+    let step = stored.len() / 500 + 1;
+    for at in (0..stored.len()).filter(|at| *at < 200 || at % step == 0) {
+        let mut bad = stored.to_vec();
+        for flip in [0x01, 0x02, 0x10, 0x80, 0xff] {
+            bad[at] = stored[at] ^ flip;
+            try_all(&bad);
+        }
+        try_all(&stored[..at]);
     }
-    assert!(decode_with(codec, &stored, data.len(), scratch).unwrap() == data, "contexts survive errors");
+    assert!(decode_with(codec, stored, size, &mut scratch).unwrap() == good, "contexts survive errors");
 }
 
 /// Bytes that were never encoded, alone and behind the start of a valid stream.
@@ -232,7 +272,6 @@ pub(crate) fn refuses_truncation(codec: &dyn Codec) {
 
 #[test]
 fn no_codec_takes_the_bytes_of_another() {
-    use crate::{Crc32c, Gzip, Lz4, Zlib, Zstd};
     let codecs: [&dyn Codec; 5] = [
         &Gzip { level: 5 },
         &Zlib { level: 5 },

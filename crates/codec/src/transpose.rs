@@ -17,7 +17,7 @@
 
 use crate::registry::Config;
 use crate::scratch::sized;
-use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Scratch};
+use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -42,7 +42,7 @@ struct Fields {
 
 impl Transpose {
     /// From v3 metadata. The order must be a permutation of the axes of `array`.
-    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { order } = config.fields("transpose")?;
         let refuse = |why: String| Err(CodecError::Config { name: "transpose".into(), why });
         let rank = array.shape.len();
@@ -73,7 +73,7 @@ impl Transpose {
 
     /// Copies elements between the chunk of the array and the stored one: calls `copy` with the
     /// place of each element in both, in the order of the stored one.
-    fn each(&self, len: usize, mut copy: impl FnMut(Range<usize>, Range<usize>)) -> Result<(), CodecError> {
+    fn each(&self, len: usize, mut copy: impl FnMut(Range<usize>, Range<usize>)) -> Result<()> {
         let size = self
             .shape
             .iter()
@@ -112,9 +112,8 @@ impl Codec for Transpose {
         "transpose"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
-        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("transpose", room, src.len()))?;
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
+        let dst = front("transpose", dst, src.len())?;
         self.each(src.len(), |array, stored| {
             if let (Some(to), Some(from)) = (dst.get_mut(array), src.get(stored)) {
                 to.copy_from_slice(from);
@@ -123,7 +122,7 @@ impl Codec for Transpose {
         Ok(src.len())
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.truncate(src.len());
         let dst = sized(dst, src.len());
         self.each(src.len(), |array, stored| {
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
     use crate::testing::{decode, encode};
 
-    fn parse(metadata: Value, shape: &[u64]) -> Result<Transpose, CodecError> {
+    fn parse(metadata: Value, shape: &[u64]) -> Result<Transpose> {
         let array = Context::of_elements("<i2".parse().unwrap());
         Transpose::new(Config::V3(Some(&metadata)), &Context { shape: shape.into(), ..array })
     }

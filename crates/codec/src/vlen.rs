@@ -23,7 +23,9 @@
 
 use crate::low::low32;
 use crate::registry::Config;
-use crate::{ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Scratch};
+use crate::{
+    ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Result, Scratch,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -75,7 +77,7 @@ impl std::fmt::Display for VlenKind {
 }
 
 /// Refuses a configuration that is not empty.
-fn no_fields(config: Config<'_>, name: &str) -> Result<(), CodecError> {
+fn no_fields(config: Config<'_>, name: &str) -> Result<()> {
     let fields: Map<String, Value> = config.fields(name)?;
     match fields.keys().next() {
         None => Ok(()),
@@ -108,19 +110,19 @@ impl Vlen {
     }
 
     /// `vlen-utf8`, from the metadata of either format.
-    pub fn text(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+    pub fn text(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         no_fields(config, "vlen-utf8")?;
         Ok(Vlen::new(VlenKind::Text, array.fill.as_ref().into()))
     }
 
     /// `vlen-bytes`, from the metadata of either format.
-    pub fn bytes(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+    pub fn bytes(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         no_fields(config, "vlen-bytes")?;
         Ok(Vlen::new(VlenKind::Bytes, array.fill.as_ref().into()))
     }
 
     /// `vlen-array`, from the metadata of Zarr v2.
-    pub fn array(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+    pub fn array(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let ArrayFields { dtype } = config.fields("vlen-array")?;
         let item = dtype.parse().ok().filter(|item: &DataType| item.size() > 0).ok_or_else(|| {
             let why = format!("dtype: expected a type of elements, found {dtype:?}");
@@ -154,7 +156,7 @@ impl Vlen {
         Vlen { heap: Some(heap.clone()), ..self.clone() }
     }
 
-    fn bound_heap(&self) -> Result<&Arc<Heap>, CodecError> {
+    fn bound_heap(&self) -> Result<&Arc<Heap>> {
         self.heap.as_ref().ok_or(CodecError::Ragged { codec: self.kind.codec_name() })
     }
 
@@ -180,7 +182,7 @@ impl Codec for Vlen {
         self.kind.codec_name()
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
         let heap = self.bound_heap()?;
         let (cells, _) = dst.as_chunks_mut::<{ Cell::SIZE }>();
         let Some((found, mut left)) = number(src) else {
@@ -249,7 +251,7 @@ impl Codec for Vlen {
         Ok(cells.len() * Cell::SIZE)
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         let heap = self.bound_heap()?;
         let refuse = |why: String| CodecError::Encode { codec: self.kind.codec_name(), why };
         let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
@@ -374,6 +376,7 @@ fn check_text(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use proptest::prelude::*;
 
     const KINDS: [&str; 4] = ["text", "bytes", "<i4", ">f8"];
@@ -402,7 +405,7 @@ mod tests {
     }
 
     /// Decodes with a new heap.
-    fn decode(vlen: &Vlen, stored: &[u8], count: usize) -> Result<Vec<Vec<u8>>, CodecError> {
+    fn decode(vlen: &Vlen, stored: &[u8], count: usize) -> Result<Vec<Vec<u8>>> {
         let heap = Arc::new(vlen.heap());
         let mut cells = vec![0xA5; count * Cell::SIZE];
         let size = vlen.bound(&heap).decode(stored, &mut cells, &mut Scratch::default())?;
@@ -419,19 +422,9 @@ mod tests {
         Ok(cells.chunks(Cell::SIZE).map(|cell| cell_bytes(&heap, cell)).collect())
     }
 
-    fn encode(vlen: &Vlen, values: &[&[u8]]) -> Result<Vec<u8>, CodecError> {
+    fn encode(vlen: &Vlen, values: &[&[u8]]) -> Result<Vec<u8>> {
         let heap = Arc::new(vlen.heap());
-        let all = values.concat();
-        let mut at = 0;
-        let buffer = heap.push(Arc::new(all)).unwrap();
-        let cells: Vec<u8> = values
-            .iter()
-            .flat_map(|value| {
-                let cell = Cell { buffer, len: value.len() as u32, offset: at };
-                at += value.len() as u64;
-                cell.write()
-            })
-            .collect();
+        let cells = testing::cells(heap.push(Arc::new(values.concat())).unwrap(), values);
         let mut stored = b"old".to_vec();
         vlen.bound(&heap).encode(&cells, &mut stored, &mut Scratch::default()).map(|()| stored)
     }

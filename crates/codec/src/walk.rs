@@ -4,9 +4,9 @@
 //! two codecs goes through one of two buffers of [`Scratch`], which change places. What the first
 //! codec of the list decodes goes straight into the caller's memory.
 
-use crate::bounded::{Most, check_vlen_limit, decode_growing};
+use crate::bounded::{check_vlen_limit, decode_growing};
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::{Codec, CodecError, Racing, Result, Scratch};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,27 +27,27 @@ pub(crate) enum Between<'a> {
 
 /// Where decoded bytes go.
 #[derive(Debug)]
-pub(crate) enum Target<'a> {
+pub(crate) enum Output<'a> {
     /// At least the bytes of a range, into their places in memory as long as the decoded chunk.
     Part(&'a mut [u8], Range<usize>),
     /// All bytes, of which there are at most so many, into a buffer that grows.
     Growing(&'a mut Vec<u8>, usize),
 }
 
-/// Decodes `src`. `verify: false` skips checksums that are codecs of their own. What the target
+/// Decodes `src`. `verify: false` skips checksums that are codecs of their own. What the output
 /// holds after an error is unspecified.
 #[inline]
 pub(crate) fn decode(
     codecs: &[Arc<dyn Codec>],
     between: Between<'_>,
     src: &[u8],
-    target: Target<'_>,
+    output: Output<'_>,
     scratch: &mut Scratch,
     verify: bool,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     // Out of the scratch while in use, so that the codecs can have the rest of it.
     let mut stages = std::mem::take(&mut scratch.stages);
-    let result = decode_staged(&mut stages, codecs, between, src, target, scratch, verify);
+    let result = decode_staged(&mut stages, codecs, between, src, output, scratch, verify);
     scratch.stages = stages;
     result
 }
@@ -58,10 +58,10 @@ fn decode_staged(
     codecs: &[Arc<dyn Codec>],
     between: Between<'_>,
     src: &[u8],
-    target: Target<'_>,
+    output: Output<'_>,
     scratch: &mut Scratch,
     verify: bool,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let mut left = codecs;
     // How much of `from` is the input of the next codec; `None`: it is `src`.
     let mut staged: Option<usize> = None;
@@ -72,21 +72,25 @@ fn decode_staged(
         };
         (left, input) = peel(left, input, verify)?;
         match left {
-            [] => return target.copy(first_name(codecs), input),
-            [codec] => return target.decode(codec.as_ref(), input, scratch),
+            [] => return output.copy(first_name(codecs), input),
+            [codec] => return output.decode(codec.as_ref(), input, scratch),
             [earlier @ .., codec] => {
                 let most = match between {
-                    Between::Sizes(sizes) => Most::Bytes(size_behind(sizes, earlier)),
-                    Between::Vlen(sizes) => Most::Vlen(size_behind(sizes, earlier)),
+                    Between::Sizes(sizes) | Between::Vlen(sizes) => {
+                        sizes.get(earlier.len()).copied().unwrap_or_default()
+                    }
                     Between::Decoded(bytes) => {
-                        Most::Bytes(earlier.iter().fold(bytes, |size, codec| codec.max_encoded(size)))
+                        earlier.iter().fold(bytes, |size, codec| codec.max_encoded(size))
                     }
                 };
-                staged = Some(match (between, most) {
-                    (Between::Sizes(_), Most::Bytes(most)) if most <= TRUSTED => {
+                staged = Some(match between {
+                    Between::Sizes(_) if most <= TRUSTED => {
                         codec.decode(input, stage(to, most, codec.name())?, scratch)?
                     }
-                    _ => decode_growing(codec.as_ref(), input, most, to, scratch)?,
+                    _ => {
+                        let vlen = matches!(between, Between::Vlen(_));
+                        decode_growing(codec.as_ref(), input, most, vlen, to, scratch)?
+                    }
                 });
                 std::mem::swap(from, to);
                 left = earlier;
@@ -95,28 +99,23 @@ fn decode_staged(
     }
 }
 
-/// The most bytes that some codecs, the first of a list, make of a chunk.
-fn size_behind(sizes: &[usize], earlier: &[Arc<dyn Codec>]) -> usize {
-    sizes.get(earlier.len()).copied().unwrap_or_default()
-}
-
-impl Target<'_> {
+impl Output<'_> {
     /// Takes bytes that are decoded already.
-    fn copy(self, codec: &'static str, input: &[u8]) -> Result<(), CodecError> {
+    fn copy(self, codec: &'static str, input: &[u8]) -> Result<()> {
         match self {
-            Target::Part(dst, _) if input.len() != dst.len() => {
+            Output::Part(dst, _) if input.len() != dst.len() => {
                 Err(CodecError::size(codec, dst.len(), input.len()))
             }
-            Target::Part(dst, wanted) => {
+            Output::Part(dst, wanted) => {
                 if let (Some(to), Some(from)) = (dst.get_mut(wanted.clone()), input.get(wanted)) {
                     to.copy_from_slice(from);
                 }
                 Ok(())
             }
-            Target::Growing(_, limit) if input.len() > limit => {
+            Output::Growing(_, limit) if input.len() > limit => {
                 Err(CodecError::size(codec, limit, input.len()))
             }
-            Target::Growing(out, _) => {
+            Output::Growing(out, _) => {
                 stage(out, input.len(), codec)?.copy_from_slice(input);
                 out.truncate(input.len());
                 Ok(())
@@ -126,11 +125,11 @@ impl Target<'_> {
 
     /// Takes what the last codec decodes.
     #[inline]
-    fn decode(self, codec: &dyn Codec, input: &[u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn decode(self, codec: &dyn Codec, input: &[u8], scratch: &mut Scratch) -> Result<()> {
         match self {
-            Target::Part(dst, wanted) => codec.decode_part(input, wanted, dst, scratch),
-            Target::Growing(out, limit) => {
-                let written = decode_growing(codec, input, Most::Bytes(limit), out, scratch)?;
+            Output::Part(dst, wanted) => codec.decode_part(input, wanted, dst, scratch),
+            Output::Growing(out, limit) => {
+                let written = decode_growing(codec, input, limit, false, out, scratch)?;
                 out.truncate(written);
                 Ok(())
             }
@@ -152,7 +151,7 @@ pub(crate) fn encode(
     src: &[u8],
     dst: &mut Vec<u8>,
     scratch: &mut Scratch,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let Some((last, earlier)) = codecs.split_last() else {
         dst.clear();
         dst.extend_from_slice(src);
@@ -186,7 +185,7 @@ pub(crate) fn encode_lent(
     src: &[u8],
     dst: &mut Vec<u8>,
     scratch: &mut Scratch,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let Some(first) = codecs.first().filter(|codec| codec.racing() == Racing::NeedsCopy) else {
         return encode(codecs, vlen, src, dst, scratch);
     };
@@ -210,7 +209,7 @@ pub(crate) fn peel<'c, 'b>(
     mut codecs: &'c [Arc<dyn Codec>],
     mut input: &'b [u8],
     verify: bool,
-) -> Result<Peeled<'c, 'b>, CodecError> {
+) -> Result<Peeled<'c, 'b>> {
     while let Some((codec, earlier)) = codecs.split_last()
         && let Some(payload) = codec.unframe(input, verify)
     {
@@ -221,17 +220,13 @@ pub(crate) fn peel<'c, 'b>(
 
 /// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that
 /// is an error, not an abort.
-pub(crate) fn stage<'a>(
-    buf: &'a mut Vec<u8>,
-    len: usize,
-    codec: &'static str,
-) -> Result<&'a mut [u8], CodecError> {
+pub(crate) fn stage<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
     stage_room(buf, len, codec)?;
     Ok(sized(buf, len))
 }
 
 /// Makes room for `len` bytes.
-pub(crate) fn stage_room(buf: &mut Vec<u8>, len: usize, codec: &'static str) -> Result<(), CodecError> {
+pub(crate) fn stage_room(buf: &mut Vec<u8>, len: usize, codec: &'static str) -> Result<()> {
     let failed =
         |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
     buf.try_reserve_exact(len.saturating_sub(buf.len())).map_err(failed)

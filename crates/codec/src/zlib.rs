@@ -15,10 +15,9 @@
 //!
 //! A chunk is one stream; bytes after its end are an error.
 
-use crate::deflate::{Inflated, UNFILLED, Wrapper};
+use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper};
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
-use serde::Deserialize;
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain};
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -29,30 +28,17 @@ pub struct Zlib {
     pub level: i32,
 }
 
-/// `level` may be absent: numcodecs then takes 1.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fields {
-    level: Option<i32>,
-}
-
 impl Zlib {
-    /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
-        Self::checked(configuration("zlib", metadata)?)
+    /// From the `configuration` of v3 metadata. Without a level it is 1, as in numcodecs.
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
+        let fields: Fields = configuration("zlib", metadata)?;
+        Ok(Zlib { level: fields.level(Wrapper::Zlib, -1, 1)? })
     }
 
     /// From the object of v2 metadata.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
-        Self::checked(configuration_v2("zlib", metadata)?)
-    }
-
-    fn checked(fields: Fields) -> Result<Self, CodecError> {
-        let level = fields.level.unwrap_or(1);
-        if (-1..=9).contains(&level) {
-            return Ok(Zlib { level });
-        }
-        Err(CodecError::Config { name: "zlib".into(), why: format!("level must be -1 to 9, found {level}") })
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
+        let fields: Fields = configuration_v2("zlib", metadata)?;
+        Ok(Zlib { level: fields.level(Wrapper::Zlib, -1, 1)? })
     }
 }
 
@@ -61,7 +47,7 @@ impl Codec for Zlib {
         "zlib"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         match scratch.deflate.inflate(Wrapper::Zlib, src, dst) {
             Inflated::Done { consumed, written } if consumed == src.len() => Ok(written),
             Inflated::Done { consumed, .. } => {
@@ -76,33 +62,26 @@ impl Codec for Zlib {
         }
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        decode_front(self, src, (wanted.end, UNFILLED), dst, scratch, |end, dst, scratch| {
-            let (room, front) = (dst.len(), dst.get_mut(..end).unwrap_or_default());
-            match scratch.deflate.inflate(Wrapper::Zlib, src, front) {
-                Inflated::Full => Ok(()),
-                Inflated::Done { written, .. } => Err(CodecError::size("zlib", room, written)),
-                Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
-            }
-        })
+    ) -> Result<usize> {
+        let (room, end) = (dst.len(), wanted.end.saturating_add(UNFILLED));
+        if end >= room {
+            return self.decode(src, dst, scratch);
+        }
+        match scratch.deflate.inflate(Wrapper::Zlib, src, dst.get_mut(..end).unwrap_or_default()) {
+            Inflated::Full => Ok(room),
+            Inflated::Done { written, .. } => Ok(written),
+            Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),
+        }
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         scratch.deflate.deflate(Wrapper::Zlib, self.level, src, dst)
-    }
-
-    fn racing(&self) -> Racing {
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
     }
 
     fn reach(&self) -> Reach {

@@ -21,7 +21,7 @@
 //! the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_front};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -69,7 +69,7 @@ pub(crate) struct Contexts {
 
 impl Zstd {
     /// From the `configuration` of v3 metadata.
-    pub fn from_v3(metadata: Option<&Value>) -> Result<Self, CodecError> {
+    pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let Fields { level, checksum } = configuration("zstd", metadata)?;
         if LEVELS.contains(&level) {
             return Ok(Zstd { level, checksum });
@@ -82,7 +82,7 @@ impl Zstd {
 
     /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the
     /// nearest that there is.
-    pub fn from_v2(metadata: &Value) -> Result<Self, CodecError> {
+    pub fn from_v2(metadata: &Value) -> Result<Self> {
         let Fields { level, checksum } = configuration_v2("zstd", metadata)?;
         Ok(Zstd { level, checksum })
     }
@@ -97,7 +97,7 @@ impl Codec for Zstd {
         "zstd"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         if src.is_empty() {
             // To the library these are zero frames, which is valid.
             return Err(CodecError::corrupt("zstd", "no bytes where a frame is expected"));
@@ -106,22 +106,22 @@ impl Codec for Zstd {
         decompressor.decompress(dst, src).map_err(|code| decode_error(code, dst.len()))
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
+    ) -> Result<usize> {
         // A frame of one segment has a window as large as its content, even if that is too large
         // here.
-        let ahead = if dst.len() > 1 << WINDOW_LOG { usize::MAX } else { 0 };
-        decode_front(self, src, (wanted.end, ahead), dst, scratch, |end, dst, scratch| {
-            decode_blocks(src, end, dst, scratch)
-        })
+        if wanted.end == dst.len() || dst.len() > 1 << WINDOW_LOG {
+            return self.decode(src, dst, scratch);
+        }
+        decode_blocks(src, wanted.end, dst, scratch)
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         let compressor = scratch.zstd.compressor.get_or_insert_with(CCtx::create);
         dst.clear();
         dst.reserve(zstd_safe::compress_bound(src.len()));
@@ -143,10 +143,6 @@ impl Codec for Zstd {
         if self.checksum { Racing::NeedsCopy } else { Racing::Mixes }
     }
 
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
-    }
-
     fn reach(&self) -> Reach {
         Reach::Prefix
     }
@@ -166,8 +162,8 @@ impl Codec for Zstd {
     }
 }
 
-/// Decodes blocks until the first `end` bytes of a chunk of the size of `dst` are there.
-fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+/// [`Codec::decode_range`] by blocks, until the first `end` bytes are there.
+fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
     let room = dst.len();
     let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
     let failed = |code| decode_error(code, room);
@@ -187,12 +183,12 @@ fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) 
         rest = rest.get(input.pos()..).unwrap_or_default();
         if asked == 0 {
             if rest.is_empty() && output.pos() < room {
-                return Err(CodecError::size("zstd", room, output.pos()));
+                return Ok(output.pos());
             }
             asked = FRAME_START;
         }
     }
-    Ok(())
+    Ok(room)
 }
 
 fn decode_error(code: usize, room: usize) -> CodecError {

@@ -7,9 +7,7 @@ mod toy {
 }
 
 use hyperslab_codec::registry::{CODECS, Make, Registration, Table};
-use hyperslab_codec::{
-    AnyCodec, ArrayCodecs, ByteOrder, ChunkCodecs, CodecChain, CodecError, Context, Scratch,
-};
+use hyperslab_codec::{AnyCodec, ArrayCodecs, ByteOrder, ChunkCodecs, CodecChain, Context, Result, Scratch};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use toy::{delta::Delta, mask::Mask, rows::Rows};
@@ -34,7 +32,7 @@ fn array() -> Context<'static> {
 }
 
 /// The codecs of a list of v3 metadata, toys and others.
-fn parse(list: &Value) -> Result<ChunkCodecs, CodecError> {
+fn parse(list: &Value) -> Result<ChunkCodecs> {
     let mut arrays = ArrayCodecs::new(vec![0, 1], array());
     let (mut serializer, mut bytes_to_bytes) = (None, Vec::new());
     for json in list.as_array().unwrap() {
@@ -138,7 +136,7 @@ fn tables_know_their_names() {
     assert_eq!(TOYS.from_v2(&mask, &array()).unwrap().codec().to_v2(), Some(mask.clone()));
     let alias = TOYS.from_v3("numcodecs.toy.mask", Some(&json!({"bits": 3})), &array());
     assert_eq!(alias.unwrap().codec().to_v2(), Some(mask));
-    let message = |error: Result<_, CodecError>| error.map(AnyCodec::codec).unwrap_err().to_string();
+    let message = |error: Result<_>| error.map(AnyCodec::codec).unwrap_err().to_string();
     assert_eq!(
         message(TOYS.from_v2(&json!({"id": "toy.delta"}), &array())),
         "codec \"toy.delta\" is not supported (supported: toy.mask)"

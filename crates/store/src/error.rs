@@ -34,6 +34,9 @@ impl fmt::Display for Operation {
     }
 }
 
+/// What calls of a store return.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// An error of a store. Each variant names the key; `url` is the store's.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -133,9 +136,31 @@ impl StoreError {
         operation: Operation,
         key: Option<crate::Key<'_>>,
     ) -> Self {
-        let key = key.map_or("", |key| key.as_str()).to_owned();
         let source = io::Error::new(io::ErrorKind::PermissionDenied, "the store is open for reading only");
-        StoreError::Io { operation, key, url: store.url(), source }
+        StoreError::io(store, operation, key.map_or("", |key| key.as_str()), source)
+    }
+
+    pub(crate) fn io<S: crate::Store + ?Sized>(
+        store: &S,
+        operation: Operation,
+        key: &str,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        StoreError::Io { operation, key: key.to_owned(), url: store.url(), source: source.into() }
+    }
+
+    pub(crate) fn out_of_range<S: crate::Store + ?Sized>(
+        store: &S,
+        key: &str,
+        offset: u64,
+        len: u64,
+        size: u64,
+    ) -> Self {
+        StoreError::OutOfRange { key: key.to_owned(), url: store.url(), offset, len, size }
+    }
+
+    pub(crate) fn too_large<S: crate::Store + ?Sized>(store: &S, key: &str, limit: usize) -> Self {
+        StoreError::TooLarge { key: key.to_owned(), url: store.url(), limit: limit as u64 }
     }
 
     /// Why there was no turn.

@@ -17,7 +17,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Once, PoisonError};
+use std::sync::{LockResult, Once, PoisonError};
 
 /// Shared by guards, taken alone by a fork.
 static GATE: std::sync::RwLock<()> = std::sync::RwLock::new(());
@@ -73,8 +73,9 @@ extern "C" fn after_in_child() {
     crate::descriptors::forget_in_child();
 }
 
-/// Makes forks wait for guards. Called before the first guard of a process.
-fn arm() {
+/// Makes forks wait for guards. Every guard calls it first. A library that is loaded calls it
+/// early, before threads exist.
+pub fn prepare() {
     static ARMED: Once = Once::new();
     // `Once` is held for the time of one call. A child forked meanwhile, before anything was
     // guarded, could hang; the extension module arms when it is imported, before there are threads
@@ -86,21 +87,15 @@ fn arm() {
     });
 }
 
-/// Makes forks safe from here on. Locks do so by themselves; a library that is loaded calls it
-/// early, before threads exist.
-pub fn prepare() {
-    arm();
-}
-
 /// Another number in every forked child.
 pub fn generation() -> u64 {
-    arm();
+    prepare();
     GENERATION.load(Ordering::Relaxed)
 }
 
 /// A number that changes when a fork begins, to an odd one, and when it is over.
 pub(crate) fn forks() -> u64 {
-    arm();
+    prepare();
     FORKS.load(Ordering::SeqCst)
 }
 
@@ -110,7 +105,7 @@ struct Pass;
 
 impl Pass {
     fn new() -> Pass {
-        arm();
+        prepare();
         // A thread that ends has no memory of its own any more: its last guards are not counted,
         // which a fork in this instant could meet.
         let _ = INSIDE.try_with(|inside| {
@@ -135,18 +130,48 @@ impl Drop for Pass {
     }
 }
 
+/// Guard of a [`Mutex`] or an [`RwLock`].
+#[derive(Debug)]
+pub struct Guard<G> {
+    // Dropped first: the data is free before the gate opens.
+    guard: G,
+    _pass: Pass,
+}
+
+/// Guard of a [`Mutex`].
+pub type MutexGuard<'m, T> = Guard<std::sync::MutexGuard<'m, T>>;
+
+/// Guard of a reader of an [`RwLock`].
+pub type ReadGuard<'m, T> = Guard<std::sync::RwLockReadGuard<'m, T>>;
+
+/// Guard of a writer of an [`RwLock`].
+pub type WriteGuard<'m, T> = Guard<std::sync::RwLockWriteGuard<'m, T>>;
+
+impl<G> Guard<G> {
+    fn new(lock: impl FnOnce() -> LockResult<G>) -> Self {
+        let pass = Pass::new();
+        Guard { guard: lock().unwrap_or_else(PoisonError::into_inner), _pass: pass }
+    }
+}
+
+impl<G: Deref> Deref for Guard<G> {
+    type Target = G::Target;
+
+    fn deref(&self) -> &G::Target {
+        &self.guard
+    }
+}
+
+impl<G: DerefMut> DerefMut for Guard<G> {
+    fn deref_mut(&mut self) -> &mut G::Target {
+        &mut self.guard
+    }
+}
+
 /// A mutex that a fork waits for. Hold it for memory accesses only. A panic inside does not poison
 /// it: what it guards must be whole between any two statements.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
-
-/// Guard of a [`Mutex`].
-#[derive(Debug)]
-pub struct MutexGuard<'m, T: ?Sized> {
-    // Dropped first: the data is free before the gate opens.
-    guard: std::sync::MutexGuard<'m, T>,
-    _pass: Pass,
-}
 
 impl<T> Mutex<T> {
     /// A mutex around a value.
@@ -158,42 +183,13 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Waits for its turn.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let pass = Pass::new();
-        MutexGuard { guard: self.0.lock().unwrap_or_else(PoisonError::into_inner), _pass: pass }
-    }
-}
-
-impl<T: ?Sized> Deref for MutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.guard
-    }
-}
-
-impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
+        Guard::new(|| self.0.lock())
     }
 }
 
 /// As [`Mutex`], with readers side by side.
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized>(std::sync::RwLock<T>);
-
-/// Guard of a reader of an [`RwLock`].
-#[derive(Debug)]
-pub struct ReadGuard<'m, T: ?Sized> {
-    guard: std::sync::RwLockReadGuard<'m, T>,
-    _pass: Pass,
-}
-
-/// Guard of a writer of an [`RwLock`].
-#[derive(Debug)]
-pub struct WriteGuard<'m, T: ?Sized> {
-    guard: std::sync::RwLockWriteGuard<'m, T>,
-    _pass: Pass,
-}
 
 impl<T> RwLock<T> {
     /// A lock around a value.
@@ -205,36 +201,12 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Waits until nobody writes.
     pub fn read(&self) -> ReadGuard<'_, T> {
-        let pass = Pass::new();
-        ReadGuard { guard: self.0.read().unwrap_or_else(PoisonError::into_inner), _pass: pass }
+        Guard::new(|| self.0.read())
     }
 
     /// Waits until nobody else reads or writes.
     pub fn write(&self) -> WriteGuard<'_, T> {
-        let pass = Pass::new();
-        WriteGuard { guard: self.0.write().unwrap_or_else(PoisonError::into_inner), _pass: pass }
-    }
-}
-
-impl<T: ?Sized> Deref for ReadGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.guard
-    }
-}
-
-impl<T: ?Sized> Deref for WriteGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.guard
-    }
-}
-
-impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
+        Guard::new(|| self.0.write())
     }
 }
 
@@ -286,10 +258,7 @@ impl<T> Lazy<T> {
 
     /// The value, made now if there is none.
     pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
-        match self.get() {
-            Some(value) => value,
-            None => self.put(make()),
-        }
+        self.get().unwrap_or_else(|| self.put(make()))
     }
 
     /// As [`Lazy::get_or_make`], where making it may fail.

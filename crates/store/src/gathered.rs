@@ -1,6 +1,6 @@
 //! Objects under construction in memory, for stores that only write whole ones.
 
-use crate::{Key, Opened, Operation, RangeRead, Replacement, Store, StoreError};
+use crate::{Key, Opened, Operation, RangeRead, Replacement, Result, Store, StoreError};
 use std::fmt;
 use std::io;
 
@@ -27,54 +27,15 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
     }
 
     fn error(&self, source: impl Into<io::Error>) -> StoreError {
-        let (key, url) = (self.key.clone(), self.store.url());
-        StoreError::Io { operation: Operation::Write, key, url, source: source.into() }
-    }
-
-    fn out_of_range(&self, offset: u64, len: u64, size: u64) -> StoreError {
-        StoreError::OutOfRange { key: self.key.clone(), url: self.store.url(), offset, len, size }
+        StoreError::io(self.store, Operation::Write, &self.key, source)
     }
 
     /// Room for `more` bytes at the end.
-    fn reserve(&mut self, more: usize) -> Result<(), StoreError> {
+    fn reserve(&mut self, more: usize) -> Result<()> {
         self.bytes.try_reserve(more).map_err(|_| self.error(io::ErrorKind::OutOfMemory))
     }
 
-    fn try_append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
-        self.reserve(parts.iter().map(|part| part.len()).sum())?;
-        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
-        Ok(())
-    }
-
-    fn try_overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        let start = usize::try_from(offset).ok();
-        let end = start.and_then(|start| start.checked_add(bytes.len()));
-        match start.zip(end).and_then(|(start, end)| self.bytes.get_mut(start..end)) {
-            Some(there) => there.copy_from_slice(bytes),
-            None => return Err(self.out_of_range(offset, bytes.len() as u64, self.len())),
-        }
-        Ok(())
-    }
-
-    fn try_copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
-        if offset.checked_add(len).is_none_or(|end| end > from.size()) {
-            return Err(self.out_of_range(offset, len, from.size()));
-        }
-        let mut done = 0;
-        while done < len {
-            let piece = (len - done).min(PIECE);
-            let start = self.bytes.len();
-            let more = usize::try_from(piece).map_err(|_| self.error(io::ErrorKind::OutOfMemory))?;
-            self.reserve(more)?;
-            self.bytes.resize(start + more, 0);
-            let buf = self.bytes.get_mut(start..).unwrap_or_default();
-            from.read_ranges(&mut [RangeRead { offset: offset + done, buf }])?;
-            done += piece;
-        }
-        Ok(())
-    }
-
-    fn step(&mut self, work: impl FnOnce(&mut Self) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    fn step(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let answer = work(self);
         self.failed |= answer.is_err();
         answer
@@ -83,12 +44,8 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
 
 impl<S: ?Sized> fmt::Debug for Gathered<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Gathered { key, bytes, failed, .. } = self;
-        f.debug_struct("Gathered")
-            .field("key", key)
-            .field("len", &bytes.len())
-            .field("failed", failed)
-            .finish()
+        let mut debug = f.debug_struct("Gathered");
+        debug.field("key", &self.key).field("len", &self.bytes.len()).field("failed", &self.failed).finish()
     }
 }
 
@@ -97,20 +54,48 @@ impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
         self.bytes.len() as u64
     }
 
-    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
-        self.step(|new| new.try_append(parts))
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
+        self.step(|new| {
+            new.reserve(parts.iter().map(|part| part.len()).sum())?;
+            parts.iter().for_each(|part| new.bytes.extend_from_slice(part));
+            Ok(())
+        })
     }
 
-    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.step(|new| new.try_overwrite(offset, bytes))
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.step(|new| {
+            let (size, len) = (new.len(), bytes.len());
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            match new.bytes.get_mut(start..start.saturating_add(len)) {
+                Some(there) => there.copy_from_slice(bytes),
+                None => return Err(StoreError::out_of_range(new.store, &new.key, offset, len as u64, size)),
+            }
+            Ok(())
+        })
     }
 
-    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
-        self.step(|new| new.try_copy(from, offset, len))
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
+        self.step(|new| {
+            if offset.checked_add(len).is_none_or(|end| end > from.size()) {
+                return Err(StoreError::out_of_range(new.store, &new.key, offset, len, from.size()));
+            }
+            let mut done = 0;
+            while done < len {
+                let piece = (len - done).min(PIECE);
+                let start = new.bytes.len();
+                let more = usize::try_from(piece).map_err(|_| new.error(io::ErrorKind::OutOfMemory))?;
+                new.reserve(more)?;
+                new.bytes.resize(start + more, 0);
+                let buf = new.bytes.get_mut(start..).unwrap_or_default();
+                from.read_ranges(&mut [RangeRead { offset: offset + done, buf }])?;
+                done += piece;
+            }
+            Ok(())
+        })
     }
 
     /// Copies after all: memory to memory there is nothing cheaper, and what follows is the same.
-    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError> {
+    fn share(&mut self, from: &dyn Opened) -> Result<bool> {
         if !self.bytes.is_empty() {
             return Ok(false);
         }
@@ -118,7 +103,7 @@ impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
         Ok(true)
     }
 
-    fn commit(self: Box<Self>) -> Result<(), StoreError> {
+    fn commit(self: Box<Self>) -> Result<()> {
         if self.failed {
             return Err(self.error(given_up()));
         }

@@ -1,6 +1,6 @@
 //! Keys: names of objects that cannot leave the store.
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 use std::fmt;
 
 /// How the names of files of unfinished writes end; they begin with a dot.
@@ -18,7 +18,7 @@ pub struct Key<'a>(&'a str);
 
 impl<'a> Key<'a> {
     /// Checks `name`. Errors with [`StoreError::InvalidKey`], which says what is wrong.
-    pub fn new(name: &'a str) -> Result<Self, StoreError> {
+    pub fn new(name: &'a str) -> Result<Self> {
         if is_plain(name) {
             return Ok(Key(name));
         }
@@ -77,22 +77,8 @@ mod tests {
         {
             assert_eq!(Key::new(good).map(Key::as_str).ok(), Some(good));
         }
-        for bad in [
-            "",
-            "/",
-            "/a",
-            "a/",
-            "a//b",
-            ".",
-            "..",
-            "a/../b",
-            "../a",
-            "a/..",
-            "a\0b",
-            "a\\..\\b",
-            "./a",
-            "a/.1.hyperslab-tmp",
-        ] {
+        let bad = "/ /a a/ a//b . .. a/../b ../a a/.. a\0b a\\..\\b ./a a/.1.hyperslab-tmp".split(' ');
+        for bad in bad.chain([""]) {
             assert!(Key::new(bad).is_err(), "{bad:?}");
         }
     }

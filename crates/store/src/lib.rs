@@ -10,15 +10,8 @@
 //! of parts of others. [`contract`] is the test suite that every store must pass; those that only
 //! read, the reading half of it.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 pub mod contract;
 mod descriptors;
@@ -35,7 +28,7 @@ mod staged;
 mod stamp;
 pub mod turns;
 
-pub use error::{Operation, StoreError};
+pub use error::{Operation, Result, StoreError};
 pub use key::Key;
 pub use local::{FileStore, LocalOptions, LocalStore};
 pub use lock::{Expected, ObjectLock};
@@ -64,7 +57,7 @@ pub struct RangeRead<'a> {
 /// opened, also when it has been replaced since.
 pub trait Opened: Send + Sync + Debug {
     /// Reads ranges, with the errors of [`Store::read_ranges`].
-    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError>;
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()>;
 
     /// Bytes of the object, as it was when it was opened.
     fn size(&self) -> u64;
@@ -102,30 +95,26 @@ pub trait Replacement: Send + Debug {
     }
 
     /// Appends the concatenation of `parts`.
-    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError>;
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()>;
 
     /// Overwrites bytes that are there. [`StoreError::OutOfRange`] where not all of them are.
-    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Appends a range of an open object, of this store or another; not through the memory of this
     /// process where the system can do that. [`StoreError::OutOfRange`], which names this object's
     /// key, if that object is shorter.
-    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError>;
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()>;
 
     /// Makes the object, empty so far, equal to another without copying: until one of them changes,
     /// both share their bytes. `false`: that cannot be done here, or this one is not empty; nothing
     /// has changed.
-    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError>;
+    fn share(&mut self, from: &dyn Opened) -> Result<bool>;
 
     /// Puts the object under its key, atomically, with the promises of [`Store::write`].
-    fn commit(self: Box<Self>) -> Result<(), StoreError>;
+    fn commit(self: Box<Self>) -> Result<()>;
 
     /// As [`Replacement::commit`], under a condition; see [`Store::swap`].
-    fn commit_over(
-        self: Box<Self>,
-        expected: Expected<'_>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
+    fn commit_over(self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let _ = (expected, ask);
         self.commit().map(|()| true)
     }
@@ -133,20 +122,12 @@ pub trait Replacement: Send + Debug {
 
 /// The turn of an object among threads of this process ([`turns`]). [`StoreError::Busy`] where this
 /// thread has it already, [`StoreError::Interrupted`] where `ask` answered `true`.
-pub fn turn<S: Store + ?Sized>(
-    store: &S,
-    key: Key<'_>,
-    ask: Option<Ask<'_>>,
-) -> Result<turns::Turn, StoreError> {
+pub fn turn<S: Store + ?Sized>(store: &S, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<turns::Turn> {
     turns::take(store.lock_id(key), ask).map_err(|refused| StoreError::refused(refused, store, key.as_str()))
 }
 
 /// [`StoreError::Interrupted`] where `ask` answers `true`.
-fn check_ask<S: Store + ?Sized>(
-    store: &S,
-    prefix: Option<Key<'_>>,
-    ask: Option<Ask<'_>>,
-) -> Result<(), StoreError> {
+fn check_ask<S: Store + ?Sized>(store: &S, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<()> {
     match ask {
         Some(ask) if ask() => Err(StoreError::Interrupted {
             key: prefix.map_or("", |prefix| prefix.as_str()).to_owned(),
@@ -157,12 +138,7 @@ fn check_ask<S: Store + ?Sized>(
 }
 
 /// [`StoreError::WrongSize`] where an object of `found` bytes must have another size.
-fn check_size<S: Store + ?Sized>(
-    store: &S,
-    key: Key<'_>,
-    size: Option<u64>,
-    found: u64,
-) -> Result<(), StoreError> {
+fn check_size<S: Store + ?Sized>(store: &S, key: Key<'_>, size: Option<u64>, found: u64) -> Result<()> {
     match size {
         Some(expected) if expected != found => {
             let (key, url) = (key.as_str().to_owned(), store.url());
@@ -224,20 +200,11 @@ pub trait Store: Send + Sync + Debug {
     /// wrong values). Ranges may come in any order and may overlap; an empty list or empty ranges
     /// only ask for existence. A range past the end of the object is [`StoreError::OutOfRange`];
     /// buffers may then have been partly written.
-    fn read_ranges(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError>;
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool>;
 
     /// Opens an object, for several reads of the same contents. `None` if there is no such object.
     /// `size` as in [`Store::read_ranges`].
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError>;
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>>;
 
     /// As [`Store::open`], for the time of `work`, which gets `None` if there is no such object.
     /// Stores that can do so allocate nothing: it is for the many small changes of chunks.
@@ -246,7 +213,7 @@ pub trait Store: Send + Sync + Debug {
         key: Key<'_>,
         size: Option<u64>,
         work: &mut dyn FnMut(Option<&dyn Opened>),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let opened = self.open(key, size)?;
         work(opened.as_deref());
         Ok(())
@@ -254,7 +221,7 @@ pub trait Store: Send + Sync + Debug {
 
     /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no
     /// such object, and [`StoreError::WrongSize`] if it is shorter or longer.
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool> {
         let size = buf.len() as u64;
         self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
     }
@@ -263,14 +230,14 @@ pub trait Store: Send + Sync + Debug {
     /// capacity. Returns `false` if there is no such object. An object of more than `limit` bytes
     /// is [`StoreError::TooLarge`]: memory use stays bounded whatever was stored. `buf` grows to at
     /// most `limit + 1` bytes; a caller that reuses it pays no allocation.
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError>;
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool>;
 
     /// The size of an object in bytes; `None` if there is none.
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError>;
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>>;
 
     /// Which contents an object has now: one question to the system, not a read. `None`: there is
     /// no such object, or the store cannot tell (stores that leave this method out).
-    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
         let _ = key;
         Ok(None)
     }
@@ -283,7 +250,7 @@ pub trait Store: Send + Sync + Debug {
         key: Key<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         Ok((self.read_all(key, buf, limit)?, None))
     }
 
@@ -293,26 +260,26 @@ pub trait Store: Send + Sync + Debug {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         Ok((self.read_ranges(key, size, ranges)?, None))
     }
 
     /// Whether an object exists under this key.
-    fn exists(&self, key: Key<'_>) -> Result<bool, StoreError> {
+    fn exists(&self, key: Key<'_>) -> Result<bool> {
         Ok(self.size(key)?.is_some())
     }
 
     /// Replaces (or creates) an object by the concatenation of `parts`, atomically: until the call
     /// returns, and if it fails, readers see what was there before. Parent directories are created
     /// as needed.
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         let _ = parts;
         Err(StoreError::read_only(self, Operation::Write, Some(key)))
     }
 
     /// Begins a new object under `key`, for one that comes in pieces. The default gathers it in
     /// memory and writes it then.
-    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>> {
         if self.only().is_some() {
             return Err(StoreError::read_only(self, Operation::Write, Some(key)));
         }
@@ -322,7 +289,7 @@ pub trait Store: Send + Sync + Debug {
     /// Puts an object under a key that has none. `false`: there is one, and it stays. Of several
     /// writers that try at once, one wins. The default takes turns with threads of this process
     /// only.
-    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
         let _turn = turn(self, key, None)?;
         if self.exists(key)? {
             return Ok(false);
@@ -342,18 +309,13 @@ pub trait Store: Send + Sync + Debug {
         expected: Expected<'_>,
         parts: &[&[u8]],
         ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let _ = (expected, ask);
         self.write(key, parts).map(|()| true)
     }
 
     /// As [`Store::swap`], by nothing: deletes the object.
-    fn swap_out(
-        &self,
-        key: Key<'_>,
-        expected: Expected<'_>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
+    fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let _ = (expected, ask);
         self.delete(key).map(|_| true)
     }
@@ -366,7 +328,7 @@ pub trait Store: Send + Sync + Debug {
     /// Removes what dead writers have left below `prefix` (`None`: anywhere), and returns how many
     /// things these were. `ask` as in [`Store::swap`]. May wait some seconds to see whether a
     /// writer is alive. The default, for stores whose writers leave nothing, does nothing.
-    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64, StoreError> {
+    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64> {
         let _ = (prefix, ask);
         Ok(0)
     }
@@ -374,11 +336,11 @@ pub trait Store: Send + Sync + Debug {
     /// Excludes other processes from the object `key` until the guard is dropped, or the object is
     /// replaced: that ends it. For processes that replace an object by what follows from its
     /// contents: reading, writing and deleting take no notice of it. Where there is no such object
-    /// nobody is excluded ([`ObjectLock::is_absent`]): create it with [`Expected::Absent`], and if
+    /// nobody is excluded: create it with [`Expected::Absent`], and if
     /// another was faster, start again. `ask` is asked while this waits; `true` gives up with
     /// [`StoreError::Interrupted`]. The default, for objects that no other process can reach,
     /// excludes nobody: threads of one process take [`turn`]s.
-    fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
+    fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
         let _ = (key, ask);
         Ok(ObjectLock::free())
     }
@@ -386,17 +348,13 @@ pub trait Store: Send + Sync + Debug {
     /// As [`Store::lock`], of a prefix (`None`: the root) as such: for changes of what lies
     /// directly below, as metadata documents do. Takes no notice of locks of objects and of other
     /// prefixes.
-    fn lock_prefix<'s>(
-        &'s self,
-        prefix: Option<Key<'_>>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<ObjectLock<'s>, StoreError> {
+    fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
         let _ = (prefix, ask);
         Ok(ObjectLock::free())
     }
 
     /// Deletes an object. Returns whether there was one.
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
         match self.only() {
             Some(only) if only != key.as_str() => Ok(false),
             _ => Err(StoreError::read_only(self, Operation::Delete, Some(key))),
@@ -405,7 +363,7 @@ pub trait Store: Send + Sync + Debug {
 
     /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and
     /// the directories left empty. An object named exactly `prefix` stays. Missing is no error.
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         match self.only() {
             Some(_) if prefix.is_some() => Ok(()),
             _ => Err(StoreError::read_only(self, Operation::Delete, prefix)),
@@ -415,26 +373,26 @@ pub trait Store: Send + Sync + Debug {
     /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below
     /// it at once. Leftovers of a dead process that staged the same prefix are removed. The default
     /// gathers them in memory.
-    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
         Ok(Box::new(staged::Gathered::new(self, prefix)))
     }
 
     /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing
     /// is there. Temporary files of unfinished writes are not listed.
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
     }
 
     /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for
     /// reading arrays. The default knows [`Store::only`].
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         Ok(self.only().filter(|_| prefix.is_none()).map(str::to_owned).into_iter().collect())
     }
 
     /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing
     /// goes on; `true` gives up with [`StoreError::Interrupted`]. The default asks before and
     /// after.
-    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
         check_ask(self, prefix, ask)?;
         let keys = self.list(prefix)?;
         check_ask(self, prefix, ask)?;
@@ -444,7 +402,7 @@ pub trait Store: Send + Sync + Debug {
     /// What tells a prefix (`None`: the root) from all others, whatever path leads to it, and from
     /// those that were or will be in its place: walks of a hierarchy find circles by it, readers
     /// that it was replaced. `None`: there is no such prefix, or the store cannot tell.
-    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>, StoreError> {
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>> {
         let _ = prefix;
         Ok(None)
     }
@@ -488,7 +446,7 @@ pub trait Store: Send + Sync + Debug {
     /// Opens an object to stay open: a store of that object alone, and its key there. For formats
     /// that keep a hierarchy in one object and read it many times. `None`, the default: the store
     /// gains nothing by that, or there is no such object; read it from this store.
-    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         let _ = key;
         Ok(None)
     }

@@ -66,18 +66,24 @@ mod write;
 
 pub use file::FileStore;
 
+use crate::fork::Lazy;
+use crate::turns::Refused;
 use crate::{
     Ask, Cost, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead,
-    Replacement, Staged, Stamp, Store, StoreError, hash,
+    Replacement, Result, Staged, Stamp, Store, StoreError, hash,
 };
+use read::regular_size;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use smallvec::SmallVec;
+use stamp::{stamp_of, stamped};
 use std::ffi::CStr;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Settings of a [`LocalStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,10 +111,14 @@ impl Default for LocalOptions {
 pub struct LocalStore {
     /// Absolute, without a trailing slash.
     root: PathBuf,
-    lock_seed: LockSeed,
+    /// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found
+    /// on first use: it takes a system call per component of the root, and a reader needs none. The
+    /// first answer stays: a link that changes meanwhile must not give one store two numbers for an
+    /// object.
+    lock_seed: Lazy<u64>,
     options: LocalOptions,
-    /// Whether files without a name cannot be made here.
-    named_only: Found,
+    /// Set once files without a name turned out to be impossible here.
+    named_only: Lazy<()>,
     replacing: Replacing,
 }
 
@@ -141,55 +151,6 @@ impl Clone for Replacing {
     }
 }
 
-/// Something that was found out about a store's file system.
-#[derive(Debug, Default)]
-struct Found(AtomicBool);
-
-impl Found {
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Clone for Found {
-    fn clone(&self) -> Self {
-        Found(AtomicBool::new(self.get()))
-    }
-}
-
-/// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found on
-/// first use: it takes a system call per component of the root, and a reader needs none. Threads
-/// that race find the same, so no thread waits for another, which a forked child might not have.
-#[derive(Debug, Default)]
-struct LockSeed(AtomicU64);
-
-impl LockSeed {
-    fn get(&self, root: &Path) -> u64 {
-        let known = self.0.load(Ordering::Relaxed);
-        if known != 0 {
-            return known;
-        }
-        // Zero means unknown.
-        let seed = hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(root))), b"/").max(1);
-        // The first answer stays: a link that changes meanwhile must not give one store two numbers
-        // for an object.
-        match self.0.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => seed,
-            Err(other) => other,
-        }
-    }
-}
-
-impl Clone for LockSeed {
-    fn clone(&self) -> Self {
-        LockSeed(AtomicU64::new(self.0.load(Ordering::Relaxed)))
-    }
-}
-
 /// Room for a path on the stack. Linux refuses longer paths, so none that works spills to the heap.
 type PathBytes = SmallVec<[u8; 4096]>;
 
@@ -209,7 +170,7 @@ const COST: Cost = Cost { request: 16 << 10, range: 4 << 10 };
 impl LocalStore {
     /// Opens the store whose objects lie below `root`. The directory need not exist: the first
     /// write makes it. Errors if `root` is something else than a directory, or cannot be reached.
-    pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
+    pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore> {
         let store = Self::unseen(root, options)?;
         match fs::metadata(&store.root) {
             Ok(found) if !found.is_dir() => Err(refuse(&store.root, Errno::NOTDIR.into())),
@@ -221,7 +182,7 @@ impl LocalStore {
     /// [`LocalStore::open`] without a look at `root`, for callers that read at once. If they find
     /// an object, all is well. If they find none, they open the store the other way, which says
     /// what is wrong.
-    pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
+    pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore> {
         let given = root.as_ref();
         if given.as_os_str().as_bytes().contains(&0) {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "the path contains a NUL");
@@ -232,13 +193,13 @@ impl LocalStore {
         } else {
             std::path::absolute(given).map_err(|error| refuse(given, error))?.components().collect()
         };
-        Ok(LocalStore {
-            root,
-            lock_seed: LockSeed::default(),
-            options,
-            named_only: Found::default(),
-            replacing: Replacing::default(),
-        })
+        Ok(Self::at(root, options))
+    }
+
+    /// The store of an absolute root.
+    fn at(root: PathBuf, options: LocalOptions) -> LocalStore {
+        let (lock_seed, named_only) = (Lazy::new(), Lazy::new());
+        LocalStore { root, lock_seed, options, named_only, replacing: Replacing::default() }
     }
 
     /// The directory that holds the objects, as an absolute path.
@@ -257,7 +218,15 @@ impl LocalStore {
     }
 
     fn error(&self, operation: Operation, key: &str, source: impl Into<io::Error>) -> StoreError {
-        StoreError::Io { operation, key: key.to_owned(), url: file_url(&self.root), source: source.into() }
+        StoreError::io(self, operation, key, source)
+    }
+
+    /// An error of work that asks whether to go on, and stops with [`io::ErrorKind::Interrupted`].
+    fn stopped(&self, operation: Operation, key: &str, error: io::Error) -> StoreError {
+        match error.kind() {
+            io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, key),
+            _ => self.error(operation, key, error),
+        }
     }
 
     /// Flushes a directory, so that renames, new and deleted entries in it survive a power failure.
@@ -323,20 +292,12 @@ fn file_url(path: &Path) -> String {
 }
 
 impl Store for LocalStore {
-    fn read_ranges(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
-        self.read_ranges_of(key, size, ranges)
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        let Some(file) = self.open_object(key)? else { return Ok(false) };
+        self.read_ranges_of_file(key, file.as_fd(), size, ranges)
     }
 
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         Ok(self.open_file(key, size)?.map(|file| Box::new(file.keep(self)) as Box<dyn Opened + 's>))
     }
 
@@ -345,26 +306,28 @@ impl Store for LocalStore {
         key: Key<'_>,
         size: Option<u64>,
         work: &mut dyn FnMut(Option<&dyn Opened>),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let opened = self.open_file(key, size)?;
         work(opened.as_ref().map(|file| file as &dyn Opened));
         Ok(())
     }
 
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool> {
         self.read_exact_of(key, buf)
     }
 
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
-        self.read_all_of(key, buf, limit)
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        buf.clear();
+        let Some(file) = self.open_object(key)? else { return Ok(false) };
+        self.read_all_of_file(key, file.as_fd(), buf, limit)
     }
 
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
-        self.size_of(key)
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        Ok(self.stat(key)?.as_ref().and_then(regular_size))
     }
 
-    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
-        self.stamp_of_object(key)
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
+        Ok(self.stat(key)?.as_ref().and_then(stamp_of))
     }
 
     fn read_all_stamped(
@@ -372,8 +335,10 @@ impl Store for LocalStore {
         key: Key<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
-        self.read_all_stamped_of(key, buf, limit)
+    ) -> Result<(bool, Option<Stamp>)> {
+        buf.clear();
+        let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
+        stamped(file.as_fd(), || self.read_all_of_file(key, file.as_fd(), buf, limit))
     }
 
     fn read_ranges_stamped(
@@ -381,15 +346,16 @@ impl Store for LocalStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
-        self.read_ranges_stamped_of(key, size, ranges)
+    ) -> Result<(bool, Option<Stamp>)> {
+        let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
+        stamped(file.as_fd(), || self.read_ranges_of_file(key, file.as_fd(), size, ranges))
     }
 
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         self.swap(key, Expected::Any, parts, None).map(|_| ())
     }
 
-    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
         self.swap(key, Expected::Absent, parts, None)
     }
 
@@ -399,92 +365,74 @@ impl Store for LocalStore {
         expected: Expected<'_>,
         parts: &[&[u8]],
         ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
-        self.write_object(key, expected, parts, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => self.lock_error(key.as_str(), error),
-            _ => self.error(Operation::Write, key.as_str(), error),
-        })
+    ) -> Result<bool> {
+        let put = self.write_object(key, expected, parts, ask);
+        put.map_err(|error| self.stopped(Operation::Write, key.as_str(), error))
     }
 
-    fn swap_out(
-        &self,
-        key: Key<'_>,
-        expected: Expected<'_>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
-        self.delete_expected(key, expected, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => self.lock_error(key.as_str(), error),
-            _ => self.error(Operation::Delete, key.as_str(), error),
-        })
+    fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+        let deleted = self.delete_expected(key, expected, ask);
+        deleted.map_err(|error| self.stopped(Operation::Delete, key.as_str(), error))
     }
 
     fn is_shared(&self) -> bool {
         self.options.file_locks
     }
 
-    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64, StoreError> {
+    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64> {
         let name = prefix.map_or("", Key::as_str);
-        self.sweep_below(prefix, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => self.lock_error(name, error),
-            _ => self.error(Operation::Delete, name, error),
-        })
+        self.sweep_below(prefix, ask).map_err(|error| self.stopped(Operation::Delete, name, error))
     }
 
-    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>, StoreError> {
+    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>> {
         let new = self.replace_object(key);
         let new = new.map_err(|error| self.error(Operation::Write, key.as_str(), error))?;
         Ok(Box::new(new))
     }
 
-    fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>, StoreError> {
-        self.lock_object(key, ask)
+    fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
+        self.lock_path(key.as_str(), FileType::RegularFile, ask)
     }
 
-    fn lock_prefix<'s>(
-        &'s self,
-        prefix: Option<Key<'_>>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<ObjectLock<'s>, StoreError> {
-        self.lock_directory(prefix, ask)
+    fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
+        self.lock_path(prefix.map_or("", Key::as_str), FileType::Directory, ask)
     }
 
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
         self.delete_object(key).map_err(|error| self.error(Operation::Delete, key.as_str(), error))
     }
 
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         let name = prefix.map_or("", Key::as_str);
         self.delete_below(prefix).map_err(|error| self.error(Operation::Delete, name, error))
     }
 
-    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
         Ok(Box::new(self.stage_below(prefix)?))
     }
 
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         let name = prefix.map_or("", Key::as_str);
-        self.children(name).map_err(|error| self.error(Operation::List, name, error))
+        self.children(name, None).map_err(|error| self.error(Operation::List, name, error))
     }
 
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         self.list_asking(prefix, None)
     }
 
-    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
         let name = prefix.map_or("", Key::as_str);
-        self.keys_below(name, ask).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => StoreError::Interrupted { key: name.to_owned(), url: self.url() },
-            _ => self.error(Operation::List, name, error),
-        })
+        self.keys_below(name, ask).map_err(|error| self.stopped(Operation::List, name, error))
     }
 
-    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>, StoreError> {
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>> {
         let name = prefix.map_or("", Key::as_str);
         self.identity_of(name).map_err(|error| self.error(Operation::List, name, error))
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
-        hash::fnv1a(self.lock_seed.get(&self.root), key.as_str().as_bytes())
+        let find = || hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(&self.root))), b"/");
+        hash::fnv1a(*self.lock_seed.get_or_make(find), key.as_str().as_bytes())
     }
 
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
@@ -495,7 +443,7 @@ impl Store for LocalStore {
         Some(key.map_or_else(|| self.root.clone(), |key| self.root.join(key.as_str())))
     }
 
-    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         FileStore::hold_at(&self.root.join(key.as_str()))
     }
 

@@ -6,16 +6,7 @@ use std::fmt::Debug;
 /// Holds the lock of an object ([`Store::lock`](crate::Store::lock)) until it is dropped.
 #[derive(Debug)]
 #[must_use = "the lock is let go at once"]
-pub struct ObjectLock<'s> {
-    state: State<'s>,
-}
-
-#[derive(Debug)]
-enum State<'s> {
-    Free,
-    Absent,
-    Held { _held: Box<dyn Held + 's> },
-}
+pub struct ObjectLock<'s>(Option<Box<dyn Held + 's>>);
 
 /// Whatever lets a lock go when it is dropped.
 trait Held: Send + Debug {}
@@ -23,29 +14,19 @@ trait Held: Send + Debug {}
 impl<T: Send + Debug> Held for T {}
 
 impl<'s> ObjectLock<'s> {
-    /// A guard of nothing, where nobody has to be excluded.
+    /// A guard of nothing: nobody has to be excluded, or there is no object.
     pub fn free() -> Self {
-        ObjectLock { state: State::Free }
-    }
-
-    /// There is no object, so there is nothing to lock.
-    pub fn absent() -> Self {
-        ObjectLock { state: State::Absent }
+        ObjectLock(None)
     }
 
     /// A guard that drops `held` when it is dropped.
     pub fn new(held: impl Send + Debug + 's) -> Self {
-        ObjectLock { state: State::Held { _held: Box::new(held) } }
-    }
-
-    /// Whether there was no object: nobody is excluded. Put one with [`Expected::Absent`].
-    pub fn is_absent(&self) -> bool {
-        matches!(self.state, State::Absent)
+        ObjectLock(Some(Box::new(held)))
     }
 
     /// Whether others are excluded.
     pub fn is_held(&self) -> bool {
-        matches!(self.state, State::Held { .. })
+        self.0.is_some()
     }
 }
 
@@ -74,9 +55,9 @@ mod tests {
         let held = Arc::new(());
         let lock = ObjectLock::new(Arc::clone(&held));
         assert_eq!(Arc::strong_count(&held), 2);
-        assert!(lock.is_held() && !lock.is_absent());
+        assert!(lock.is_held());
         drop(lock);
         assert_eq!(Arc::strong_count(&held), 1);
-        assert!(ObjectLock::absent().is_absent() && !ObjectLock::free().is_absent());
+        assert!(!ObjectLock::free().is_held());
     }
 }

@@ -2,8 +2,10 @@
 
 mod exchange;
 
-use crate::fork::{Mutex, ReadGuard, RwLock, WriteGuard};
-use crate::{Entry, Key, Opened, Operation, RangeRead, Staged, Stamp, Store, StoreError, check_size, hash};
+use crate::fork::{Mutex, RwLock};
+use crate::{
+    Entry, Key, Opened, Operation, RangeRead, Result, Staged, Stamp, Store, StoreError, check_size, hash,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Bound, Deref};
@@ -15,7 +17,8 @@ use std::sync::{Arc, Weak};
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     /// Objects are replaced, never changed: a reader that has taken one out copies from it without
-    /// the lock. Gated: held to look up or change an entry, or to walk [`PAGE`] of them.
+    /// the lock. Gated: held to look up or change an entry, or to walk [`PAGE`] of them. Every
+    /// change is one insertion or removal, so what a panicking thread left behind is whole.
     objects: Arc<RwLock<Objects>>,
 }
 
@@ -69,15 +72,6 @@ impl MemoryStore {
 
     const SCHEME: &str = "memory://";
 
-    // Every change is one insertion or removal, so what a panicking thread left behind is whole.
-    fn objects(&self) -> ReadGuard<'_, Objects> {
-        self.objects.read()
-    }
-
-    fn objects_mut(&self) -> WriteGuard<'_, Objects> {
-        self.objects.write()
-    }
-
     /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`.
     /// Others get the lock between pages. As with directories, keys that are added or deleted
     /// meanwhile may or may not be listed.
@@ -87,7 +81,7 @@ impl MemoryStore {
         let mut page: Vec<String> = Vec::new();
         loop {
             {
-                let objects = self.objects();
+                let objects = self.objects.read();
                 let from = match &last {
                     Some(last) => Bound::Excluded(last.as_str()),
                     None => Bound::Included(start.as_str()),
@@ -105,16 +99,10 @@ impl MemoryStore {
     }
 
     /// Puts an object; one that is there is replaced, or stays (`false`).
-    fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool, StoreError> {
+    fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool> {
         let mut object = Arc::new(Object::new(parts));
-        let mut objects = self.objects_mut();
-        let mut above = key.as_str();
-        while let Some((parent, _)) = above.rsplit_once('/') {
-            if objects.contains_key(parent) {
-                return Err(self.error(Operation::Write, key, io::ErrorKind::NotADirectory));
-            }
-            above = parent;
-        }
+        let mut objects = self.objects.write();
+        self.check_above(&objects, key, key.as_str())?;
         if below(&objects, Some(key)).next().is_some() {
             return Err(self.error(Operation::Write, key, io::ErrorKind::IsADirectory));
         }
@@ -131,8 +119,19 @@ impl MemoryStore {
         Ok(true)
     }
 
+    /// Refuses to write `key` where an object is named like a directory above `name`.
+    fn check_above(&self, objects: &Objects, key: Key<'_>, mut name: &str) -> Result<()> {
+        while let Some((parent, _)) = name.rsplit_once('/') {
+            if objects.contains_key(parent) {
+                return Err(self.error(Operation::Write, key, io::ErrorKind::NotADirectory));
+            }
+            name = parent;
+        }
+        Ok(())
+    }
+
     fn get(&self, key: Key<'_>) -> Option<Arc<Object>> {
-        self.objects().get(key.as_str()).cloned()
+        self.objects.read().get(key.as_str()).cloned()
     }
 
     fn address(&self) -> usize {
@@ -140,7 +139,7 @@ impl MemoryStore {
     }
 
     fn error(&self, operation: Operation, key: Key<'_>, kind: io::ErrorKind) -> StoreError {
-        StoreError::Io { operation, key: key.as_str().to_owned(), url: self.url(), source: kind.into() }
+        StoreError::io(self, operation, key.as_str(), kind)
     }
 }
 
@@ -161,7 +160,7 @@ struct OpenBytes<'s> {
 }
 
 impl Opened for OpenBytes<'_> {
-    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         self.store.copy_ranges(&self.key, &self.bytes, ranges)
     }
 
@@ -180,40 +179,26 @@ impl Opened for OpenBytes<'_> {
 
 impl MemoryStore {
     /// An object, if it has the right size.
-    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Arc<Object>>, StoreError> {
+    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Arc<Object>>> {
         let Some(bytes) = self.get(key) else { return Ok(None) };
         check_size(self, key, size, bytes.len() as u64)?;
         Ok(Some(bytes))
     }
 
-    fn copy_ranges(&self, key: &str, object: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    fn copy_ranges(&self, key: &str, object: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<()> {
         for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
-            let start = usize::try_from(*offset).ok();
-            let end = start.and_then(|start| start.checked_add(buf.len()));
-            match start.zip(end).and_then(|(start, end)| object.get(start..end)) {
-                Some(bytes) => buf.copy_from_slice(bytes),
-                None => {
-                    return Err(StoreError::OutOfRange {
-                        key: key.to_owned(),
-                        url: self.url(),
-                        offset: *offset,
-                        len: buf.len() as u64,
-                        size: object.len() as u64,
-                    });
-                }
-            }
+            let (start, len) = (usize::try_from(*offset).unwrap_or(usize::MAX), buf.len());
+            let bytes = object.get(start..start.saturating_add(len)).ok_or_else(|| {
+                StoreError::out_of_range(self, key, *offset, len as u64, object.len() as u64)
+            })?;
+            buf.copy_from_slice(bytes);
         }
         Ok(())
     }
 }
 
 impl Store for MemoryStore {
-    fn read_ranges(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         Ok(self.read_ranges_stamped(key, size, ranges)?.0)
     }
 
@@ -222,22 +207,18 @@ impl Store for MemoryStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         let Some(object) = self.get_sized(key, size)? else { return Ok((false, None)) };
         self.copy_ranges(key.as_str(), &object, ranges)?;
         Ok((true, Some(object.stamp())))
     }
 
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         let opened = |bytes| OpenBytes { store: self, key: key.as_str().to_owned(), bytes };
         Ok(self.get_sized(key, size)?.map(|bytes| Box::new(opened(bytes)) as Box<dyn Opened + 's>))
     }
 
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         Ok(self.read_all_stamped(key, buf, limit)?.0)
     }
 
@@ -246,12 +227,11 @@ impl Store for MemoryStore {
         key: Key<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         buf.clear();
         let Some(object) = self.get(key) else { return Ok((false, None)) };
         if object.len() > limit {
-            let (key, url) = (key.as_str().to_owned(), self.url());
-            return Err(StoreError::TooLarge { key, url, limit: limit as u64 });
+            return Err(StoreError::too_large(self, key.as_str(), limit));
         }
         if buf.try_reserve_exact(object.len()).is_err() {
             return Err(self.error(Operation::Read, key, io::ErrorKind::OutOfMemory));
@@ -260,42 +240,42 @@ impl Store for MemoryStore {
         Ok((true, Some(object.stamp())))
     }
 
-    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
-        Ok(self.objects().get(key.as_str()).map(|object| object.stamp()))
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
+        Ok(self.objects.read().get(key.as_str()).map(|object| object.stamp()))
     }
 
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
-        Ok(self.objects().get(key.as_str()).map(|object| object.len() as u64))
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        Ok(self.objects.read().get(key.as_str()).map(|object| object.len() as u64))
     }
 
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         self.put(key, parts, true).map(|_| ())
     }
 
-    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool, StoreError> {
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
         self.put(key, parts, false)
     }
 
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
-        let removed = self.objects_mut().remove(key.as_str());
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
+        let removed = self.objects.write().remove(key.as_str());
         // Freed without the lock.
         Ok(removed.is_some())
     }
 
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         self.walk(prefix, &mut |key| {
-            let removed = self.objects_mut().remove(key);
+            let removed = self.objects.write().remove(key);
             drop(removed);
             true
         });
         Ok(())
     }
 
-    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>, StoreError> {
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
         Ok(Box::new(self.stage_below(prefix)))
     }
 
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         let skip = prefix.map_or(0, |prefix| prefix.as_str().len() + 1);
         let mut children: Vec<Entry> = Vec::new();
         self.walk(prefix, &mut |key| {
@@ -312,7 +292,7 @@ impl Store for MemoryStore {
         Ok(children)
     }
 
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         let mut keys = Vec::new();
         self.walk(prefix, &mut |key| {
             keys.push(key.to_owned());
@@ -381,7 +361,7 @@ mod tests {
         let store = MemoryStore::new();
         let shared = store.clone();
         let panicked = std::thread::spawn(move || {
-            let _guard = shared.objects_mut();
+            let _guard = shared.objects.write();
             panic!("while holding the lock");
         });
         assert!(panicked.join().is_err());

@@ -5,7 +5,9 @@
 //! 3. If the store is made so, bytes beyond the end of a segment's object read as zeros: nobody
 //!    has written them yet.
 
-use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Store, StoreError, check_size, hash};
+use crate::{
+    Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Store, StoreError, check_size, hash,
+};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,14 +56,9 @@ impl SegmentStore {
         key.as_str() == self.key
     }
 
-    fn open_segment(&self, segment: usize) -> Result<Option<Box<dyn Opened + '_>>, StoreError> {
+    fn open_segment(&self, segment: usize) -> Result<Option<Box<dyn Opened + '_>>> {
         let Some(Segment { store, key, .. }) = self.segments.get(segment) else { return Ok(None) };
-        let missing = || StoreError::Io {
-            operation: Operation::Read,
-            key: key.clone(),
-            url: store.url(),
-            source: io::ErrorKind::NotFound.into(),
-        };
+        let missing = || StoreError::io(&**store, Operation::Read, key, io::ErrorKind::NotFound);
         store.open(Key::new(key)?, None)?.ok_or_else(missing).map(Some)
     }
 
@@ -70,14 +67,13 @@ impl SegmentStore {
     fn for_each_segment(
         &self,
         ranges: &mut [RangeRead<'_>],
-        mut read: impl FnMut(usize, &mut [RangeRead<'_>]) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        mut read: impl FnMut(usize, &mut [RangeRead<'_>]) -> Result<()>,
+    ) -> Result<()> {
         let mut cuts: Vec<(usize, RangeRead<'_>)> = Vec::new();
         for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
             let (len, mut at, mut rest) = (buf.len() as u64, *offset, &mut **buf);
             if at.checked_add(len).is_none_or(|end| end > self.size) {
-                let (key, url) = (self.key.clone(), self.url());
-                return Err(StoreError::OutOfRange { key, url, offset: at, len, size: self.size });
+                return Err(StoreError::out_of_range(self, &self.key, at, len, self.size));
             }
             let mut number = self.starts.partition_point(|start| *start <= at).saturating_sub(1);
             while let (false, Some(segment), Some(start)) =
@@ -110,7 +106,7 @@ impl SegmentStore {
     }
 
     /// Reads cuts of one segment from its object.
-    fn read_cuts(&self, opened: &dyn Opened, cuts: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    fn read_cuts(&self, opened: &dyn Opened, cuts: &mut [RangeRead<'_>]) -> Result<()> {
         if !self.zeros {
             return opened.read_ranges(cuts);
         }
@@ -134,7 +130,7 @@ struct OpenSegments<'s> {
 }
 
 impl Opened for OpenSegments<'_> {
-    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         self.store.for_each_segment(ranges, |number, cuts| match self.opened.get(number) {
             Some(Some(opened)) => self.store.read_cuts(&**opened, cuts),
             _ => Ok(()),
@@ -151,12 +147,7 @@ impl Store for SegmentStore {
         Some(&self.key)
     }
 
-    fn read_ranges(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         if !self.has(key) {
             return Ok(false);
         }
@@ -168,42 +159,29 @@ impl Store for SegmentStore {
         Ok(true)
     }
 
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         if !self.has(key) {
             return Ok(None);
         }
         check_size(self, key, size, self.size)?;
-        let opened: Result<_, StoreError> =
-            (0..self.segments.len()).map(|number| self.open_segment(number)).collect();
+        let opened: Result<_> = (0..self.segments.len()).map(|number| self.open_segment(number)).collect();
         Ok(Some(Box::new(OpenSegments { store: self, opened: opened? })))
     }
 
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         buf.clear();
         if !self.has(key) {
             return Ok(false);
         }
         let fits = usize::try_from(self.size).ok().filter(|size| *size <= limit);
-        let size = fits.ok_or_else(|| StoreError::TooLarge {
-            key: self.key.clone(),
-            url: self.url(),
-            limit: limit as u64,
-        })?;
-        buf.try_reserve_exact(size).map_err(|_| StoreError::Io {
-            operation: Operation::Read,
-            key: self.key.clone(),
-            url: self.url(),
-            source: io::ErrorKind::OutOfMemory.into(),
-        })?;
+        let size = fits.ok_or_else(|| StoreError::too_large(self, &self.key, limit))?;
+        let failed = |_| StoreError::io(self, Operation::Read, &self.key, io::ErrorKind::OutOfMemory);
+        buf.try_reserve_exact(size).map_err(failed)?;
         buf.resize(size, 0);
         self.read_ranges(key, None, &mut [RangeRead { offset: 0, buf }])
     }
 
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
         Ok(self.has(key).then_some(self.size))
     }
 
@@ -231,7 +209,7 @@ impl Store for SegmentStore {
     }
 
     /// The first segment's object, which says itself where the others are.
-    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         match self.segments.first() {
             Some(first) if self.has(key) => first.store.hold(Key::new(&first.key)?),
             _ => Ok(None),
@@ -260,11 +238,8 @@ impl Store for SegmentStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryStore, contract};
-
-    fn key(name: &str) -> Key<'_> {
-        Key::new(name).unwrap()
-    }
+    use crate::MemoryStore;
+    use crate::contract::{self, key};
 
     /// Objects of these bytes in one store.
     fn objects(parts: &[&[u8]]) -> Arc<MemoryStore> {
@@ -279,7 +254,7 @@ mod tests {
         Segment { store: store.clone(), key: key.into(), offset, len }
     }
 
-    fn read(store: &SegmentStore, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
+    fn read(store: &SegmentStore, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut buf = vec![0xEE; len];
         assert!(store.read_ranges(key("all"), None, &mut [RangeRead { offset, buf: &mut buf }])?);
         Ok(buf)

@@ -1,7 +1,7 @@
 //! A prefix under construction: everything below it is built beside, and then takes its place at
 //! once.
 
-use crate::{Ask, Key, MemoryStore, Store, StoreError};
+use crate::{Ask, Key, MemoryStore, Result, Store};
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub trait Staged: Send + Debug {
     ///
     /// The old contents are deleted afterwards. `ask` is asked meanwhile; `true` leaves the rest of
     /// them to be swept, where nobody finds them, and is no error: the new contents are in place.
-    fn commit(self: Box<Self>, ask: Option<Ask<'_>>) -> Result<(), StoreError>;
+    fn commit(self: Box<Self>, ask: Option<Ask<'_>>) -> Result<()>;
 
     /// As [`Staged::commit`], where nothing may be below the prefix. `false`: something is, and
     /// stays; the new contents are gone.
-    fn commit_new(self: Box<Self>) -> Result<bool, StoreError>;
+    fn commit_new(self: Box<Self>) -> Result<bool>;
 }
 
 /// For stores without renaming: gathered in memory, and written when it is complete. A killed
@@ -43,7 +43,7 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
         self.prefix.as_deref().map(Key::unchecked)
     }
 
-    fn put(&self) -> Result<(), StoreError> {
+    fn put(&self) -> Result<()> {
         for entry in self.store.list_dir(self.prefix())?.into_iter().filter(|entry| !entry.is_prefix) {
             self.store.delete(Key::new(&self.key(&entry.name))?)?;
         }
@@ -75,11 +75,11 @@ impl<S: Store + ?Sized> Staged for Gathered<'_, S> {
         self.new.clone()
     }
 
-    fn commit(self: Box<Self>, _ask: Option<Ask<'_>>) -> Result<(), StoreError> {
+    fn commit(self: Box<Self>, _ask: Option<Ask<'_>>) -> Result<()> {
         self.put()
     }
 
-    fn commit_new(self: Box<Self>) -> Result<bool, StoreError> {
+    fn commit_new(self: Box<Self>) -> Result<bool> {
         if !self.store.list_dir(self.prefix())?.is_empty() {
             return Ok(false);
         }

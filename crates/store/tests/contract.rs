@@ -1,6 +1,8 @@
 //! Both stores keep the contract, and agree with a model over generated sequences of operations.
 
-use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, contract};
+use hyperslab_store::{
+    Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Result, Store, StoreError, contract,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -125,7 +127,7 @@ fn build(
     name: &str,
     pieces: &[Piece],
     complete: bool,
-) -> Result<Option<Vec<u8>>, StoreError> {
+) -> Result<Option<Vec<u8>>> {
     let (mut new, mut bytes) = (store.replace(key(name))?, Vec::new());
     for piece in pieces {
         let (answer, fits) = match piece {

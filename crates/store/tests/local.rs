@@ -1,7 +1,10 @@
 //! What a directory has that memory has not: permissions, limits, links, other people's files,
 //! killed writers.
 
-use hyperslab_store::{Entry, Key, LocalOptions, LocalStore, RangeRead, Store, StoreError};
+mod common;
+
+use common::{CHILD, child_root, get, key, names, open, this_program};
+use hyperslab_store::{Entry, Key, LocalOptions, LocalStore, RangeRead, Result, Store, StoreError};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -13,15 +16,8 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Set in a child process that runs one of these tests under other conditions.
-const CHILD: &str = "HYPERSLAB_TEST_LOCAL_BELOW";
-
 /// The user that owns nothing.
 const NOBODY: u32 = 65534;
-
-fn open(root: &Path) -> LocalStore {
-    LocalStore::open(root, LocalOptions::default()).unwrap()
-}
 
 fn new() -> (TempDir, LocalStore) {
     let dir = tempfile::tempdir().unwrap();
@@ -29,38 +25,8 @@ fn new() -> (TempDir, LocalStore) {
     (dir, store)
 }
 
-fn key(name: &str) -> Key<'_> {
-    Key::new(name).unwrap()
-}
-
-fn get(store: &LocalStore, name: &str) -> Option<Vec<u8>> {
-    let mut buf = Vec::new();
-    store.read_all(key(name), &mut buf, usize::MAX).unwrap().then_some(buf)
-}
-
-fn kind<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> ErrorKind {
+fn kind<T: std::fmt::Debug>(answer: Result<T>) -> ErrorKind {
     answer.unwrap_err().io_kind().expect("an error of the system")
-}
-
-/// Every name in a directory, hidden ones too.
-fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-fn child_root() -> Option<LocalStore> {
-    std::env::var_os(CHILD).map(|root| open(Path::new(&root)))
-}
-
-/// This test program, set to run only `test`.
-fn this_program(test: &str, root: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(CHILD, root);
-    command
 }
 
 fn run(mut command: Command) {
@@ -88,7 +54,7 @@ fn no_permission() {
         assert_eq!(kind(store.replace(key("readonly/x"))), denied);
         // Who may read may lock.
         assert!(store.lock(key("readonly/x"), None).unwrap().is_held());
-        assert!(store.lock(key("readonly/new/y"), None).unwrap().is_absent());
+        assert!(!store.lock(key("readonly/new/y"), None).unwrap().is_held());
         assert_eq!(kind(store.lock(key("secret"), None)), denied);
         assert_eq!(kind(store.delete(key("readonly/x"))), denied);
         assert_eq!(kind(store.delete_prefix(Some(key("readonly")))), denied);

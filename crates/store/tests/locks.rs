@@ -1,48 +1,19 @@
 //! Locks of objects in a directory: between threads, processes, the living and the dead.
 
-use hyperslab_store::{Expected, Key, LocalOptions, LocalStore, Store, StoreError};
+mod common;
+
+use common::{child_root, get, key, names, open, this_program};
+use hyperslab_store::{Expected, LocalOptions, LocalStore, Store, StoreError};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Set in a child process that runs a part of one of these tests.
-const CHILD: &str = "HYPERSLAB_TEST_LOCKS_BELOW";
-
-fn open(root: &Path) -> LocalStore {
-    LocalStore::open(root, LocalOptions::default()).unwrap()
-}
-
-fn child_root() -> Option<LocalStore> {
-    std::env::var_os(CHILD).map(|root| open(Path::new(&root)))
-}
-
-fn key(name: &str) -> Key<'_> {
-    Key::new(name).unwrap()
-}
-
-fn get(store: &LocalStore, name: &str) -> Option<Vec<u8>> {
-    let mut buf = Vec::new();
-    store.read_all(key(name), &mut buf, usize::MAX).unwrap().then_some(buf)
-}
-
-/// Every name in a directory, hidden ones too.
-fn names(directory: &Path) -> Vec<String> {
-    let names = fs::read_dir(directory).unwrap();
-    names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
-}
-
 /// This test program, running only `test`, with a pipe at each end.
 fn child(test: &str, root: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, root)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+    this_program(test, root).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// Says something to the parent, and waits until it closes the pipe.
@@ -69,7 +40,7 @@ fn count(store: &LocalStore, rounds: u32) {
     for round in 0..rounds {
         loop {
             let lock = store.lock(key("n/c/0"), None).unwrap();
-            if lock.is_absent() {
+            if !lock.is_held() {
                 if put(Expected::Absent, 1) {
                     break;
                 }
@@ -164,9 +135,7 @@ fn other_things_in_the_place_of_an_object_are_refused() {
         let put = store.swap(key(name), Expected::Absent, &[b"new"], None);
         assert!(matches!(put, Err(StoreError::Io { .. })), "{name}: {put:?}");
     }
-    let mut left = names(dir.path());
-    left.sort();
-    assert_eq!(left, ["directory", "link", "self", "socket"]);
+    assert_eq!(names(dir.path()), ["directory", "link", "self", "socket"]);
 }
 
 /// Stores whose roots are nested, and ways through links, lead to one lock. It shows nowhere.
@@ -293,10 +262,10 @@ fn what_cannot_be_locked() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.write(key("a"), &[b"object"]).unwrap();
-    assert!(store.lock(key("a/b/x"), None).unwrap().is_absent());
-    assert!(store.lock_prefix(Some(key("a")), None).unwrap().is_absent());
+    assert!(!store.lock(key("a/b/x"), None).unwrap().is_held());
+    assert!(!store.lock_prefix(Some(key("a")), None).unwrap().is_held());
     fs::create_dir(dir.path().join("d")).unwrap();
-    assert!(store.lock(key("d"), None).unwrap().is_absent());
+    assert!(!store.lock(key("d"), None).unwrap().is_held());
     let off =
         LocalStore::open(dir.path(), LocalOptions { file_locks: false, ..LocalOptions::default() }).unwrap();
     let held = store.lock(key("a"), None).unwrap();

@@ -1,29 +1,15 @@
 //! Objects in pieces, in a directory: other file systems, files that shrink, killed writers.
 
-use hyperslab_store::{Key, LocalOptions, LocalStore, Opened, RangeRead, Store, StoreError};
+mod common;
+
+use common::{child_root, get, key, names, open, this_program};
+use hyperslab_store::{LocalStore, Opened, RangeRead, Store, StoreError};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-/// Set in a child process that runs one of these tests as the one that is killed.
-const CHILD: &str = "HYPERSLAB_TEST_REPLACE_BELOW";
-
-fn open(root: &Path) -> LocalStore {
-    LocalStore::open(root, LocalOptions::default()).unwrap()
-}
-
-fn key(name: &str) -> Key<'_> {
-    Key::new(name).unwrap()
-}
-
-fn get(store: &LocalStore, name: &str) -> Option<Vec<u8>> {
-    let mut buf = Vec::new();
-    store.read_all(key(name), &mut buf, usize::MAX).unwrap().then_some(buf)
-}
 
 fn opened<'s>(store: &'s LocalStore, name: &str) -> Box<dyn Opened + 's> {
     store.open(key(name), None).unwrap().unwrap()
@@ -98,12 +84,6 @@ fn the_directory_goes() {
     assert_eq!(get(&store, "a/b/x").unwrap(), b"12");
 }
 
-/// Every name in a directory, hidden ones too.
-fn names(directory: &Path) -> Vec<String> {
-    let names = fs::read_dir(directory).unwrap();
-    names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
-}
-
 /// Leftovers of killed writers: of the next writer of the same object, and of a sweep.
 #[test]
 fn leftovers_go() {
@@ -130,9 +110,7 @@ fn leftovers_go() {
     assert!(!dir.path().join("a").join(names_of("x")).exists());
     assert!(store.sweep(None, Some(&|| true)).is_err());
     assert_eq!(store.sweep(Some(key("a")), None).unwrap(), 2);
-    let mut left = names(&dir.path().join("a"));
-    left.sort();
-    assert_eq!(left, [".5.0.hyperslab-tmp", "x"]);
+    assert_eq!(names(&dir.path().join("a")), [".5.0.hyperslab-tmp", "x"]);
     assert_eq!(get(&store, "a/x").unwrap(), b"3");
 }
 
@@ -182,20 +160,16 @@ fn rewrite_for_ever(store: &LocalStore) {
 
 #[test]
 fn killed_at_any_instant() {
-    if let Some(root) = std::env::var_os(CHILD) {
+    if let Some(store) = child_root() {
         println!("\nbegun");
-        return rewrite_for_ever(&open(Path::new(&root)));
+        return rewrite_for_ever(&store);
     }
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let (mut random, mut seen) = (0x9E37_79B9_7F4A_7C15u64, std::collections::BTreeSet::new());
     for _ in 0..100 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "killed_at_any_instant", "--nocapture"])
-            .env(CHILD, dir.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = this_program("killed_at_any_instant", dir.path());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(told.any(|line| line.unwrap() == "begun"));
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -274,13 +274,7 @@ mod tests {
             skip in 0usize..33,
         ) {
             let len = eights * 8 * typesize + rest % typesize;
-            let mut state = seed | 1;
-            let data: Vec<u8> = (0..skip + len).map(|_| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state as u8
-            }).collect();
+            let data = crate::testing::noise(skip + len, seed);
             let src = &data[skip..];
             let expected = definition(typesize, src);
             for kernel in [Kernel::Scalar, Kernel::detect()] {

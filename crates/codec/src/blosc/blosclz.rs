@@ -331,17 +331,12 @@ mod tests {
         proptest::collection::vec(piece, 0..60).prop_map(|pieces| {
             let mut data: Vec<u8> = Vec::new();
             for (seed, len, kind, back) in pieces {
-                let mut state = seed | 1;
-                for _ in 0..len * if kind == 3 { 30 } else { 1 } {
-                    state ^= state << 13;
-                    state ^= state >> 7;
-                    state ^= state << 17;
-                    let byte = match kind {
+                for random in crate::testing::noise(len * if kind == 3 { 30 } else { 1 }, seed) {
+                    data.push(match kind {
                         0 => seed as u8,
                         1 if data.len() >= back => data[data.len() - back],
-                        _ => state as u8,
-                    };
-                    data.push(byte);
+                        _ => random,
+                    });
                 }
             }
             data

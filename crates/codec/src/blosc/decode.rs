@@ -1,11 +1,12 @@
 //! From a blosc buffer to bytes.
 
-use crate::CodecError;
+use crate::low::low8;
 use crate::scratch::sized;
+use crate::{Result, front};
 use std::ops::Range;
 
 use super::bitshuffle::bitunshuffle;
-use super::header::{Filter, HEADER, Header, corrupt};
+use super::header::{Filter, Format, HEADER, Header, corrupt};
 use super::inner::Decoders;
 use super::shuffle::unshuffle;
 use super::{Contexts, NAME};
@@ -18,12 +19,10 @@ pub(super) fn decode(
     wanted: Range<usize>,
     dst: &mut [u8],
     contexts: &mut Contexts,
-) -> Result<usize, CodecError> {
+) -> Result<usize> {
     let header = Header::parse(src)?;
     let payload = src.get(HEADER..).unwrap_or_default();
-    let Some(dst) = dst.get_mut(..header.nbytes) else {
-        return Err(CodecError::size(NAME, dst.len(), header.nbytes));
-    };
+    let dst = front(NAME, dst, header.nbytes)?;
     let wanted = wanted.start.min(dst.len())..wanted.end.min(dst.len());
     if header.copied {
         // `parse` checked that the payload is `nbytes` long.
@@ -49,16 +48,20 @@ pub(super) fn decode(
                 )));
             }
         };
-        let at = Place { block: index, start };
         let first = index * header.blocksize;
         if wanted.is_empty() || wanted.end <= first || wanted.start >= first + out.len() {
             continue;
         }
+        let mut decode = |out: &mut [u8]| {
+            let splits = header.splits(out.len());
+            decode_streams(header.format, splits, false, streams, &mut unread, out, decoders)
+                .map_err(|why| corrupt(format!("block {index} at {start}, {why}")))
+        };
         match header.filter(out.len()) {
-            Filter::None => decode_streams(&header, streams, &mut unread, out, at, decoders)?,
+            Filter::None => decode(out)?,
             filter => {
                 let shuffled = sized(block, out.len());
-                decode_streams(&header, streams, &mut unread, shuffled, at, decoders)?;
+                decode(shuffled)?;
                 match filter {
                     Filter::Bit => bitunshuffle(header.typesize, shuffled, out),
                     _ => unshuffle(header.typesize, shuffled, out),
@@ -69,45 +72,42 @@ pub(super) fn decode(
     Ok(dst.len())
 }
 
-/// Where a block is, for messages.
-#[derive(Clone, Copy)]
-struct Place {
-    block: usize,
-    start: usize,
-}
-
-/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread`
-/// is how many bytes of the buffer's blocks no stream has claimed yet.
-fn decode_streams(
-    header: &Header,
+/// Decodes the streams of one block, which are at the front of `src`, into all of `out`, which was
+/// split into `splits` streams. `runs`: lengths that are not positive stand for a repeated byte.
+/// `unread` is how many bytes of all blocks no stream has claimed yet. On failure says why.
+pub(crate) fn decode_streams(
+    format: Format,
+    splits: usize,
+    runs: bool,
     mut src: &[u8],
     unread: &mut usize,
     out: &mut [u8],
-    at: Place,
     decoders: &mut Decoders,
-) -> Result<(), CodecError> {
-    let splits = header.splits(out.len());
-    if !out.len().is_multiple_of(splits) {
-        return Err(corrupt(format!("blocks of {} bytes cannot be split into {splits} streams", out.len())));
+) -> Result<(), String> {
+    if !out.len().is_multiple_of(splits) || out.len() < splits {
+        return Err(format!("{} bytes cannot be split into {splits} streams", out.len()));
     }
     for (split, out) in out.chunks_exact_mut(out.len() / splits).enumerate() {
-        let place = || format!("block {} at {}, stream {split}", at.block, at.start);
         let Some((len, rest)) = src.split_first_chunk::<4>() else {
-            return Err(corrupt(format!("{}: truncated before its length", place())));
+            return Err(format!("stream {split}: truncated before its length"));
         };
-        let len = u32::from_le_bytes(*len) as usize;
-        let Some((stream, rest)) = rest.split_at_checked(len) else {
-            return Err(corrupt(format!("{}: {len} bytes where {} are left", place(), rest.len())));
+        let len = i32::from_le_bytes(*len);
+        // Of a stream that is a run, its token.
+        let stored = if runs && len < 0 { 1 } else { len.cast_unsigned() as usize };
+        let Some((stream, rest)) = rest.split_at_checked(stored) else {
+            return Err(format!("stream {split}: {stored} bytes where {} are left", rest.len()));
         };
         *unread = unread
-            .checked_sub(4 + len)
-            .ok_or_else(|| corrupt(format!("{}: shares its bytes with another stream", place())))?;
-        if len == out.len() {
-            out.copy_from_slice(stream);
-        } else {
-            decoders.decode(header.format, stream, out).map_err(|why| {
-                corrupt(format!("{}: {why} ({len} bytes for {} decoded)", place(), out.len()))
-            })?;
+            .checked_sub(4 + stored)
+            .ok_or_else(|| format!("stream {split}: shares its bytes with another stream"))?;
+        match (len, stream) {
+            (0, _) if runs => out.fill(0),
+            (-255..0, [1]) if runs => out.fill(low8(len.unsigned_abs().into())),
+            (..0, _) if runs => return Err(format!("stream {split}: unknown kind {len}, {stream:?}")),
+            _ if stored == out.len() => out.copy_from_slice(stream),
+            _ => decoders
+                .decode(format, stream, out)
+                .map_err(|why| format!("stream {split}: {why} ({stored} bytes for {} decoded)", out.len()))?,
         }
         src = rest;
     }

@@ -1,9 +1,9 @@
 //! From bytes to a blosc buffer. Sizes of blocks, splits and levels are chosen as by c-blosc 1.21,
 //! whose ratio and speed its users know.
 
-use crate::CodecError;
 use crate::low::low32;
 use crate::scratch::sized;
+use crate::{CodecError, Result};
 
 use super::bitshuffle::bitshuffle;
 use super::header::{Filter, Format, HEADER, Header, MAX_BUFFER, MAX_SPLITS, MIN_BUFFER};
@@ -17,12 +17,7 @@ const CACHE: usize = 32 << 10;
 const MAX_BLOCK: usize = (i32::MAX as usize - 255 * 4) / 3;
 
 /// Encodes `src` into `dst`, which is cleared first and never grows by more than `src.len() + 16`.
-pub(super) fn encode(
-    codec: &Blosc,
-    src: &[u8],
-    dst: &mut Vec<u8>,
-    contexts: &mut Contexts,
-) -> Result<(), CodecError> {
+pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mut Contexts) -> Result<()> {
     dst.clear();
     if src.len() > MAX_BUFFER {
         let why = format!("{} bytes are more than the {MAX_BUFFER} that one buffer can hold", src.len());

@@ -1,8 +1,8 @@
 //! The 16 bytes before a blosc buffer's blocks.
 //! Layout: <https://github.com/Blosc/c-blosc/blob/main/README_HEADER.rst>.
 
-use crate::CodecError;
 use crate::low::{low8, low32};
+use crate::{CodecError, Result};
 
 use super::{BloscCompressor, NAME};
 
@@ -34,14 +34,14 @@ pub(super) enum Filter {
     Bit,
 }
 
-/// The inner format: LZ4 and LZ4HC write the same one.
+/// The inner format, by its code: LZ4 and LZ4HC write the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    BloscLz,
-    Lz4,
-    Snappy,
-    Zlib,
-    Zstd,
+    BloscLz = 0,
+    Lz4 = 1,
+    Snappy = 2,
+    Zlib = 3,
+    Zstd = 4,
 }
 
 impl Format {
@@ -55,25 +55,9 @@ impl Format {
         }
     }
 
-    fn code(self) -> u8 {
-        match self {
-            Format::BloscLz => 0,
-            Format::Lz4 => 1,
-            Format::Snappy => 2,
-            Format::Zlib => 3,
-            Format::Zstd => 4,
-        }
-    }
-
     pub(crate) fn from_code(code: u8) -> Option<Format> {
-        Some(match code {
-            0 => Format::BloscLz,
-            1 => Format::Lz4,
-            2 => Format::Snappy,
-            3 => Format::Zlib,
-            4 => Format::Zstd,
-            _ => return None,
-        })
+        use Format::{BloscLz, Lz4, Snappy, Zlib, Zstd};
+        [BloscLz, Lz4, Snappy, Zlib, Zstd].into_iter().find(|format| *format as u8 == code)
     }
 }
 
@@ -97,7 +81,7 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads and checks the header of `src`, which must be the whole buffer and nothing else.
-    pub(super) fn parse(src: &[u8]) -> Result<Header, CodecError> {
+    pub(super) fn parse(src: &[u8]) -> Result<Header> {
         let Some(&[version, inner, flags, typesize, sizes @ ..]) = src.first_chunk::<HEADER>() else {
             return Err(corrupt(format!("{} bytes are too few for the {HEADER}-byte header", src.len())));
         };
@@ -165,7 +149,7 @@ impl Header {
 
     /// The 16 bytes, for a buffer of `cbytes` in total.
     pub(super) fn bytes(&self, cbytes: usize) -> [u8; HEADER] {
-        let mut flags = self.format.code() << 5;
+        let mut flags = (self.format as u8) << 5;
         flags |= match self.filter {
             Filter::None => 0,
             Filter::Byte => BYTE_SHUFFLE,

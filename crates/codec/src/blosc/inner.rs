@@ -8,6 +8,7 @@ use zstd_safe::{CCtx, DCtx};
 use super::BloscCompressor;
 use super::blosclz;
 use super::header::Format;
+use crate::lz4;
 
 // Not in the bindings: LZ4_compress_HC without them allocates its state of 256 KiB for each stream.
 unsafe extern "C" {
@@ -34,7 +35,8 @@ impl Decoders {
     pub(crate) fn decode(&mut self, format: Format, src: &[u8], dst: &mut [u8]) -> Result<(), String> {
         let len = match format {
             Format::BloscLz => return blosclz::decode(src, dst).map_err(|why| format!("blosclz: {why}")),
-            Format::Lz4 => lz4_decode(src, dst)?,
+            Format::Lz4 => lz4::decompress(src, dst)
+                .ok_or("lz4: the stream is corrupt, longer than 2 GiB, or decodes to more")?,
             Format::Snappy => {
                 snap::raw::Decoder::new().decompress(src, dst).map_err(|error| format!("snappy: {error}"))?
             }
@@ -50,18 +52,6 @@ impl Decoders {
         };
         if len == dst.len() { Ok(()) } else { Err(format!("decodes to {len} bytes")) }
     }
-}
-
-fn lz4_decode(src: &[u8], dst: &mut [u8]) -> Result<usize, String> {
-    let (Ok(src_len), Ok(dst_len)) = (c_int::try_from(src.len()), c_int::try_from(dst.len())) else {
-        return Err("lz4: stream is longer than 2 GiB".to_owned());
-    };
-    // SAFETY: both pointers are valid for their lengths; the function reads and writes nothing
-    // outside of them.
-    let len = unsafe {
-        lz4_sys::LZ4_decompress_safe(src.as_ptr().cast(), dst.as_mut_ptr().cast(), src_len, dst_len)
-    };
-    usize::try_from(len).map_err(|_| "lz4: stream is corrupt or decodes to more".to_owned())
 }
 
 /// Encoders, made when first needed.

@@ -20,23 +20,22 @@
 
 pub(crate) mod bitshuffle;
 pub(crate) mod blosclz;
-mod decode;
+pub(crate) mod decode;
 mod encode;
 pub(crate) mod header;
 pub(crate) mod inner;
 pub(crate) mod shuffle;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ops::Range;
 
-use crate::{Codec, CodecError, Racing, Reach, Scratch, decode_wanted};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, registry};
 
 const NAME: &str = "blosc";
 
 /// The compressor inside blosc (`cname`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum BloscCompressor {
@@ -52,19 +51,6 @@ pub enum BloscCompressor {
     Zlib,
     /// Zstandard.
     Zstd,
-}
-
-impl BloscCompressor {
-    fn cname(self) -> &'static str {
-        match self {
-            BloscCompressor::BloscLz => "blosclz",
-            BloscCompressor::Lz4 => "lz4",
-            BloscCompressor::Lz4hc => "lz4hc",
-            BloscCompressor::Snappy => "snappy",
-            BloscCompressor::Zlib => "zlib",
-            BloscCompressor::Zstd => "zstd",
-        }
-    }
 }
 
 /// How elements are rearranged before compression.
@@ -107,25 +93,14 @@ pub(crate) struct Contexts {
     encoders: inner::Encoders,
 }
 
+/// The fields of both versions; they differ in how they say the shuffle.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ConfigV3 {
+struct Fields<S> {
     typesize: Option<usize>,
     cname: Option<BloscCompressor>,
     clevel: Option<u8>,
-    shuffle: Option<BloscShuffle>,
-    blocksize: Option<usize>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ConfigV2 {
-    #[serde(rename = "id")]
-    _id: Option<IgnoredAny>,
-    typesize: Option<usize>,
-    cname: Option<BloscCompressor>,
-    clevel: Option<u8>,
-    shuffle: Option<i8>,
+    shuffle: Option<S>,
     blocksize: Option<usize>,
 }
 
@@ -138,7 +113,7 @@ impl Blosc {
         shuffle: BloscShuffle,
         typesize: usize,
         blocksize: usize,
-    ) -> Result<Blosc, CodecError> {
+    ) -> Result<Blosc> {
         if level > 9 {
             return Err(config(format!("clevel is {level} where 0 to 9 is expected")));
         }
@@ -156,23 +131,15 @@ impl Blosc {
 
     /// From the `configuration` of a Zarr v3 codec. What it leaves out is as zarr-python has it for
     /// elements of this size.
-    pub fn from_v3(configuration: Option<&Value>, element_size: usize) -> Result<Blosc, CodecError> {
-        let empty = Value::Object(Default::default());
-        let read = ConfigV3::deserialize(configuration.unwrap_or(&empty))
-            .map_err(|error| config(error.to_string()))?;
-        let element_size = element_size.max(1);
-        Blosc::new(
-            read.cname.unwrap_or(BloscCompressor::Zstd),
-            read.clevel.unwrap_or(5),
-            read.shuffle.unwrap_or(BloscShuffle::Auto.resolve(element_size)),
-            read.typesize.unwrap_or(element_size),
-            read.blocksize.unwrap_or(0),
-        )
+    pub fn from_v3(configuration: Option<&Value>, element_size: usize) -> Result<Blosc> {
+        let read: Fields<BloscShuffle> = registry::configuration(NAME, configuration)?;
+        let shuffle = read.shuffle.unwrap_or(BloscShuffle::Auto.resolve(element_size.max(1)));
+        Blosc::of(read, BloscCompressor::Zstd, shuffle, element_size)
     }
 
     /// From a Zarr v2 (numcodecs) object. What it leaves out is as numcodecs has it.
-    pub fn from_v2(object: &Value, element_size: usize) -> Result<Blosc, CodecError> {
-        let read = ConfigV2::deserialize(object).map_err(|error| config(error.to_string()))?;
+    pub fn from_v2(object: &Value, element_size: usize) -> Result<Blosc> {
+        let read: Fields<i8> = registry::configuration_v2(NAME, object)?;
         let shuffle = match read.shuffle.unwrap_or(1) {
             0 => BloscShuffle::None,
             1 => BloscShuffle::Byte,
@@ -180,8 +147,17 @@ impl Blosc {
             -1 => BloscShuffle::Auto,
             other => return Err(config(format!("shuffle is {other} where 0, 1, 2 or -1 is expected"))),
         };
+        Blosc::of(read, BloscCompressor::Lz4, shuffle, element_size)
+    }
+
+    fn of<S>(
+        read: Fields<S>,
+        compressor: BloscCompressor,
+        shuffle: BloscShuffle,
+        element_size: usize,
+    ) -> Result<Blosc> {
         Blosc::new(
-            read.cname.unwrap_or(BloscCompressor::Lz4),
+            read.cname.unwrap_or(compressor),
             read.clevel.unwrap_or(5),
             shuffle,
             read.typesize.unwrap_or(element_size.max(1)),
@@ -209,22 +185,21 @@ impl Codec for Blosc {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let wanted = 0..dst.len();
-        decode::decode(src, wanted, dst, &mut scratch.blosc)
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
+        self.decode_range(src, 0..dst.len(), dst, scratch)
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        decode_wanted(NAME, wanted, dst, |wanted, dst| decode::decode(src, wanted, dst, &mut scratch.blosc))
+    ) -> Result<usize> {
+        decode::decode(src, wanted, dst, &mut scratch.blosc)
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         encode::encode(self, src, dst, &mut scratch.blosc)
     }
 
@@ -252,7 +227,7 @@ impl Codec for Blosc {
             "name": NAME,
             "configuration": {
                 "typesize": self.typesize,
-                "cname": self.compressor.cname(),
+                "cname": self.compressor,
                 "clevel": self.level,
                 "shuffle": shuffle,
                 "blocksize": self.blocksize,
@@ -269,7 +244,7 @@ impl Codec for Blosc {
         };
         Some(json!({
             "id": NAME,
-            "cname": self.compressor.cname(),
+            "cname": self.compressor,
             "clevel": self.level,
             "shuffle": shuffle,
             "blocksize": self.blocksize,

@@ -11,28 +11,47 @@
 /// Elements per tile of the scalar code: a tile of common elements stays in the first-level cache.
 const TILE: usize = 256;
 
-/// Shuffles `src` into `dst`, which is as long.
-pub(crate) fn shuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
-    let done = simd_shuffle(typesize, src, dst);
-    match typesize {
-        1 => dst.copy_from_slice(src),
-        2 => scalar_shuffle(2, src, dst, done),
-        4 => scalar_shuffle(4, src, dst, done),
-        8 => scalar_shuffle(8, src, dst, done),
-        _ => scalar_shuffle(typesize, src, dst, done),
-    }
+/// Makes a function that moves all elements: as many as there are kernels for with AVX2, the rest
+/// with scalar code.
+macro_rules! by_typesize {
+    ($(#[$doc:meta])* $name:ident, $any:ident, $scalar:ident) => {
+        $(#[$doc])*
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
+        pub(crate) fn $name(typesize: usize, src: &[u8], dst: &mut [u8]) {
+            assert_eq!(src.len(), dst.len());
+            let mut done = 0;
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has AVX2.
+                done = unsafe {
+                    match typesize {
+                        1 => 0,
+                        2 => avx2::$name::<2>(src, dst),
+                        4 => avx2::$name::<4>(src, dst),
+                        8 => avx2::$name::<8>(src, dst),
+                        16 => avx2::$name::<16>(src, dst),
+                        _ => avx2::$any(typesize, src, dst),
+                    }
+                };
+            }
+            match typesize {
+                1 => dst.copy_from_slice(src),
+                2 => $scalar(2, src, dst, done),
+                4 => $scalar(4, src, dst, done),
+                8 => $scalar(8, src, dst, done),
+                _ => $scalar(typesize, src, dst, done),
+            }
+        }
+    };
 }
 
-/// Undoes [`shuffle`].
-pub(crate) fn unshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
-    let done = simd_unshuffle(typesize, src, dst);
-    match typesize {
-        1 => dst.copy_from_slice(src),
-        2 => scalar_unshuffle(2, src, dst, done),
-        4 => scalar_unshuffle(4, src, dst, done),
-        8 => scalar_unshuffle(8, src, dst, done),
-        _ => scalar_unshuffle(typesize, src, dst, done),
-    }
+by_typesize! {
+    /// Shuffles `src` into `dst`, which is as long.
+    shuffle, shuffle_any, scalar_shuffle
+}
+by_typesize! {
+    /// Undoes [`shuffle`].
+    unshuffle, unshuffle_any, scalar_unshuffle
 }
 
 /// Elements `from` and later, and the rest. Inlined into callers with a constant `typesize`, which
@@ -45,8 +64,7 @@ pub(crate) fn unshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
 fn scalar_shuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
     let n = src.len() / typesize;
     let whole = n * typesize;
-    let mut at = from;
-    while at < n {
+    for at in (from..n).step_by(TILE) {
         let end = n.min(at + TILE);
         let elements = &src[at * typesize..end * typesize];
         for byte in 0..typesize {
@@ -55,7 +73,6 @@ fn scalar_shuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
                 *out = element[byte];
             }
         }
-        at = end;
     }
     dst[whole..].copy_from_slice(&src[whole..]);
 }
@@ -68,8 +85,7 @@ fn scalar_shuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
 fn scalar_unshuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
     let n = src.len() / typesize;
     let whole = n * typesize;
-    let mut at = from;
-    while at < n {
+    for at in (from..n).step_by(TILE) {
         let end = n.min(at + TILE);
         let elements = &mut dst[at * typesize..end * typesize];
         for byte in 0..typesize {
@@ -78,50 +94,8 @@ fn scalar_unshuffle(typesize: usize, src: &[u8], dst: &mut [u8], from: usize) {
                 element[byte] = value;
             }
         }
-        at = end;
     }
     dst[whole..].copy_from_slice(&src[whole..]);
-}
-
-/// Shuffles as many elements as there are kernels for; returns how many.
-#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-fn simd_shuffle(typesize: usize, src: &[u8], dst: &mut [u8]) -> usize {
-    assert_eq!(src.len(), dst.len());
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
-        unsafe {
-            return match typesize {
-                1 => 0,
-                2 => avx2::shuffle::<2>(src, dst),
-                4 => avx2::shuffle::<4>(src, dst),
-                8 => avx2::shuffle::<8>(src, dst),
-                16 => avx2::shuffle::<16>(src, dst),
-                _ => avx2::shuffle_any(typesize, src, dst),
-            };
-        }
-    }
-    0
-}
-
-#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-fn simd_unshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) -> usize {
-    assert_eq!(src.len(), dst.len());
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
-        unsafe {
-            return match typesize {
-                1 => 0,
-                2 => avx2::unshuffle::<2>(src, dst),
-                4 => avx2::unshuffle::<4>(src, dst),
-                8 => avx2::unshuffle::<8>(src, dst),
-                16 => avx2::unshuffle::<16>(src, dst),
-                _ => avx2::unshuffle_any(typesize, src, dst),
-            };
-        }
-    }
-    0
 }
 
 #[cfg(target_arch = "x86_64")]

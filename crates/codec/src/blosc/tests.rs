@@ -153,8 +153,7 @@ fn reads_what_c_blosc_wrote() {
              039107fa2a1d028196eb52923a5fbcf4867d5da70c",
         ),
     ] {
-        let digits: Vec<u8> = buffer.bytes().map(|b| (b as char).to_digit(16).unwrap() as u8).collect();
-        let buffer: Vec<u8> = digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+        let buffer = crate::hdf5::tests::hex(buffer);
         let codec = Blosc::from_v2(&json!({"id": "blosc", "cname": cname}), 2).unwrap();
         let mut out = vec![0; src.len()];
         assert_eq!(codec.decode(&buffer, &mut out, &mut scratch).unwrap(), src.len(), "{cname}");

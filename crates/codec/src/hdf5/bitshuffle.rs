@@ -10,11 +10,11 @@
 //! block holds the multiple of eight elements that is left; fewer than eight elements, at the end,
 //! are stored as they are. Without a compressor there are only the bits.
 
-use super::{config, framed_block, parameter, read_only, sized_header};
+use super::{config, framed_block, parameter, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain, front};
 use std::ops::Range;
 
 /// The `bitshuffle` filter.
@@ -29,7 +29,7 @@ pub(super) struct Bitshuffle {
 const NAME: &str = "bitshuffle";
 
 impl Bitshuffle {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let element_size = parameter(NAME, client_data, 2)? as usize;
         if element_size == 0 {
             return Err(config(NAME, "element size is 0"));
@@ -49,22 +49,27 @@ impl Bitshuffle {
         };
         Ok(Bitshuffle { element_size, block, compressor })
     }
+}
 
-    /// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
-    fn run(
+impl Codec for Bitshuffle {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
+        self.decode_range(src, 0..dst.len(), dst, scratch)
+    }
+
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<usize, CodecError> {
-        let room = dst.len();
+    ) -> Result<usize> {
         let (dst, block_size, mut rest) = match self.compressor {
             Some(_) => sized_header(NAME, src, dst)?,
-            None => {
-                let dst = dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?;
-                (dst, self.block.saturating_mul(self.element_size), src)
-            }
+            None => (front(NAME, dst, src.len())?, self.block.saturating_mul(self.element_size), src),
         };
         let size = dst.len();
         if !size.is_multiple_of(self.element_size) {
@@ -110,35 +115,6 @@ impl Bitshuffle {
         }
         Ok(size)
     }
-}
-
-impl Codec for Bitshuffle {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
-        self.run(src, 0..dst.len(), dst, scratch)
-    }
-
-    fn decode_part(
-        &self,
-        src: &[u8],
-        wanted: Range<usize>,
-        dst: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        decode_wanted(NAME, wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
-    }
 
     fn max_encoded(&self, decoded: usize) -> usize {
         if self.compressor.is_none() {
@@ -160,7 +136,7 @@ fn default_block(element_size: usize) -> usize {
     (8192 / element_size / 8 * 8).max(128)
 }
 
-fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], CodecError> {
+fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
     let Some((front, behind)) = rest.split_at_checked(len) else {
         return Err(CodecError::corrupt(
             NAME,

@@ -7,8 +7,7 @@
 //! The library has no way to use its memory again, which is up to 4 MiB: it is allocated for each
 //! chunk.
 
-use super::read_only;
-use crate::{Codec, CodecError, Racing, Scratch, chain};
+use crate::{Codec, CodecError, Result, Scratch, chain};
 use bzip2::{Decompress, Status};
 use serde_json::{Value, json};
 
@@ -30,7 +29,7 @@ impl Codec for Bzip2 {
         "bzip2"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         let mut stream = Decompress::new(false);
         let mut status = run(&mut stream, src, dst)?;
         let written = usize::try_from(stream.total_out()).unwrap_or(usize::MAX);
@@ -53,19 +52,6 @@ impl Codec for Bzip2 {
         }
     }
 
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only("bzip2")
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
-    }
-
     fn to_v3(&self) -> Option<Value> {
         Some(json!({"name": "numcodecs.bz2", "configuration": {"level": self.level}}))
     }
@@ -75,7 +61,7 @@ impl Codec for Bzip2 {
     }
 }
 
-fn run(stream: &mut Decompress, src: &[u8], dst: &mut [u8]) -> Result<Status, CodecError> {
+fn run(stream: &mut Decompress, src: &[u8], dst: &mut [u8]) -> Result<Status> {
     stream.decompress(src, dst).map_err(|error| match error {
         bzip2::Error::DataMagic => CodecError::corrupt("bzip2", "not a bzip2 stream"),
         _ => CodecError::corrupt("bzip2", "the stream is corrupt"),
@@ -85,7 +71,7 @@ fn run(stream: &mut Decompress, src: &[u8], dst: &mut [u8]) -> Result<Status, Co
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::decode;
+    use crate::testing::{self, decode};
 
     const BZIP2: Bzip2 = Bzip2 { level: 9 };
 
@@ -104,6 +90,6 @@ mod tests {
         let longer = [&stored[..], b"x"].concat();
         let message = decode(&BZIP2, &longer, 200).unwrap_err().to_string();
         assert!(message.starts_with("bzip2: bytes follow the end"), "{message}");
-        crate::hdf5::tests::withstands_damage(&BZIP2, &stored, 200);
+        testing::withstands_damage(&BZIP2, &stored, 200);
     }
 }

@@ -6,7 +6,6 @@ pub(super) struct Fixture {
     pub label: &'static str,
     /// Number and client data of each filter.
     pub filters: &'static [(u16, &'static [u32])],
-    pub element_size: usize,
     /// Hexadecimal.
     pub stored: &'static str,
     pub decoded: Decoded,
@@ -32,7 +31,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "shuffle, deflate",
         filters: &[(2, &[4]), (1, &[4])],
-        element_size: 4,
         stored: "\
             785e636064e11490543174086496d0f76092b78b5774e3314dd089d68e33e270948e30138bb455e60e736218\
             200000d0f5071c",
@@ -41,7 +39,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "deflate, fletcher32",
         filters: &[(1, &[4]), (3, &[])],
-        element_size: 4,
         stored: "\
             785e0dc3b10a82500000c0973924363489e210a25b4128e4566483b4b6482198ffff15ddc18510c2c6d8c483\
             858dad0fdf6ecdbdf832f2e8dd9f95a37bafae9e9d3db9d8b973b0f4636fe6d79bb5a9934fffeeaf071ce42c\
@@ -51,7 +48,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "fletcher32, shuffle, deflate",
         filters: &[(3, &[]), (2, &[4]), (1, &[4])],
-        element_size: 4,
         stored: "\
             785e636064e11490543174086496d0f76092b78b5774e3314dd089d68e33e270948e30138bb455e60e736267\
             201248a30be002dfd105700200221f0835",
@@ -60,7 +56,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "szip of shuffled bytes",
         filters: &[(4, &[169, 8, 32, 64])],
-        element_size: 4,
         stored: "\
             00010000801a92261cb2d4350fc2de1d25ff9f213da3399aab33f5b5f5e5753414b58c52a947fcde6fb1e954\
             1e7f6fbf6f7e8014c123034b550abc011151d300001000080004",
@@ -69,7 +64,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "szip of shuffled bytes, without prediction",
         filters: &[(4, &[149, 8, 64, 20])],
-        element_size: 8,
         stored: "\
             a0000000d4924907c0000000e80808080808080818927c0000000003406a92084050c89189a4d851183c81fc\
             493efb822000017f80400000002c380780000000681087c0000000000081020408",
@@ -78,7 +72,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "szip of big-endian pixels, padded scanlines",
         filters: &[(4, &[177, 8, 16, 21])],
-        element_size: 2,
         stored: "\
             7e00000040000d49130e59350d43f0b787497f64891fe16cd30000e006aaaaad3b6fbcba6eab704b603fd9df\
             352092ff673f0005001241fbefdb983783a44320d9700ca15e4454740000",
@@ -87,7 +80,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "szip with blocks of zeros",
         filters: &[(4, &[169, 4, 8, 300])],
-        element_size: 1,
         stored: "\
             2c0100002018907800019c02007403d40000000ce200f007d0000001bc1000fc0fe800000de20017407a8000\
             04",
@@ -96,14 +88,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "szip of 20 bits",
         filters: &[(4, &[169, 10, 20, 30])],
-        element_size: 4,
         stored: "780000002800007aa9149e26ae239e755b62ec8b7fe0bb18ed55573d569db7de5d3040",
         decoded: Decoded::Squares("<u4", 30),
     },
     Fixture {
         label: "nbit, big-endian with an offset",
         filters: &[(5, &[8, 0, 40, 1, 2, 1, 9, 2])],
-        element_size: 2,
         stored: "\
             00000020202018120c0805000060584800070785c101101834300b0b0282e0c010400c16068142c0f040082a\
             1000",
@@ -116,7 +106,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "nbit, 59 bits",
         filters: &[(5, &[8, 0, 20, 1, 8, 0, 59, 0])],
-        element_size: 8,
         stored: "\
             0000000000000000000000000000040000000000000200000000000000900000000000002000000000000006\
             4000000000000120000000000000310000000000000800000000000001440000000000000180000000000001\
@@ -127,7 +116,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "nbit of a compound",
         filters: &[(5, &[23, 0, 5, 3, 24, 3, 1, 2, 8, 1, 4, 0, 17, 3, 10, 4, 3, 15, 1, 4, 1, 32, 0])],
-        element_size: 24,
         stored: "\
             4815f632d01b25fef714eb8656dbdd8638c77b6f5f927454db6a1d60873e732fb80b6efdfcc4890d6b56c646\
             e9f71bc80252cdcfa764fede80",
@@ -141,7 +129,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "scaleoffset of integers",
         filters: &[(6, &[2, 0, 40, 0, 4, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        element_size: 4,
         stored: "\
             070000000801000000000000000000000000000000fe001881e611b07f401175d1c09e7b7904516d2fabb4aa\
             eb10f00d576a56c3c442aac100",
@@ -150,7 +137,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "scaleoffset of big-endian integers with a fill value",
         filters: &[(6, &[2, 0, 40, 0, 2, 1, 1, 1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        element_size: 2,
         stored: "\
             070000000800000000000000000000000000000000000427f206523181441985f2011f7d7d0c618d702cb6ae\
             f321104dd86c5acbd462eb4200",
@@ -159,7 +145,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "scaleoffset, 7 bits",
         filters: &[(6, &[2, 7, 40, 0, 1, 0, 0, 1, 96, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        element_size: 1,
         stored: "\
             0700000008000000000000000000000000000000000004209206523181441985f2011f7d7d0c618d7facb6ae\
             f321104dd86c5acbd462eb4200",
@@ -168,14 +153,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "scaleoffset, as they are",
         filters: &[(6, &[2, 16, 10, 0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        element_size: 2,
         stored: "0000010004000900100019002400310040005100",
         decoded: Decoded::Squares("<u2", 10),
     },
     Fixture {
         label: "scaleoffset, full width",
         filters: &[(6, &[2, 0, 20, 0, 2, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        element_size: 2,
         stored: "\
             1000000008b481ffffffffffff00000000000000005e3cb4815e0c8ec6a3046c40d697fb3c53dc88ae1a3751\
             12b5216195c0432deefb558c63fe77b6e0",
@@ -184,14 +167,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "scaleoffset of equal integers",
         filters: &[(6, &[2, 0, 9, 0, 8, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        element_size: 8,
         stored: "01000000082a0000000000000000000000000000000000",
         decoded: Decoded::Const42("<i8", 9),
     },
     Fixture {
         label: "scaleoffset of singles",
         filters: &[(6, &[0, 2, 20, 1, 4, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        element_size: 4,
         stored: "\
             0e000000080000803f000000000000000000000000fffc00004b0320177096036b12c06271f4003208fc47e1\
             bbc0190bb85f524b83201af400",
@@ -200,7 +181,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "scaleoffset of big-endian doubles with a fill value",
         filters: &[(6, &[0, 1, 20, 1, 8, 0, 1, 1, 0, 1078067200, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        element_size: 8,
         stored: "\
             0a00000008000000000000000000000000000000000000a0a05a280faffdeaa032a078f075ad0051369b3b65\
             2abc00",
@@ -215,7 +195,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "bzip2",
         filters: &[(307, &[1])],
-        element_size: 4,
         stored: "\
             425a6831314159265359b9d847bd000001ff007c6c4168ac0cb30371402169c000200022b5000d00068f5189\
             a67aa186469a699184c8c134063b8890b64aaa74624d3832e82f678e0c2a03c7186fc1ae73de040904822fc5\
@@ -225,7 +204,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "lzf",
         filters: &[(32000, &[4, 261, 400])],
-        element_size: 4,
         stored: "\
             0400000000012003000420030009200300102003001920030024200300312003004020030051200300032003\
             00182003002f20030048200300022003001f2003003e2003005f20030021200300462003000c200300352003\
@@ -239,7 +217,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc",
         filters: &[(32001, &[2, 2, 4, 400, 5, 1, 1])],
-        element_size: 4,
         stored: "\
             0201310490010000900100008d0000001400000075000000ff5a0001040910192431405103182f48021f3e5f\
             21460c35602c5b2b5e3208411b583616593d230b5642302012065d554f4b49494b4f555d0612203042560b23\
@@ -250,7 +227,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "lz4",
         filters: &[(32004, &[128])],
-        element_size: 4,
         stored: "\
             00000000000000f0000000800000008000000000010000000400000009000000100000001900000024000000\
             31000000400000005100000003000000180000002f00000048000000020000001f0000003e0000005f000000\
@@ -263,7 +239,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "lz4 of one block",
         filters: &[(32004, &[])],
-        element_size: 4,
         stored: "\
             00000000000000f0000000f0000000e6f3b20000000001000000040000000900000010000000190000002400\
             000031000000400000005100000003000000180000002f00000048000000020000001f0000003e0000005f00\
@@ -276,7 +251,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "bitshuffle",
         filters: &[(32008, &[0, 4, 2])],
-        element_size: 2,
         stored: "\
             aa9626633cf000d40b4ff3cc4490bb044b7828b893d72cd0b08a23cd4f35c010e50a190300234aa5c4f00000\
             0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000\
@@ -286,7 +260,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "bitshuffle, LZ4",
         filters: &[(32008, &[0, 4, 2, 32, 2])],
-        element_size: 2,
         stored: "\
             00000000000000c80000004000000028ff0eaa96266300d40b4f4490bb0428b893d7b08a23cdc010e50a0023\
             4aa50001000b50000000000000000028ff0e3cf03ff0f3cccc3c4b7878482cd02fd04f35b0ca19030063c4f0\
@@ -297,7 +270,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "bitshuffle, Zstandard",
         filters: &[(32008, &[0, 4, 4, 64, 3])],
-        element_size: 4,
         stored: "\
             0000000000000190000001000000004b28b52ffd6000000d02009403aa9626633cf03ff000d40b4ff3cccc3c\
             4490bb044b78784828b893d72cd02fd0b08a23cd4f35b0cac010e50a1903006300234aa5c4f03f8c00010049\
@@ -308,7 +280,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "zstd",
         filters: &[(32015, &[])],
-        element_size: 4,
         stored: "\
             28b52ffd609000fd0500728c1516009d9603974d5727a0e430727b295ff769b754c79f53ab7aacb9ce3dff3c\
             74d3074ffc71cb3517ddf0c8dd4957bc7df4c633279cfdf4c94ba73c75cc0fdf1c72d4df1d0f9cf3ca17171c\
@@ -320,7 +291,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2 of bytes",
         filters: &[(32026, &[1, 0, 4, 400, 5, 1, 1])],
-        element_size: 4,
         stored: "\
             9ea862326672616d6500d200000061cf0000000000000144a412005103d30000000000000190d30000000000\
             000098d200000004d200000190d200000190d10000d10001c2d8060000000000010100000000000000000093\
@@ -335,7 +305,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2, several blocks, bit shuffle",
         filters: &[(32026, &[1, 160, 4, 1200, 9, 2, 5])],
-        element_size: 4,
         stored: "\
             9ea862326672616d6500d200000061cf00000000000002b2a412009503d300000000000004b0d30000000000\
             000206d200000004d2000000a0d2000004b0d10000d10001c2d8060000000000020500000000000000000093\
@@ -358,7 +327,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2, differences",
         filters: &[(32026, &[1, 128, 4, 400, 5, 3, 0])],
-        element_size: 4,
         stored: "\
             9ea862326672616d6500d200000061cf000000000000025ca412005003d30000000000000190d30000000000\
             0001b0d200000004d200000080d200000190d10000d10001c2d8060000000000030000000000000000000093\
@@ -379,7 +347,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2 of zeros",
         filters: &[(32026, &[1, 0, 4, 400, 5, 1, 1])],
-        element_size: 4,
         stored: "\
             9ea862326672616d6500d200000061cf00000000000000aca412005103d30000000000000190d30000000000\
             000000d200000004d200000190d200000190d10000d10001c2d8060000000000010100000000000000000093\
@@ -390,7 +357,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2 of NaNs",
         filters: &[(32026, &[1, 0, 4, 400, 5, 1, 1])],
-        element_size: 4,
         stored: "\
             9ea862326672616d6500d200000061cf00000000000000e2a412005103d30000000000000190d30000000000\
             000036d200000004d200000190d200000190d10000d10001c2d8060000000000010100000000000000000093\
@@ -403,7 +369,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2 as copied",
         filters: &[(32026, &[1, 0, 1, 40, 0, 1, 1])],
-        element_size: 1,
         stored: "\
             9ea862326672616d6500d200000061cf00000000000000f4a412000103d30000000000000028d30000000000\
             000048d200000001d200000028d200000028d10000d10001c2d8060000000000010100000000000000000093\
@@ -416,7 +381,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2 of an array",
         filters: &[(32026, &[1, 128, 4, 360, 5, 1, 4, 2, 9, 10])],
-        element_size: 4,
         stored: "\
             9ea862326672616d6500d2000000a5cf00000000000001e6a412005403d30000000000000300d30000000000\
             0000f6d200000004d200000080d200000300d10000d10001c2d8060000000000010400000000000000000093\
@@ -435,7 +399,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2 of an array, differences in 3-D boxes",
         filters: &[(32026, &[1, 64, 2, 210, 5, 3, 5, 3, 5, 3, 7])],
-        element_size: 2,
         stored: "\
             9ea862326672616d6500d2000000b8cf0000000000000243a412005503d30000000000000120d30000000000\
             000140d200000002d200000030d200000120d10000d10001c2d8060000000000030500000000000000000093\
@@ -456,7 +419,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2 of an array of zeros",
         filters: &[(32026, &[1, 128, 8, 720, 5, 1, 1, 2, 9, 10])],
-        element_size: 8,
         stored: "\
             9ea862326672616d6500d2000000a5cf00000000000000f0a412005103d30000000000000480d30000000000\
             000000d200000008d200000080d200000480d10000d10001c2d8060000000000010100000000000000000093\
@@ -469,7 +431,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         label: "blosc2, copied boxes",
         filters: &[(32026, &[1, 8, 1, 35, 0, 1, 1, 2, 5, 7])],
-        element_size: 1,
         stored: "\
             9ea862326672616d6500d2000000a5cf0000000000000140a412000103d30000000000000030d30000000000\
             000050d200000001d200000008d200000030d10000d10001c2d8060000000000010100000000000000000093\

@@ -10,7 +10,7 @@
 //! machines; so either is right, as it is to the HDF5 library.
 
 use crate::low::low32;
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front};
 use serde_json::{Value, json};
 
 /// The `fletcher32` filter.
@@ -24,7 +24,7 @@ const LANES: usize = 16;
 const ROWS: usize = 360;
 
 impl Fletcher32 {
-    fn checked<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8], CodecError> {
+    fn checked<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8]> {
         let Some((payload, stored)) = src.split_last_chunk() else {
             let why = format!("truncated: {} bytes where the checksum alone takes 4", src.len());
             return Err(CodecError::corrupt("fletcher32", why));
@@ -45,16 +45,11 @@ impl Codec for Fletcher32 {
         "fletcher32"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let payload = self.checked(src, true)?;
-        let room = dst.len();
-        let target =
-            dst.get_mut(..payload.len()).ok_or(CodecError::size("fletcher32", room, payload.len()))?;
-        target.copy_from_slice(payload);
-        Ok(payload.len())
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
+        copy_front("fletcher32", self.checked(src, true)?, dst)
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         dst.clear();
         dst.reserve(src.len() + 4);
         dst.extend_from_slice(src);
@@ -72,7 +67,7 @@ impl Codec for Fletcher32 {
         decoded.saturating_add(4)
     }
 
-    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8], CodecError>> {
+    fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
         Some(self.checked(src, verify))
     }
 

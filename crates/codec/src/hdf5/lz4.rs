@@ -8,9 +8,9 @@
 //! each behind the number of its bytes (4 bytes); all numbers are big-endian. The last block may
 //! decode to less. A block of as many bytes as it decodes to is stored as it is.
 
-use super::{framed_block, read_only, sized_header};
+use super::{framed_block, sized_header};
 use crate::blosc::header::Format;
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain};
 use std::ops::Range;
 
 /// The `lz4` filter.
@@ -30,15 +30,24 @@ impl Lz4 {
             Some(size) => Lz4 { block_size: *size as usize },
         }
     }
+}
 
-    /// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
-    fn run(
+impl Codec for Lz4 {
+    fn name(&self) -> &'static str {
+        "lz4"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
+        self.decode_range(src, 0..dst.len(), dst, scratch)
+    }
+
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<usize, CodecError> {
+    ) -> Result<usize> {
         let (dst, block_size, mut rest) = sized_header("lz4", src, dst)?;
         if block_size == 0 && !dst.is_empty() {
             return Err(CodecError::corrupt("lz4", "the block size is 0"));
@@ -61,35 +70,6 @@ impl Lz4 {
             return Err(CodecError::corrupt("lz4", format!("{} bytes follow the last block", rest.len())));
         }
         Ok(dst.len())
-    }
-}
-
-impl Codec for Lz4 {
-    fn name(&self) -> &'static str {
-        "lz4"
-    }
-
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
-        self.run(src, 0..dst.len(), dst, scratch)
-    }
-
-    fn decode_part(
-        &self,
-        src: &[u8],
-        wanted: Range<usize>,
-        dst: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        decode_wanted("lz4", wanted, dst, |wanted, dst| self.run(src, wanted, dst, scratch))
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only("lz4")
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -13,7 +13,7 @@
 
 use crate::blosc::blosclz::copy_match;
 use crate::low::{low8, low32};
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
 use std::ops::Range;
 
 /// The `lzf` filter.
@@ -29,39 +29,33 @@ impl Codec for Lzf {
         "lzf"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         decode(src, dst, usize::MAX)
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
-        _scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        let room = dst.len();
-        if wanted.end > room {
-            return Err(CodecError::size("lzf", room, wanted.end));
+        scratch: &mut Scratch,
+    ) -> Result<usize> {
+        if wanted.end == dst.len() {
+            return self.decode(src, dst, scratch);
         }
-        let enough = if wanted.end == room { usize::MAX } else { wanted.end };
-        match decode(src, dst, enough)? {
-            written if written == room || written >= enough => Ok(()),
-            written => Err(CodecError::size("lzf", room, written)),
+        match decode(src, dst, wanted.end)? {
+            written if written < wanted.end => Ok(written),
+            _ => Ok(dst.len()),
         }
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         encode(src, dst);
         Ok(())
     }
 
     fn racing(&self) -> Racing {
         Racing::Mixes
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
     }
 
     fn reach(&self) -> Reach {
@@ -71,7 +65,7 @@ impl Codec for Lzf {
 
 /// Decodes into the front of `dst`, all of `src` or until there are `enough` bytes; returns how
 /// many there are.
-fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize, CodecError> {
+fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize> {
     let truncated = || CodecError::corrupt("lzf", format!("truncated after {} bytes", src.len()));
     let (mut next, mut at) = (0, 0);
     while at < enough

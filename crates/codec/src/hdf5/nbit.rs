@@ -13,9 +13,9 @@
 //! is zero.
 
 use super::bits::Bits;
-use super::{config, parameter, read_only};
+use super::{byte_order, config, parameter};
 use crate::low::low8;
-use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
+use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
 const NAME: &str = "nbit";
 /// The deepest nesting of datatypes that is read.
@@ -62,7 +62,7 @@ struct Member {
 }
 
 impl Nbit {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
+    pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let mut parameters = Parameters { client_data, at: 0 };
         let expected = parameters.next()?;
         if expected as usize != client_data.len() {
@@ -89,14 +89,14 @@ struct Parameters<'a> {
 }
 
 impl Parameters<'_> {
-    fn next(&mut self) -> Result<u32, CodecError> {
+    fn next(&mut self) -> Result<u32> {
         let value = parameter(NAME, self.client_data, self.at)?;
         self.at += 1;
         Ok(value)
     }
 
     /// A datatype and its size in bytes, which is not 0. Whatever it consists of lies within it.
-    fn datatype(&mut self, depth: usize) -> Result<(usize, Type), CodecError> {
+    fn datatype(&mut self, depth: usize) -> Result<(usize, Type)> {
         if depth > MAX_DEPTH {
             return Err(config(NAME, format!("datatypes nested more than {MAX_DEPTH} deep")));
         }
@@ -107,11 +107,7 @@ impl Parameters<'_> {
         }
         let datatype = match class {
             1 => {
-                let order = match self.next()? {
-                    0 => ByteOrder::Little,
-                    1 => ByteOrder::Big,
-                    other => return Err(config(NAME, format!("unknown byte order {other}"))),
-                };
+                let order = byte_order(NAME, self.next()?)?;
                 let (precision, offset) = (self.next()?, self.next()?);
                 let used = u64::from(precision) + u64::from(offset);
                 if precision == 0 || used > 8 * size as u64 {
@@ -210,14 +206,12 @@ impl Codec for Nbit {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         let Some(Packed { elements, size, element }) = &self.packed else {
-            dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?.copy_from_slice(src);
-            return Ok(src.len());
+            return copy_front(NAME, src, dst);
         };
         let decoded = elements.saturating_mul(*size);
-        let dst = dst.get_mut(..decoded).ok_or(CodecError::size(NAME, room, decoded))?;
+        let dst = front(NAME, dst, decoded)?;
         let mut bits = Bits::new(src);
         dst.fill(0);
         let unpacked = match element {
@@ -232,19 +226,6 @@ impl Codec for Nbit {
             None => Err(CodecError::corrupt(NAME, format!("truncated after {} bytes", src.len()))),
         }
     }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
-    }
 }
 
 #[cfg(test)]
@@ -252,7 +233,7 @@ mod tests {
     use super::*;
     use crate::testing::decode;
 
-    fn nbit(client_data: &[u32]) -> Result<Nbit, CodecError> {
+    fn nbit(client_data: &[u32]) -> Result<Nbit> {
         Nbit::new(&[&[client_data.len() as u32 + 1][..], client_data].concat())
     }
 

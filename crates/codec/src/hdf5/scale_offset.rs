@@ -16,9 +16,9 @@
 //! ask for full width there is not even the header.
 
 use super::bits::Bits;
-use super::{config, parameter, read_only};
+use super::{byte_order, config, exactly};
 use crate::low::low32;
-use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
+use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
 const NAME: &str = "scaleoffset";
 const HEADER: usize = 21;
@@ -48,13 +48,10 @@ enum Kind {
 }
 
 impl ScaleOffset {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
-        let value = |at| parameter(NAME, client_data, at);
-        if client_data.len() != 20 {
-            return Err(config(NAME, format!("{} parameters where 20 are expected", client_data.len())));
-        }
-        let (method, scale, class) = (value(0)?, value(1)? as i32, value(3)?);
-        let size = value(4)? as usize;
+    pub(super) fn new(client_data: &[u32]) -> Result<Self> {
+        let &[method, scale, elements, class, size, sign, order, has_fill, low, high, ..] =
+            exactly::<20>(NAME, client_data)?;
+        let (scale, size) = (scale as i32, size as usize);
         let kind = match (method, class, size) {
             (0, 1, 4) => Kind::Single(10f32.powf(scale as f32)),
             (0, 1, 8) => Kind::Double(10f64.powf(f64::from(scale))),
@@ -68,20 +65,16 @@ impl ScaleOffset {
                 return Err(config(NAME, why));
             }
         };
-        if class == 0 && value(5)? > 1 {
-            return Err(config(NAME, format!("unknown sign {}", value(5)?)));
+        if class == 0 && sign > 1 {
+            return Err(config(NAME, format!("unknown sign {sign}")));
         }
-        let order = match value(6)? {
-            0 => ByteOrder::Little,
-            1 => ByteOrder::Big,
-            other => return Err(config(NAME, format!("unknown byte order {other}"))),
-        };
-        let fill = match value(7)? {
+        let order = byte_order(NAME, order)?;
+        let fill = match has_fill {
             0 => None,
-            1 => Some(u64::from(value(9)?) << 32 | u64::from(value(8)?)),
+            1 => Some(u64::from(high) << 32 | u64::from(low)),
             other => return Err(config(NAME, format!("unknown availability {other} of a fill value"))),
         };
-        Ok(ScaleOffset { kind, elements: value(2)? as usize, size, order, fill })
+        Ok(ScaleOffset { kind, elements: elements as usize, size, order, fill })
     }
 
     /// Unpacks elements of `N` bytes; `value` makes one of its bits, which `read` puts in order.
@@ -111,14 +104,12 @@ impl Codec for ScaleOffset {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
-        let room = dst.len();
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         if self.kind == Kind::AsTheyAre {
-            dst.get_mut(..src.len()).ok_or(CodecError::size(NAME, room, src.len()))?.copy_from_slice(src);
-            return Ok(src.len());
+            return copy_front(NAME, src, dst);
         }
         let decoded = self.elements.saturating_mul(self.size);
-        let dst = dst.get_mut(..decoded).ok_or(CodecError::size(NAME, room, decoded))?;
+        let dst = front(NAME, dst, decoded)?;
         let truncated = |needed: u64| {
             CodecError::corrupt(NAME, format!("truncated: {} bytes where {needed} are needed", src.len()))
         };
@@ -169,19 +160,6 @@ impl Codec for ScaleOffset {
             (_, _) => self.unpack::<8>(bits, packed, dst, integer),
         }
         Ok(decoded)
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
-    }
-
-    fn max_encoded(&self, decoded: usize) -> usize {
-        chain::generous_bound(decoded)
     }
 }
 

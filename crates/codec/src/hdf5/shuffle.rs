@@ -8,7 +8,7 @@
 
 use crate::blosc::shuffle::{shuffle, unshuffle};
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Racing, Scratch};
+use crate::{Codec, Racing, Result, Scratch, front};
 use serde_json::{Value, json};
 
 /// The `shuffle` filter.
@@ -24,7 +24,7 @@ impl Shuffle {
         Shuffle { element_size: client_data.first().copied().unwrap_or(0) as usize }
     }
 
-    fn check(self) -> Result<(), CodecError> {
+    fn check(self) -> Result<()> {
         if self.element_size == 0 { Err(super::config("shuffle", "no element size")) } else { Ok(()) }
     }
 }
@@ -34,15 +34,13 @@ impl Codec for Shuffle {
         "shuffle"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         self.check()?;
-        let room = dst.len();
-        let dst = dst.get_mut(..src.len()).ok_or(CodecError::size("shuffle", room, src.len()))?;
-        unshuffle(self.element_size, src, dst);
+        unshuffle(self.element_size, src, front("shuffle", dst, src.len())?);
         Ok(src.len())
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         self.check()?;
         dst.truncate(src.len());
         shuffle(self.element_size, src, sized(dst, src.len()));
@@ -70,6 +68,7 @@ impl Codec for Shuffle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CodecError;
     use crate::testing::{decode, encode, samples};
 
     #[test]

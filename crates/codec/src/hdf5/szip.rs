@@ -13,10 +13,10 @@
 //! end is padded to whole blocks.
 
 use super::aec::{self, Samples};
-use super::{config, parameter, read_only};
+use super::{config, exactly};
 use crate::blosc::shuffle::unshuffle;
 use crate::scratch::sized;
-use crate::{ByteOrder, Codec, CodecError, Racing, Scratch, chain};
+use crate::{ByteOrder, Codec, CodecError, Result, Scratch, chain, front};
 
 const NAME: &str = "szip";
 
@@ -34,12 +34,8 @@ pub(super) struct Szip {
 }
 
 impl Szip {
-    pub(super) fn new(client_data: &[u32]) -> Result<Self, CodecError> {
-        if client_data.len() != 4 {
-            return Err(config(NAME, format!("{} parameters where 4 are expected", client_data.len())));
-        }
-        let value = |at| parameter(NAME, client_data, at);
-        let (options, block, bits, scanline) = (value(0)?, value(1)?, value(2)?, value(3)?);
+    pub(super) fn new(client_data: &[u32]) -> Result<Self> {
+        let &[options, block, bits, scanline] = exactly(NAME, client_data)?;
         if !(2..=aec::MAX_BLOCK).contains(&(block as usize)) || block % 2 != 0 {
             return Err(config(NAME, format!("{block} pixels per block")));
         }
@@ -68,13 +64,13 @@ impl Codec for Szip {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         let Some((size, coded)) = src.split_first_chunk() else {
             let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
             return Err(CodecError::corrupt(NAME, why));
         };
-        let (size, room) = (u32::from_le_bytes(*size) as usize, dst.len());
-        let dst = dst.get_mut(..size).ok_or(CodecError::size(NAME, room, size))?;
+        let size = u32::from_le_bytes(*size) as usize;
+        let dst = front(NAME, dst, size)?;
         if !size.is_multiple_of(self.samples.bytes()) {
             let why = format!("{size} bytes are no whole number of pixels of {} bytes", self.samples.bytes());
             return Err(CodecError::corrupt(NAME, why));
@@ -88,15 +84,6 @@ impl Codec for Szip {
             unshuffle(self.shuffled, bytes, dst);
         }
         Ok(size)
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -2,7 +2,7 @@
 //! (`<i4` of `<i2`), as it must know the elements and the fill value.
 
 use hyperslab_codec::registry::Config;
-use hyperslab_codec::{ArrayToArray, Codec, CodecError, Context, DataType, Racing, Scratch};
+use hyperslab_codec::{ArrayToArray, Codec, CodecError, Context, DataType, Racing, Result, Scratch};
 use serde_json::{Value, json};
 
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let _: serde_json::Map<String, Value> = config.fields("toy.delta")?;
         let refuse = |why: String| CodecError::Config { name: "toy.delta".into(), why };
         match array.fill.as_ref().try_into() {
@@ -30,7 +30,7 @@ impl Codec for Delta {
         "toy.delta"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
         let (room, size) = (dst.len() as u64, src.len() / 2);
         if !src.len().is_multiple_of(4) || dst.len() < size {
             return Err(CodecError::Size { codec: "toy.delta", expected: room, found: size as u64 });
@@ -43,7 +43,7 @@ impl Codec for Delta {
         Ok(size)
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.clear();
         let mut last = i32::from(self.first);
         for from in src.chunks_exact(2) {

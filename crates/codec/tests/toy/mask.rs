@@ -1,7 +1,7 @@
 //! A codec from bytes to bytes: every byte, with some bits flipped.
 
 use hyperslab_codec::registry::Config;
-use hyperslab_codec::{Codec, CodecError, Racing, Scratch};
+use hyperslab_codec::{Codec, CodecError, Racing, Result, Scratch};
 use serde_json::{Value, json};
 
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub struct Mask {
 }
 
 impl Mask {
-    pub fn new(config: Config<'_>) -> Result<Self, CodecError> {
+    pub fn new(config: Config<'_>) -> Result<Self> {
         let fields: serde_json::Map<String, Value> = config.fields("toy.mask")?;
         let bits = fields.get("bits").and_then(Value::as_u64).and_then(|bits| u8::try_from(bits).ok());
         let why = || CodecError::Config { name: "toy.mask".into(), why: "expected \"bits\"".into() };
@@ -23,14 +23,14 @@ impl Codec for Mask {
         "toy.mask"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
         let (expected, found) = (dst.len() as u64, src.len() as u64);
         let dst = dst.get_mut(..src.len()).ok_or(CodecError::Size { codec: "toy.mask", expected, found })?;
         dst.iter_mut().zip(src).for_each(|(to, from)| *to = from ^ self.bits);
         Ok(src.len())
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.clear();
         dst.extend(src.iter().map(|byte| byte ^ self.bits));
         Ok(())

@@ -2,7 +2,7 @@
 //! shape of the chunk.
 
 use hyperslab_codec::registry::Config;
-use hyperslab_codec::{ArrayToBytes, Codec, CodecError, Context, Racing, Scratch};
+use hyperslab_codec::{ArrayToBytes, Codec, CodecError, Context, Result, Scratch};
 use serde_json::{Value, json};
 
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self, CodecError> {
+    pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let _: serde_json::Map<String, Value> = config.fields("toy.rows")?;
         let element = array.dtype.size();
         Ok(Rows { element, row: element * array.shape.last().map_or(1, |n| *n as usize) })
@@ -24,7 +24,7 @@ impl Codec for Rows {
         "toy.rows"
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize, CodecError> {
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
         let mut rest = src;
         for row in dst.chunks_exact_mut(self.row) {
             let size = match rest.split_off_first() {
@@ -42,7 +42,7 @@ impl Codec for Rows {
         }
     }
 
-    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.clear();
         for row in src.chunks_exact(self.row) {
             let one = row.chunks_exact(self.element).all(|value| value == &row[..self.element]);
@@ -50,10 +50,6 @@ impl Codec for Rows {
             dst.extend_from_slice(if one { &row[..self.element] } else { row });
         }
         Ok(())
-    }
-
-    fn racing(&self) -> Racing {
-        Racing::NeedsCopy
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

@@ -1,40 +1,39 @@
 //! Readers, writers and deleters at the same time.
 
-use super::{get, key, keys, put};
+use super::replacements::{begin, open};
+use super::{bytes_of, get, key, keys, put};
 use crate::{Store, StoreError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 /// A value that shows if it is whole: its length follows from its first byte, and all bytes are
 /// equal.
-pub(super) fn uniform(byte: u8) -> Vec<u8> {
-    vec![byte; uniform_len(byte)]
+fn uniform(byte: u8) -> Vec<u8> {
+    vec![byte; 1 + usize::from(byte) * 997]
 }
 
-fn uniform_len(byte: u8) -> usize {
-    1 + usize::from(byte) * 997
-}
-
-pub(super) fn assert_uniform(value: &[u8]) {
+fn assert_uniform(value: &[u8]) {
     assert!(!value.is_empty(), "an object without bytes was never written");
-    assert_eq!(value.len(), uniform_len(value[0]), "a value of another length");
-    assert!(value.iter().all(|&byte| byte == value[0]), "a mixture of values");
+    assert!(*value == uniform(value[0]), "a mixture of values, of {} bytes", value.len());
 }
 
-/// Every read sees a whole value, whatever is written meanwhile.
+/// Every read sees a whole value, however it is replaced meanwhile; two objects under construction
+/// do not meet.
 pub(super) fn concurrent_replacement(store: &dyn Store) {
     put(store, "c/x", &uniform(0));
     let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
-        for reader in 0..3 {
+        for reader in 0..4 {
             let (done, reads) = (&done, &reads);
             scope.spawn(move || {
-                let (mut buf, mut exact) = (Vec::new(), uniform(37));
-                while !done.load(Ordering::Relaxed) || reads.load(Ordering::Relaxed) < 10 {
+                let (mut buf, mut exact, mut rounds) = (Vec::new(), uniform(37), 0);
+                while !done.load(Ordering::Relaxed) || rounds < 10 {
+                    rounds += 1;
                     reads.fetch_add(1, Ordering::Relaxed);
-                    if reader < 2 {
+                    if reader < 3 {
                         assert!(store.read_all(key("c/x"), &mut buf, usize::MAX).unwrap());
                         assert_uniform(&buf);
+                        assert_uniform(&bytes_of(&*open(store, "c/x")));
                         assert!(store.exists(key("c/x")).unwrap());
                         // What is renamed during a listing may be missed; nothing else may appear.
                         assert!(keys(store).iter().all(|name| name == "c/x"));
@@ -51,14 +50,35 @@ pub(super) fn concurrent_replacement(store: &dyn Store) {
                 }
             });
         }
-        for i in 0..400 {
-            let value = uniform((i * 37 % 256) as u8);
-            let (head, tail) = value.split_at(value.len() / 2);
-            store.write(key("c/x"), &[head, tail]).unwrap();
-        }
+        let writers: [_; 3] = std::array::from_fn(|writer| {
+            scope.spawn(move || {
+                for i in 0..200 {
+                    let value = uniform((i * 37 % 256) as u8);
+                    if writer == 0 {
+                        let (head, tail) = value.split_at(value.len() / 2);
+                        store.write(key("c/x"), &[head, tail]).unwrap();
+                        continue;
+                    }
+                    let mut new = begin(store, "c/x");
+                    if writer == 1 {
+                        value.chunks(20_000).for_each(|piece| new.append(&[piece]).unwrap());
+                    } else {
+                        let old = open(store, "c/x");
+                        let half = old.size() / 2;
+                        new.copy(&*old, 0, half).unwrap();
+                        new.copy(&*old, half, old.size() - half).unwrap();
+                    }
+                    new.commit().unwrap();
+                }
+            })
+        });
+        let results = writers.map(|writer| writer.join());
         done.store(true, Ordering::Relaxed);
+        results.into_iter().for_each(|result| result.unwrap());
     });
     assert!(reads.load(Ordering::Relaxed) >= 10);
+    assert_uniform(&get(store, "c/x").unwrap());
+    assert_eq!(keys(store), ["c/x"]);
 }
 
 /// Many writers to one key: each write succeeds, and one of them wins.

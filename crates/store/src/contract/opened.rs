@@ -1,6 +1,6 @@
 //! Opened objects and stamps.
 
-use super::{key, put};
+use super::{bytes_of, key, put};
 use crate::{RangeRead, Stamp, Store, StoreError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -46,8 +46,7 @@ fn stamped(store: &dyn Store, name: &str) -> [(Vec<u8>, Option<Stamp>); 3] {
     let (found, of_range) = store.read_ranges_stamped(key(name), None, &mut ranges).unwrap();
     assert!(found);
     let opened = store.open(key(name), None).unwrap().unwrap();
-    let mut all = vec![0xEE; opened.size() as usize];
-    opened.read_ranges(&mut [RangeRead { offset: 0, buf: &mut all }]).unwrap();
+    let all = bytes_of(&*opened);
     let of_opened = opened.vouched();
     assert!(of_opened.is_none() || of_opened == opened.stamp());
     [(whole, stamp), (part, of_range), (all, of_opened)]

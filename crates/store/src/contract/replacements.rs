@@ -1,16 +1,15 @@
 //! Objects that come in pieces, and locks of objects.
 
-use super::concurrency::{assert_uniform, uniform};
-use super::{get, key, keys, pattern, put};
-use crate::{Expected, Opened, Replacement, Store, StoreError};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use super::{bytes_of, get, key, keys, pattern, put};
+use crate::{Expected, Opened, Replacement, Result, Store, StoreError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-fn open<'s>(store: &'s dyn Store, name: &str) -> Box<dyn Opened + 's> {
+pub(super) fn open<'s>(store: &'s dyn Store, name: &str) -> Box<dyn Opened + 's> {
     store.open(key(name), None).unwrap().unwrap()
 }
 
-fn begin<'s>(store: &'s dyn Store, name: &str) -> Box<dyn Replacement + 's> {
+pub(super) fn begin<'s>(store: &'s dyn Store, name: &str) -> Box<dyn Replacement + 's> {
     store.replace(key(name)).unwrap()
 }
 
@@ -45,9 +44,7 @@ pub(super) fn replacements(store: &dyn Store) {
         let expected = [&value[..9_990], &[7; 20_010], &value[30_000..], b"END"].concat();
         assert_eq!(get(store, &name).unwrap(), expected);
         if let (Some(before), Some(opened)) = (before, opened) {
-            let mut buf = vec![0; before.len()];
-            opened.read_ranges(&mut [crate::RangeRead { offset: 0, buf: &mut buf }]).unwrap();
-            assert_eq!(buf, before, "what was open keeps its contents");
+            assert_eq!(bytes_of(&*opened), before, "what was open keeps its contents");
         }
     }
     begin(store, "n/empty").commit().unwrap();
@@ -76,7 +73,7 @@ pub(super) fn abandoned_replacements(store: &dyn Store) {
     }
     // After an error all is in vain.
     let source = open(store, "a/b");
-    type Step = fn(&mut dyn Replacement, &dyn Opened) -> Result<(), StoreError>;
+    type Step = fn(&mut dyn Replacement, &dyn Opened) -> Result<()>;
     let steps: [(Step, (u64, u64, u64)); 7] = [
         (|new, _| new.overwrite(2, b"xy"), (2, 2, 3)),
         (|new, _| new.overwrite(4, b"x"), (4, 1, 3)),
@@ -178,53 +175,6 @@ pub(super) fn shares(store: &dyn Store, other: &dyn Store) {
         new.commit().unwrap();
         assert_eq!(get(store, "s/y").unwrap(), b"z");
     }
-}
-
-/// Every read sees a whole value, whatever is put in its place meanwhile; two objects under
-/// construction do not meet.
-pub(super) fn concurrent_commits(store: &dyn Store) {
-    put(store, "c/x", &uniform(0));
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let readers: [_; 2] = std::array::from_fn(|_| {
-            let done = &done;
-            scope.spawn(move || {
-                let mut reads = 0;
-                while !done.load(Ordering::Relaxed) || reads < 10 {
-                    reads += 1;
-                    assert_uniform(&get(store, "c/x").unwrap());
-                    let opened = open(store, "c/x");
-                    let mut buf = vec![0; opened.size() as usize];
-                    opened.read_ranges(&mut [crate::RangeRead { offset: 0, buf: &mut buf }]).unwrap();
-                    assert_uniform(&buf);
-                    assert!(keys(store).iter().all(|name| name == "c/x"));
-                }
-            })
-        });
-        let writers: [_; 2] = std::array::from_fn(|writer| {
-            scope.spawn(move || {
-                for round in 0..100 {
-                    let value = uniform((round * 37 % 256) as u8);
-                    let mut new = begin(store, "c/x");
-                    if writer == 0 {
-                        value.chunks(20_000).for_each(|piece| new.append(&[piece]).unwrap());
-                    } else {
-                        let old = open(store, "c/x");
-                        let half = old.size() / 2;
-                        new.copy(&*old, 0, half).unwrap();
-                        new.copy(&*old, half, old.size() - half).unwrap();
-                    }
-                    new.commit().unwrap();
-                }
-            })
-        });
-        let results = writers.map(|writer| writer.join());
-        done.store(true, Ordering::Relaxed);
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
-        results.into_iter().for_each(|result| result.unwrap());
-    });
-    assert_uniform(&get(store, "c/x").unwrap());
-    assert_eq!(keys(store), ["c/x"]);
 }
 
 /// Locks of objects that are there and of others; nobody sees them, and nothing of them is left.
@@ -329,11 +279,8 @@ pub(super) fn concurrent_conditions(store: &dyn Store) {
                         let _turn =
                             (!store.is_shared()).then(|| crate::turn(store, key("n/count"), None).unwrap());
                         let old = store.open(key("n/count"), None).unwrap();
-                        let mut bytes = [0; 4];
-                        if let Some(old) = &old {
-                            old.read_ranges(&mut [crate::RangeRead { offset: 0, buf: &mut bytes }]).unwrap();
-                        }
-                        let next = (u32::from_le_bytes(bytes) + 1).to_le_bytes();
+                        let bytes = old.as_deref().map_or(vec![0; 4], bytes_of);
+                        let next = (u32::from_le_bytes(bytes.try_into().unwrap()) + 1).to_le_bytes();
                         let expected = old.as_deref().map_or(Expected::Absent, Expected::Same);
                         if store.swap(key("n/count"), expected, &[&next], None).unwrap() {
                             break;

@@ -1,7 +1,6 @@
 //! Deleting objects and prefixes, and the directories that this leaves empty.
 
 use super::attempts::Attempts;
-use super::lock::{leads_to, while_locked};
 use super::{LocalStore, PathBytes};
 use crate::{Ask, Expected, Key};
 use rustix::fs::FileType;
@@ -49,16 +48,8 @@ impl LocalStore {
             Expected::Any => return self.delete_object(key).map(|_| true),
             // Nothing was there: done.
             Expected::Absent => return Ok(true),
-            Expected::Same(former) | Expected::Locked(former) => match (former.file(), expected) {
-                (Some(file), Expected::Same(_)) if self.options.file_locks => while_locked(
-                    path,
-                    file,
-                    ask,
-                    |same| if same { unlink().map(|()| true) } else { Ok(false) },
-                )?,
-                (Some(file), Expected::Locked(_)) if !leads_to(path, file) => false,
-                _ => unlink().map(|()| true)?,
-            },
+            Expected::Same(former) => self.if_same(path, former, false, ask, unlink)?,
+            Expected::Locked(former) => self.if_same(path, former, true, ask, unlink)?,
         };
         if deleted {
             self.prune_and_flush(key)?;
@@ -85,11 +76,7 @@ impl LocalStore {
     }
 
     fn delete_everything(&self) -> io::Result<()> {
-        let entries = match fs::read_dir(&self.root) {
-            Ok(entries) => entries,
-            Err(error) if is_missing(&error) => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let Some(entries) = list(&self.root)? else { return Ok(()) };
         for entry in entries {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
@@ -139,6 +126,14 @@ pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn ignore_missing(answer: io::Result<()>) -> io::Result<()> {
+/// The entries of a directory. `None`: there is no such directory.
+pub(super) fn list(directory: &Path) -> io::Result<Option<fs::ReadDir>> {
+    match fs::read_dir(directory) {
+        Err(error) if is_missing(&error) => Ok(None),
+        entries => entries.map(Some),
+    }
+}
+
+pub(super) fn ignore_missing(answer: io::Result<()>) -> io::Result<()> {
     answer.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
 }

@@ -18,16 +18,18 @@
 //! same target, or sweeps, removes it.
 
 use super::attempts::Attempts;
-use super::delete::is_missing;
+use super::delete::{ignore_missing, is_missing, list};
+use super::lock::leads_to;
 use super::{LocalStore, base, canonical};
 use crate::descriptors::Lockable;
 use crate::staged::Staged;
-use crate::{Ask, Key, Operation, Store, StoreError, fork, hash, key::TEMPORARY_SUFFIX};
+use crate::{Ask, Key, Operation, Result, Store, StoreError, fork, hash, key::TEMPORARY_SUFFIX};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -78,7 +80,7 @@ pub(super) struct StagedDirectory<'s> {
 }
 
 impl LocalStore {
-    pub(super) fn stage_below(&self, prefix: Option<Key<'_>>) -> Result<StagedDirectory<'_>, StoreError> {
+    pub(super) fn stage_below(&self, prefix: Option<Key<'_>>) -> Result<StagedDirectory<'_>> {
         let name = prefix.map_or("", Key::as_str);
         self.try_stage(prefix).map_err(|error| self.error(Operation::Write, name, error))
     }
@@ -118,13 +120,7 @@ impl LocalStore {
         };
         let new = stage.path.join("new");
         fs::create_dir(&new)?;
-        let new = LocalStore {
-            root: new,
-            lock_seed: super::LockSeed::default(),
-            options: self.options,
-            named_only: self.named_only.clone(),
-            replacing: super::Replacing::default(),
-        };
+        let new = LocalStore { named_only: self.named_only.clone(), ..LocalStore::at(new, self.options) };
         let prefix = prefix.map(|prefix| prefix.as_str().to_owned());
         Ok(StagedDirectory { store: self, prefix, target, stage, within, new: Arc::new(new) })
     }
@@ -147,7 +143,7 @@ impl Stage {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                     made => {
                         let Some(file) = open_dead(&path, made.is_ok())? else { break };
-                        if !leads_to(&path, &file) {
+                        if !leads_to(&*path, file.as_fd()) {
                             continue;
                         }
                         for entry in fs::read_dir(&path)? {
@@ -183,18 +179,14 @@ fn open_dead(path: &Path, new: bool) -> io::Result<Option<Lockable>> {
 /// Removes stages of dead processes directly in a directory; returns how many.
 pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
     let mut removed = 0;
-    let entries = match fs::read_dir(directory) {
-        Err(error) if is_missing(&error) => return Ok(0),
-        entries => entries?,
-    };
-    for entry in entries {
+    for entry in list(directory)?.into_iter().flatten() {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.as_bytes();
         if name.starts_with(STAGE.as_bytes())
             && name.ends_with(TEMPORARY_SUFFIX.as_bytes())
             && let Ok(Some(file)) = open_dead(&entry.path(), false)
-            && leads_to(&entry.path(), &file)
+            && leads_to(&*entry.path(), file.as_fd())
         {
             drop(Stage::of(entry.path(), file));
             removed += 1;
@@ -210,24 +202,6 @@ impl StagedDirectory<'_> {
 
     fn error(&self, source: io::Error) -> StoreError {
         self.store.error(Operation::Write, self.key(), source)
-    }
-
-    /// Makes the directories above the target.
-    fn make_parents(&self) -> io::Result<()> {
-        let missing: Vec<&Path> =
-            self.target.ancestors().skip(1).take_while(|directory| !directory.is_dir()).collect();
-        for directory in missing.into_iter().rev() {
-            match fs::create_dir(directory) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-            if self.store.options.fsync
-                && let Some(above) = directory.parent()
-            {
-                LocalStore::flush_directory(above)?;
-            }
-        }
-        Ok(())
     }
 
     /// Puts the new directory in its place. `false`: something is there, and has to stay (`keep`).
@@ -263,7 +237,7 @@ impl StagedDirectory<'_> {
             // In the place of nothing, or of an empty directory.
             match rustix::fs::rename(new, target) {
                 Ok(()) => return Ok(true),
-                Err(Errno::NOENT) => match self.make_parents() {
+                Err(Errno::NOENT) => match self.store.create_parents(target, &mut false) {
                     Err(error) if !is_missing(&error) => return Err(error),
                     _ => continue,
                 },
@@ -297,18 +271,18 @@ impl StagedDirectory<'_> {
         let old = self.stage.path.join("old");
         fs::create_dir(&old)?;
         let stage = self.stage.path.file_name().unwrap_or_default();
-        let entries = entries(&self.target, stage)?;
-        if keep && !entries.is_empty() {
+        let old_entries = entries(&self.target, stage)?;
+        if keep && !old_entries.is_empty() {
             return Ok(false);
         }
         // Files last written go first: documents are written last.
-        for (_, _, name) in entries.iter().rev() {
+        for (_, _, name) in old_entries.iter().rev() {
             match fs::rename(self.target.join(name), old.join(name)) {
                 Err(error) if !is_missing(&error) => return Err(error),
                 _ => {}
             }
         }
-        for (_, _, name) in entries_of(&self.new.root)? {
+        for (_, _, name) in entries(&self.new.root, OsStr::new(""))? {
             fs::rename(self.new.root.join(&name), self.target.join(&name))?;
         }
         Ok(true)
@@ -349,7 +323,7 @@ impl Staged for StagedDirectory<'_> {
         self.new.clone()
     }
 
-    fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<(), StoreError> {
+    fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<()> {
         let done = if self.is_empty() && !self.within && self.prefix.is_some() {
             self.take_away()
         } else {
@@ -362,7 +336,7 @@ impl Staged for StagedDirectory<'_> {
         Ok(())
     }
 
-    fn commit_new(self: Box<Self>) -> Result<bool, StoreError> {
+    fn commit_new(self: Box<Self>) -> Result<bool> {
         self.put(true).map_err(|error| self.error(error))
     }
 }
@@ -395,10 +369,6 @@ fn entries(directory: &Path, without: &OsStr) -> io::Result<Listed> {
     Ok(found)
 }
 
-fn entries_of(directory: &Path) -> io::Result<Listed> {
-    entries(directory, OsStr::new(""))
-}
-
 /// The path, or the nearest directory above it that is there.
 fn existing(path: &Path) -> PathBuf {
     path.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/")).to_owned()
@@ -429,12 +399,6 @@ fn mount(_: &Path) -> Option<u64> {
     None
 }
 
-/// Whether a path leads to this open directory.
-fn leads_to(path: &Path, file: &Lockable) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    super::lock::leads_to(&path, std::os::fd::AsFd::as_fd(file))
-}
-
 /// Removes what is at a path, and asks before each entry whether to stop: then `false`. Links are
 /// removed, not followed.
 fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
@@ -446,12 +410,7 @@ fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
         };
         return ignore_missing(removed).map(|()| true);
     }
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(error) if is_missing(&error) => return Ok(true),
-        Err(error) => return Err(error),
-    };
-    for entry in entries {
+    for entry in list(path)?.into_iter().flatten() {
         let entry = entry?;
         if ask.is_some_and(|ask| ask()) {
             return Ok(false);
@@ -467,29 +426,17 @@ fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
     ignore_missing(fs::remove_dir(path)).map(|()| true)
 }
 
-fn ignore_missing(answer: io::Result<()>) -> io::Result<()> {
-    answer.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::{STAGE, Stage, sweep_stages};
-    use crate::{Key, LocalOptions, LocalStore, Store};
+    use crate::contract::{get, key, put};
+    use crate::{LocalOptions, LocalStore, Store};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 
     fn store(root: &Path) -> LocalStore {
         LocalStore::open(root, LocalOptions::default()).unwrap()
-    }
-
-    fn put(store: &dyn Store, key: &str, value: &[u8]) {
-        store.write(Key::new(key).unwrap(), &[value]).unwrap();
-    }
-
-    fn get(store: &dyn Store, key: &str) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        store.read_all(Key::new(key).unwrap(), &mut bytes, 100).unwrap().then_some(bytes)
     }
 
     fn stages(directory: &Path) -> usize {
@@ -506,7 +453,7 @@ mod tests {
         put(&store, "g/a/c/0", b"old");
         put(&store, "g/b", b"stays");
         fs::set_permissions(store.root().join("g/a"), fs::Permissions::from_mode(0o750)).unwrap();
-        let staged = store.stage(Some(Key::new("g/a").unwrap())).unwrap();
+        let staged = store.stage(Some(key("g/a"))).unwrap();
         put(&*staged.store(), "zarr.json", b"new");
         assert_eq!(stages(dir.path()), 1);
         assert_eq!(get(&store, "g/a/c/0").as_deref(), Some(&b"old"[..]));
@@ -557,7 +504,7 @@ mod tests {
     fn stages_of_the_dead_are_swept_and_those_of_the_living_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(&dir.path().join("s"));
-        let prefix = Key::new("a").unwrap();
+        let prefix = key("a");
         let alive = store.stage(Some(prefix)).unwrap();
         let mut dead = store.stage_below(Some(prefix)).unwrap();
         dead.stage.left = true;

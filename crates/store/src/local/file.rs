@@ -6,13 +6,13 @@
 //! place, the store shows the change, and its [`Stamp`] with it. Reads are positional and nothing
 //! is mapped: if the file has shrunk, a read ends in [`StoreError::OutOfRange`].
 
-use super::read::{OpenFile, open_path};
-use super::stamp::{Seen, settled, unchanged};
+use super::lock::leads_to;
+use super::read::open_path;
+use super::stamp::{Seen, stamped};
 use super::{LocalOptions, LocalStore};
 use crate::fork::Mutex;
-use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
+use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError};
 use rustix::io::Errno;
-use std::borrow::Cow;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,12 +44,12 @@ struct Held {
 
 impl FileStore {
     /// Opens the file at `path`. `None`: there is none, or it is no regular file.
-    pub fn open(path: &Path) -> Result<Option<FileStore>, StoreError> {
+    pub fn open(path: &Path) -> Result<Option<FileStore>> {
         let refuse = |error: io::Error| super::refuse(path, error);
         let absolute = std::path::absolute(path).map_err(refuse)?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(None) };
         let bytes = CString::new(absolute.as_os_str().as_bytes()).map_err(|_| refuse(Errno::INVAL.into()))?;
-        let store = |file| -> Result<_, StoreError> {
+        let store = |file| -> Result<_> {
             let directory = LocalStore::unseen(parent, LocalOptions::default())?;
             let (key, file) = (key_of(&name.to_string_lossy()), Arc::new(file));
             let (weak, closed) = (Arc::downgrade(&file), AtomicBool::new(false));
@@ -63,7 +63,7 @@ impl FileStore {
     }
 
     /// As [`Store::hold`], of the file at `path`.
-    pub(super) fn hold_at(path: &Path) -> Result<Option<HeldObject>, StoreError> {
+    pub(super) fn hold_at(path: &Path) -> Result<Option<HeldObject>> {
         let Some(store) = FileStore::open(path)? else { return Ok(None) };
         let key = store.key.clone();
         Ok(Some((Arc::new(store), key)))
@@ -75,7 +75,7 @@ impl FileStore {
     }
 
     /// The open file.
-    fn file(&self) -> Result<Arc<OwnedFd>, StoreError> {
+    fn file(&self) -> Result<Arc<OwnedFd>> {
         let file = if self.is_open() { self.file.upgrade() } else { None };
         file.ok_or_else(|| StoreError::Closed { key: self.key.clone(), url: self.url() })
     }
@@ -102,46 +102,32 @@ impl Store for FileStore {
         Some(&self.key)
     }
 
-    fn read_ranges(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         let file = self.file()?;
         Ok(self.has(key) && self.directory.read_ranges_of_file(key, file.as_fd(), size, ranges)?)
     }
 
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         if !self.has(key) {
             return Ok(None);
         }
-        let file = self.file()?;
-        let seen = Seen::of(file.as_fd());
-        let seen = seen.map_err(|error| self.directory.error(Operation::Read, key.as_str(), error))?;
-        let Some(seen) = seen else { return Ok(None) };
-        check_size(self, key, size, seen.size)?;
-        let (store, key, closed) = (&self.directory, Cow::Borrowed(self.key.as_str()), &self.held.closed);
-        Ok(Some(Box::new(OpenFile { store, key, file, closed: Some(closed), seen })))
+        let opened = self.directory.look_at(self.own(), self.file()?, size, Some(&self.held.closed))?;
+        Ok(opened.map(|file| Box::new(file) as Box<dyn Opened + 's>))
     }
 
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         buf.clear();
         Ok(self.has(key) && self.directory.read_all_of_file(key, self.file()?.as_fd(), buf, limit)?)
     }
 
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
         if !self.has(key) {
             return Ok(None);
         }
         self.directory.size_of_file(key, self.file()?.as_fd())
     }
 
-    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
         if !self.has(key) {
             return Ok(None);
         }
@@ -155,11 +141,9 @@ impl Store for FileStore {
         key: Key<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         let file = self.file()?;
-        let stamp = settled(file.as_fd());
-        let found = self.read_all(key, buf, limit)?;
-        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
+        stamped(file.as_fd(), || self.read_all(key, buf, limit))
     }
 
     fn read_ranges_stamped(
@@ -167,11 +151,9 @@ impl Store for FileStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
+    ) -> Result<(bool, Option<Stamp>)> {
         let file = self.file()?;
-        let stamp = settled(file.as_fd());
-        let found = self.read_ranges(key, size, ranges)?;
-        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
+        stamped(file.as_fd(), || self.read_ranges(key, size, ranges))
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
@@ -191,11 +173,7 @@ impl Store for FileStore {
 
     fn is_current(&self) -> bool {
         let Some(file) = self.file.upgrade() else { return false };
-        let same = |held: rustix::fs::Stat, there: rustix::fs::Stat| {
-            (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino)
-        };
-        rustix::fs::fstat(&*file)
-            .is_ok_and(|held| rustix::fs::stat(&self.path).is_ok_and(|there| same(held, there)))
+        leads_to(&*self.path, file.as_fd())
     }
 
     fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
@@ -206,7 +184,7 @@ impl Store for FileStore {
     }
 
     /// The file that is at its path now.
-    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>, StoreError> {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         if self.has(key) { Self::hold_at(&self.path) } else { Ok(None) }
     }
 
@@ -226,11 +204,16 @@ impl Store for FileStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract;
+    use crate::contract::{self, key};
     use std::fs::{self, OpenOptions};
 
-    fn key(name: &str) -> Key<'_> {
-        Key::new(name).unwrap()
+    /// A file of some bytes in a directory of its own, and its store.
+    fn held(bytes: &[u8]) -> (tempfile::TempDir, PathBuf, FileStore) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, bytes).unwrap();
+        let store = FileStore::open(&path).unwrap().unwrap();
+        (dir, path, store)
     }
 
     #[test]
@@ -259,40 +242,34 @@ mod tests {
 
     #[test]
     fn the_file_stays_open() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.h5");
-        fs::write(&path, b"0123456789").unwrap();
-        let store = FileStore::open(&path).unwrap().unwrap();
+        let (dir, path, store) = held(b"0123456789");
         let local = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
-        assert_eq!(store.lock_id(key("x.h5")), local.lock_id(key("x.h5")));
-        assert_eq!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
+        assert_eq!(store.lock_id(key("x")), local.lock_id(key("x")));
+        assert_eq!(store.stamp(key("x")).unwrap(), local.stamp(key("x")).unwrap());
         assert!(store.is_current());
-        assert_eq!(store.local_path(Some(key("x.h5"))), Some(path.clone()));
+        assert_eq!(store.local_path(Some(key("x"))), Some(path.clone()));
         assert_eq!(store.local_path(None).as_deref(), Some(dir.path()));
         // Replaced: the old one is read on.
         fs::write(dir.path().join("new"), b"abc").unwrap();
         fs::rename(dir.path().join("new"), &path).unwrap();
         assert!(!store.is_current());
         let mut buf = Vec::new();
-        assert!(store.read_all(key("x.h5"), &mut buf, 100).unwrap());
+        assert!(store.read_all(key("x"), &mut buf, 100).unwrap());
         assert_eq!(buf, b"0123456789");
         // Held again: the new one, from either store.
         for store in [&store as &dyn Store, &local] {
-            let (held, name) = store.hold(key("x.h5")).unwrap().unwrap();
-            assert_eq!((name.as_str(), held.size(key("x.h5")).unwrap()), ("x.h5", Some(3)));
+            let (held, name) = store.hold(key("x")).unwrap().unwrap();
+            assert_eq!((name.as_str(), held.size(key("x")).unwrap()), ("x", Some(3)));
         }
         assert!(local.hold(key("none")).unwrap().is_none());
         fs::remove_file(&path).unwrap();
-        assert_eq!(store.size(key("x.h5")).unwrap(), Some(10));
-        assert_ne!(store.stamp(key("x.h5")).unwrap(), local.stamp(key("x.h5")).unwrap());
+        assert_eq!(store.size(key("x")).unwrap(), Some(10));
+        assert_ne!(store.stamp(key("x")).unwrap(), local.stamp(key("x")).unwrap());
     }
 
     #[test]
     fn a_closed_file_is_read_no_more() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x");
-        fs::write(&path, b"0123456789").unwrap();
-        let store = FileStore::open(&path).unwrap().unwrap();
+        let (_dir, _, store) = held(b"0123456789");
         let clone = store.clone();
         let opened = clone.open(key("x"), None).unwrap().unwrap();
         assert!(clone.is_open());
@@ -316,10 +293,7 @@ mod tests {
 
     #[test]
     fn a_file_that_shrinks_is_out_of_range() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x");
-        fs::write(&path, vec![7; 5000]).unwrap();
-        let store = FileStore::open(&path).unwrap().unwrap();
+        let (_dir, path, store) = held(&[7; 5000]);
         let opened = store.open(key("x"), None).unwrap().unwrap();
         OpenOptions::new().write(true).open(&path).unwrap().set_len(100).unwrap();
         let mut buf = vec![0; 200];

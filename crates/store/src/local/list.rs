@@ -1,6 +1,7 @@
 //! Listing directories as prefixes.
 
-use super::{LocalStore, PathBytes, delete::is_missing};
+use super::delete::{is_missing, list};
+use super::{LocalStore, PathBytes};
 use crate::{Ask, Entry, Identity, Key};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -17,11 +18,6 @@ const MAX_VISITS: u32 = 2000;
 const ASKED_EVERY: usize = 1024;
 
 impl LocalStore {
-    /// The children of a prefix (empty: of the root), sorted.
-    pub(super) fn children(&self, prefix: &str) -> io::Result<Vec<Entry>> {
-        self.children_asking(prefix, None)
-    }
-
     /// What identifies the directory of a prefix (empty: of the root); `None` where there is none.
     pub(super) fn identity_of(&self, prefix: &str) -> io::Result<Option<Identity>> {
         let mut path = PathBytes::new();
@@ -33,14 +29,10 @@ impl LocalStore {
         }
     }
 
-    fn children_asking(&self, prefix: &str, ask: Option<Ask<'_>>) -> io::Result<Vec<Entry>> {
-        let listing = match fs::read_dir(self.root.join(prefix)) {
-            Ok(listing) => listing,
-            Err(error) if is_missing(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
+    /// The children of a prefix (empty: of the root), sorted. `ask` as in [`LocalStore::keys_below`].
+    pub(super) fn children(&self, prefix: &str, ask: Option<Ask<'_>>) -> io::Result<Vec<Entry>> {
         let mut children = Vec::new();
-        for (number, item) in listing.enumerate() {
+        for (number, item) in list(&self.root.join(prefix))?.into_iter().flatten().enumerate() {
             if number % ASKED_EVERY == ASKED_EVERY - 1 && ask.is_some_and(|ask| ask()) {
                 return Err(io::ErrorKind::Interrupted.into());
             }
@@ -104,7 +96,7 @@ impl Walk<'_> {
             return Err(io::ErrorKind::Interrupted.into());
         }
         self.above.push(identity);
-        for Entry { name, is_prefix } in self.store.children_asking(prefix, self.ask)? {
+        for Entry { name, is_prefix } in self.store.children(prefix, self.ask)? {
             let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
             if is_prefix {
                 self.visit(&path)?;

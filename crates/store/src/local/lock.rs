@@ -26,10 +26,10 @@
 
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
-use crate::turns::Refused;
-use crate::{Ask, Key, ObjectLock, Operation, StoreError};
+use crate::{Ask, ObjectLock, Operation, Result};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,59 +50,31 @@ enum Answer {
 }
 
 impl LocalStore {
-    pub(super) fn lock_object(
+    /// Locks a file or a directory. Nothing is locked where there is none.
+    pub(super) fn lock_path(
         &self,
-        key: Key<'_>,
+        name: &str,
+        kind: FileType,
         ask: Option<Ask<'_>>,
-    ) -> Result<ObjectLock<'_>, StoreError> {
+    ) -> Result<ObjectLock<'_>> {
         if !self.options.file_locks {
             return Ok(ObjectLock::free());
         }
-        self.try_lock(key.as_str(), FileType::RegularFile, ask)
-            .map_err(|error| self.lock_error(key.as_str(), error))
-    }
-
-    /// The lock of a directory. Nothing is locked where there is none.
-    pub(super) fn lock_directory(
-        &self,
-        prefix: Option<Key<'_>>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<ObjectLock<'_>, StoreError> {
-        if !self.options.file_locks {
-            return Ok(ObjectLock::free());
-        }
-        let name = prefix.map_or("", Key::as_str);
-        self.try_lock(name, FileType::Directory, ask).map_err(|error| self.lock_error(name, error))
-    }
-
-    /// An error of waiting for a lock.
-    pub(super) fn lock_error(&self, name: &str, error: io::Error) -> StoreError {
-        match error.kind() {
-            io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, name),
-            _ => self.error(Operation::Lock, name, error),
-        }
+        self.try_lock(name, kind, ask).map_err(|error| self.stopped(Operation::Lock, name, error))
     }
 
     fn try_lock(&self, name: &str, kind: FileType, ask: Option<Ask<'_>>) -> io::Result<ObjectLock<'static>> {
         let mut path = PathBytes::new();
         let path = self.path(name, &mut path)?;
         for _ in 0..MAX_ATTEMPTS {
-            let open = |access| {
-                let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-                match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
-                    Ok(file) => Ok(Some(file)),
-                    Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-                    Err(error) => Err(io::Error::from(error)),
-                }
-            };
-            let Some(mut file) = open(OFlags::RDONLY)? else { return Ok(ObjectLock::absent()) };
+            let Some(mut file) = open(path, OFlags::RDONLY)? else { return Ok(ObjectLock::free()) };
             let found = rustix::fs::fstat(&file)?;
             if FileType::from_raw_mode(found.st_mode) != kind {
-                return Ok(ObjectLock::absent());
+                return Ok(ObjectLock::free());
             }
             let mut answer = wait_for(file.as_fd(), ask)?;
             if answer == Answer::ToWrite && kind == FileType::RegularFile {
-                let Some(again) = open(OFlags::RDWR)? else { continue };
+                let Some(again) = open(path, OFlags::RDWR)? else { continue };
                 file = again;
                 answer = wait_for(file.as_fd(), ask)?;
             }
@@ -114,6 +86,16 @@ impl LocalStore {
             }
         }
         Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+/// Opens a file to be locked. `None`: there is none.
+fn open(path: &CStr, access: OFlags) -> io::Result<Option<Lockable>> {
+    let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -135,15 +117,9 @@ pub(super) fn while_locked<T>(
         }
         Answer::Impossible => work(leads_to(path, file)),
         Answer::ToWrite => {
-            let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-            match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
-                Ok(again) => {
-                    wait_for(again.as_fd(), ask)?;
-                    work(leads_to(path, file))
-                }
-                Err(Errno::NOENT | Errno::NOTDIR) => work(false),
-                Err(error) => Err(error.into()),
-            }
+            let Some(again) = open(path, OFlags::RDWR)? else { return work(false) };
+            wait_for(again.as_fd(), ask)?;
+            work(leads_to(path, file))
         }
     }
 }
@@ -173,7 +149,7 @@ fn wait_for(file: BorrowedFd<'_>, ask: Option<Ask<'_>>) -> io::Result<Answer> {
 }
 
 /// Whether a path leads to this open file.
-pub(super) fn leads_to(path: &CStr, file: BorrowedFd<'_>) -> bool {
+pub(super) fn leads_to(path: impl Arg, file: BorrowedFd<'_>) -> bool {
     let (named, opened) = (rustix::fs::stat(path), rustix::fs::fstat(file));
     named.is_ok_and(|named| {
         opened.is_ok_and(|opened| (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))

@@ -8,7 +8,7 @@
 //! before and is there after; such a listing is thrown away. So is one with symbolic links, behind
 //! which other directories lie.
 
-use super::stamp::{directory_unchanged, settled_directory};
+use super::stamp::{settled, unchanged};
 use super::{LocalStore, PathBytes};
 use crate::Key;
 use rustix::fs::{Dir, FileType, Mode, OFlags};
@@ -30,7 +30,7 @@ impl LocalStore {
                 Err(Errno::NOENT | Errno::NOTDIR) => continue,
                 Err(_) => return None,
             };
-            let stamp = settled_directory(directory.as_fd())?;
+            let stamp = settled(directory.as_fd(), FileType::Directory)?;
             for entry in Dir::read_from(&directory).ok()? {
                 let entry = entry.ok()?;
                 let name = entry.file_name();
@@ -52,7 +52,7 @@ impl LocalStore {
                     _ => {}
                 }
             }
-            if !directory_unchanged(directory.as_fd(), stamp) {
+            if !unchanged(directory.as_fd(), FileType::Directory, stamp) {
                 return None;
             }
         }

@@ -1,9 +1,9 @@
 //! Reading objects: one open, one read, one close.
 
-use super::stamp::{Seen, settled, unchanged};
-use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes, file_url};
-use crate::{Key, Opened, Operation, RangeRead, Stamp, Store, StoreError, check_size};
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
+use super::stamp::Seen;
+use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
+use crate::{Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError, check_size};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -16,16 +16,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 impl LocalStore {
     /// Opens an object; `None` if there is none. A directory opens, and is recognised when it is
     /// read.
-    fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>, StoreError> {
+    pub(super) fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>> {
         let mut bytes = PathBytes::new();
         self.path(key.as_str(), &mut bytes)
             .and_then(open_path)
             .map_err(|error| self.error(Operation::Read, key.as_str(), error))
     }
 
+    /// What the key of an object leads to; `None`: nothing.
+    pub(super) fn stat(&self, key: Key<'_>) -> Result<Option<Stat>> {
+        let mut bytes = PathBytes::new();
+        match self.path(key.as_str(), &mut bytes).and_then(|path| retry_on_intr(|| rustix::fs::stat(path))) {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(self.error(Operation::Size, key.as_str(), error)),
+        }
+    }
+
     /// The size of an open file, `None` if it is not a regular file. Off the steady path: for
     /// unusual answers only.
-    pub(super) fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>, StoreError> {
+    pub(super) fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>> {
         let found =
             rustix::fs::fstat(file).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
         Ok(regular_size(&found))
@@ -33,23 +43,14 @@ impl LocalStore {
 
     /// After a read failed: reading what is no regular file fails in many ways, and each means that
     /// there is no object. On a regular file it is an error.
-    fn missing_or(&self, key: Key<'_>, file: BorrowedFd<'_>, error: io::Error) -> Result<bool, StoreError> {
+    fn missing_or(&self, key: Key<'_>, file: BorrowedFd<'_>, error: io::Error) -> Result<bool> {
         match self.size_of_file(key, file)? {
             None => Ok(false),
             Some(_) => Err(self.error(Operation::Read, key.as_str(), error)),
         }
     }
 
-    pub(super) fn size_of(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
-        let mut bytes = PathBytes::new();
-        match self.path(key.as_str(), &mut bytes).and_then(|path| retry_on_intr(|| rustix::fs::stat(path))) {
-            Ok(found) => Ok(regular_size(&found)),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(error) => Err(self.error(Operation::Size, key.as_str(), error)),
-        }
-    }
-
-    pub(super) fn read_exact_of(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool, StoreError> {
+    pub(super) fn read_exact_of(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool> {
         let Some(file) = self.open_object(key)? else { return Ok(false) };
         let wanted = buf.len();
         let mut beyond = [0];
@@ -58,39 +59,13 @@ impl LocalStore {
             Ok(read) => match self.size_of_file(key, file.as_fd())? {
                 None => Ok(false),
                 Some(_) if read == wanted => Ok(true),
-                Some(size) => Err(StoreError::WrongSize {
-                    key: key.as_str().to_owned(),
-                    url: file_url(&self.root),
-                    expected: wanted as u64,
-                    found: if read < wanted { read as u64 } else { size.max(read as u64) },
-                }),
+                Some(size) => {
+                    let found = if read < wanted { read as u64 } else { size.max(read as u64) };
+                    check_size(self, key, Some(wanted as u64), found).map(|()| true)
+                }
             },
             Err(error) => self.missing_or(key, file.as_fd(), error),
         }
-    }
-
-    pub(super) fn read_all_of(
-        &self,
-        key: Key<'_>,
-        buf: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<bool, StoreError> {
-        buf.clear();
-        let Some(file) = self.open_object(key)? else { return Ok(false) };
-        self.read_all_of_file(key, file.as_fd(), buf, limit)
-    }
-
-    pub(super) fn read_all_stamped_of(
-        &self,
-        key: Key<'_>,
-        buf: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
-        buf.clear();
-        let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
-        let stamp = settled(file.as_fd());
-        let found = self.read_all_of_file(key, file.as_fd(), buf, limit)?;
-        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
     }
 
     /// Reads an open file into `buf`, which is empty.
@@ -100,12 +75,8 @@ impl LocalStore {
         file: BorrowedFd<'_>,
         buf: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<bool, StoreError> {
-        let too_large = || StoreError::TooLarge {
-            key: key.as_str().to_owned(),
-            url: file_url(&self.root),
-            limit: limit as u64,
-        };
+    ) -> Result<bool> {
+        let too_large = || StoreError::too_large(self, key.as_str(), limit);
         loop {
             if buf.len() > limit {
                 return Err(too_large());
@@ -140,35 +111,13 @@ impl LocalStore {
         Ok(!buf.is_empty() || self.size_of_file(key, file)?.is_some())
     }
 
-    pub(super) fn read_ranges_of(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
-        let Some(file) = self.open_object(key)? else { return Ok(false) };
-        self.read_ranges_of_file(key, file.as_fd(), size, ranges)
-    }
-
-    pub(super) fn read_ranges_stamped_of(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>), StoreError> {
-        let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
-        let stamp = settled(file.as_fd());
-        let found = self.read_ranges_of_file(key, file.as_fd(), size, ranges)?;
-        Ok((found, stamp.filter(|stamp| found && unchanged(file.as_fd(), *stamp))))
-    }
-
     pub(super) fn read_ranges_of_file(
         &self,
         key: Key<'_>,
         file: BorrowedFd<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let only_existence = ranges.iter().all(|range| range.buf.is_empty());
         // Where the file ends is asked first: that takes a third of the time of asking what it is.
         // Directories, pipes and the like either answer something else, or fail when they are read.
@@ -192,13 +141,8 @@ impl LocalStore {
         }
         let Some(size) = self.size_of_file(key, file)? else { return Ok(false) };
         let outside = ranges.iter().find(|range| !lies_within(range, size));
-        Err(StoreError::OutOfRange {
-            key: key.as_str().to_owned(),
-            url: file_url(&self.root),
-            offset: outside.map_or(0, |range| range.offset),
-            len: outside.map_or(0, |range| range.buf.len() as u64),
-            size,
-        })
+        let (offset, len) = outside.map_or((0, 0), |range| (range.offset, range.buf.len() as u64));
+        Err(StoreError::out_of_range(self, key.as_str(), offset, len, size))
     }
 }
 
@@ -215,17 +159,25 @@ pub(super) struct OpenFile<'s, F = OwnedFd> {
 
 impl LocalStore {
     /// Opens an object as long as its key is lent. Allocates nothing.
-    pub(super) fn open_file<'s>(
+    pub(super) fn open_file<'s>(&'s self, key: Key<'s>, size: Option<u64>) -> Result<Option<OpenFile<'s>>> {
+        let Some(file) = self.open_object(key)? else { return Ok(None) };
+        self.look_at(key, file, size, None)
+    }
+
+    /// Looks at an open file. `None`: it is no regular file.
+    pub(super) fn look_at<'s, F: AsFd>(
         &'s self,
         key: Key<'s>,
+        file: F,
         size: Option<u64>,
-    ) -> Result<Option<OpenFile<'s>>, StoreError> {
-        let Some(file) = self.open_object(key)? else { return Ok(None) };
-        let seen =
-            Seen::of(file.as_fd()).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
-        let Some(seen) = seen else { return Ok(None) };
+        closed: Option<&'s AtomicBool>,
+    ) -> Result<Option<OpenFile<'s, F>>> {
+        let seen = Seen::of(file.as_fd());
+        let Some(seen) = seen.map_err(|error| self.error(Operation::Read, key.as_str(), error))? else {
+            return Ok(None);
+        };
         check_size(self, key, size, seen.size)?;
-        Ok(Some(OpenFile { store: self, key: Cow::Borrowed(key.as_str()), file, closed: None, seen }))
+        Ok(Some(OpenFile { store: self, key: Cow::Borrowed(key.as_str()), file, closed, seen }))
     }
 }
 
@@ -238,7 +190,7 @@ impl OpenFile<'_> {
 }
 
 impl<F: AsFd + Send + Sync + Debug> Opened for OpenFile<'_, F> {
-    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         let missing = || self.store.error(Operation::Read, &self.key, io::ErrorKind::NotFound);
         if self.closed.is_some_and(|closed| closed.load(Ordering::Relaxed)) {
             return Err(StoreError::Closed { key: self.key.clone().into_owned(), url: self.store.url() });
@@ -284,7 +236,7 @@ pub(super) fn open_path(path: &CStr) -> rustix::io::Result<Option<OwnedFd>> {
     }
 }
 
-fn regular_size(found: &rustix::fs::Stat) -> Option<u64> {
+pub(super) fn regular_size(found: &Stat) -> Option<u64> {
     (FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
         .then(|| u64::try_from(found.st_size).unwrap_or(0))
 }

@@ -7,7 +7,7 @@
 use super::write::{Unnamed, write_parts};
 use super::{LocalStore, MAX_TRANSFER, PathBytes, file_url, kernel};
 use crate::gathered::given_up;
-use crate::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, StoreError};
+use crate::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, Result, StoreError};
 use rustix::fs::SeekFrom;
 use rustix::io::{pwrite, retry_on_intr};
 use std::ffi::CString;
@@ -48,43 +48,13 @@ impl NewFile<'_> {
         self.store.error(Operation::Write, &self.key, source)
     }
 
-    fn out_of_range(&self, offset: u64, len: u64, size: u64) -> StoreError {
-        StoreError::OutOfRange { key: self.key.clone(), url: file_url(&self.store.root), offset, len, size }
-    }
-
     /// Does a step with the file and tells how many bytes it appended.
-    fn step(
-        &mut self,
-        work: impl FnOnce(&Self, &File) -> Result<u64, StoreError>,
-    ) -> Result<u64, StoreError> {
+    fn step(&mut self, work: impl FnOnce(&Self, &File) -> Result<u64>) -> Result<()> {
         let answer = match self.new.as_ref().and_then(|new| new.file().ok()) {
             Some(file) if !self.failed => work(self, file),
             _ => Err(self.error(given_up())),
         };
-        match answer {
-            Ok(more) => self.len += more,
-            Err(_) => self.failed = true,
-        }
-        answer
-    }
-
-    /// Through memory, piece by piece.
-    fn copy_by_hand(
-        &self,
-        file: &File,
-        from: &dyn Opened,
-        mut offset: u64,
-        len: u64,
-    ) -> Result<(), StoreError> {
-        let mut left = len;
-        let mut piece = vec![0; usize::try_from(len.min(PIECE)).unwrap_or(0)];
-        while left > 0 {
-            piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            from.read_ranges(&mut [RangeRead { offset, buf: &mut piece }])?;
-            write_parts(file.as_fd(), &[&piece]).map_err(|error| self.error(error))?;
-            offset += piece.len() as u64;
-            left -= piece.len() as u64;
-        }
+        self.len += answer.inspect_err(|_| self.failed = true)?;
         Ok(())
     }
 }
@@ -94,19 +64,18 @@ impl Replacement for NewFile<'_> {
         self.len
     }
 
-    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
-        let appended = self.step(|new, file| {
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
+        self.step(|new, file| {
             write_parts(file.as_fd(), parts).map_err(|error| new.error(error))?;
             Ok(parts.iter().map(|part| part.len() as u64).sum())
-        });
-        appended.map(|_| ())
+        })
     }
 
-    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        let overwritten = self.step(|new, file| {
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.step(|new, file| {
             let len = bytes.len() as u64;
             if offset.checked_add(len).is_none_or(|end| end > new.len) {
-                return Err(new.out_of_range(offset, len, new.len));
+                return Err(StoreError::out_of_range(new.store, &new.key, offset, len, new.len));
             }
             let (mut at, mut left) = (offset, bytes);
             while !left.is_empty() {
@@ -120,23 +89,28 @@ impl Replacement for NewFile<'_> {
                 left = left.split_at(written).1;
             }
             Ok(0)
-        });
-        overwritten.map(|_| ())
+        })
     }
 
-    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<(), StoreError> {
-        let copied = self.step(|new, file| {
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
+        self.step(|new, file| {
             if offset.checked_add(len).is_none_or(|end| end > from.size()) {
-                return Err(new.out_of_range(offset, len, from.size()));
+                return Err(StoreError::out_of_range(new.store, &new.key, offset, len, from.size()));
             }
-            let done = from.file().map_or(0, |source| kernel::copy(source, offset, file.as_fd(), len));
-            new.copy_by_hand(file, from, offset + done, len - done)?;
+            let mut done = from.file().map_or(0, |source| kernel::copy(source, offset, file.as_fd(), len));
+            // The rest through memory, piece by piece.
+            let mut piece = vec![0; usize::try_from((len - done).min(PIECE)).unwrap_or(0)];
+            while done < len {
+                piece.truncate(usize::try_from(len - done).unwrap_or(usize::MAX));
+                from.read_ranges(&mut [RangeRead { offset: offset + done, buf: &mut piece }])?;
+                write_parts(file.as_fd(), &[&piece]).map_err(|error| new.error(error))?;
+                done += piece.len() as u64;
+            }
             Ok(len)
-        });
-        copied.map(|_| ())
+        })
     }
 
-    fn share(&mut self, from: &dyn Opened) -> Result<bool, StoreError> {
+    fn share(&mut self, from: &dyn Opened) -> Result<bool> {
         let mut shared = false;
         self.step(|new, file| {
             let Some(source) = from.file().filter(|_| new.len == 0) else { return Ok(0) };
@@ -156,15 +130,11 @@ impl Replacement for NewFile<'_> {
         Ok(shared)
     }
 
-    fn commit(self: Box<Self>) -> Result<(), StoreError> {
+    fn commit(self: Box<Self>) -> Result<()> {
         self.commit_over(Expected::Any, None).map(|_| ())
     }
 
-    fn commit_over(
-        mut self: Box<Self>,
-        expected: Expected<'_>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<bool, StoreError> {
+    fn commit_over(mut self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         if self.failed {
             return Err(self.error(given_up()));
         }
@@ -180,10 +150,7 @@ impl Replacement for NewFile<'_> {
         }
         match put {
             Ok((put, _)) => Ok(put),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                Err(self.store.lock_error(&self.key, error))
-            }
-            Err(error) => Err(self.error(error)),
+            Err(error) => Err(self.store.stopped(Operation::Write, &self.key, error)),
         }
     }
 }

@@ -32,10 +32,8 @@
 //! while (network, FUSE) would answer with an old stamp after a change elsewhere: there nothing is
 //! vouched for, see [`keeps_attributes`].
 
-use super::{LocalStore, PathBytes};
-use crate::{Key, Operation, Stamp, StoreError};
+use crate::{Result, Stamp};
 use rustix::fs::{FileType, Stat};
-use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, SystemTime};
 
@@ -43,19 +41,8 @@ use std::time::{Duration, SystemTime};
 /// tick (FAT: two seconds).
 const SETTLED: Duration = Duration::from_millis(2_100);
 
-impl LocalStore {
-    pub(super) fn stamp_of_object(&self, key: Key<'_>) -> Result<Option<Stamp>, StoreError> {
-        let mut bytes = PathBytes::new();
-        match self.path(key.as_str(), &mut bytes).and_then(|path| retry_on_intr(|| rustix::fs::stat(path))) {
-            Ok(found) => Ok(stamp_of(&found)),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(error) => Err(self.error(Operation::Size, key.as_str(), error)),
-        }
-    }
-}
-
 /// `None`: not a regular file.
-fn stamp_of(found: &Stat) -> Option<Stamp> {
+pub(super) fn stamp_of(found: &Stat) -> Option<Stamp> {
     stamp_of_kind(found, FileType::RegularFile)
 }
 
@@ -75,11 +62,29 @@ fn stamp_of_kind(found: &Stat, kind: FileType) -> Option<Stamp> {
     })
 }
 
-/// The stamp of an open file, if it vouches for what is read from now on and until [`unchanged`]
-/// says so.
-pub(super) fn settled(file: BorrowedFd<'_>) -> Option<Stamp> {
+/// The stamp of an open file or, before it is listed, of an open directory, if it vouches for what
+/// is read from now on and until [`unchanged`] says so. The times of a directory change with every
+/// entry that is made, removed or renamed.
+pub(super) fn settled(file: BorrowedFd<'_>, kind: FileType) -> Option<Stamp> {
     let found = rustix::fs::fstat(file).ok()?;
-    (is_settled(&found, SystemTime::now()) && !keeps_attributes(file)).then(|| stamp_of(&found)).flatten()
+    let vouched = is_settled(&found, SystemTime::now()) && !keeps_attributes(file);
+    vouched.then(|| stamp_of_kind(&found, kind)).flatten()
+}
+
+/// Whether what is open still has this stamp.
+pub(super) fn unchanged(file: BorrowedFd<'_>, kind: FileType, stamp: Stamp) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|found| stamp_of_kind(&found, kind) == Some(stamp))
+}
+
+/// The answer of a read of an open file, and the stamp under which the bytes may be kept.
+pub(super) fn stamped(
+    file: BorrowedFd<'_>,
+    read: impl FnOnce() -> Result<bool>,
+) -> Result<(bool, Option<Stamp>)> {
+    let kind = FileType::RegularFile;
+    let stamp = settled(file, kind);
+    let found = read()?;
+    Ok((found, stamp.filter(|stamp| found && unchanged(file, kind, *stamp))))
 }
 
 /// What opening a file tells of its contents.
@@ -102,36 +107,23 @@ impl Seen {
 
     /// The stamp, if it vouches for what was read since then from the file, which must be the same.
     pub(super) fn vouched(&self, file: BorrowedFd<'_>) -> Option<Stamp> {
-        (self.settled && unchanged(file, self.stamp) && !keeps_attributes(file)).then_some(self.stamp)
+        (self.settled && unchanged(file, FileType::RegularFile, self.stamp) && !keeps_attributes(file))
+            .then_some(self.stamp)
     }
 }
 
-/// Whether an open file still has this stamp.
-pub(super) fn unchanged(file: BorrowedFd<'_>, stamp: Stamp) -> bool {
-    rustix::fs::fstat(file).is_ok_and(|found| stamp_of(&found) == Some(stamp))
-}
-
-/// As [`settled`], for a directory before it is listed. Its times change with every entry that is
-/// made, removed or renamed.
-pub(super) fn settled_directory(directory: BorrowedFd<'_>) -> Option<Stamp> {
-    let found = rustix::fs::fstat(directory).ok()?;
-    let vouched = is_settled(&found, SystemTime::now()) && !keeps_attributes(directory);
-    vouched.then(|| stamp_of_kind(&found, FileType::Directory)).flatten()
-}
-
-/// As [`unchanged`], after a directory was listed.
-pub(super) fn directory_unchanged(directory: BorrowedFd<'_>, stamp: Stamp) -> bool {
-    rustix::fs::fstat(directory).is_ok_and(|found| stamp_of_kind(&found, FileType::Directory) == Some(stamp))
-}
-
-#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+/// Whether the last change of a file is long past at a time.
 fn is_settled(found: &Stat, now: SystemTime) -> bool {
-    let changed = u64::try_from(found.st_ctime as i64).ok().and_then(|seconds| {
-        let nanoseconds = u32::try_from(found.st_ctime_nsec).ok()?;
-        SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
-    });
-    // A change in the future, or before 1970: a clock that cannot be believed.
-    changed.and_then(|changed| now.duration_since(changed).ok()).is_some_and(|age| age > SETTLED)
+    age(found, now).is_some_and(|age| age > SETTLED)
+}
+
+/// How long before a time a file was changed: written to, or given a name. `None`: after it, or
+/// before 1970: a clock that cannot be believed.
+#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+pub(super) fn age(found: &Stat, now: SystemTime) -> Option<Duration> {
+    let seconds = u64::try_from(found.st_ctime as i64).ok()?;
+    let nanoseconds = u32::try_from(found.st_ctime_nsec as u64).ok()?.min(999_999_999);
+    now.duration_since(SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))?).ok()
 }
 
 /// Whether the file system may answer `stat` from memory although the file has changed: those of
@@ -167,6 +159,7 @@ fn keeps_attributes(_: BorrowedFd<'_>) -> bool {
 mod tests {
     use super::{SETTLED, is_settled, settled, stamp_of, unchanged};
     use crate::{Key, LocalOptions, LocalStore, Store};
+    use rustix::fs::FileType;
     use std::fs::{self, File, OpenOptions};
     use std::io::{Seek, Write};
     use std::os::fd::AsFd;
@@ -248,11 +241,12 @@ mod tests {
         fs::write(&path, b"aaaa").unwrap();
         sleep(SETTLED + Duration::from_millis(20));
         let file = File::open(&path).unwrap();
-        let stamp = settled(file.as_fd()).unwrap();
-        assert!(unchanged(file.as_fd(), stamp));
+        let kind = FileType::RegularFile;
+        let stamp = settled(file.as_fd(), kind).unwrap();
+        assert!(unchanged(file.as_fd(), kind, stamp));
         OpenOptions::new().write(true).open(&path).unwrap().write_all(b"b").unwrap();
-        assert!(!unchanged(file.as_fd(), stamp));
-        assert_eq!(settled(file.as_fd()), None);
+        assert!(!unchanged(file.as_fd(), kind, stamp));
+        assert_eq!(settled(file.as_fd(), kind), None);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! New files have no name until they are complete, so a killed writer leaves something only if it
 //! dies between two system calls; and on file systems that cannot make files without a name.
 
-use super::delete::is_missing;
+use super::delete::{is_missing, list};
 use super::exchange::sweep_stages;
-use super::write::{COMPLETE, DEAD_AFTER, age};
+use super::stamp::age;
+use super::write::{COMPLETE, DEAD_AFTER};
 use super::{LocalStore, base};
 use crate::key::TEMPORARY_SUFFIX;
 use crate::{Ask, Key};
@@ -15,7 +16,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A file that has had a name from its beginning, on a file system without others, is written to
 /// again and again while its writer lives. One that was not written to for this long is left over.
@@ -67,13 +68,8 @@ impl Sweep<'_> {
         let mut left = vec![start];
         while let Some(directory) = left.pop() {
             self.asked()?;
-            let entries = match fs::read_dir(&directory) {
-                Ok(entries) => entries,
-                Err(error) if is_missing(&error) => continue,
-                Err(error) => return Err(error),
-            };
             let mut stages = false;
-            for entry in entries {
+            for entry in list(&directory)?.into_iter().flatten() {
                 let entry = entry?;
                 self.entries = self.entries.wrapping_add(1);
                 if self.entries.is_multiple_of(ENTRIES) {
@@ -114,7 +110,7 @@ impl Sweep<'_> {
     fn remove_if(&mut self, path: &Path, dead_after: Duration) -> io::Result<()> {
         let name = CString::new(path.as_os_str().as_bytes())?;
         let Ok(found) = rustix::fs::lstat(&*name) else { return Ok(()) };
-        let old = age(&found).is_some_and(|age| age > dead_after);
+        let old = age(&found, SystemTime::now()).is_some_and(|age| age > dead_after);
         if old && FileType::from_raw_mode(found.st_mode) == FileType::RegularFile {
             match rustix::fs::unlink(&*name) {
                 Ok(()) => self.removed += 1,

@@ -3,20 +3,21 @@
 
 use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
+use super::stamp::age;
 use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
 use crate::descriptors::Lockable;
 use crate::fork::{self, Lazy};
-use crate::{Ask, Expected, Key, hash, key::TEMPORARY_SUFFIX};
+use crate::{Ask, Expected, Key, Opened, hash, key::TEMPORARY_SUFFIX};
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 use rustix::fs::RenameFlags;
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr, writev};
 use rustix::path::DecInt;
 use smallvec::SmallVec;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -64,16 +65,17 @@ impl LocalStore {
                 Ok(done) => return Ok((done, made_parents)),
                 Err(error) => error,
             };
+            // Pauses come before directories are made: others remove empty ones meanwhile.
+            let again = attempts.again();
             match error.kind() {
-                io::ErrorKind::NotFound => match self.create_parents(target, &mut made_parents) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => break error,
-                    _ => {}
-                },
-                io::ErrorKind::AlreadyExists => {}
+                io::ErrorKind::NotFound if again => {
+                    match self.create_parents(as_path(target), &mut made_parents) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => break error,
+                        _ => {}
+                    }
+                }
+                io::ErrorKind::AlreadyExists if again => {}
                 _ => break error,
-            }
-            if !attempts.again() {
-                break error;
             }
         };
         if made_parents {
@@ -85,13 +87,13 @@ impl LocalStore {
     /// Makes a new file in the directory of `target`: without a name, where the file system can do
     /// that.
     pub(super) fn create_beside(&self, target: &CStr) -> io::Result<Unnamed> {
-        if !self.named_only.get() {
+        if self.named_only.get().is_none() {
             let mut directory = PathBytes::new();
             match create_unnamed(beside(target, b".", &mut directory)?) {
                 Some(Ok(file)) => return Ok(Unnamed::new(file, None)),
                 // The file system has no such files.
                 None | Some(Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS)) => {
-                    self.named_only.set();
+                    self.named_only.put(());
                 }
                 // Also where the directory was deleted in this instant (ext4): the other way tells
                 // the two apart.
@@ -118,23 +120,11 @@ impl LocalStore {
         if self.options.fsync {
             new.file()?.sync_all()?;
         }
-        let mut name = PathBytes::new();
         // The file gets a name only after all waiting: a process that is killed while it waits
         // leaves nothing.
-        let mut rename = |same| {
-            if same {
-                new.complete(target, &mut name)?.rename(target)?;
-            }
-            Ok(same)
-        };
         let put = match expected {
-            Expected::Same(former) | Expected::Locked(former) => match (former.file(), expected) {
-                (Some(file), Expected::Same(_)) if self.options.file_locks => {
-                    while_locked(target, file, ask, rename)
-                }
-                (Some(file), Expected::Locked(_)) => rename(leads_to(target, file)),
-                _ => rename(true),
-            },
+            Expected::Same(former) => self.if_same(target, former, false, ask, || new.replace(target)),
+            Expected::Locked(former) => self.if_same(target, former, true, ask, || new.replace(target)),
             Expected::Any => self.put_new(new, target, true),
             Expected::Absent => self.put_new(new, target, false),
         }?;
@@ -145,6 +135,24 @@ impl LocalStore {
             Self::flush_directory(directory)?;
         }
         Ok(put)
+    }
+
+    /// Does `work`, which replaces or deletes what is at `path`, if that is the object that was
+    /// opened before. `locked`: the caller holds its lock.
+    pub(super) fn if_same(
+        &self,
+        path: &CStr,
+        former: &dyn Opened,
+        locked: bool,
+        ask: Option<Ask<'_>>,
+        work: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let work = |same| if same { work().map(|()| true) } else { Ok(false) };
+        match former.file() {
+            Some(file) if locked => work(leads_to(path, file)),
+            Some(file) if self.options.file_locks => while_locked(path, file, ask, work),
+            _ => work(true),
+        }
     }
 
     /// Gives a file the name `target`, if there is none; otherwise, if it may `replace` one, in its
@@ -158,7 +166,7 @@ impl LocalStore {
                     Err(error) => return Err(error.into()),
                 }
             }
-            new.complete(target, &mut PathBytes::new())?.rename(target)?;
+            new.replace(target)?;
             return Ok(true);
         }
         match new.put_first(target) {
@@ -180,9 +188,9 @@ impl LocalStore {
     }
 
     /// Makes the directories above `object`; `made` becomes true if any is new.
-    fn create_parents(&self, object: &CStr, made: &mut bool) -> io::Result<()> {
+    pub(super) fn create_parents(&self, object: &Path, made: &mut bool) -> io::Result<()> {
         let missing: Vec<&Path> =
-            as_path(object).ancestors().skip(1).take_while(|directory| !directory.is_dir()).collect();
+            object.ancestors().skip(1).take_while(|directory| !directory.is_dir()).collect();
         for directory in missing.into_iter().rev() {
             match fs::create_dir(directory) {
                 Ok(()) => *made = true,
@@ -226,7 +234,7 @@ fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
     while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() && attempts.again() {}
     let dangles = is_link() && matches!(rustix::fs::stat(target), Err(Errno::NOENT));
     if dangles {
-        new.complete(target, &mut PathBytes::new())?.rename(target)?;
+        new.replace(target)?;
     }
     Ok(dangles)
 }
@@ -263,21 +271,22 @@ impl Unnamed {
         }
     }
 
-    /// Gives the file a name for the instant before it is renamed, whose path is written to
-    /// `bytes`.
-    fn complete<'p>(&mut self, target: &CStr, bytes: &'p mut PathBytes) -> io::Result<Complete<'p>> {
-        match self.name.take() {
-            None => Ok(Complete { name: Some(link_beside(self.file()?, target, bytes)?) }),
-            Some(name) => {
-                bytes.clear();
-                bytes.extend_from_slice(name.as_bytes_with_nul());
-                let name = CStr::from_bytes_with_nul(bytes).map_err(|_| Errno::INVAL)?;
-                let complete = Complete { name: Some(name) };
-                // Network file systems and quotas report a full disk only when it is closed.
-                self.file.take().map_or(Ok(()), close)?;
-                Ok(complete)
+    /// Puts the file in the place of `target`. One without a name gets one for the instant before.
+    fn replace(&mut self, target: &CStr) -> io::Result<()> {
+        let Some(name) = &self.name else {
+            let mut bytes = PathBytes::new();
+            let name = link_beside(self.file()?, target, &mut bytes)?;
+            let renamed = rustix::fs::rename(name, target);
+            if renamed.is_err() {
+                let _ = rustix::fs::unlink(name);
             }
-        }
+            return Ok(renamed?);
+        };
+        // Network file systems and quotas report a full disk only when it is closed.
+        self.file.take().map_or(Ok(()), close)?;
+        rustix::fs::rename(&**name, target)?;
+        self.name = None;
+        Ok(())
     }
 }
 
@@ -289,29 +298,6 @@ impl Drop for Unnamed {
         {
             // Nothing more can be done if this fails too; the name stays invisible.
             let _ = rustix::fs::unlink(&*name);
-        }
-    }
-}
-
-/// A complete file that waits for its name.
-struct Complete<'p> {
-    name: Option<&'p CStr>,
-}
-
-impl Complete<'_> {
-    fn rename(mut self, target: &CStr) -> io::Result<()> {
-        if let Some(name) = self.name {
-            rustix::fs::rename(name, target)?;
-            self.name = None;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Complete<'_> {
-    fn drop(&mut self) {
-        if let Some(name) = self.name {
-            let _ = rustix::fs::unlink(name);
         }
     }
 }
@@ -384,12 +370,7 @@ fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::
     let object = target.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let id = hash::fnv1a(hash::EMPTY, object);
     for slot in 0..MAX_SLOTS {
-        let mut name = SmallVec::<[u8; 64]>::from_slice(COMPLETE.as_bytes());
-        push_hexadecimal(&mut name, id);
-        name.push(b'.');
-        push_hexadecimal(&mut name, slot);
-        name.extend_from_slice(TEMPORARY_SUFFIX.as_bytes());
-        let path = beside(target, &name, bytes)?;
+        let path = beside(target, &numbered(COMPLETE, id, slot), bytes)?;
         let linked = match link(file, path) {
             Err(Errno::EXIST) if is_dead(path) && rustix::fs::unlink(path).is_ok() => link(file, path),
             answer => answer,
@@ -410,17 +391,8 @@ const MAX_SLOTS: u64 = 1 << 12;
 /// Whether a complete file, or another leftover, was last changed so long ago that its writer is
 /// not alive.
 fn is_dead(path: &CStr) -> bool {
-    rustix::fs::lstat(path).is_ok_and(|found| age(&found).is_some_and(|age| age > DEAD_AFTER))
-}
-
-/// How long ago a file was changed: written to, or given a name. `None`: in the future.
-#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
-pub(super) fn age(found: &Stat) -> Option<Duration> {
-    let changed = Duration::new(
-        u64::try_from(found.st_ctime).ok()?,
-        u32::try_from(found.st_ctime_nsec as u64).ok()?.min(999_999_999),
-    );
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH.checked_add(changed)?).ok()
+    rustix::fs::lstat(path)
+        .is_ok_and(|found| age(&found, SystemTime::now()).is_some_and(|age| age > DEAD_AFTER))
 }
 
 /// Writes to `bytes` a path in the directory of `target` that no other writer has:
@@ -436,28 +408,22 @@ fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&
     let random = *RANDOM.get_or_make(|| RandomState::new().hash_one(0));
     let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
 
-    let mut name = [0; 64];
-    let name = formatted(&mut name, format_args!(".{counter:x}.{random:016x}{TEMPORARY_SUFFIX}"));
-    beside(target, name, bytes)
+    beside(target, &numbered(".", counter, random), bytes)
 }
 
-/// Appends a number in hexadecimal. `write!` takes several times as long, which shows in writes of
-/// small objects.
-fn push_hexadecimal<const N: usize>(text: &mut SmallVec<[u8; N]>, number: u64) {
-    let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
-    for digit in (0..digits).rev() {
-        let value = (number >> (4 * digit) & 15) as u8;
-        text.push(if value < 10 { b'0' + value } else { b'a' + value - 10 });
+/// A name of two numbers in hexadecimal. `write!` takes several times as long, which shows in
+/// writes of small objects.
+fn numbered(start: &str, one: u64, two: u64) -> SmallVec<[u8; 64]> {
+    let mut name = SmallVec::from_slice(start.as_bytes());
+    for (number, end) in [(one, "."), (two, TEMPORARY_SUFFIX)] {
+        let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+        for digit in (0..digits).rev() {
+            let value = (number >> (4 * digit) & 15) as u8;
+            name.push(if value < 10 { b'0' + value } else { b'a' + value - 10 });
+        }
+        name.extend_from_slice(end.as_bytes());
     }
-}
-
-/// A short text, without an allocation.
-fn formatted<'b>(bytes: &'b mut [u8; 64], text: std::fmt::Arguments<'_>) -> &'b [u8] {
-    let mut rest = bytes.as_mut_slice();
-    // All of ours fit.
-    let _ = rest.write_fmt(text);
-    let unused = rest.len();
-    bytes.split_at(bytes.len() - unused).0
+    name
 }
 
 /// Writes to `bytes` the path of `name` in the directory of `target`.

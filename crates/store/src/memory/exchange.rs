@@ -2,8 +2,7 @@
 
 use super::{MemoryStore, Objects, below};
 use crate::staged::Staged;
-use crate::{Ask, Key, Operation, Store, StoreError};
-use std::io;
+use crate::{Ask, Key, Result, Store};
 use std::sync::Arc;
 
 /// New objects in a store of their own.
@@ -23,18 +22,14 @@ impl MemoryStore {
 
 impl StagedObjects<'_> {
     /// `false`: there are objects, and they have to stay.
-    fn put(&self, keep: bool) -> Result<bool, StoreError> {
-        let new = self.new.objects().clone();
+    fn put(&self, keep: bool) -> Result<bool> {
+        let new = self.new.objects.read().clone();
         let prefix = self.prefix.as_deref().map(Key::unchecked);
         let mut old = Objects::new();
         {
-            let mut objects = self.store.objects_mut();
-            let mut above = prefix.map(Key::as_str);
-            while let (Some(key), Some(prefix)) = (above, prefix) {
-                if objects.contains_key(key) {
-                    return Err(self.store.error(Operation::Write, prefix, io::ErrorKind::NotADirectory));
-                }
-                above = key.rsplit_once('/').map(|(parent, _)| parent);
+            let mut objects = self.store.objects.write();
+            if let Some(prefix) = prefix {
+                self.store.check_above(&objects, prefix, &format!("{prefix}/"))?;
             }
             let doomed: Vec<String> = below(&objects, prefix).cloned().collect();
             if keep && !doomed.is_empty() {
@@ -57,11 +52,11 @@ impl Staged for StagedObjects<'_> {
         self.new.clone()
     }
 
-    fn commit(self: Box<Self>, _ask: Option<Ask<'_>>) -> Result<(), StoreError> {
+    fn commit(self: Box<Self>, _ask: Option<Ask<'_>>) -> Result<()> {
         self.put(false).map(|_| ())
     }
 
-    fn commit_new(self: Box<Self>) -> Result<bool, StoreError> {
+    fn commit_new(self: Box<Self>) -> Result<bool> {
         self.put(true)
     }
 }

@@ -8,7 +8,7 @@
 use super::chunk::{Buffers, Chunk};
 use super::corrupt;
 use super::frame::Reader;
-use crate::CodecError;
+use crate::Result;
 use crate::blosc::inner::Decoders;
 use crate::low::low8;
 use crate::scratch::sized;
@@ -32,7 +32,7 @@ pub(super) struct Boxes {
 }
 
 impl Boxes {
-    pub(super) fn parse(metalayer: &[u8], typesize: usize) -> Result<Self, CodecError> {
+    pub(super) fn parse(metalayer: &[u8], typesize: usize) -> Result<Self> {
         let mut reader = Reader { bytes: metalayer, at: 0 };
         reader.expect(0x97)?;
         let (version, rank) = (reader.small()?, reader.small()?);
@@ -87,19 +87,19 @@ impl Boxes {
         decoders: &mut Decoders,
         buffers: &mut Buffers,
         block: &mut Vec<u8>,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let box_size = self.side.iter().product::<usize>() * self.typesize;
         if chunk.blocksize != box_size {
             return Err(corrupt(format!("blocks of {} bytes where a box has {box_size}", chunk.blocksize)));
         }
         let mut blocks = chunk.blocks(decoders, buffers)?;
         for index in 0..self.padded_size / box_size {
-            let place = self.place(index);
-            let (first, last) = (self.offset(&place.start), self.offset(&place.last()));
+            let extent = self.extent(index);
+            let (first, last) = (self.offset(&extent.start), self.offset(&extent.last()));
             if first >= wanted.end || last + self.typesize <= wanted.start {
                 continue;
             }
-            if place.is_contiguous(self) {
+            if extent.is_contiguous(self) {
                 // Rows of the box are rows of the array.
                 let out = dst.get_mut(first..first + box_size);
                 blocks.decode(index, out.ok_or_else(|| corrupt("a box beyond the array"))?)?;
@@ -107,15 +107,15 @@ impl Boxes {
             }
             let block = sized(block, box_size);
             blocks.decode(index, block)?;
-            self.scatter(&place, block, dst);
+            self.scatter(&extent, block, dst);
         }
         Ok(())
     }
 
     /// Where box `index` lies.
-    fn place(&self, mut index: usize) -> Place {
-        let mut place = Place { start: [0; MAX_RANK], count: [1; MAX_RANK] };
-        let places = place.start.iter_mut().zip(&mut place.count);
+    fn extent(&self, mut index: usize) -> Extent {
+        let mut extent = Extent { start: [0; MAX_RANK], count: [1; MAX_RANK] };
+        let places = extent.start.iter_mut().zip(&mut extent.count);
         for ((start, count), (shape, side)) in
             places.zip(self.shape.iter().zip(&self.side)).take(self.rank).rev()
         {
@@ -124,7 +124,7 @@ impl Boxes {
             *count = (*side).min(shape - *start);
             index /= boxes;
         }
-        place
+        extent
     }
 
     /// The byte at which an element starts.
@@ -133,8 +133,8 @@ impl Boxes {
     }
 
     /// Copies the rows of a box that lie within the array to where they belong.
-    fn scatter(&self, place: &Place, block: &[u8], dst: &mut [u8]) {
-        let Some((row, counts)) = place.count.get(..self.rank).and_then(<[usize]>::split_last) else {
+    fn scatter(&self, extent: &Extent, block: &[u8], dst: &mut [u8]) {
+        let Some((row, counts)) = extent.count.get(..self.rank).and_then(<[usize]>::split_last) else {
             return;
         };
         let row = row * self.typesize;
@@ -144,7 +144,7 @@ impl Boxes {
         for _ in 0..rows {
             let within =
                 at.iter().zip(&self.side).fold(0, |offset, (at, side)| offset * side + at) * self.typesize;
-            let mut element = place.start;
+            let mut element = extent.start;
             element.iter_mut().zip(&at).for_each(|(element, at)| *element += at);
             let target = self.offset(&element);
             if let (Some(to), Some(from)) =
@@ -164,12 +164,12 @@ impl Boxes {
 }
 
 /// The part of the array that a box covers.
-struct Place {
+struct Extent {
     start: [usize; MAX_RANK],
     count: [usize; MAX_RANK],
 }
 
-impl Place {
+impl Extent {
     fn last(&self) -> [usize; MAX_RANK] {
         let mut last = self.start;
         last.iter_mut().zip(&self.count).for_each(|(last, count)| *last += count - 1);

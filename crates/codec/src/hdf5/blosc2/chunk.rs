@@ -7,12 +7,12 @@
 //! decoding undoes them from the last.
 
 use super::corrupt;
-use crate::CodecError;
+use crate::Result;
 use crate::blosc::bitshuffle::bitunshuffle;
+use crate::blosc::decode::decode_streams;
 use crate::blosc::header::Format;
 use crate::blosc::inner::Decoders;
 use crate::blosc::shuffle::unshuffle;
-use crate::low::low8;
 use crate::scratch::sized;
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ pub(super) struct Chunk<'a> {
 }
 
 impl<'a> Special<'a> {
-    pub(super) fn from_code(code: u8, value: &'a [u8]) -> Result<Self, CodecError> {
+    pub(super) fn from_code(code: u8, value: &'a [u8]) -> Result<Self> {
         match code {
             1 => Ok(Special::Zeros),
             2 => Ok(Special::NaN),
@@ -80,7 +80,7 @@ impl<'a> Special<'a> {
     }
 
     /// Fills `dst` with elements.
-    pub(super) fn fill(&self, typesize: usize, dst: &mut [u8]) -> Result<(), CodecError> {
+    pub(super) fn fill(&self, typesize: usize, dst: &mut [u8]) -> Result<()> {
         let (single, double) = (f32::NAN.to_le_bytes(), f64::NAN.to_le_bytes());
         let element: &[u8] = match (self, typesize) {
             (Special::Zeros, _) => &[0],
@@ -102,7 +102,7 @@ impl<'a> Special<'a> {
 
 impl<'a> Chunk<'a> {
     /// Reads the header of the chunk that `src` starts with.
-    pub(super) fn parse(src: &'a [u8]) -> Result<Self, CodecError> {
+    pub(super) fn parse(src: &'a [u8]) -> Result<Self> {
         let Some(
             &[version, _, flags, typesize, n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, ref more @ ..],
         ) = src.first_chunk::<HEADER>()
@@ -182,7 +182,7 @@ impl<'a> Chunk<'a> {
         dst: &mut [u8],
         decoders: &mut Decoders,
         buffers: &mut Buffers,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let mut blocks = self.blocks(decoders, buffers)?;
         for (index, out) in dst.chunks_mut(self.blocksize).enumerate() {
             let at = index * self.blocksize;
@@ -198,7 +198,7 @@ impl<'a> Chunk<'a> {
         &'b self,
         decoders: &'b mut Decoders,
         buffers: &'b mut Buffers,
-    ) -> Result<Blocks<'b>, CodecError> {
+    ) -> Result<Blocks<'b>> {
         // Blocks that share bytes could make a small chunk take forever: each byte is decoded once
         // at most, but for those of the reference.
         let unread = self.cbytes - HEADER;
@@ -225,7 +225,7 @@ pub(super) struct Blocks<'b> {
 
 impl Blocks<'_> {
     /// Decodes block `index` into all of `out`.
-    pub(super) fn decode(&mut self, index: usize, out: &mut [u8]) -> Result<(), CodecError> {
+    pub(super) fn decode(&mut self, index: usize, out: &mut [u8]) -> Result<()> {
         let chunk = self.chunk;
         if let Some(special) = &chunk.special {
             return special.fill(chunk.typesize, out);
@@ -248,11 +248,10 @@ impl Blocks<'_> {
         // Delta works in place; each shuffle goes from one buffer to another, the last one to
         // `out`.
         let shuffles = filters.clone().filter(|code| *code != DELTA).count();
-        if shuffles == 0 {
-            decode_streams(chunk, index, streams, &mut self.unread, out, self.decoders)?;
-        } else {
-            decode_streams(chunk, index, streams, &mut self.unread, from, self.decoders)?;
-        }
+        let splits = if chunk.split && out.len() == chunk.blocksize { chunk.typesize } else { 1 };
+        let first = if shuffles == 0 { &mut *out } else { &mut *from };
+        decode_streams(chunk.format, splits, true, streams, &mut self.unread, first, self.decoders)
+            .map_err(|why| corrupt(format!("block {index}, {why}")))?;
         let (mut from, mut to, mut left) = (from, to, shuffles);
         for code in filters {
             if code == DELTA {
@@ -284,7 +283,7 @@ fn unshuffle_bits(typesize: usize, src: &[u8], dst: &mut [u8]) {
 /// Undoes the exclusive-or of each element with the one at its place in the first block; in the
 /// first block, with the one before it. Elements count as bytes if they have another size than 1,
 /// 2, 4 or a multiple of 8; those are taken 8 bytes at a time.
-fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) -> Result<(), CodecError> {
+fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) -> Result<()> {
     let size = match typesize {
         2 | 4 => typesize,
         _ if typesize.is_multiple_of(8) => 8,
@@ -303,46 +302,6 @@ fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) 
         for at in size..data.len() {
             data[at] ^= data[at - size];
         }
-    }
-    Ok(())
-}
-
-/// Decodes the streams of one block, which are at the front of `src`, into all of `out`. `unread`
-/// is how many bytes of the chunk no stream has claimed yet.
-fn decode_streams(
-    chunk: &Chunk<'_>,
-    index: usize,
-    mut src: &[u8],
-    unread: &mut usize,
-    out: &mut [u8],
-    decoders: &mut Decoders,
-) -> Result<(), CodecError> {
-    let splits = if chunk.split && out.len() == chunk.blocksize { chunk.typesize } else { 1 };
-    if !out.len().is_multiple_of(splits) || out.len() < splits {
-        return Err(corrupt(format!("blocks of {} bytes cannot be split into {splits} streams", out.len())));
-    }
-    let truncated = || corrupt(format!("block {index} is truncated"));
-    for out in out.chunks_exact_mut(out.len() / splits) {
-        let (len, rest) = src.split_first_chunk().ok_or_else(truncated)?;
-        let len = i32::from_le_bytes(*len);
-        // Of a stream that is a run, its token.
-        let stored = usize::try_from(len).unwrap_or(1);
-        let (stream, rest) = rest.split_at_checked(stored).ok_or_else(truncated)?;
-        *unread = unread
-            .checked_sub(4 + stored)
-            .ok_or_else(|| corrupt(format!("block {index} shares its bytes with another")))?;
-        match (len, stream) {
-            (0, _) => out.fill(0),
-            (-255..0, [1]) => out.fill(low8(len.unsigned_abs().into())),
-            (..0, _) => {
-                return Err(corrupt(format!("block {index}: unknown kind of stream {len}, {stream:?}")));
-            }
-            _ if stored == out.len() => out.copy_from_slice(stream),
-            _ => decoders.decode(chunk.format, stream, out).map_err(|why| {
-                corrupt(format!("block {index}: {why} ({stored} bytes for {} decoded)", out.len()))
-            })?,
-        }
-        src = rest;
     }
     Ok(())
 }

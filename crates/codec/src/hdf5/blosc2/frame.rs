@@ -3,7 +3,7 @@
 
 use super::chunk::{Chunk, Special};
 use super::corrupt;
-use crate::CodecError;
+use crate::Result;
 
 /// Bytes of the header before the metalayers.
 const FIXED: usize = 87;
@@ -32,7 +32,7 @@ pub(super) enum Content<'a> {
 }
 
 impl<'a> Frame<'a> {
-    pub(super) fn parse(src: &'a [u8]) -> Result<Self, CodecError> {
+    pub(super) fn parse(src: &'a [u8]) -> Result<Self> {
         let mut header = Reader { bytes: src, at: 0 };
         if header.take(10)?.get(1..) != Some(b"\xa8b2frame\0") {
             return Err(corrupt("not a frame: the magic number is missing"));
@@ -94,7 +94,7 @@ impl<'a> Frame<'a> {
 
 /// The metalayer of some name: a map from names to offsets stands behind the fixed part of the
 /// header.
-fn metalayer<'a>(header: &'a [u8], wanted: &str) -> Result<Option<&'a [u8]>, CodecError> {
+fn metalayer<'a>(header: &'a [u8], wanted: &str) -> Result<Option<&'a [u8]>> {
     let mut map = Reader { bytes: header, at: FIXED };
     map.expect(0x93)?;
     let _size = map.number(0xcd, 2)?;
@@ -125,18 +125,18 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], CodecError> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
         let taken = taken.ok_or_else(|| corrupt(format!("the header is truncated at byte {}", self.at)))?;
         self.at += len;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], CodecError> {
+    fn array<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
         self.take(N)?.first_chunk().ok_or_else(|| corrupt("the header is truncated"))
     }
 
-    pub(super) fn expect(&mut self, kind: u8) -> Result<(), CodecError> {
+    pub(super) fn expect(&mut self, kind: u8) -> Result<()> {
         match *self.array()? {
             [found] if found == kind => Ok(()),
             [found] => Err(corrupt(format!(
@@ -147,14 +147,14 @@ impl<'a> Reader<'a> {
     }
 
     /// A number of the kind given, which has `len` bytes. Negative ones are too large for anything.
-    pub(super) fn number(&mut self, kind: u8, len: usize) -> Result<usize, CodecError> {
+    pub(super) fn number(&mut self, kind: u8, len: usize) -> Result<usize> {
         self.expect(kind)?;
         let value = self.take(len)?.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
         usize::try_from(value).map_err(|_| corrupt(format!("{value} is too large")))
     }
 
     /// A number that is its own kind: 0 to 127.
-    pub(super) fn small(&mut self) -> Result<usize, CodecError> {
+    pub(super) fn small(&mut self) -> Result<usize> {
         match *self.array()? {
             [value @ ..0x80] => Ok(usize::from(value)),
             [other] => Err(corrupt(format!("{other:#04x} where a small number is expected"))),

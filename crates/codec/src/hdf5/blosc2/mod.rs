@@ -11,8 +11,7 @@ mod b2nd;
 mod chunk;
 mod frame;
 
-use super::read_only;
-use crate::{Codec, CodecError, Racing, Reach, Scratch, chain, decode_wanted};
+use crate::{Codec, CodecError, Reach, Result, Scratch, chain, front};
 use b2nd::Boxes;
 use chunk::Chunk;
 use frame::{Content, Frame};
@@ -51,64 +50,50 @@ fn corrupt(why: impl Into<String>) -> CodecError {
     CodecError::corrupt(NAME, why)
 }
 
-/// Decodes the blocks that hold bytes `wanted` into their places; returns the decoded size.
-fn run(src: &[u8], wanted: Range<usize>, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
-    let frame = Frame::parse(src)?;
-    let boxes = match frame.b2nd {
-        None => None,
-        Some(metalayer) => Some(Boxes::parse(metalayer, frame.typesize)?),
-    };
-    let (size, room) = (boxes.as_ref().map_or(frame.nbytes, Boxes::size), dst.len());
-    let dst = dst.get_mut(..size).ok_or(CodecError::size(NAME, room, size))?;
-    if boxes.as_ref().is_some_and(|boxes| boxes.padded_size() != frame.nbytes) {
-        let why = format!("{} bytes where the boxes of the array have another number", frame.nbytes);
-        return Err(corrupt(why));
-    }
-    let Scratch { blosc, blosc2, .. } = scratch;
-    let Contexts { chunk: buffers, block } = blosc2;
-    let chunk = match frame.content {
-        Content::Repeated(special) => {
-            special.fill(frame.typesize, dst)?;
-            return Ok(size);
-        }
-        Content::Chunk(bytes) => Chunk::parse(bytes)?,
-    };
-    if chunk.nbytes != frame.nbytes {
-        return Err(corrupt(format!("a chunk of {} bytes in a frame of {}", chunk.nbytes, frame.nbytes)));
-    }
-    match boxes {
-        None => chunk.decode(wanted, dst, &mut blosc.decoders, buffers)?,
-        Some(boxes) => boxes.decode(&chunk, wanted, dst, &mut blosc.decoders, buffers, block)?,
-    }
-    Ok(size)
-}
-
 impl Codec for Blosc2 {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize, CodecError> {
-        run(src, 0..dst.len(), dst, scratch)
+    fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
+        self.decode_range(src, 0..dst.len(), dst, scratch)
     }
 
-    fn decode_part(
+    fn decode_range(
         &self,
         src: &[u8],
         wanted: Range<usize>,
         dst: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), CodecError> {
-        decode_wanted(NAME, wanted, dst, |wanted, dst| run(src, wanted, dst, scratch))
-    }
-
-    fn encode(&self, _src: &[u8], _dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<(), CodecError> {
-        read_only(NAME)
-    }
-
-    fn racing(&self) -> Racing {
-        // There is no encoder yet. Decide when there is one.
-        Racing::NeedsCopy
+    ) -> Result<usize> {
+        let frame = Frame::parse(src)?;
+        let boxes = match frame.b2nd {
+            None => None,
+            Some(metalayer) => Some(Boxes::parse(metalayer, frame.typesize)?),
+        };
+        let size = boxes.as_ref().map_or(frame.nbytes, Boxes::size);
+        let dst = front(NAME, dst, size)?;
+        if boxes.as_ref().is_some_and(|boxes| boxes.padded_size() != frame.nbytes) {
+            let why = format!("{} bytes where the boxes of the array have another number", frame.nbytes);
+            return Err(corrupt(why));
+        }
+        let Scratch { blosc, blosc2, .. } = scratch;
+        let Contexts { chunk: buffers, block } = blosc2;
+        let chunk = match frame.content {
+            Content::Repeated(special) => {
+                special.fill(frame.typesize, dst)?;
+                return Ok(size);
+            }
+            Content::Chunk(bytes) => Chunk::parse(bytes)?,
+        };
+        if chunk.nbytes != frame.nbytes {
+            return Err(corrupt(format!("a chunk of {} bytes in a frame of {}", chunk.nbytes, frame.nbytes)));
+        }
+        match boxes {
+            None => chunk.decode(wanted, dst, &mut blosc.decoders, buffers)?,
+            Some(boxes) => boxes.decode(&chunk, wanted, dst, &mut blosc.decoders, buffers, block)?,
+        }
+        Ok(size)
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
