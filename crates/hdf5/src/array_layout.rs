@@ -252,32 +252,21 @@ fn unsupported(dataset: &Dataset, what: String) -> Hdf5Error {
 #[cfg(test)]
 mod tests {
     use super::rows;
-    use crate::testing::{Builder, dataset, hard, link_info, open};
-    use crate::{Hdf5Error, Node, messages};
-    use hyperslab_array::{ReadOptions, Selection, read};
+    use crate::testing::{Builder, attribute, contiguous, dataset, elements, only_dataset, structure};
+    use crate::{Hdf5Error, messages};
 
     /// Opens and reads a dataset of these messages; `put` is called with the file before them, and
     /// may change them.
     fn values(
         shape: &[u64],
-        layout: Vec<u8>,
+        mut layout: Vec<u8>,
         more: &[(u16, Vec<u8>)],
         put: impl FnOnce(&mut Builder, &mut Vec<u8>),
     ) -> Result<Vec<u8>, Hdf5Error> {
-        let (mut builder, mut layout) = (Builder::new(), layout);
+        let mut builder = Builder::new();
         put(&mut builder, &mut layout);
-        let mut all = dataset(shape, layout);
-        all.extend(more.iter().cloned());
-        let data = builder.header(&all);
-        let root = builder.header(&[link_info(false), hard("d", data)]);
-        let file = open(&builder.finish(root, 2, 0))?;
-        let Node::Dataset(dataset) = file.node("d")? else { panic!("no dataset") };
-        let layout = dataset.layout()?;
-        Ok(read(&layout, &Selection::all(layout.shape()), ReadOptions::default())?.as_slice().to_vec())
-    }
-
-    fn contiguous(address: u64, size: u64) -> Vec<u8> {
-        [&[3, 1][..], &address.to_le_bytes(), &size.to_le_bytes()].concat()
+        let dataset = only_dataset(builder, &[dataset(shape, layout), more.to_vec()].concat())?;
+        Ok(elements(&*dataset.layout()?)?)
     }
 
     fn fill(time: u8) -> (u16, Vec<u8>) {
@@ -311,15 +300,8 @@ mod tests {
         let mut all = dataset(&[2], vec![3, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
         all[1] = (crate::datatype::KIND, time);
         all.push((messages::fill_value::KIND, vec![3, 0x20, 4, 0, 0, 0, 9, 0, 0, 0]));
-        all.push((
-            messages::attribute::KIND,
-            b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0".to_vec(),
-        ));
-        let mut builder = Builder::new();
-        let data = builder.header(&all);
-        let root = builder.header(&[link_info(false), hard("d", data)]);
-        let file = open(&builder.finish(root, 2, 0)).unwrap();
-        let Node::Dataset(dataset) = file.node("d").unwrap() else { panic!("no dataset") };
+        all.push(attribute());
+        let dataset = only_dataset(Builder::new(), &all).unwrap();
         assert_eq!((dataset.dataspace().shape(), dataset.element().size), (&[2][..], 4));
         assert_eq!(dataset.element().to_json(), r#"{"unsupported":"the datatype class 'time'"}"#);
         assert_eq!(dataset.attributes().unwrap()[0].values().unwrap(), [5, 0]);
@@ -362,10 +344,8 @@ mod tests {
     #[test]
     fn chunks_that_cannot_be() {
         let chunked = |axes: &[u32]| {
-            let mut layout = vec![3, 2, axes.len() as u8];
-            layout.extend([0xff; 8]);
-            layout.extend(axes.iter().flat_map(|n| n.to_le_bytes()));
-            layout
+            let axes_bytes: Vec<u8> = axes.iter().flat_map(|n| n.to_le_bytes()).collect();
+            structure!([3, 2, axes.len() as u8], [0xff; 8], axes_bytes)
         };
         let read = |shape: &[u64], axes: &[u32]| values(shape, chunked(axes), &[], |_, _| ());
         assert_eq!(read(&[3], &[2, 2]).unwrap(), [0; 6]);

@@ -71,7 +71,7 @@ impl Attribute {
     fn of(file: &File, message: &Message) -> Result<Attribute, Hdf5Error> {
         let message = &file.unshare(message)?;
         let wrong = |why| file.source().wrong("attribute message", message.address, why);
-        let mut cursor = Cursor::whole(&message.data, message.address, file.sizes());
+        let mut cursor = file.source().cursor(&message.data, message.address);
         let parts = AttributeParts::parse(&mut cursor).map_err(wrong)?;
         let part = |kind, mut part: Cursor<'_>, shared: bool| Message {
             kind,
@@ -124,7 +124,7 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, 
 fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) -> Result<(), Hdf5Error> {
     let source = file.source();
     let mut records = Vec::new();
-    btree2::records(source, names, NameRecord::KIND, file.sizes(), file.verify(), &mut |record| {
+    btree2::records(source, names, NameRecord::KIND, &mut |record| {
         records.push(NameRecord::parse(record)?);
         Ok(())
     })?;

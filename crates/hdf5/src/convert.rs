@@ -347,15 +347,11 @@ fn len(size: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datatype::vectors::bytes;
-    use crate::{Cursor, Sizes};
-
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+    use crate::testing::element;
 
     fn conversion(hex: &str) -> Option<Conversion> {
-        let message = bytes(hex);
-        let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap();
-        Conversion::new(&datatype, &Element::of(&datatype, SIZES).unwrap())
+        let (datatype, element) = element(hex);
+        Conversion::new(&datatype, &element)
     }
 
     fn decode(hex: &str, stored: &[u8]) -> Vec<u8> {
@@ -458,14 +454,13 @@ mod tests {
     #[test]
     fn gaps_are_zeros() {
         // A Boolean of 4 bytes at 4 of 12.
-        let boolean = "380200000400000010080000040000000000200046414c534500545255450000000000 01000000"
-            .replace(' ', "");
-        let hex = format!("360100000c0000006200 04{boolean}").replace(' ', "");
+        let boolean = "380200000400000010080000040000000000200046414c534500545255450000000000 01000000";
+        let hex = format!("360100000c0000006200 04{boolean}");
         assert_eq!(decode(&hex, &[7; 12]), [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
         // An array of such, alone in its structure, whose elements shrink.
         let array = format!("3a000000080000000102000000{boolean}");
         assert_eq!(decode(&array, &[0, 0, 0, 0, 1, 0, 0, 0]), [0, 1]);
-        let within = format!("3601000008000000 6100 00{array}").replace(' ', "");
+        let within = format!("3601000008000000 6100 00{array}");
         assert_eq!(
             decode(&within, &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]),
             [1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]

@@ -270,7 +270,7 @@ fn external(file: &File, header: &ObjectHeader) -> Result<Vec<(String, u64, Opti
     let files =
         file.message(header, messages::external_files::KIND, |cursor, _| ExternalFiles::parse(cursor))?;
     let Some(files) = files else { return Ok(Vec::new()) };
-    let heap = LocalHeap::read(file.source(), files.heap, file.sizes())?;
+    let heap = LocalHeap::read(file.source(), files.heap)?;
     let name = |at| heap.name(at).map_err(|why| file.source().wrong("local heap", files.heap, why));
     files.slots.into_iter().map(|(at, offset, len)| Ok((name(at)?, offset, len))).collect()
 }

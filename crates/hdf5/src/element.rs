@@ -366,21 +366,18 @@ fn apart(fields: &[Field], size: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Cursor;
-    use crate::datatype::vectors::{REFUSED, VECTORS, bytes};
-
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+    use crate::datatype::vectors::{REFUSED, vectors};
+    use crate::testing::{SIZES, element_within};
 
     fn of(hex: &str) -> Result<Element, ParseError> {
-        let message = bytes(hex);
-        Element::of(&Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap(), SIZES)
+        Ok(element_within(hex, SIZES)?.1)
     }
 
     #[test]
     fn meanings() {
-        for (hex, json) in VECTORS {
-            let element = of(hex).unwrap_or_else(|error| panic!("{hex}: {error}"));
-            assert_eq!(element.to_json(), *json, "{hex}");
+        for (hex, json) in vectors() {
+            let element = of(&hex).unwrap_or_else(|error| panic!("{hex}: {error}"));
+            assert_eq!(element.to_json(), json, "{hex}");
             let engine = element.engine_type().unwrap();
             assert_eq!(engine.size(), element.size, "{hex}");
             let ids = ["vlen", "region", "any"].iter().any(|word| json.contains(word));
@@ -424,10 +421,7 @@ mod tests {
     #[test]
     fn short_addresses() {
         let sizes = Sizes { offset: 4, length: 4 };
-        let of = |hex| {
-            let message = bytes(hex);
-            Element::of(&Datatype::parse(&mut Cursor::whole(&message, 0, sizes)).unwrap(), sizes)
-        };
+        let of = |hex| element_within(hex, sizes).map(|(_, element)| element);
         assert_eq!(of("190000000c000000100800000400000000002000").unwrap().size, 12);
         assert_eq!(of("1700000004000000").unwrap().size, 4);
         assert_eq!(of("1701000008000000").unwrap().size, 8);

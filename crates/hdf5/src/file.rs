@@ -22,7 +22,7 @@ use crate::members;
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
 use crate::superblock::{self, DriverInfo, Superblock};
-use crate::{Cursor, Hdf5Error, Sizes, Source, datatype::Datatype};
+use crate::{Hdf5Error, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
 use hyperslab_store::fork::{Lazy, Mutex};
 use std::collections::HashMap;
@@ -145,19 +145,18 @@ impl File {
             file: source.name(),
             why: "no superblock at byte 0, 512, 1024, 2048, …".into(),
         })?;
-        let source = source.with_base(base);
-        let superblock = source.parse("superblock", 0, 128, Sizes { offset: 8, length: 8 }, |cursor| {
-            Superblock::parse(cursor, options.verify)
-        })?;
-        let source = match driver(&source, &superblock, options.verify)? {
+        let source = source.with_base(base).with_format(Sizes { offset: 8, length: 8 }, options.verify);
+        let superblock = source.parse("superblock", 0, 128, Superblock::parse)?;
+        let source = source.with_format(superblock.sizes, options.verify);
+        let source = match driver(&source, &superblock)? {
             Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
             None => source,
         };
         let source = match superblock.extension {
             None => source,
             Some(extension) => {
-                let header = ObjectHeader::read(&source, extension, superblock.sizes, options.verify)?;
-                let image = cache_image::read(&source, &header, superblock.sizes, options.verify)?;
+                let header = ObjectHeader::read(&source, extension)?;
+                let image = cache_image::read(&source, &header)?;
                 if image.is_empty() { source } else { source.with_instead(image) }
             }
         };
@@ -207,8 +206,7 @@ impl File {
         let inner = &*self.inner;
         inner.source.forget()?;
         let old = &inner.superblock;
-        let parse = |cursor: &mut Cursor<'_>| Superblock::parse(cursor, self.verify());
-        let new = match self.again(|| inner.source.parse("superblock", 0, 128, old.sizes, parse)) {
+        let new = match self.again(|| inner.source.parse("superblock", 0, 128, Superblock::parse)) {
             // It may be elsewhere now, or no superblock at all: opening finds out.
             Err(Hdf5Error::Parse { .. }) => return Ok(false),
             new => new?,
@@ -246,12 +244,12 @@ impl File {
 
     /// Of addresses and lengths.
     pub fn sizes(&self) -> Sizes {
-        self.inner.superblock.sizes
+        self.source().sizes()
     }
 
     /// Whether checksums of metadata are verified.
     pub fn verify(&self) -> bool {
-        self.inner.options.verify
+        self.source().verify()
     }
 
     /// How it was opened.
@@ -378,7 +376,7 @@ impl File {
             addresses.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none()).collect();
         let wanted: Vec<u64> = missing.iter().map(|(address, _)| *address).collect();
         let guess = self.collection_size();
-        let read = self.again(|| Collection::read(self.source(), &wanted, guess, self.sizes()))?;
+        let read = self.again(|| Collection::read(self.source(), &wanted, guess))?;
         for ((address, place), new) in missing.into_iter().zip(read) {
             let new = Arc::new(new);
             if keep {
@@ -408,7 +406,7 @@ impl File {
 
     /// The fractal heap at an address.
     pub(crate) fn heap(&self, address: u64) -> Result<Arc<FractalHeap>, Hdf5Error> {
-        let read = || FractalHeap::read(self.source(), address, self.sizes(), self.verify()).map(Arc::new);
+        let read = || FractalHeap::read(self.source(), address).map(Arc::new);
         self.inner.heaps.get(address, || self.again(read), |_| 1)
     }
 
@@ -458,7 +456,7 @@ impl File {
 
     /// The object header at an address.
     pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>, Hdf5Error> {
-        let read = || ObjectHeader::read(self.source(), address, self.sizes(), self.verify()).map(Arc::new);
+        let read = || ObjectHeader::read(self.source(), address).map(Arc::new);
         self.inner.headers.get(address, || self.again(read), |header| header.bytes.max(64))
     }
 
@@ -475,13 +473,9 @@ impl File {
                     shared::TableMessage::parse(cursor)
                 })?;
                 let read = |message: shared::TableMessage| {
-                    self.source().parse(
-                        "shared message table",
-                        message.address,
-                        256,
-                        self.sizes(),
-                        |cursor| shared::Table::parse(cursor, message.indexes, self.verify()),
-                    )
+                    self.source().parse("shared message table", message.address, 256, |cursor| {
+                        shared::Table::parse(cursor, message.indexes)
+                    })
                 };
                 message.map(read).transpose()?
             }
@@ -511,16 +505,15 @@ impl File {
 }
 
 /// The information of the driver that wrote the file, if there is any.
-fn driver(source: &Source, superblock: &Superblock, verify: bool) -> Result<Option<DriverInfo>, Hdf5Error> {
-    let sizes = superblock.sizes;
+fn driver(source: &Source, superblock: &Superblock) -> Result<Option<DriverInfo>, Hdf5Error> {
     if let Some(address) = superblock.driver {
-        let parse = |cursor: &mut Cursor<'_>| DriverInfo::parse_block(cursor);
-        return source.parse("driver information block", address, 128, sizes, parse).map(Some);
+        let parse = DriverInfo::parse_block;
+        return source.parse("driver information block", address, 128, parse).map(Some);
     }
     let Some(extension) = superblock.extension else { return Ok(None) };
-    let header = ObjectHeader::read(source, extension, sizes, verify)?;
+    let header = ObjectHeader::read(source, extension)?;
     let parse = |message: &Message| {
-        DriverInfo::parse_message(&mut Cursor::whole(&message.data, message.address, sizes))
+        DriverInfo::parse_message(&mut source.cursor(&message.data, message.address))
             .map_err(|why| source.wrong("driver info message", message.address, why))
     };
     header.message(superblock::DRIVER_INFO_KIND).map(parse).transpose()
@@ -565,23 +558,20 @@ pub struct NamedDatatype {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Builder, dataset, hard, link_info, mutations, open};
-    use hyperslab_store::{Key, MemoryStore};
+    use crate::testing::{
+        Builder, attribute, contiguous, dataset, elements, hard, link_info, mutations, open, store,
+        structure, summed,
+    };
+    use hyperslab_store::Key;
 
     /// A group with attributes, a compact and a contiguous dataset, and a committed datatype.
     fn example(version: u8, flags: u8) -> Vec<u8> {
         let mut builder = Builder::new();
         let raw = builder.put(&[1, 0, 2, 0, 3, 0]);
-        let mut layout = vec![3, 1];
-        layout.extend(raw.to_le_bytes());
-        layout.extend(6_u64.to_le_bytes());
-        let mut contiguous = dataset(&[3], layout);
-        let attribute = b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0";
-        contiguous.push((messages::attribute::KIND, attribute.to_vec()));
-        let contiguous = builder.header(&contiguous);
+        let with_attribute = [dataset(&[3], contiguous(raw, 6)), vec![attribute()]].concat();
+        let contiguous = builder.header(&with_attribute);
         let compact = builder.header(&dataset(&[1], vec![3, 0, 2, 0, 7, 0]));
-        let datatype =
-            builder.header(&[(crate::datatype::KIND, vec![0x10, 8, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]);
+        let datatype = builder.header(&dataset(&[], vec![])[1..2]);
         let links = [link_info(false), hard("d", contiguous), hard("c", compact), hard("t", datatype)];
         let root = builder.header(&links);
         builder.finish(root, version, flags)
@@ -595,10 +585,8 @@ mod tests {
                 Node::Group(group) => ("group".to_owned(), group.attributes()?),
                 Node::Datatype(datatype) => (format!("type {}", datatype.path), datatype.attributes),
                 Node::Dataset(dataset) => {
-                    let layout = dataset.layout()?;
-                    let all = hyperslab_array::Selection::all(layout.shape());
-                    let read = hyperslab_array::read(&layout, &all, Default::default())?;
-                    (format!("{} {:?}", dataset.path(), read.as_slice()), dataset.attributes()?)
+                    let read = elements(&*dataset.layout()?)?;
+                    (format!("{} {read:?}", dataset.path()), dataset.attributes()?)
                 }
             };
             found.push(name);
@@ -621,10 +609,9 @@ mod tests {
             let mut bytes = vec![7; before];
             bytes.extend(example(2, 0));
             assert_eq!(walk(&open(&bytes).unwrap()).unwrap()[1], "d [1, 0, 2, 0, 3, 0]");
-            let store = MemoryStore::new();
-            store.write(Key::new("f").unwrap(), &[&bytes]).unwrap();
-            assert!(File::is_hdf5(&store, "f").unwrap());
-            assert!(!File::is_hdf5(&store, "g").unwrap());
+            let store = store("f", &bytes);
+            assert!(File::is_hdf5(&*store, "f").unwrap());
+            assert!(!File::is_hdf5(&*store, "g").unwrap());
         }
         let mut elsewhere = vec![0; 600];
         elsewhere.extend(example(2, 0));
@@ -651,9 +638,8 @@ mod tests {
         let root = u64::from_le_bytes(bytes[36..44].try_into().unwrap()) as usize;
         let mut torn = bytes.clone();
         torn[root + 12] ^= 1;
-        let store = Arc::new(MemoryStore::new());
+        let store = store("f", &torn);
         let write = |bytes: &[u8]| store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
-        write(&torn);
         let file = File::open(store.clone(), "f", FileOptions::default()).unwrap();
         let mut attempts = 0;
         let header = file.again(|| {
@@ -661,7 +647,7 @@ mod tests {
             if attempts == 3 {
                 write(&bytes);
             }
-            ObjectHeader::read(file.source(), file.inner.superblock.root, file.sizes(), true)
+            ObjectHeader::read(file.source(), file.inner.superblock.root)
         });
         assert_eq!((header.is_ok(), attempts), (true, 3));
         // Nobody is writing: an error at once.
@@ -669,7 +655,7 @@ mod tests {
         let mut attempts = 0;
         let error = closed.again(|| {
             attempts += 1;
-            ObjectHeader::read(closed.source(), 1, closed.sizes(), true)
+            ObjectHeader::read(closed.source(), 1)
         });
         assert!(error.is_err() && attempts == 1);
     }
@@ -677,15 +663,9 @@ mod tests {
     #[test]
     fn shared_messages_lead_somewhere() {
         let mut builder = Builder::new();
-        let mut shared = vec![3, 2];
-        shared.extend(48_u64.to_le_bytes());
         // The header at 48 says that its datatype is in the header at 48.
-        let mut block = vec![3, 10, 0, 2];
-        block.extend(shared);
-        let mut header = b"OHDR\x02\0".to_vec();
-        header.push(block.len() as u8);
-        header.extend(block);
-        builder.put(&crate::testing::summed(header));
+        let block = structure!([3, 10, 0, 2, 3, 2], 48_u64);
+        builder.put(&summed(structure!(b"OHDR\x02\0", block.len() as u8, block)));
         let root = builder.header(&[link_info(false), hard("t", 48)]);
         let message = open(&builder.finish(root, 2, 0)).unwrap().node("t").unwrap_err().to_string();
         assert!(message.contains("in a circle"), "{message}");
@@ -694,11 +674,9 @@ mod tests {
     #[test]
     fn any_change_is_an_error_or_a_value() {
         mutations(&example(2, 0), |source| {
-            for verify in [true, false] {
-                let options = FileOptions { verify, others: None };
-                if let Ok(file) = File::open(source.store().clone(), "f", options) {
-                    let _ = walk(&file);
-                }
+            let options = FileOptions { verify: source.verify(), others: None };
+            if let Ok(file) = File::open(source.store().clone(), "f", options) {
+                let _ = walk(&file);
             }
         });
     }

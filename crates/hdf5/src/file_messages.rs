@@ -28,7 +28,7 @@ impl File {
         parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
     ) -> Result<T, Hdf5Error> {
         let message = &self.unshare(message)?;
-        let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+        let mut cursor = self.source().cursor(&message.data, message.address);
         let name = messages::name(message.kind).unwrap_or("message");
         parse(&mut cursor, &message.data).map_err(|why| self.source().wrong(name, message.address, why))
     }
@@ -40,7 +40,7 @@ impl File {
             if !message.is_shared() {
                 return Ok(message);
             }
-            let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+            let mut cursor = self.source().cursor(&message.data, message.address);
             let place = shared::Shared::parse(&mut cursor)
                 .map_err(|why| self.source().wrong("shared message", message.address, why))?;
             message = self.shared(message.kind, &place)?;

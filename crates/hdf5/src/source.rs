@@ -43,6 +43,9 @@ pub struct Source {
     size: AtomicU64,
     /// Where address 0 is (the size of the user block).
     base: u64,
+    sizes: Sizes,
+    /// Whether checksums of metadata are verified.
+    verify: bool,
     /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
     instead: Vec<(u64, Bytes)>,
     /// Gated: never held while bytes are fetched.
@@ -102,6 +105,8 @@ impl Source {
             key: key.into(),
             size: size.into(),
             base,
+            sizes: Sizes { offset: 8, length: 8 },
+            verify: true,
             instead: Vec::new(),
             pages: Mutex::default(),
         })
@@ -118,9 +123,29 @@ impl Source {
     }
 
     /// The same file with another base address.
-    pub fn with_base(mut self, base: u64) -> Self {
-        self.base = base;
-        self
+    pub fn with_base(self, base: u64) -> Self {
+        Source { base, ..self }
+    }
+
+    /// The same file with addresses and lengths of these sizes (8 bytes by default), and with
+    /// checksums verified (the default) or passed over.
+    pub fn with_format(self, sizes: Sizes, verify: bool) -> Self {
+        Source { sizes, verify, ..self }
+    }
+
+    /// Of addresses and lengths.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// Whether checksums of metadata are verified.
+    pub fn verify(&self) -> bool {
+        self.verify
+    }
+
+    /// Reads all bytes of a structure, which are those at an address.
+    pub(crate) fn cursor<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
+        Cursor::whole(bytes, address, self.sizes).verifying(self.verify)
     }
 
     /// The store.
@@ -194,7 +219,6 @@ impl Source {
         structure: &'static str,
         address: u64,
         guess: usize,
-        sizes: Sizes,
         mut parse: impl FnMut(&mut Cursor<'_>) -> Result<T, ParseError>,
     ) -> Result<T, Hdf5Error> {
         self.go_on()?;
@@ -207,8 +231,7 @@ impl Source {
         let mut wanted = (guess as u64).clamp(1, available);
         loop {
             let bytes = self.read(structure, address, wanted)?;
-            let mut cursor = Cursor::new(&bytes, address, sizes);
-            match parse(&mut cursor) {
+            match parse(&mut self.first(&bytes, address)) {
                 Ok(value) => return Ok(value),
                 Err(ParseError::Need(needed)) if needed > available => {
                     let why = format!("{needed} bytes are needed, the file has {available} from there");
@@ -220,6 +243,11 @@ impl Source {
                 Err(why) => return Err(fail(why)),
             }
         }
+    }
+
+    /// A cursor over the first bytes of a structure.
+    fn first<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
+        Cursor::new(bytes, address, self.sizes).verifying(self.verify)
     }
 
     /// Errors where somebody wants that the work stops.
@@ -237,7 +265,6 @@ impl Source {
         &self,
         structure: &'static str,
         places: &[(u64, u64)],
-        sizes: Sizes,
         mut parse: impl FnMut(usize, &mut Cursor<'_>) -> Result<(), ParseError>,
     ) -> Result<(), Hdf5Error> {
         let (mut rest, mut place) = (places, 0);
@@ -254,11 +281,11 @@ impl Source {
             for ((address, guess), found) in batch.iter().zip(found) {
                 self.go_on()?;
                 let there = buffer.get(found).unwrap_or_default();
-                match parse(place, &mut Cursor::new(there, *address, sizes)) {
+                match parse(place, &mut self.first(there, *address)) {
                     // Not fetched because its pages are there, or longer than was guessed.
                     Err(ParseError::Need(needed)) => {
                         let guess = usize::try_from(needed.max(*guess)).unwrap_or(usize::MAX);
-                        self.parse(structure, *address, guess, sizes, |cursor| parse(place, cursor))?;
+                        self.parse(structure, *address, guess, |cursor| parse(place, cursor))?;
                     }
                     answer => answer.map_err(|why| self.wrong(structure, *address, why))?,
                 }
@@ -517,8 +544,6 @@ mod tests {
     use super::*;
     use hyperslab_store::MemoryStore;
 
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
-
     fn source(bytes: &[u8], base: u64) -> Source {
         let store = Arc::new(MemoryStore::new());
         store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
@@ -567,13 +592,13 @@ mod tests {
     fn parsers_get_what_they_need() {
         let source = source(&[3, 1, 2, 3, 9], 0);
         let mut calls = 0;
-        let list = source.parse("list", 0, 1, SIZES, |cursor| {
+        let list = source.parse("list", 0, 1, |cursor| {
             calls += 1;
             let count = cursor.u8()?;
             Ok(cursor.take(count.into())?.to_vec())
         });
         assert_eq!((list.unwrap(), calls), (vec![1, 2, 3], 2));
-        let error = source.parse("list", 4, 1, SIZES, |cursor| {
+        let error = source.parse("list", 4, 1, |cursor| {
             let count = cursor.u8()?;
             Ok(cursor.take(count.into())?.to_vec())
         });

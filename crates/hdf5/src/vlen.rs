@@ -179,7 +179,7 @@ mod generated;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{REST, collection, element, file, heap_id};
+    use crate::testing::{REST, changes, collection, element, file, heap_id};
 
     const STRINGS: &str = "1901010010000000100000000100000000000800";
 
@@ -316,16 +316,15 @@ mod tests {
     fn any_bytes() {
         let file = file(&collection(&[(1, b"one"), (2, b"two2")]));
         let (_, element) = element(STRINGS);
-        let mut memory = [heap_id(3, REST, 1), heap_id(4, REST, 2)].concat();
-        for at in 0..memory.len() {
-            let old = memory[at];
-            for value in 0..=255 {
-                memory[at] = value;
-                if let Ok(found) = resolve(&file, &element, &memory, 0, 16, 2) {
+        let memory = [heap_id(3, REST, 1), heap_id(4, REST, 2)].concat();
+        changes(
+            &memory,
+            |_| 0..=255,
+            |_, memory| {
+                if let Ok(found) = resolve(&file, &element, memory, 0, 16, 2) {
                     assert_eq!(found.offsets[2], found.values.len() as i64);
                 }
-            }
-            memory[at] = old;
-        }
+            },
+        );
     }
 }
