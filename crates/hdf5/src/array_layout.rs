@@ -4,6 +4,7 @@
 //! those stored, and then the filters: filter `i` of the file is codec `i`, or `i + 1` behind a
 //! conversion.
 
+use crate::cursor::to_usize;
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
 use crate::element::ElementKind;
@@ -18,9 +19,16 @@ use std::sync::Arc;
 
 /// Finds the chunk of a dataset that is one.
 #[derive(Debug)]
-struct SingleChunk {
+pub(crate) struct SingleChunk {
     key: String,
     location: Location,
+}
+
+impl SingleChunk {
+    /// No chunk: what a mosaic has.
+    pub fn absent() -> SingleChunk {
+        SingleChunk { key: String::new(), location: Location::Absent }
+    }
 }
 
 impl ChunkLocator for SingleChunk {
@@ -80,9 +88,7 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         element.engine_type().ok_or_else(|| source.invalid(format!("elements of {} bytes", element.size)))?;
     let layout = match dataset.data_layout() {
         DataLayout::Chunked(layout) => chunked(dataset, dtype, &layout.chunk),
-        DataLayout::Compact { address, data } => {
-            contiguous(dataset, dtype, Some(*address), Some(data.len() as u64))
-        }
+        DataLayout::Compact { address, size } => contiguous(dataset, dtype, Some(*address), Some(*size)),
         DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => external(dataset, dtype),
         DataLayout::Contiguous { address, size } => contiguous(dataset, dtype, *address, *size),
         DataLayout::Virtual { collection, index } => {
@@ -102,7 +108,7 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
         bytes.ok_or_else(|| source.invalid(format!("chunks of shape {chunk:?} are larger than memory")))?;
     let mut codecs = conversion(dataset);
     for filter in dataset.filters() {
-        let size = usize::try_from(stored).unwrap_or(usize::MAX);
+        let size = to_usize(stored);
         let codec = hyperslab_codec::hdf5::filter(filter.id, &filter.client_data, size, bytes);
         codecs.push(codec.map_err(|error| match error {
             CodecError::Unknown { name, .. } => unsupported(dataset, format!("the filter {name}")),
@@ -147,10 +153,12 @@ fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout, Hdf5Error
     let needed = needed(dataset)?;
     let (mut segments, mut total) = (Vec::new(), 0_u64);
     for (name, offset, len) in dataset.external_files() {
-        let found = file.find_other(name, Purpose::RawData)?.ok_or_else(|| Hdf5Error::NotFound {
-            file: file.source().name(),
-            path: dataset.path().into(),
-            why: Some(format!("there is no file '{name}', which holds its elements")),
+        let found = file.options().find(file.source(), name, Purpose::RawData)?.ok_or_else(|| {
+            Hdf5Error::NotFound {
+                file: file.source().name(),
+                path: dataset.path().into(),
+                why: Some(format!("there is no file '{name}', which holds its elements")),
+            }
         })?;
         let len = len.unwrap_or(u64::MAX).min(needed.saturating_sub(total));
         total = total.saturating_add(len);

@@ -81,9 +81,9 @@ impl Attribute {
             data: Bytes::from(part.rest().to_vec()),
         };
         let datatype = part(crate::datatype::KIND, parts.datatype, parts.datatype_shared);
-        let datatype = Arc::new(file.parse(&datatype, |cursor, _| Datatype::parse(cursor))?);
+        let datatype = Arc::new(file.parse(&datatype, Datatype::parse)?);
         let dataspace = part(messages::dataspace::KIND, parts.dataspace, parts.dataspace_shared);
-        let dataspace = file.parse(&dataspace, |cursor, _| Dataspace::parse(cursor))?;
+        let dataspace = file.parse(&dataspace, Dataspace::parse)?;
         let stored = message.data.slice(parts.data);
         let bytes = dataspace.count().and_then(|count| count.checked_mul(datatype.size.into()));
         let data = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes <= stored.len());
@@ -107,8 +107,7 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, 
     for message in header.messages(messages::attribute::KIND) {
         found.push((message.creation.unwrap_or_default().into(), Attribute::of(file, message)?));
     }
-    let info =
-        file.message(header, messages::attribute::INFO_KIND, |cursor, _| AttributeInfo::parse(cursor))?;
+    let info = file.message(header, messages::attribute::INFO_KIND, AttributeInfo::parse)?;
     if let Some(AttributeInfo { heap: Some(heap), names: Some(names) }) = info {
         dense(file, heap, names, &mut found)?;
     }

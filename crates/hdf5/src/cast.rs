@@ -198,16 +198,7 @@ fn fields(element: &Element) -> Option<Vec<(&str, usize, Element)>> {
         let fields = fields.iter().map(|field| (&*field.name, field.offset, field.element.clone()));
         return Some(fields.collect());
     }
-    let half = match &element.kind {
-        ElementKind::Plain(plain) if plain.kind() == Kind::Complex => {
-            let half = DataType::new(Kind::Float, plain.size() / 2, plain.order())?;
-            Element { size: half.size(), kind: ElementKind::Plain(half) }
-        }
-        ElementKind::Extended { order, complex: true } => {
-            Element { size: 16, kind: ElementKind::Extended { order: *order, complex: false } }
-        }
-        _ => return None,
-    };
+    let half = element.half()?;
     Some(vec![("r", 0, half.clone()), ("i", half.size, half)])
 }
 

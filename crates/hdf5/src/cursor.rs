@@ -31,6 +31,12 @@ pub(crate) fn address(bytes: &[u8]) -> Option<Option<u64>> {
     if bytes.iter().all(|byte| *byte == 0xff) { Some(None) } else { number(bytes).map(Some) }
 }
 
+/// A number as an index or a count; one that does not fit becomes the largest, which no memory has.
+#[inline]
+pub(crate) fn to_usize(number: impl TryInto<usize>) -> usize {
+    number.try_into().unwrap_or(usize::MAX)
+}
+
 /// A place in some of a file's bytes. All numbers are little-endian.
 ///
 /// If the bytes end too early, a structure that is being fetched asks for more

@@ -21,6 +21,8 @@ use crate::kept::ByAddress;
 use crate::members;
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
+use crate::other_files::{FileOptions, Purpose};
+use crate::paths::Paths;
 use crate::superblock::{self, DriverInfo, Superblock};
 use crate::{Hdf5Error, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
@@ -36,76 +38,22 @@ const HEADERS: u64 = 16 << 20;
 const COLLECTIONS: u64 = 32 << 20;
 const INDEXES: u64 = 256 << 20;
 
-/// How many fractal heaps and how many other files are kept.
+/// How many fractal heaps are kept.
 const HEAPS: u64 = 1024;
-const FILES: usize = 128;
 
 /// How often a structure that changes under the reader is read, and how long to wait in between.
 const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A store, and the key of a file in it.
-pub type FoundFile = (Arc<dyn Store>, String);
-
-/// Why another file is wanted. The HDF5 library looks in other places for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// An external link leads there.
-    Link,
-    /// It has a part of a virtual dataset.
-    Virtual,
-    /// It has the elements of a dataset, as they are (external raw data).
-    RawData,
-    /// It is a part of this file.
-    Member,
-}
-
-/// Opens the files that a file refers to: external links, external raw data, virtual datasets'
-/// sources, members of a family.
-pub trait OtherFiles: Debug + Send + Sync {
-    /// The store and key of the file that is called `name` in this one. `None`: there is no such
-    /// file. Errors with [`Hdf5Error::Refused`] where policy forbids to look.
-    fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error>;
-
-    /// As [`OtherFiles::find`], by what the file is for.
-    fn find_for(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
-        let _ = purpose;
-        self.find(name)
-    }
-
-    /// Finds the files that the found file refers to, which may lie elsewhere. `None`: the same as
-    /// here.
-    fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
-        let _ = found;
-        None
-    }
-}
-
-/// How a file is opened.
-#[derive(Clone, Debug)]
-pub struct FileOptions {
-    /// Whether checksums of metadata are verified, and files refused that their writer did not
-    /// close.
-    pub verify: bool,
-    /// Finds other files; `None`: they are refused.
-    pub others: Option<Arc<dyn OtherFiles>>,
-}
-
-impl Default for FileOptions {
-    fn default() -> Self {
-        FileOptions { verify: true, others: None }
-    }
-}
-
 /// An open file. Cheap to clone; may be used by many threads at once.
 #[derive(Clone)]
 pub struct File {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     source: Source,
-    superblock: Superblock,
+    pub(crate) superblock: Superblock,
     options: FileOptions,
     headers: ByAddress<ObjectHeader>,
     collections: ByAddress<Collection>,
@@ -116,17 +64,9 @@ struct Inner {
     /// The table of shared messages, once it has been looked for.
     table: Lazy<Option<shared::Table>>,
     /// Gated.
-    others: Mutex<HashMap<(String, Purpose), File>>,
+    pub(crate) others: Mutex<HashMap<(String, Purpose), File>>,
     /// Gated: each step is read without it, and counts if nobody has made the same one meanwhile.
-    paths: Mutex<Paths>,
-}
-
-/// Paths of objects, found from the root in the order of names, as far as anybody asked.
-#[derive(Default)]
-struct Paths {
-    found: HashMap<u64, String>,
-    /// Objects to look into, the next one last; `None`: not begun.
-    waiting: Option<Vec<(u64, String)>>,
+    pub(crate) paths: Mutex<Paths>,
 }
 
 impl Debug for File {
@@ -148,17 +88,15 @@ impl File {
         let source = source.with_base(base).with_format(Sizes { offset: 8, length: 8 }, options.verify);
         let superblock = source.parse("superblock", 0, 128, Superblock::parse)?;
         let source = source.with_format(superblock.sizes, options.verify);
-        let source = match driver(&source, &superblock)? {
+        let extension = superblock.extension.map(|at| ObjectHeader::read(&source, at)).transpose()?;
+        let source = match driver(&source, &superblock, extension.as_ref())? {
             Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
             None => source,
         };
-        let source = match superblock.extension {
+        let image = extension.map(|header| cache_image::read(&source, &header)).transpose()?;
+        let source = match image.filter(|image| !image.is_empty()) {
+            Some(image) => source.with_instead(image),
             None => source,
-            Some(extension) => {
-                let header = ObjectHeader::read(&source, extension)?;
-                let image = cache_image::read(&source, &header)?;
-                if image.is_empty() { source } else { source.with_instead(image) }
-            }
         };
         if superblock.writing && !superblock.swmr && options.verify {
             return Err(Hdf5Error::Unclosed { file: source.name() });
@@ -211,11 +149,8 @@ impl File {
             Err(Hdf5Error::Parse { .. }) => return Ok(false),
             new => new?,
         };
-        let same = |found: &Superblock| {
-            (found.sizes, found.base, found.root, found.extension, found.driver)
-                == (old.sizes, old.base, old.root, old.extension, old.driver)
-        };
-        if !same(&new) || new.writing && !new.swmr {
+        let same = *old == Superblock { end: old.end, writing: old.writing, swmr: old.swmr, ..new };
+        if !same || new.writing && !new.swmr {
             return Ok(false);
         }
         inner.headers.clear();
@@ -280,13 +215,13 @@ impl File {
         let header = self.header(address)?;
         let has = |kind| header.message(kind).is_some();
         // In the order that the HDF5 library asks.
-        if has(messages::link::SYMBOL_TABLE_KIND) || has(messages::link::INFO_KIND) {
+        if header.is_group() {
             return Ok(Node::Group(Group::new(self.clone(), path.into(), address)));
         }
         if has(crate::datatype::KIND) && has(messages::dataspace::KIND) {
             return Dataset::new(self, path, &header).map(Node::Dataset);
         }
-        let datatype = self.message(&header, crate::datatype::KIND, |cursor, _| Datatype::parse(cursor))?;
+        let datatype = self.message(&header, crate::datatype::KIND, Datatype::parse)?;
         let Some(datatype) = datatype.map(Arc::new) else {
             let why =
                 format!("the object at address {address} is neither a group nor a dataset nor a datatype");
@@ -294,60 +229,6 @@ impl File {
         };
         let attributes = crate::attribute::all(self, &header)?;
         Ok(Node::Datatype(NamedDatatype { datatype, address, path: path.into(), attributes }))
-    }
-
-    /// A path to the object whose header is at an address: the first found from the root, groups
-    /// before what follows them, in the order of links. `None`: no link leads there.
-    pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
-        let root = self.inner.superblock.root;
-        loop {
-            // The state is complete after each step, so that a child forked in between can go on
-            // from there.
-            let next = {
-                let mut paths = self.inner.paths.lock();
-                let Paths { found, waiting } = &mut *paths;
-                if let Some(path) = found.get(&address) {
-                    return Ok(Some(path.clone()));
-                }
-                let waiting = waiting.get_or_insert_with(|| vec![(root, String::new())]);
-                while waiting.pop_if(|(object, _)| found.contains_key(object)).is_some() {}
-                waiting.last().cloned()
-            };
-            let Some((object, path)) = next else { return Ok(None) };
-            // Objects in a broken group have no path. The others keep theirs.
-            let below = match self.links_within(object, &path) {
-                Err(error @ (Hdf5Error::Store(_) | Hdf5Error::Interrupted { .. })) => return Err(error),
-                below => below.unwrap_or_default(),
-            };
-            let mut paths = self.inner.paths.lock();
-            let Paths { found, waiting } = &mut *paths;
-            // Another thread may have been faster.
-            if let Some(waiting) = waiting
-                && waiting.pop_if(|(next, _)| *next == object).is_some()
-            {
-                found.insert(object, path);
-                waiting.extend(below);
-            }
-        }
-    }
-
-    /// Addresses and paths of what the hard links of a group lead to, the last first. None, where
-    /// it is no group.
-    fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>, Hdf5Error> {
-        let header = self.header(object)?;
-        if header
-            .message(messages::link::SYMBOL_TABLE_KIND)
-            .or(header.message(messages::link::INFO_KIND))
-            .is_none()
-        {
-            return Ok(Vec::new());
-        }
-        let links = Group::new(self.clone(), path.into(), object).links()?;
-        let below = links.into_iter().rev().filter_map(|link| match link.target {
-            crate::LinkTarget::Hard(object) => Some((object, crate::group::join(path, &link.name))),
-            _ => None,
-        });
-        Ok(below.collect())
     }
 
     /// The global heap collection at an address.
@@ -421,39 +302,6 @@ impl File {
         self.inner.indexes.get(dataset, || self.again(|| read().map(Arc::new)), weigh)
     }
 
-    /// The file that is called `name` in this one; `None`: there is none. It is opened once.
-    pub fn other(&self, name: &str, purpose: Purpose) -> Result<Option<File>, Hdf5Error> {
-        let lock = || self.inner.others.lock();
-        let key = (name.to_owned(), purpose);
-        if let Some(file) = lock().get(&key) {
-            return Ok(Some(file.clone()));
-        }
-        let Some(found) = self.find_other(name, purpose)? else { return Ok(None) };
-        let mut options = self.options().clone();
-        let around = options.others.as_ref().and_then(|others| others.around(&found));
-        options.others = around.or(options.others);
-        let file = File::open(found.0, &found.1, options)?;
-        let mut others = lock();
-        let dropped = if others.len() >= FILES { std::mem::take(&mut *others) } else { HashMap::new() };
-        let replaced = others.insert(key, file.clone());
-        // The lock is free before files are closed.
-        drop((others, dropped, replaced));
-        Ok(Some(file))
-    }
-
-    /// The place of the file that is called `name` in this one.
-    pub(crate) fn find_other(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
-        match &self.options().others {
-            Some(others) => others.find_for(name, purpose),
-            None => Err(Hdf5Error::Refused {
-                file: self.source().name(),
-                object: None,
-                target: name.into(),
-                why: "it was opened without leave to open others".into(),
-            }),
-        }
-    }
-
     /// The object header at an address.
     pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>, Hdf5Error> {
         let read = || ObjectHeader::read(self.source(), address).map(Arc::new);
@@ -469,9 +317,8 @@ impl File {
             None => None,
             Some(extension) => {
                 let header = self.header(extension)?;
-                let message = self.message(&header, messages::shared::TABLE_KIND, |cursor, _| {
-                    shared::TableMessage::parse(cursor)
-                })?;
+                let parse = shared::TableMessage::parse;
+                let message = self.message(&header, messages::shared::TABLE_KIND, parse)?;
                 let read = |message: shared::TableMessage| {
                     self.source().parse("shared message table", message.address, 256, |cursor| {
                         shared::Table::parse(cursor, message.indexes)
@@ -505,18 +352,20 @@ impl File {
 }
 
 /// The information of the driver that wrote the file, if there is any.
-fn driver(source: &Source, superblock: &Superblock) -> Result<Option<DriverInfo>, Hdf5Error> {
+fn driver(
+    source: &Source,
+    superblock: &Superblock,
+    extension: Option<&ObjectHeader>,
+) -> Result<Option<DriverInfo>, Hdf5Error> {
     if let Some(address) = superblock.driver {
         let parse = DriverInfo::parse_block;
         return source.parse("driver information block", address, 128, parse).map(Some);
     }
-    let Some(extension) = superblock.extension else { return Ok(None) };
-    let header = ObjectHeader::read(source, extension)?;
     let parse = |message: &Message| {
         DriverInfo::parse_message(&mut source.cursor(&message.data, message.address))
             .map_err(|why| source.wrong("driver info message", message.address, why))
     };
-    header.message(superblock::DRIVER_INFO_KIND).map(parse).transpose()
+    extension.and_then(|header| header.message(superblock::DRIVER_INFO_KIND)).map(parse).transpose()
 }
 
 /// What is at a path.

@@ -5,7 +5,7 @@
 //! version 2 B-trees to find them by.
 
 use crate::checksum::lookup3;
-use crate::messages::{self, link};
+use crate::messages::link;
 use crate::trees::{btree2, symbol_table};
 use crate::{Attribute, Cursor, File, Hdf5Error, Node, Purpose};
 use std::cmp::Ordering;
@@ -163,12 +163,10 @@ impl Group {
 
     fn storage(&self) -> Result<Storage, Hdf5Error> {
         let header = self.file.header(self.address)?;
-        let parse = |cursor: &mut Cursor<'_>, _: &_| link::SymbolTable::parse(cursor);
-        if let Some(table) = self.file.message(&header, messages::link::SYMBOL_TABLE_KIND, parse)? {
+        if let Some(table) = self.file.message(&header, link::SYMBOL_TABLE_KIND, link::SymbolTable::parse)? {
             return Ok(Storage::SymbolTable(table));
         }
-        let parse = |cursor: &mut Cursor<'_>, _: &_| link::LinkInfo::parse(cursor);
-        let info = self.file.message(&header, messages::link::INFO_KIND, parse)?;
+        let info = self.file.message(&header, link::INFO_KIND, link::LinkInfo::parse)?;
         match info.map(|info| (info.tracked, info.heap, info.names)) {
             Some((tracked, None, _)) => Ok(Storage::Compact { tracked }),
             Some((tracked, Some(heap), Some(names))) => Ok(Storage::Dense { tracked, heap, names }),
@@ -180,8 +178,7 @@ impl Group {
     /// The links in the header.
     fn compact(&self) -> Result<Vec<Link>, Hdf5Error> {
         let header = self.file.header(self.address)?;
-        let parse = |message| self.file.parse(message, |cursor, _| Link::parse(cursor));
-        header.messages(messages::link::KIND).map(parse).collect()
+        header.messages(link::KIND).map(|message| self.file.parse(message, Link::parse)).collect()
     }
 
     /// Those links in the heap.
@@ -377,7 +374,7 @@ mod tests {
         let mut builder = Builder::new();
         let link = |name: &str, created: u8| {
             let head = structure!([1, 0x0c, 1, created], [0; 7], name.len() as u8);
-            (messages::link::KIND, structure!(head, name.as_bytes(), [1, 0, b'x']))
+            (link::KIND, structure!(head, name.as_bytes(), [1, 0, b'x']))
         };
         let links = [link("b", 2), link("c", 0), link("a", 1)];
         let groups = [true, false].map(|tracked| {

@@ -54,7 +54,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
         let name = numbered(last_name(first.key()), number).ok_or_else(|| {
             first.invalid("it is the first of a family, but there are no zeros in its name")
         })?;
-        let Some(found) = find(first, &name, options)? else { break };
+        let Some(found) = options.find(first, &name, Purpose::Member)? else { break };
         if number == MOST {
             return Err(first.invalid(format!("it is a family of more than {MOST} members")));
         }
@@ -125,7 +125,8 @@ fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<V
             (first.store().clone(), first.key().to_owned())
         } else {
             let name = name.replacen("%s", shared, 1);
-            find(first, &name, options)?
+            options
+                .find(first, &name, Purpose::Member)?
                 .ok_or_else(|| first.invalid(format!("its member '{name}' is missing")))?
         };
         if segments.is_empty() && start != 0 {
@@ -147,18 +148,6 @@ fn shared_name<'a>(name: &'a str, pattern: &str) -> Option<&'a str> {
 
 fn last_name(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or(key)
-}
-
-fn find(first: &Source, name: &str, options: &FileOptions) -> Result<Option<FoundFile>, Hdf5Error> {
-    match &options.others {
-        Some(others) => others.find_for(name, Purpose::Member),
-        None => Err(Hdf5Error::Refused {
-            file: first.name(),
-            object: None,
-            target: name.into(),
-            why: "it is another member of this file, which was opened without leave to open others".into(),
-        }),
-    }
 }
 
 #[cfg(test)]

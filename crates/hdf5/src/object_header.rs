@@ -7,7 +7,7 @@
 //! 3. Messages are kept as bytes; modules of [`messages`](crate::messages) parse those that are
 //!    wanted. Unknown ones are passed over, unless their writer said that they must be understood.
 
-use crate::messages::{self, Message};
+use crate::messages::{self, Message, link};
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
 use std::collections::{HashSet, VecDeque};
 
@@ -84,6 +84,11 @@ impl ObjectHeader {
     /// The first message of a kind.
     pub fn message(&self, kind: u16) -> Option<&Message> {
         self.messages(kind).next()
+    }
+
+    /// Whether the object has links.
+    pub fn is_group(&self) -> bool {
+        self.message(link::SYMBOL_TABLE_KIND).or(self.message(link::INFO_KIND)).is_some()
     }
 
     /// Takes the messages of a block apart: `cursor` is over its `bytes`. Returns the continuations

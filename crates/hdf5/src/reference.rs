@@ -12,7 +12,7 @@
 //! A token is its length (1) and the address of an object header; names have their length (2) in
 //! front.
 
-use crate::cursor::{address, number};
+use crate::cursor::{address, number, to_usize};
 use crate::element::{Element, ElementKind};
 use crate::heaps::{Object, ObjectError};
 use crate::selection::Selection;
@@ -178,7 +178,7 @@ fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Result<Reference, ParseError>
             let len = cursor.u32()?;
             // The axes of the dataset, which the selection knows as well.
             cursor.skip(4)?;
-            let mut part = cursor.part(usize::try_from(len).unwrap_or(usize::MAX))?;
+            let mut part = cursor.part(to_usize(len))?;
             Part::Region(Selection::parse(&mut part)?)
         }
         _ => Part::Attribute(name(cursor)?),

@@ -3,7 +3,7 @@
 use crate::checksum::lookup3;
 use crate::datatype::{Datatype, vectors};
 use crate::element::Element;
-use crate::{Cursor, Dataset, File, FileOptions, FoundFile, Hdf5Error, Node, OtherFiles};
+use crate::{Cursor, Dataset, File, FileOptions, FoundFile, Hdf5Error, Node, OtherFiles, Purpose};
 use crate::{ParseError, Sizes, Source, messages};
 use hyperslab_array::{ArrayError, ArrayLayout, ReadOptions, Selection, read};
 use hyperslab_store::{Key, MemoryStore, Store};
@@ -310,7 +310,7 @@ pub(crate) struct Others {
 }
 
 impl OtherFiles for Others {
-    fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+    fn find(&self, name: &str, _: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if let Some(target) = name.strip_prefix('/') {
             let (file, target, why) = ("a test".into(), target.into(), "so it is".into());

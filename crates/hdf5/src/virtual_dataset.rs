@@ -9,15 +9,13 @@
 //! 4. Sources are opened when they are read. One whose file or path is missing reads as fill value;
 //!    one that is there but no dataset, or of elements that cannot be converted, is an error.
 
+use crate::array_layout::SingleChunk;
 use crate::selection::{Selection, Slab};
 use crate::virtual_extent::{Along, END, Extent, cut, ends, pattern, slices};
 use crate::virtual_mapping::{self, Mapping};
 use crate::virtual_source::{Budget, Chain, Sources};
 use crate::{Dataset, File, Hdf5Error, element::Element};
-use hyperslab_array::{
-    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, Dims, FillValue, Found, LocateError,
-    Location, Mosaic, MosaicSource, Piece,
-};
+use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue, Mosaic, MosaicSource, Piece};
 use hyperslab_codec::DataType;
 use std::sync::Arc;
 
@@ -118,7 +116,8 @@ pub(crate) fn layout_within(
     let encoding = ChunkEncoding::new(&chunk, dtype, dtype.order(), &[], Vec::new()).map_err(invalid)?;
     let grid = ChunkGrid::regular(chunk).ok_or_else(|| invalid("chunks without elements".into()))?;
     let (name, store) = (format!("/{}", dataset.path()), file.source().store().clone());
-    let layout = ArrayLayout::new(name, shape, dtype, grid, encoding, fill, Arc::new(NoChunks), store)?;
+    let layout =
+        ArrayLayout::new(name, shape, dtype, grid, encoding, fill, Arc::new(SingleChunk::absent()), store)?;
     Ok(layout.with_mosaic(Mosaic::new(pieces))?)
 }
 
@@ -177,17 +176,6 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
         *len = if bytes == u64::MAX { 1 } else { (*len / bytes.div_ceil(MOST).max(1)).max(1) };
     }
     part
-}
-
-/// A mosaic has no chunks.
-#[derive(Debug)]
-struct NoChunks;
-
-impl ChunkLocator for NoChunks {
-    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
-        wanted.iter().for_each(|_| found.chunk(Location::Absent));
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod kept_ids;
 mod look;
 
 use crate::convert::Conversion;
+use crate::cursor::to_usize;
 use crate::element::{Element, ElementKind};
 use crate::heaps::Object;
 use crate::{Dataset, File, Hdf5Error};
@@ -121,7 +122,7 @@ impl Items {
             }
             ElementKind::Vlen { stored, element } => {
                 let conversion = Conversion::new(stored, element);
-                let stored = usize::try_from(stored.size).unwrap_or(usize::MAX);
+                let stored = to_usize(stored.size);
                 Some(Items { text: false, stored, size: element.size, conversion })
             }
             _ => None,

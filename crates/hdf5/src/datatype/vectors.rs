@@ -1,8 +1,9 @@
 //! Datatype messages with their meanings, for tests: most as HDF5 1.8 to 2.0 write them, with the
 //! dtype that h5py has for each.
 
-/// A message in hexadecimal, and [`Element::to_json`](crate::element::Element::to_json) of it. Where
-/// versions differ only in their number, it is `v`, and in between are those there are.
+/// Each entry has a message in hexadecimal; the versions that `v` stands for in it, which are equal
+/// but for their number (none: it has no `v`); and
+/// [`Element::to_json`](crate::element::Element::to_json) of each.
 const VECTORS: &[(&str, &str, &str)] = &[
     // i4
     ("100800000400000000002000", "", r#""<i4""#),

@@ -12,6 +12,7 @@
 //! wanted, straight to its place.
 
 use super::directory::{Directory, ShortExtent, UNIT, usual};
+use crate::cursor::to_usize;
 use crate::{Hdf5Error, ParseError, Source};
 use hyperslab_array::Memory;
 use std::borrow::Cow;
@@ -105,7 +106,7 @@ impl Collection {
             {
                 let why =
                     format!("a collection of {} bytes, the next one is at address {}", a.len, b.address);
-                return Err(source.wrong(STRUCTURE, a.address, ParseError::Corrupt { at: a.address, why }));
+                return Err(source.corrupt(STRUCTURE, a.address, why));
             }
         }
         complete(source, &mut found)?;
@@ -186,11 +187,6 @@ impl<'a> Object<'a> {
             Object::Here(bytes) => bytes.len() as u64,
             Object::There { len, .. } => *len,
         }
-    }
-
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The first `len` bytes of it; `None`: it has fewer.
@@ -280,7 +276,7 @@ impl Head {
 
 /// The first bytes of each collection.
 fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedBytes>, Hdf5Error> {
-    let size = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+    let size = |from: u64, to: u64| to_usize(to.saturating_sub(from));
     // Ranges of the file, and where in memory the last of them begins.
     let (mut ranges, mut begin): (Vec<(u64, u64)>, usize) = (Vec::new(), 0);
     let mut places = Vec::with_capacity(addresses.len());
@@ -288,7 +284,7 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedByt
         let end = address.saturating_add(guess).min(source.end());
         if end <= address {
             let why = format!("the file has only {} bytes from the base address", source.end());
-            return Err(source.wrong(STRUCTURE, address, ParseError::Corrupt { at: address, why }));
+            return Err(source.corrupt(STRUCTURE, address, why));
         }
         let start = match ranges.last_mut() {
             Some((start, last)) if address <= last.saturating_add(GAP) => {
@@ -322,7 +318,7 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedByt
 fn complete(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<(), Hdf5Error> {
     let mut grown = Vec::new();
     for (head, part) in found {
-        let len = usize::try_from(head.len.min(WHOLE)).unwrap_or(usize::MAX);
+        let len = to_usize(head.len.min(WHOLE));
         let there = part.range.len();
         if head.len > WHOLE {
             continue;

@@ -77,6 +77,8 @@ pub(super) struct Elements<'a> {
     /// Bytes of an element.
     pub width: usize,
     filtered: bool,
+    /// Address of the array.
+    array: Option<u64>,
     /// Bytes of an address.
     offset_len: usize,
 }
@@ -102,7 +104,24 @@ impl<'a> Elements<'a> {
         if !fits {
             return Err(format!("elements of {width} bytes, addresses of {offset_len}, filters: {filtered}"));
         }
-        Ok(Elements { slots, records, width, filtered, offset_len })
+        Ok(Elements { slots, records, width, filtered, array: request.layout.address, offset_len })
+    }
+
+    /// Parses what each block of the array begins with.
+    pub fn check_head(
+        &self,
+        cursor: &mut Cursor<'_>,
+        signature: &[u8; 4],
+        structure: &str,
+    ) -> Result<(), ParseError> {
+        cursor.signature(signature)?;
+        cursor.version(structure, &[0])?;
+        let at = cursor.clone();
+        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
+        match (client, Some(owner)) == (self.filtered.into(), self.array) {
+            true => Ok(()),
+            false => Err(at.corrupt(format!("a block of the array at {owner}, of class {client}"))),
+        }
     }
 
     /// How many bytes this many elements have.

@@ -25,7 +25,6 @@ const PAGE: &str = "extensible array data block page";
 
 /// What the header says.
 struct Header {
-    address: u64,
     /// What elements are, and bytes of each.
     element: (u8, u8),
     /// Bits to count elements with.
@@ -59,7 +58,7 @@ struct DataBlock {
 }
 
 impl Header {
-    fn parse(cursor: &mut Cursor<'_>, address: u64) -> Result<Header, ParseError> {
+    fn parse(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
         let start = cursor.position();
         cursor.signature(b"EAHD")?;
         cursor.version(HEADER, &[0])?;
@@ -77,7 +76,7 @@ impl Header {
                 "elements counted with {max_bits} bits, blocks of {smallest}, {pointers} pointers"
             )));
         }
-        Ok(Header { address, element, max_bits, inside, smallest, pointers, page_bits, index })
+        Ok(Header { element, max_bits, inside, smallest, pointers, page_bits, index })
     }
 
     /// All super blocks; and how many of them have their data blocks in the index block.
@@ -100,23 +99,6 @@ impl Header {
     fn offset_len(&self) -> usize {
         usize::from(self.max_bits).div_ceil(8)
     }
-
-    /// What each block begins with.
-    fn check_head(
-        &self,
-        cursor: &mut Cursor<'_>,
-        signature: &[u8; 4],
-        structure: &str,
-    ) -> Result<(), ParseError> {
-        cursor.signature(signature)?;
-        cursor.version(structure, &[0])?;
-        let at = cursor.clone();
-        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
-        match (client, owner) == (self.element.0, self.address) {
-            true => Ok(()),
-            false => Err(at.corrupt(format!("a block of the array at {owner}, of class {client}"))),
-        }
-    }
 }
 
 /// The blocks of an array that are found and not read yet.
@@ -132,8 +114,8 @@ struct Found {
 /// Reads the array.
 pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
     let (source, sizes) = (request.source, request.source.sizes());
-    let header = source.parse(HEADER, address, 96, |cursor| Header::parse(cursor, address))?;
-    let corrupt = |why: String| source.wrong(HEADER, address, ParseError::Corrupt { at: address, why });
+    let header = source.parse(HEADER, address, 96, Header::parse)?;
+    let corrupt = |why: String| source.corrupt(HEADER, address, why);
     let unlimited = request.max_shape.iter().position(Option::is_none);
     let unlimited = unlimited.ok_or_else(|| corrupt("no axis of the dataset is without a limit".into()))?;
     let slots = Slots::new(request, &records.grid, Some(unlimited))?;
@@ -148,7 +130,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     let mut secondary = Vec::new();
     source.parse(INDEX, index, 1024, |cursor| {
         let start = cursor.position();
-        header.check_head(cursor, b"EAIB", INDEX)?;
+        elements.check_head(cursor, b"EAIB", INDEX)?;
         let inside = take(cursor, elements.len(header.inside.into()))?;
         let count = direct.iter().map(|block| block.blocks).sum::<u64>();
         let mut blocks = take(cursor, count.saturating_mul(sizes.offset.into()))?;
@@ -176,7 +158,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     source.parse_many(SECONDARY, &places, |number, cursor| {
         let Some((block, bitmap, pointers, (at, len))) = secondary.get(number) else { return Ok(()) };
         let start = cursor.position();
-        header.check_head(cursor, b"EASB", SECONDARY)?;
+        elements.check_head(cursor, b"EASB", SECONDARY)?;
         let here = cursor.clone();
         let expected = block.first.saturating_sub(header.inside.into());
         let offset = cursor.uint(header.offset_len())?;
@@ -194,7 +176,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     source.parse_many(BLOCK, &places, |number, cursor| {
         let Some(block) = blocks.get(number) else { return Ok(()) };
         let start = cursor.position();
-        header.check_head(cursor, b"EADB", BLOCK)?;
+        elements.check_head(cursor, b"EADB", BLOCK)?;
         // Where the block begins in the array. Not checked: the HDF5 library writes wrong numbers
         // here, and does not read them.
         cursor.skip(header.offset_len())?;
@@ -260,7 +242,7 @@ mod tests {
         assert_eq!(bytes.len(), header_len);
 
         // Super blocks 0 and 1 are in the index block: of 1 block of 2, and 1 of 4.
-        let plan = Header::parse(&mut Cursor::whole(&bytes, 0, SIZES), 0).unwrap();
+        let plan = Header::parse(&mut Cursor::whole(&bytes, 0, SIZES)).unwrap();
         let (all, direct) = plan.super_blocks();
         let total = all.last().map(|block| block.first + block.blocks * block.elements).unwrap();
         assert!(elements.len() as u64 <= total);
@@ -355,7 +337,6 @@ mod tests {
     #[test]
     fn super_blocks_of_the_library() {
         let header = Header {
-            address: 0,
             element: (0, 8),
             max_bits: 32,
             inside: 4,

@@ -7,6 +7,7 @@
 use super::IndexRequest;
 use super::elements::{Elements, Page, Slots, is_written, take};
 use super::records::Records;
+use crate::cursor::to_usize;
 use crate::{Cursor, Hdf5Error, ParseError};
 
 /// What the parts are called in messages.
@@ -40,7 +41,7 @@ impl Header {
 pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
     let source = request.source;
     let header = source.parse(HEADER, address, 64, Header::parse)?;
-    let corrupt = |why: String| source.wrong(HEADER, address, ParseError::Corrupt { at: address, why });
+    let corrupt = |why: String| source.corrupt(HEADER, address, why);
     let slots = Slots::new(request, &records.grid, None)?;
     if slots.total != Some(header.count) {
         let slots = slots.total.unwrap_or_default();
@@ -54,16 +55,10 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     let pages = if count > page { count.div_ceil(page) } else { 0 };
     let head = 6 + u64::from(source.sizes().offset) + pages.div_ceil(8) + 4;
     let inside = if pages > 0 { 0 } else { count };
-    let guess = usize::try_from(head.saturating_add(elements.len(inside))).unwrap_or(usize::MAX);
+    let guess = to_usize(head.saturating_add(elements.len(inside)));
     let bitmap = source.parse(BLOCK, block, guess, |cursor| {
         let start = cursor.position();
-        cursor.signature(b"FADB")?;
-        cursor.version(BLOCK, &[0])?;
-        let at = cursor.clone();
-        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
-        if (client, owner) != (header.element.0, address) {
-            return Err(at.corrupt(format!("a block of the array at {owner}, of class {client}")));
-        }
+        elements.check_head(cursor, b"FADB", BLOCK)?;
         let bitmap = cursor.take_u64(pages.div_ceil(8))?.to_vec();
         let inside = take(cursor, elements.len(inside))?;
         cursor.checksum(start)?;

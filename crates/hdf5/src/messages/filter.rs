@@ -60,11 +60,10 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sizes;
-    use crate::testing::structure;
+    use crate::testing::{SIZES, structure};
 
     fn parsed(bytes: &[u8]) -> Result<Vec<Filter>, ParseError> {
-        parse(&mut Cursor::whole(bytes, 0, Sizes { offset: 8, length: 8 }))
+        parse(&mut Cursor::whole(bytes, 0, SIZES))
     }
 
     #[test]

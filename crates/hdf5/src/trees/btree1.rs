@@ -1,7 +1,7 @@
 //! Version 1 B-trees: the index of a symbol table (type 0), and of chunks (type 1) (specification
 //! III.A.1).
 
-use crate::cursor::address;
+use crate::cursor::{address, to_usize};
 use crate::trees::Visited;
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 
@@ -101,7 +101,7 @@ impl Tree {
         choose: &mut dyn FnMut(&Node<'_>) -> Result<Option<usize>, ParseError>,
     ) -> Result<Option<u64>, Hdf5Error> {
         let (mut at, mut level, sizes) = (root, None, source.sizes());
-        let guess = usize::try_from(self.node_len(USUAL, sizes)).unwrap_or(usize::MAX);
+        let guess = to_usize(self.node_len(USUAL, sizes));
         loop {
             let found = source.parse(STRUCTURE, at, guess, |cursor| {
                 let node = self.parse(cursor)?;

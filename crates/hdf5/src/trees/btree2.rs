@@ -9,6 +9,7 @@
 //!    depth 2 on, pointers also have the total number of records below them, as wide as the largest
 //!    total that a node of depth d - 1 can have.
 
+use crate::cursor::to_usize;
 use crate::trees::Visited;
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 use std::cmp::Ordering;
@@ -125,7 +126,7 @@ impl Tree {
         if node.count > most {
             return Err(at.corrupt(format!("{} records in a node that has room for {most}", node.count)));
         }
-        let count = usize::try_from(node.count).unwrap_or(usize::MAX);
+        let count = to_usize(node.count);
         let records = cursor.part(count.saturating_mul(self.record.into()))?;
         let mut children = Vec::new();
         if let Some(below) = node.depth.checked_sub(1) {
@@ -215,7 +216,7 @@ pub fn find(
     each: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
 ) -> Result<(), Hdf5Error> {
     let (tree, root) = Tree::read(source, address, kind)?;
-    let guess = usize::try_from(tree.node).unwrap_or(usize::MAX);
+    let guess = to_usize(tree.node);
     let mut visited = Visited::new(source);
     let mut nodes: Vec<Child> = root.into_iter().collect();
     while let Some(node) = nodes.pop() {

@@ -45,8 +45,11 @@ impl FractalHeap {
     /// The object at an offset in the heap's space.
     pub(super) fn managed(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes, Hdf5Error> {
         let corrupt = |why: String| {
-            let why = format!("an object of {len} bytes at offset {offset}: {why}");
-            source.wrong(OBJECT, self.address, ParseError::Corrupt { at: self.address, why })
+            source.corrupt(
+                OBJECT,
+                self.address,
+                format!("an object of {len} bytes at offset {offset}: {why}"),
+            )
         };
         let mut block = self.root.ok_or_else(|| corrupt("the heap has no blocks".into()))?;
         loop {

@@ -8,6 +8,7 @@
 mod doubling_table;
 mod managed;
 
+use crate::cursor::to_usize;
 use crate::filter::{self, Filter};
 use crate::trees::btree2;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
@@ -89,7 +90,7 @@ impl FractalHeap {
             0 => BlockKind::Direct { size: first, filtered: root_filtered },
             rows => BlockKind::Indirect { rows },
         };
-        let bytes_of = |bits: u32| usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
+        let bytes_of = |bits: u32| to_usize(bits.div_ceil(8));
         // The longest object that fits into the largest direct block and is not huge.
         let length_bits = [largest_direct.ilog2(), largest_managed.checked_ilog2().unwrap_or(0) + 1];
         Ok(FractalHeap {
@@ -110,7 +111,7 @@ impl FractalHeap {
     /// The object of an id.
     pub fn get(&self, source: &Source, id: &[u8]) -> Result<Bytes, Hdf5Error> {
         let wrong = |why| source.wrong(OBJECT, self.address, why);
-        let corrupt = |why: String| wrong(ParseError::Corrupt { at: self.address, why });
+        let corrupt = |why: String| source.corrupt(OBJECT, self.address, why);
         if id.len() != usize::from(self.id) {
             return Err(corrupt(format!("ids have {} bytes, found one of {}", self.id, id.len())));
         }
@@ -190,7 +191,7 @@ fn decode(
     size: u64,
 ) -> Result<Bytes, Hdf5Error> {
     let invalid = |why: String| source.invalid(format!("{size} bytes of a fractal heap: {why}"));
-    let room = usize::try_from(size.min(LARGEST)).unwrap_or(usize::MAX);
+    let room = to_usize(size.min(LARGEST));
     let ran = filters.iter().zip(0..32).filter(|(_, number)| skipped >> number & 1 == 0);
     let codecs = ran.map(|(filter, _)| hdf5::filter(filter.id, &filter.client_data, 1, room));
     let codecs = codecs.collect::<Result<Vec<_>, _>>();
