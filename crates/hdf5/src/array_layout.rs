@@ -4,6 +4,7 @@
 //! those stored, and then the filters: filter `i` of the file is codec `i`, or `i + 1` behind a
 //! conversion.
 
+use crate::cursor::to_usize;
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
 use crate::element::ElementKind;
@@ -18,9 +19,16 @@ use std::sync::Arc;
 
 /// Finds the chunk of a dataset that is one.
 #[derive(Debug)]
-struct SingleChunk {
+pub(crate) struct SingleChunk {
     key: String,
     location: Location,
+}
+
+impl SingleChunk {
+    /// No chunk: what a mosaic has.
+    pub fn absent() -> SingleChunk {
+        SingleChunk { key: String::new(), location: Location::Absent }
+    }
 }
 
 impl ChunkLocator for SingleChunk {
@@ -80,9 +88,7 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         element.engine_type().ok_or_else(|| source.invalid(format!("elements of {} bytes", element.size)))?;
     let layout = match dataset.data_layout() {
         DataLayout::Chunked(layout) => chunked(dataset, dtype, &layout.chunk),
-        DataLayout::Compact { address, data } => {
-            contiguous(dataset, dtype, Some(*address), Some(data.len() as u64))
-        }
+        DataLayout::Compact { address, size } => contiguous(dataset, dtype, Some(*address), Some(*size)),
         DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => external(dataset, dtype),
         DataLayout::Contiguous { address, size } => contiguous(dataset, dtype, *address, *size),
         DataLayout::Virtual { collection, index } => {
@@ -102,7 +108,7 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
         bytes.ok_or_else(|| source.invalid(format!("chunks of shape {chunk:?} are larger than memory")))?;
     let mut codecs = conversion(dataset);
     for filter in dataset.filters() {
-        let size = usize::try_from(stored).unwrap_or(usize::MAX);
+        let size = to_usize(stored);
         let codec = hyperslab_codec::hdf5::filter(filter.id, &filter.client_data, size, bytes);
         codecs.push(codec.map_err(|error| match error {
             CodecError::Unknown { name, .. } => unsupported(dataset, format!("the filter {name}")),
@@ -147,10 +153,12 @@ fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout, Hdf5Error
     let needed = needed(dataset)?;
     let (mut segments, mut total) = (Vec::new(), 0_u64);
     for (name, offset, len) in dataset.external_files() {
-        let found = file.find_other(name, Purpose::RawData)?.ok_or_else(|| Hdf5Error::NotFound {
-            file: file.source().name(),
-            path: dataset.path().into(),
-            why: Some(format!("there is no file '{name}', which holds its elements")),
+        let found = file.options().find(file.source(), name, Purpose::RawData)?.ok_or_else(|| {
+            Hdf5Error::NotFound {
+                file: file.source().name(),
+                path: dataset.path().into(),
+                why: Some(format!("there is no file '{name}', which holds its elements")),
+            }
         })?;
         let len = len.unwrap_or(u64::MAX).min(needed.saturating_sub(total));
         total = total.saturating_add(len);
@@ -252,32 +260,21 @@ fn unsupported(dataset: &Dataset, what: String) -> Hdf5Error {
 #[cfg(test)]
 mod tests {
     use super::rows;
-    use crate::testing::{Builder, dataset, hard, link_info, open};
-    use crate::{Hdf5Error, Node, messages};
-    use hyperslab_array::{ReadOptions, Selection, read};
+    use crate::testing::{Builder, attribute, contiguous, dataset, elements, only_dataset, structure};
+    use crate::{Hdf5Error, messages};
 
     /// Opens and reads a dataset of these messages; `put` is called with the file before them, and
     /// may change them.
     fn values(
         shape: &[u64],
-        layout: Vec<u8>,
+        mut layout: Vec<u8>,
         more: &[(u16, Vec<u8>)],
         put: impl FnOnce(&mut Builder, &mut Vec<u8>),
     ) -> Result<Vec<u8>, Hdf5Error> {
-        let (mut builder, mut layout) = (Builder::new(), layout);
+        let mut builder = Builder::new();
         put(&mut builder, &mut layout);
-        let mut all = dataset(shape, layout);
-        all.extend(more.iter().cloned());
-        let data = builder.header(&all);
-        let root = builder.header(&[link_info(false), hard("d", data)]);
-        let file = open(&builder.finish(root, 2, 0))?;
-        let Node::Dataset(dataset) = file.node("d")? else { panic!("no dataset") };
-        let layout = dataset.layout()?;
-        Ok(read(&layout, &Selection::all(layout.shape()), ReadOptions::default())?.as_slice().to_vec())
-    }
-
-    fn contiguous(address: u64, size: u64) -> Vec<u8> {
-        [&[3, 1][..], &address.to_le_bytes(), &size.to_le_bytes()].concat()
+        let dataset = only_dataset(builder, &[dataset(shape, layout), more.to_vec()].concat())?;
+        Ok(elements(&*dataset.layout()?)?)
     }
 
     fn fill(time: u8) -> (u16, Vec<u8>) {
@@ -311,15 +308,8 @@ mod tests {
         let mut all = dataset(&[2], vec![3, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
         all[1] = (crate::datatype::KIND, time);
         all.push((messages::fill_value::KIND, vec![3, 0x20, 4, 0, 0, 0, 9, 0, 0, 0]));
-        all.push((
-            messages::attribute::KIND,
-            b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0".to_vec(),
-        ));
-        let mut builder = Builder::new();
-        let data = builder.header(&all);
-        let root = builder.header(&[link_info(false), hard("d", data)]);
-        let file = open(&builder.finish(root, 2, 0)).unwrap();
-        let Node::Dataset(dataset) = file.node("d").unwrap() else { panic!("no dataset") };
+        all.push(attribute());
+        let dataset = only_dataset(Builder::new(), &all).unwrap();
         assert_eq!((dataset.dataspace().shape(), dataset.element().size), (&[2][..], 4));
         assert_eq!(dataset.element().to_json(), r#"{"unsupported":"the datatype class 'time'"}"#);
         assert_eq!(dataset.attributes().unwrap()[0].values().unwrap(), [5, 0]);
@@ -362,10 +352,8 @@ mod tests {
     #[test]
     fn chunks_that_cannot_be() {
         let chunked = |axes: &[u32]| {
-            let mut layout = vec![3, 2, axes.len() as u8];
-            layout.extend([0xff; 8]);
-            layout.extend(axes.iter().flat_map(|n| n.to_le_bytes()));
-            layout
+            let axes_bytes: Vec<u8> = axes.iter().flat_map(|n| n.to_le_bytes()).collect();
+            structure!([3, 2, axes.len() as u8], [0xff; 8], axes_bytes)
         };
         let read = |shape: &[u64], axes: &[u32]| values(shape, chunked(axes), &[], |_, _| ());
         assert_eq!(read(&[3], &[2, 2]).unwrap(), [0; 6]);

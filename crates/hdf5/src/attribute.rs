@@ -71,7 +71,7 @@ impl Attribute {
     fn of(file: &File, message: &Message) -> Result<Attribute, Hdf5Error> {
         let message = &file.unshare(message)?;
         let wrong = |why| file.source().wrong("attribute message", message.address, why);
-        let mut cursor = Cursor::whole(&message.data, message.address, file.sizes());
+        let mut cursor = file.source().cursor(&message.data, message.address);
         let parts = AttributeParts::parse(&mut cursor).map_err(wrong)?;
         let part = |kind, mut part: Cursor<'_>, shared: bool| Message {
             kind,
@@ -81,9 +81,9 @@ impl Attribute {
             data: Bytes::from(part.rest().to_vec()),
         };
         let datatype = part(crate::datatype::KIND, parts.datatype, parts.datatype_shared);
-        let datatype = Arc::new(file.parse(&datatype, |cursor, _| Datatype::parse(cursor))?);
+        let datatype = Arc::new(file.parse(&datatype, Datatype::parse)?);
         let dataspace = part(messages::dataspace::KIND, parts.dataspace, parts.dataspace_shared);
-        let dataspace = file.parse(&dataspace, |cursor, _| Dataspace::parse(cursor))?;
+        let dataspace = file.parse(&dataspace, Dataspace::parse)?;
         let stored = message.data.slice(parts.data);
         let bytes = dataspace.count().and_then(|count| count.checked_mul(datatype.size.into()));
         let data = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes <= stored.len());
@@ -107,8 +107,7 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, 
     for message in header.messages(messages::attribute::KIND) {
         found.push((message.creation.unwrap_or_default().into(), Attribute::of(file, message)?));
     }
-    let info =
-        file.message(header, messages::attribute::INFO_KIND, |cursor, _| AttributeInfo::parse(cursor))?;
+    let info = file.message(header, messages::attribute::INFO_KIND, AttributeInfo::parse)?;
     if let Some(AttributeInfo { heap: Some(heap), names: Some(names) }) = info {
         dense(file, heap, names, &mut found)?;
     }
@@ -124,7 +123,7 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, 
 fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) -> Result<(), Hdf5Error> {
     let source = file.source();
     let mut records = Vec::new();
-    btree2::records(source, names, NameRecord::KIND, file.sizes(), file.verify(), &mut |record| {
+    btree2::records(source, names, NameRecord::KIND, &mut |record| {
         records.push(NameRecord::parse(record)?);
         Ok(())
     })?;

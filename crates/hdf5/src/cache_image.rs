@@ -5,10 +5,9 @@
 //! address in the file and its bytes. Until somebody opens the file for writing, the bytes at those
 //! addresses mean nothing: what the entries hold is read in their place.
 
-use crate::messages::Message;
 use crate::object_header::ObjectHeader;
 use crate::source::Source;
-use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes};
+use crate::{Bytes, Cursor, Hdf5Error, ParseError};
 
 /// The number of the message.
 pub const KIND: u16 = 0x18;
@@ -20,30 +19,24 @@ const IMAGE: &str = "metadata cache image";
 const LEAST: u64 = 4 + 3 * 2 + 4;
 
 /// Reads the image that a superblock extension tells of, if it does: addresses and bytes.
-pub(crate) fn read(
-    source: &Source,
-    extension: &ObjectHeader,
-    sizes: Sizes,
-    verify: bool,
-) -> Result<Vec<(u64, Bytes)>, Hdf5Error> {
+pub(crate) fn read(source: &Source, extension: &ObjectHeader) -> Result<Vec<(u64, Bytes)>, Hdf5Error> {
     let Some(message) = extension.message(KIND) else { return Ok(Vec::new()) };
-    let place = place(message, sizes);
+    let place = place(source.cursor(&message.data, message.address));
     let place = place.map_err(|why| source.wrong("metadata cache image message", message.address, why))?;
     let Some((address, len)) = place else { return Ok(Vec::new()) };
     let bytes = source.read(IMAGE, address, len)?;
-    entries(&bytes, address, sizes, verify).map_err(|why| source.wrong(IMAGE, address, why))
+    entries(&bytes, source.cursor(&bytes, address)).map_err(|why| source.wrong(IMAGE, address, why))
 }
 
 /// Where the image is. `None`: there is none.
-fn place(message: &Message, sizes: Sizes) -> Result<Option<(u64, u64)>, ParseError> {
-    let mut cursor = Cursor::whole(&message.data, message.address, sizes);
+fn place(mut cursor: Cursor<'_>) -> Result<Option<(u64, u64)>, ParseError> {
     cursor.version("metadata cache image message", &[0])?;
     let (address, len) = (cursor.offset()?, cursor.length()?);
     Ok(address.map(|address| (address, len)))
 }
 
-fn entries(bytes: &Bytes, address: u64, sizes: Sizes, verify: bool) -> Result<Vec<(u64, Bytes)>, ParseError> {
-    let mut cursor = Cursor::whole(bytes, address, sizes);
+/// The entries of an image; `cursor` is over its `bytes`.
+fn entries(bytes: &Bytes, mut cursor: Cursor<'_>) -> Result<Vec<(u64, Bytes)>, ParseError> {
     cursor.signature(b"MDCI")?;
     cursor.version(IMAGE, &[0])?;
     cursor.skip(1)?;
@@ -60,41 +53,36 @@ fn entries(bytes: &Bytes, address: u64, sizes: Sizes, verify: bool) -> Result<Ve
         let parents = usize::from(cursor.u16()?);
         cursor.skip(4)?;
         let (place, len) = (cursor.defined("an entry")?, cursor.length()?);
-        cursor.skip(parents.saturating_mul(usize::from(sizes.offset)))?;
+        cursor.skip(parents.saturating_mul(usize::from(cursor.sizes().offset)))?;
         let start = cursor.position();
         cursor.take_u64(len)?;
         found.push((place, bytes.slice(start..cursor.position())));
     }
-    cursor.checksum(0, verify)?;
+    cursor.checksum(0)?;
     Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::summed;
-
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+    use crate::testing::{SIZES, changes, structure, summed};
 
     fn image(count: u32) -> Vec<u8> {
-        let mut bytes = b"MDCI\0\0".to_vec();
-        bytes.extend(100u64.to_le_bytes());
-        bytes.extend(count.to_le_bytes());
+        let mut bytes = structure!(b"MDCI\0\0", 100u64, count);
         for (parents, address, data) in [(0u16, 48u64, &b"first"[..]), (2, 5000, b"second")] {
-            bytes.extend([17, 5, 1, 0, 1, 0, 1, 0]);
-            bytes.extend(parents.to_le_bytes());
-            bytes.extend([0xff; 4]);
-            bytes.extend(address.to_le_bytes());
-            bytes.extend((data.len() as u64).to_le_bytes());
-            bytes.extend(vec![9; 8 * usize::from(parents)]);
-            bytes.extend(data);
+            let head = structure!([17, 5, 1, 0, 1, 0, 1, 0], parents, [0xff; 4], address, data.len() as u64);
+            bytes.extend(structure!(head, vec![9; 8 * usize::from(parents)], data));
         }
         summed(bytes)
     }
 
+    fn parsed(bytes: &[u8], verify: bool) -> Result<Vec<(u64, Bytes)>, ParseError> {
+        entries(&bytes.to_vec().into(), Cursor::whole(bytes, 0, SIZES).verifying(verify))
+    }
+
     #[test]
     fn entries_with_their_addresses() {
-        let found = entries(&image(2).into(), 0, SIZES, true).unwrap();
+        let found = parsed(&image(2), true).unwrap();
         let found: Vec<(u64, &[u8])> = found.iter().map(|(address, bytes)| (*address, &bytes[..])).collect();
         assert_eq!(found, [(48, &b"first"[..]), (5000, &b"second"[..])]);
     }
@@ -102,15 +90,17 @@ mod tests {
     #[test]
     fn what_cannot_be_right() {
         for count in [0, 1, 3, 1 << 30] {
-            assert!(entries(&image(count).into(), 0, SIZES, true).is_err(), "{count}");
+            assert!(parsed(&image(count), true).is_err(), "{count}");
         }
         let good = image(2);
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 0x55;
-            assert!(entries(&bad.clone().into(), 0, SIZES, true).is_err(), "byte {at}");
-            let _ = entries(&bad.into(), 0, SIZES, false);
-            assert!(entries(&good[..at].to_vec().into(), 0, SIZES, false).is_err());
-        }
+        changes(
+            &good,
+            |byte| [byte ^ 0x55],
+            |at, bad| {
+                assert!(parsed(bad, true).is_err(), "byte {at}");
+                let _ = parsed(bad, false);
+                assert!(parsed(&good[..at], false).is_err());
+            },
+        );
     }
 }

@@ -198,24 +198,15 @@ fn fields(element: &Element) -> Option<Vec<(&str, usize, Element)>> {
         let fields = fields.iter().map(|field| (&*field.name, field.offset, field.element.clone()));
         return Some(fields.collect());
     }
-    let half = match &element.kind {
-        ElementKind::Plain(plain) if plain.kind() == Kind::Complex => {
-            let half = DataType::new(Kind::Float, plain.size() / 2, plain.order())?;
-            Element { size: half.size(), kind: ElementKind::Plain(half) }
-        }
-        ElementKind::Extended { order, complex: true } => {
-            Element { size: 16, kind: ElementKind::Extended { order: *order, complex: false } }
-        }
-        _ => return None,
-    };
+    let half = element.half()?;
     Some(vec![("r", 0, half.clone()), ("i", half.size, half)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sizes;
-    use crate::datatype::{Member, Order};
+    use crate::datatype::{Charset, Member, Order};
+    use crate::testing::SIZES;
     use std::sync::Arc;
 
     fn integer(size: u32) -> Datatype {
@@ -224,7 +215,7 @@ mod tests {
     }
 
     fn text(size: u32, padding: Padding) -> Datatype {
-        Datatype { size, class: Class::String { padding, charset: crate::datatype::Charset::Ascii } }
+        Datatype { size, class: Class::String { padding, charset: Charset::Ascii } }
     }
 
     fn compound(members: &[(&str, u32, Datatype)]) -> Datatype {
@@ -238,8 +229,7 @@ mod tests {
     }
 
     fn cast(from: &Datatype, to: &Datatype, src: &[u8]) -> Option<Vec<u8>> {
-        let sizes = Sizes { offset: 8, length: 8 };
-        let (before, after) = (Element::of(from, sizes).unwrap(), Element::of(to, sizes).unwrap());
+        let (before, after) = (Element::of(from, SIZES).unwrap(), Element::of(to, SIZES).unwrap());
         let cast = Cast::new(from, &before, &after)?;
         let mut dst = vec![0xa5; src.len() / before.size * after.size];
         cast.convert(src, &mut dst);
@@ -269,10 +259,7 @@ mod tests {
         assert_eq!(cast(&text(3, NullTerminated), &to, b"ab\0").unwrap(), b"ab\0\0\0\0");
         assert_eq!(cast(&text(4, SpacePadded), &to, b"a\0b\0").unwrap(), b"a\0b\0\0\0");
         assert_eq!(cast(&text(3, NullPadded), &text(2, NullPadded), b"abc").unwrap(), b"ab");
-        let utf8 = Datatype {
-            size: 3,
-            class: Class::String { padding: NullPadded, charset: crate::datatype::Charset::Utf8 },
-        };
+        let utf8 = Datatype { size: 3, class: Class::String { padding: NullPadded, charset: Charset::Utf8 } };
         assert_eq!(cast(&utf8, &to, b"abc"), None);
     }
 

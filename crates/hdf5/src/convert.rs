@@ -9,10 +9,11 @@
 //! Bytes in memory that no step writes (gaps between members) are zeros. Elements cannot be
 //! written: nothing in memory says what was in the padding.
 
+use crate::cursor::to_usize;
 use crate::datatype::{Class, Datatype, Padding};
 use crate::element::{Element, ElementKind, in_order};
-use crate::number::{F16, F32, F64, F80, Float, FloatType, Integer, byte_order, store};
-use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Kind, Racing, Scratch};
+use crate::number::{F80, Float, FloatType, Integer, byte_order, store};
+use hyperslab_codec::{ByteOrder, Codec, CodecError, DataType, Racing, Scratch};
 use std::ops::Range;
 
 const NAME: &str = "hdf5 elements";
@@ -78,7 +79,7 @@ struct MemberStep {
 impl Conversion {
     /// The way from a stored type to one in memory. `None`: the bytes are the same.
     pub fn new(datatype: &Datatype, element: &Element) -> Option<Conversion> {
-        let stored = len(datatype.size);
+        let stored = to_usize(datatype.size);
         if stored == 0 || element.size == 0 {
             return None;
         }
@@ -155,7 +156,7 @@ impl Codec for Conversion {
 
 /// The way of a type. Of the two, `element` is the one that [`Element::of`] makes of the other.
 fn step(datatype: &Datatype, element: &Element) -> Step {
-    let size = len(datatype.size);
+    let size = to_usize(datatype.size);
     match (&datatype.class, &element.kind) {
         (Class::Integer { .. } | Class::Bitfield { .. }, ElementKind::Plain(to)) => integer(datatype, *to),
         (Class::Enum { base, .. }, ElementKind::Enum { base: to, .. }) => integer(base, *to),
@@ -169,25 +170,16 @@ fn step(datatype: &Datatype, element: &Element) -> Step {
         (Class::Compound(members), ElementKind::Struct(fields)) => {
             let pairs = in_order(members).into_iter().zip(fields);
             let parts = pairs.map(|(member, field)| {
-                MemberStep::new(&member.datatype, len(member.offset), &field.element, field.offset)
+                MemberStep::new(&member.datatype, to_usize(member.offset), &field.element, field.offset)
             });
             structure(parts.collect(), size, element.size)
         }
         (Class::Compound(members), _) => {
-            let half = half(element);
-            let pairs = members.iter().zip([0, half.size]);
-            let parts =
-                pairs.map(|(member, at)| MemberStep::new(&member.datatype, len(member.offset), &half, at));
-            structure(parts.collect(), size, element.size)
+            complex(members.iter().map(|member| (&*member.datatype, member.offset)), size, element)
         }
-        (Class::Complex(base), _) => {
-            let half = half(element);
-            let parts = [(0, 0), (len(base.size), half.size)];
-            let parts = parts.map(|(stored, memory)| MemberStep::new(base, stored, &half, memory));
-            structure(parts.into(), size, element.size)
-        }
+        (Class::Complex(base), _) => complex([(&**base, 0), (&**base, base.size)], size, element),
         (Class::Array { base, .. }, ElementKind::Array { element: inner, .. }) => {
-            let (step, stored, memory) = (step(base, inner), len(base.size), inner.size);
+            let (step, stored, memory) = (step(base, inner), to_usize(base.size), inner.size);
             match step {
                 Step::Copy(_) => Step::Copy(size),
                 step => Step::Repeat { stored, memory, array: size, step: Box::new(step) },
@@ -195,6 +187,18 @@ fn step(datatype: &Datatype, element: &Element) -> Step {
         }
         _ => Step::Copy(size),
     }
+}
+
+/// A complex number of two floats, each with where it is stored.
+fn complex<'d>(
+    halves: impl IntoIterator<Item = (&'d Datatype, u32)>,
+    size: usize,
+    element: &Element,
+) -> Step {
+    let Some(half) = element.half() else { return Step::Copy(size) };
+    let pairs = halves.into_iter().zip([0, half.size]);
+    let parts = pairs.map(|((datatype, stored), at)| MemberStep::new(datatype, to_usize(stored), &half, at));
+    structure(parts.collect(), size, element.size)
 }
 
 fn integer(datatype: &Datatype, to: DataType) -> Step {
@@ -206,28 +210,10 @@ fn integer(datatype: &Datatype, to: DataType) -> Step {
 
 fn float(from: Float, element: &Element) -> Step {
     let (to, order) = match &element.kind {
-        ElementKind::Plain(plain) => match plain.size() {
-            2 => (F16, plain.order()),
-            4 => (F32, plain.order()),
-            _ => (F64, plain.order()),
-        },
+        ElementKind::Plain(plain) => (FloatType::of(plain.size()), plain.order()),
         _ => (F80, byte_order(from.layout.order)),
     };
     if from.is_plain(to) { Step::Copy(from.size) } else { Step::Float { from, to, order } }
-}
-
-/// The float that a complex number has two of.
-fn half(complex: &Element) -> Element {
-    let size = complex.size / 2;
-    let kind = match &complex.kind {
-        ElementKind::Plain(plain) => match DataType::new(Kind::Float, size, plain.order()) {
-            Some(half) => ElementKind::Plain(half),
-            None => complex.kind.clone(),
-        },
-        ElementKind::Extended { order, .. } => ElementKind::Extended { order: *order, complex: false },
-        other => other.clone(),
-    };
-    Element { size, kind }
 }
 
 /// Members, those that lie side by side and stay as they are joined to one run.
@@ -254,7 +240,7 @@ fn structure(mut parts: Vec<MemberStep>, stored: usize, memory: usize) -> Step {
 
 impl MemberStep {
     fn new(datatype: &Datatype, stored: usize, element: &Element, memory: usize) -> MemberStep {
-        let stored = stored..stored.saturating_add(len(datatype.size));
+        let stored = stored..stored.saturating_add(to_usize(datatype.size));
         MemberStep {
             stored,
             memory: memory..memory.saturating_add(element.size),
@@ -281,32 +267,19 @@ impl Step {
     fn run(&self, src: &[u8], stored: usize, dst: &mut [u8], memory: usize) {
         let pairs = src.chunks(stored).zip(dst.chunks_mut(memory));
         match self {
-            Step::Copy(size) => pairs.for_each(|(src, dst)| {
-                if let (Some(src), Some(dst)) = (src.get(..*size), dst.get_mut(..*size)) {
-                    dst.copy_from_slice(src);
-                }
+            Step::Copy(size) => each(pairs, *size, *size, |src, dst| dst.copy_from_slice(src)),
+            Step::Integer { from, to } => each(pairs, from.size, to.size(), |src, dst| {
+                store(from.value(src).cast_unsigned(), to.order(), dst);
             }),
-            Step::Integer { from, to } => pairs.for_each(|(src, dst)| {
-                if let (Some(src), Some(dst)) = (src.get(..from.size), dst.get_mut(..to.size())) {
-                    store(from.value(src).cast_unsigned(), to.order(), dst);
-                }
-            }),
-            Step::Bool(from) => pairs.for_each(|(src, dst)| {
-                if let (Some(src), Some(dst)) = (src.get(..from.size), dst.first_mut()) {
-                    *dst = u8::from(from.value(src) != 0);
-                }
-            }),
-            Step::Float { from, to, order } => pairs.for_each(|(src, dst)| {
-                if let (Some(src), Some(dst)) = (src.get(..from.size), dst.get_mut(..to.size)) {
-                    store(from.convert(src, *to), *order, dst);
-                }
-            }),
-            Step::Text { size, padding } => pairs.for_each(|(src, dst)| {
-                if let (Some(src), Some(dst)) = (src.get(..*size), dst.get_mut(..*size)) {
-                    let len = text_len(src, *padding);
-                    dst.copy_from_slice(src);
-                    dst.get_mut(len..).unwrap_or_default().fill(0);
-                }
+            Step::Bool(from) => {
+                each(pairs, from.size, 1, |src, dst| dst.fill(u8::from(from.value(src) != 0)))
+            }
+            Step::Float { from, to, order } => {
+                each(pairs, from.size, to.size, |src, dst| store(from.convert(src, *to), *order, dst))
+            }
+            Step::Text { size, padding } => each(pairs, *size, *size, |src, dst| {
+                dst.copy_from_slice(src);
+                dst.get_mut(text_len(src, *padding)..).unwrap_or_default().fill(0);
             }),
             Step::Members(parts) => {
                 for part in parts {
@@ -321,12 +294,23 @@ impl Step {
                     // One array after the other: all their elements in one loop.
                     return step.run(src, *inner, dst, *outer);
                 }
-                pairs.for_each(|(src, dst)| {
-                    if let (Some(src), Some(dst)) = (src.get(..*array), dst.get_mut(..count * outer)) {
-                        step.run(src, *inner, dst, *outer);
-                    }
-                });
+                each(pairs, *array, count * outer, |src, dst| step.run(src, *inner, dst, *outer));
             }
+        }
+    }
+}
+
+/// Converts the first `from` bytes of each stored element to the first `to` of one in memory.
+#[inline(always)]
+fn each<'s, 'd>(
+    pairs: impl Iterator<Item = (&'s [u8], &'d mut [u8])>,
+    from: usize,
+    to: usize,
+    convert: impl Fn(&[u8], &mut [u8]),
+) {
+    for (src, dst) in pairs {
+        if let (Some(src), Some(dst)) = (src.get(..from), dst.get_mut(..to)) {
+            convert(src, dst);
         }
     }
 }
@@ -340,22 +324,14 @@ fn text_len(text: &[u8], padding: Padding) -> usize {
     }
 }
 
-fn len(size: u32) -> usize {
-    usize::try_from(size).unwrap_or(usize::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datatype::vectors::bytes;
-    use crate::{Cursor, Sizes};
-
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+    use crate::testing::element;
 
     fn conversion(hex: &str) -> Option<Conversion> {
-        let message = bytes(hex);
-        let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap();
-        Conversion::new(&datatype, &Element::of(&datatype, SIZES).unwrap())
+        let (datatype, element) = element(hex);
+        Conversion::new(&datatype, &element)
     }
 
     fn decode(hex: &str, stored: &[u8]) -> Vec<u8> {
@@ -458,14 +434,13 @@ mod tests {
     #[test]
     fn gaps_are_zeros() {
         // A Boolean of 4 bytes at 4 of 12.
-        let boolean = "380200000400000010080000040000000000200046414c534500545255450000000000 01000000"
-            .replace(' ', "");
-        let hex = format!("360100000c0000006200 04{boolean}").replace(' ', "");
+        let boolean = "380200000400000010080000040000000000200046414c534500545255450000000000 01000000";
+        let hex = format!("360100000c0000006200 04{boolean}");
         assert_eq!(decode(&hex, &[7; 12]), [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
         // An array of such, alone in its structure, whose elements shrink.
         let array = format!("3a000000080000000102000000{boolean}");
         assert_eq!(decode(&array, &[0, 0, 0, 0, 1, 0, 0, 0]), [0, 1]);
-        let within = format!("3601000008000000 6100 00{array}").replace(' ', "");
+        let within = format!("3601000008000000 6100 00{array}");
         assert_eq!(
             decode(&within, &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]),
             [1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]

@@ -31,6 +31,12 @@ pub(crate) fn address(bytes: &[u8]) -> Option<Option<u64>> {
     if bytes.iter().all(|byte| *byte == 0xff) { Some(None) } else { number(bytes).map(Some) }
 }
 
+/// A number as an index or a count; one that does not fit becomes the largest, which no memory has.
+#[inline]
+pub(crate) fn to_usize(number: impl TryInto<usize>) -> usize {
+    number.try_into().unwrap_or(usize::MAX)
+}
+
 /// A place in some of a file's bytes. All numbers are little-endian.
 ///
 /// If the bytes end too early, a structure that is being fetched asks for more
@@ -45,17 +51,24 @@ pub struct Cursor<'a> {
     /// Whether there are no more bytes than these.
     whole: bool,
     sizes: Sizes,
+    /// Whether checksums are verified.
+    verify: bool,
 }
 
 impl<'a> Cursor<'a> {
     /// The first bytes of a structure. There may be more.
     pub fn new(bytes: &'a [u8], address: u64, sizes: Sizes) -> Self {
-        Cursor { bytes, at: 0, address, whole: false, sizes }
+        Cursor { bytes, at: 0, address, whole: false, sizes, verify: true }
     }
 
     /// All bytes of a structure.
     pub fn whole(bytes: &'a [u8], address: u64, sizes: Sizes) -> Self {
-        Cursor { bytes, at: 0, address, whole: true, sizes }
+        Cursor { whole: true, ..Cursor::new(bytes, address, sizes) }
+    }
+
+    /// Verifies checksums (the default), or passes over them.
+    pub(crate) fn verifying(self, verify: bool) -> Self {
+        Cursor { verify, ..self }
     }
 
     /// How long addresses and lengths are.
@@ -125,7 +138,7 @@ impl<'a> Cursor<'a> {
     /// them.
     pub fn part(&mut self, len: usize) -> Result<Cursor<'a>, ParseError> {
         let address = self.address();
-        Ok(Cursor { bytes: self.take(len)?, at: 0, address, whole: true, sizes: self.sizes })
+        Ok(Cursor { bytes: self.take(len)?, at: 0, address, whole: true, ..*self })
     }
 
     /// The bytes from `start` (a [`Cursor::position`]) up to here.
@@ -215,12 +228,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// The checksum (Jenkins' lookup3, section "Disk Format: Appendix A") of all bytes from `start`
-    /// up to here, which is stored next. With `verify` false it is only passed over.
-    pub fn checksum(&mut self, start: usize, verify: bool) -> Result<(), ParseError> {
+    /// up to here, which is stored next.
+    pub fn checksum(&mut self, start: usize) -> Result<(), ParseError> {
         let at = self.address();
         let bytes = self.since(start);
         let found = self.u32()?;
-        if !verify {
+        if !self.verify {
             return Ok(());
         }
         let expected = lookup3(bytes);
@@ -255,9 +268,9 @@ mod tests {
         let mut bytes = b"OHDR some bytes".to_vec();
         bytes.extend(lookup3(&bytes).to_le_bytes());
         let check = |bytes: &[u8], verify| {
-            let mut cursor = Cursor::new(bytes, 0, SIZES);
+            let mut cursor = Cursor::new(bytes, 0, SIZES).verifying(verify);
             cursor.skip(15).unwrap();
-            cursor.checksum(0, verify)
+            cursor.checksum(0)
         };
         check(&bytes, true).unwrap();
         bytes[5] ^= 1;

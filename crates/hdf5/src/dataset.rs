@@ -204,14 +204,13 @@ impl Facts {
         let address = header.address;
         let missing =
             |what| source.invalid(format!("the dataset at address {address} has no {what} message"));
-        let datatype = file.message(header, crate::datatype::KIND, |cursor, _| Datatype::parse(cursor))?;
+        let datatype = file.message(header, crate::datatype::KIND, Datatype::parse)?;
         let datatype = Arc::new(datatype.ok_or_else(|| missing("datatype"))?);
-        let dataspace =
-            file.message(header, messages::dataspace::KIND, |cursor, _| Dataspace::parse(cursor))?;
+        let dataspace = file.message(header, messages::dataspace::KIND, Dataspace::parse)?;
         let dataspace = dataspace.ok_or_else(|| missing("dataspace"))?;
         let data = file.message(header, messages::data_layout::KIND, DataLayout::parse)?;
         let data = data.ok_or_else(|| missing("data layout"))?;
-        let filters = file.message(header, messages::filter::KIND, |cursor, _| filter::parse(cursor))?;
+        let filters = file.message(header, messages::filter::KIND, filter::parse)?;
         let element = Element::of_dataset(&datatype, file.sizes());
         let element = element.map_err(|why| source.wrong("datatype message", address, why))?;
         if let DataLayout::Chunked(layout) = &data {
@@ -257,7 +256,7 @@ fn in_memory(
         let why = format!("the fill value has {} bytes, an element {}", stored.len(), datatype.size);
         return Err(file.source().invalid(why));
     }
-    let Some(conversion) = element.conversion(datatype) else { return Ok(Some(stored.to_vec())) };
+    let Some(conversion) = element.conversion(datatype) else { return Ok(Some(stored)) };
     let mut value = vec![0; element.size];
     match conversion.decode(&stored, &mut value, &mut Scratch::default()) {
         Ok(_) => Ok(Some(value)),
@@ -267,10 +266,9 @@ fn in_memory(
 
 /// The external files of a dataset, by name.
 fn external(file: &File, header: &ObjectHeader) -> Result<Vec<(String, u64, Option<u64>)>, Hdf5Error> {
-    let files =
-        file.message(header, messages::external_files::KIND, |cursor, _| ExternalFiles::parse(cursor))?;
+    let files = file.message(header, messages::external_files::KIND, ExternalFiles::parse)?;
     let Some(files) = files else { return Ok(Vec::new()) };
-    let heap = LocalHeap::read(file.source(), files.heap, file.sizes())?;
+    let heap = LocalHeap::read(file.source(), files.heap)?;
     let name = |at| heap.name(at).map_err(|why| file.source().wrong("local heap", files.heap, why));
     files.slots.into_iter().map(|(at, offset, len)| Ok((name(at)?, offset, len))).collect()
 }

@@ -9,6 +9,7 @@
 //! follow each other without gaps.
 
 use crate::convert::Conversion;
+use crate::cursor::to_usize;
 use crate::datatype::{Class, Datatype, Member, ReferenceKind};
 use crate::number::{Float, Integer, byte_order};
 use crate::{ParseError, Sizes};
@@ -98,7 +99,7 @@ impl Element {
     /// The meaning of a datatype. Errors with [`ParseError::Unsupported`] where it has none in
     /// NumPy.
     pub fn of(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
-        let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
+        let size = to_usize(datatype.size);
         let (offset, id) = (usize::from(sizes.offset), usize::from(sizes.offset) + 4);
         let kind = match &datatype.class {
             Class::Integer { .. } | Class::Bitfield { .. } => {
@@ -164,7 +165,7 @@ impl Element {
     pub(crate) fn of_dataset(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
         match Element::of(datatype, sizes) {
             Err(ParseError::Unsupported(what)) => {
-                let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
+                let size = to_usize(datatype.size);
                 Ok(Element { size, kind: ElementKind::Unsupported(what) })
             }
             found => found,
@@ -243,6 +244,19 @@ impl Element {
             ElementKind::RegionReference => json!({"reference": "region"}),
             ElementKind::AnyReference => json!({"reference": "any"}),
             ElementKind::Unsupported(what) => json!({"unsupported": what}),
+        }
+    }
+
+    /// The float that a complex number has two of; `None`: it is no complex number.
+    pub(crate) fn half(&self) -> Option<Element> {
+        match self.kind {
+            ElementKind::Plain(complex) if complex.kind() == Kind::Complex => {
+                DataType::new(Kind::Float, complex.size() / 2, complex.order()).map(plain)
+            }
+            ElementKind::Extended { order, complex: true } => {
+                Some(Element { size: 16, kind: ElementKind::Extended { order, complex: false } })
+            }
+            _ => None,
         }
     }
 
@@ -333,7 +347,7 @@ fn structure(members: &[Member], size: usize, sizes: Sizes) -> Result<Element, P
     let mut fields = Vec::new();
     for member in in_order(members) {
         let element = Element::of(&member.datatype, sizes)?;
-        let offset = usize::try_from(member.offset).unwrap_or(usize::MAX);
+        let offset = to_usize(member.offset);
         fields.push(Field { name: member.name.clone(), offset, element });
     }
     if let [re, im] = &fields[..]
@@ -366,21 +380,18 @@ fn apart(fields: &[Field], size: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Cursor;
-    use crate::datatype::vectors::{REFUSED, VECTORS, bytes};
-
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+    use crate::datatype::vectors::{REFUSED, vectors};
+    use crate::testing::{SIZES, element_within};
 
     fn of(hex: &str) -> Result<Element, ParseError> {
-        let message = bytes(hex);
-        Element::of(&Datatype::parse(&mut Cursor::whole(&message, 0, SIZES)).unwrap(), SIZES)
+        Ok(element_within(hex, SIZES)?.1)
     }
 
     #[test]
     fn meanings() {
-        for (hex, json) in VECTORS {
-            let element = of(hex).unwrap_or_else(|error| panic!("{hex}: {error}"));
-            assert_eq!(element.to_json(), *json, "{hex}");
+        for (hex, json) in vectors() {
+            let element = of(&hex).unwrap_or_else(|error| panic!("{hex}: {error}"));
+            assert_eq!(element.to_json(), json, "{hex}");
             let engine = element.engine_type().unwrap();
             assert_eq!(engine.size(), element.size, "{hex}");
             let ids = ["vlen", "region", "any"].iter().any(|word| json.contains(word));
@@ -424,10 +435,7 @@ mod tests {
     #[test]
     fn short_addresses() {
         let sizes = Sizes { offset: 4, length: 4 };
-        let of = |hex| {
-            let message = bytes(hex);
-            Element::of(&Datatype::parse(&mut Cursor::whole(&message, 0, sizes)).unwrap(), sizes)
-        };
+        let of = |hex| element_within(hex, sizes).map(|(_, element)| element);
         assert_eq!(of("190000000c000000100800000400000000002000").unwrap().size, 12);
         assert_eq!(of("1700000004000000").unwrap().size, 4);
         assert_eq!(of("1701000008000000").unwrap().size, 8);

@@ -4,19 +4,18 @@
 
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
-use crate::{Bytes, Cursor, File, Hdf5Error, ParseError};
+use crate::{Cursor, File, Hdf5Error, ParseError};
 
 /// A shared message may lead to another; so far.
 const SHARED_DEPTH: usize = 4;
 
 impl File {
-    /// The message of a kind; `None`: the header has none. `parse` gets its bytes, as a cursor and
-    /// as they are.
+    /// The message of a kind; `None`: the header has none.
     pub(crate) fn message<T>(
         &self,
         header: &ObjectHeader,
         kind: u16,
-        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
+        parse: impl FnOnce(&mut Cursor<'_>) -> Result<T, ParseError>,
     ) -> Result<Option<T>, Hdf5Error> {
         header.message(kind).map(|message| self.parse(message, parse)).transpose()
     }
@@ -25,12 +24,12 @@ impl File {
     pub(crate) fn parse<T>(
         &self,
         message: &Message,
-        parse: impl FnOnce(&mut Cursor<'_>, &Bytes) -> Result<T, ParseError>,
+        parse: impl FnOnce(&mut Cursor<'_>) -> Result<T, ParseError>,
     ) -> Result<T, Hdf5Error> {
         let message = &self.unshare(message)?;
-        let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+        let mut cursor = self.source().cursor(&message.data, message.address);
         let name = messages::name(message.kind).unwrap_or("message");
-        parse(&mut cursor, &message.data).map_err(|why| self.source().wrong(name, message.address, why))
+        parse(&mut cursor).map_err(|why| self.source().wrong(name, message.address, why))
     }
 
     /// The message itself where it is shared.
@@ -40,7 +39,7 @@ impl File {
             if !message.is_shared() {
                 return Ok(message);
             }
-            let mut cursor = Cursor::whole(&message.data, message.address, self.sizes());
+            let mut cursor = self.source().cursor(&message.data, message.address);
             let place = shared::Shared::parse(&mut cursor)
                 .map_err(|why| self.source().wrong("shared message", message.address, why))?;
             message = self.shared(message.kind, &place)?;

@@ -5,7 +5,7 @@
 //! version 2 B-trees to find them by.
 
 use crate::checksum::lookup3;
-use crate::messages::{self, link};
+use crate::messages::link;
 use crate::trees::{btree2, symbol_table};
 use crate::{Attribute, Cursor, File, Hdf5Error, Node, Purpose};
 use std::cmp::Ordering;
@@ -104,16 +104,16 @@ impl Group {
     }
 
     fn all_links(&self) -> Result<Vec<Link>, Hdf5Error> {
-        let (source, sizes) = (self.file.source(), self.file.sizes());
+        let source = self.file.source();
         let (mut links, tracked) = match self.storage()? {
             Storage::SymbolTable(table) => {
-                let entries = symbol_table::entries(source, table.btree, table.heap, sizes)?;
+                let entries = symbol_table::entries(source, table.btree, table.heap)?;
                 (entries.into_iter().filter_map(Link::of_entry).collect(), false)
             }
             Storage::Compact { tracked } => (self.compact()?, tracked),
             Storage::Dense { tracked, heap, names } => {
                 let mut ids = Vec::new();
-                btree2::records(source, names, NAME_RECORD, sizes, self.file.verify(), &mut |record| {
+                btree2::records(source, names, NAME_RECORD, &mut |record| {
                     // The hash of the name.
                     record.skip(4)?;
                     ids.push(record.rest().to_vec());
@@ -135,7 +135,7 @@ impl Group {
     }
 
     fn find(&self, name: &str) -> Result<Option<Link>, Hdf5Error> {
-        let (source, sizes) = (self.file.source(), self.file.sizes());
+        let source = self.file.source();
         let named = |links: Vec<Link>| links.into_iter().find(|link| link.name == name);
         // Perhaps the stored name is not UTF-8: then it is not found by its bytes.
         if name.contains("\\x") {
@@ -143,7 +143,7 @@ impl Group {
         }
         match self.storage()? {
             Storage::SymbolTable(table) => {
-                let entry = symbol_table::find(source, table.btree, table.heap, name, sizes)?;
+                let entry = symbol_table::find(source, table.btree, table.heap, name)?;
                 Ok(entry.and_then(Link::of_entry))
             }
             Storage::Compact { .. } => self.compact().map(named),
@@ -151,8 +151,7 @@ impl Group {
                 let hash = lookup3(name.as_bytes());
                 let mut ids = Vec::new();
                 let mut compare = |record: &mut Cursor<'_>| Ok::<Ordering, _>(record.u32()?.cmp(&hash));
-                let verify = self.file.verify();
-                btree2::find(source, names, NAME_RECORD, sizes, verify, &mut compare, &mut |record| {
+                btree2::find(source, names, NAME_RECORD, &mut compare, &mut |record| {
                     record.skip(4)?;
                     ids.push(record.rest().to_vec());
                     Ok(())
@@ -164,12 +163,10 @@ impl Group {
 
     fn storage(&self) -> Result<Storage, Hdf5Error> {
         let header = self.file.header(self.address)?;
-        let parse = |cursor: &mut Cursor<'_>, _: &_| link::SymbolTable::parse(cursor);
-        if let Some(table) = self.file.message(&header, messages::link::SYMBOL_TABLE_KIND, parse)? {
+        if let Some(table) = self.file.message(&header, link::SYMBOL_TABLE_KIND, link::SymbolTable::parse)? {
             return Ok(Storage::SymbolTable(table));
         }
-        let parse = |cursor: &mut Cursor<'_>, _: &_| link::LinkInfo::parse(cursor);
-        let info = self.file.message(&header, messages::link::INFO_KIND, parse)?;
+        let info = self.file.message(&header, link::INFO_KIND, link::LinkInfo::parse)?;
         match info.map(|info| (info.tracked, info.heap, info.names)) {
             Some((tracked, None, _)) => Ok(Storage::Compact { tracked }),
             Some((tracked, Some(heap), Some(names))) => Ok(Storage::Dense { tracked, heap, names }),
@@ -181,20 +178,18 @@ impl Group {
     /// The links in the header.
     fn compact(&self) -> Result<Vec<Link>, Hdf5Error> {
         let header = self.file.header(self.address)?;
-        let parse = |message| self.file.parse(message, |cursor, _| Link::parse(cursor));
-        header.messages(messages::link::KIND).map(parse).collect()
+        header.messages(link::KIND).map(|message| self.file.parse(message, Link::parse)).collect()
     }
 
     /// Those links in the heap.
     fn dense(&self, heap: u64, ids: &[Vec<u8>]) -> Result<Vec<Link>, Hdf5Error> {
-        let (source, sizes) = (self.file.source(), self.file.sizes());
+        let source = self.file.source();
         let at = heap;
         let heap = self.file.heap(heap)?;
         let link = |id: &Vec<u8>| {
             source.go_on()?;
             let bytes = heap.get(source, id)?;
-            Link::parse(&mut Cursor::whole(&bytes, at, sizes))
-                .map_err(|why| source.wrong("link message", at, why))
+            Link::parse(&mut source.cursor(&bytes, at)).map_err(|why| source.wrong("link message", at, why))
         };
         ids.iter().map(link).collect()
     }
@@ -280,9 +275,11 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Builder, dataset, hard, link_info, open, soft};
-    use crate::{FileOptions, FoundFile, OtherFiles};
-    use hyperslab_store::{Key, MemoryStore, Store};
+    use crate::FileOptions;
+    use crate::testing::{
+        Builder, Others, dataset, hard, link, link_info, open, soft, structure, the_dataset,
+    };
+    use hyperslab_store::{Key, Store};
     use std::sync::Arc;
 
     /// `/d`, `/g/e` (the same dataset), `/g/up` (the root), and soft links.
@@ -376,10 +373,8 @@ mod tests {
     fn creation_order() {
         let mut builder = Builder::new();
         let link = |name: &str, created: u8| {
-            let mut bytes = vec![1, 0x0c, 1, created, 0, 0, 0, 0, 0, 0, 0, name.len() as u8];
-            bytes.extend(name.as_bytes());
-            bytes.extend([1, 0, b'x']);
-            (messages::link::KIND, bytes)
+            let head = structure!([1, 0x0c, 1, created], [0; 7], name.len() as u8);
+            (link::KIND, structure!(head, name.as_bytes(), [1, 0, b'x']))
         };
         let links = [link("b", 2), link("c", 0), link("a", 1)];
         let groups = [true, false].map(|tracked| {
@@ -394,27 +389,12 @@ mod tests {
         }
     }
 
-    #[derive(Debug)]
-    struct Others(Arc<MemoryStore>);
-
-    impl OtherFiles for Others {
-        fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
-            let there = self.0.size(Key::new(name)?)?.is_some();
-            Ok(there.then(|| (self.0.clone() as Arc<dyn Store>, name.to_owned())))
-        }
-    }
-
     #[test]
     fn links_to_other_files() {
-        let store = Arc::new(MemoryStore::new());
-        let external = |name: &str, file: &str, target: &str| {
-            let value = format!("\0{file}\0{target}\0");
-            let mut bytes = vec![1, 8, 64, name.len() as u8];
-            bytes.extend(name.as_bytes());
-            bytes.extend((value.len() as u16).to_le_bytes());
-            bytes.extend(value.as_bytes());
-            (messages::link::KIND, bytes)
-        };
+        let others = Arc::new(Others::default());
+        let store = others.store.clone();
+        let external =
+            |name: &str, file: &str, target: &str| link(name, 64, &format!("\0{file}\0{target}\0"));
         let mut builder = Builder::new();
         let links = [
             link_info(false),
@@ -427,12 +407,12 @@ mod tests {
         store.write(Key::new("f").unwrap(), &[&builder.finish(root, 2, 0)]).unwrap();
         store.write(Key::new("other").unwrap(), &[&example()]).unwrap();
 
-        let options = FileOptions { verify: true, others: Some(Arc::new(Others(store.clone()))) };
+        let options = FileOptions { verify: true, others: Some(others) };
         let file = File::open(store.clone(), "f", options).unwrap();
         assert_eq!(path(file.node("e")).unwrap(), "group g");
         assert_eq!(path(file.node("e/top")).unwrap(), "g/top");
         // Called as in the file that it is in.
-        let Node::Dataset(dataset) = file.node("s").unwrap() else { panic!("no dataset") };
+        let dataset = the_dataset(&file, "s").unwrap();
         assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
         assert!(file.other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");
         for (from, why) in [("none", "there is no file 'missing'"), ("circle", "more than 40 links")] {

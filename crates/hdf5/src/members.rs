@@ -34,7 +34,8 @@ pub fn joined(
         _ => return Ok(None),
     };
     let store = Arc::new(SegmentStore::new(first.key(), parts, true));
-    Source::new(store, first.key(), first.base()).map(Some)
+    let whole = Source::new(store, first.key(), first.base())?;
+    Ok(Some(whole.with_format(first.sizes(), first.verify())))
 }
 
 /// The members of a family.
@@ -53,7 +54,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
         let name = numbered(last_name(first.key()), number).ok_or_else(|| {
             first.invalid("it is the first of a family, but there are no zeros in its name")
         })?;
-        let Some(found) = find(first, &name, options)? else { break };
+        let Some(found) = options.find(first, &name, Purpose::Member)? else { break };
         if number == MOST {
             return Err(first.invalid(format!("it is a family of more than {MOST} members")));
         }
@@ -124,7 +125,8 @@ fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<V
             (first.store().clone(), first.key().to_owned())
         } else {
             let name = name.replacen("%s", shared, 1);
-            find(first, &name, options)?
+            options
+                .find(first, &name, Purpose::Member)?
                 .ok_or_else(|| first.invalid(format!("its member '{name}' is missing")))?
         };
         if segments.is_empty() && start != 0 {
@@ -148,61 +150,36 @@ fn last_name(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or(key)
 }
 
-fn find(first: &Source, name: &str, options: &FileOptions) -> Result<Option<FoundFile>, Hdf5Error> {
-    match &options.others {
-        Some(others) => others.find_for(name, Purpose::Member),
-        None => Err(Hdf5Error::Refused {
-            file: first.name(),
-            object: None,
-            target: name.into(),
-            why: "it is another member of this file, which was opened without leave to open others".into(),
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Builder, dataset, hard, link_info};
-    use crate::{File, Node, OtherFiles};
-    use hyperslab_array::{ReadOptions, Selection, read};
-    use hyperslab_store::{MemoryStore, Store};
-
-    #[derive(Debug)]
-    struct Others(Arc<MemoryStore>);
-
-    impl OtherFiles for Others {
-        fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
-            let there = self.0.size(Key::new(name)?)?.is_some();
-            Ok(there.then(|| (self.0.clone() as Arc<dyn Store>, name.to_owned())))
-        }
-    }
+    use crate::testing::{
+        Builder, Others, contiguous, dataset, elements, hard, link_info, structure, the_dataset,
+    };
+    use crate::{File, OtherFiles};
+    use hyperslab_store::Store;
 
     /// A file with driver information, and a dataset `d` of six bytes at an address.
     fn example(id: &str, info: &[u8], address: impl FnOnce(&mut Builder) -> u64) -> Vec<u8> {
         let mut builder = Builder::new();
-        let mut driver = [&[0][..], id.as_bytes()].concat();
-        driver.extend((info.len() as u16).to_le_bytes());
-        driver.extend(info);
+        let driver = structure!([0], id.as_bytes(), info.len() as u16, info);
         builder.extension = builder.header(&[(crate::superblock::DRIVER_INFO_KIND, driver)]);
         let address = address(&mut builder);
-        let layout = [&[3, 1][..], &address.to_le_bytes(), &6_u64.to_le_bytes()].concat();
-        let data = builder.header(&dataset(&[3], layout));
+        let data = builder.header(&dataset(&[3], contiguous(address, 6)));
         let root = builder.header(&[link_info(false), hard("d", data)]);
         builder.finish(root, 2, 0)
     }
 
     /// The elements of `d`, in a file of several.
     fn values(members: &[(&str, &[u8])], with_others: bool) -> Result<Vec<u8>, Hdf5Error> {
-        let store = Arc::new(MemoryStore::new());
+        let others = Arc::new(Others::default());
         for (name, bytes) in members {
-            store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
+            others.store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
         }
-        let others = with_others.then(|| Arc::new(Others(store.clone())) as Arc<dyn OtherFiles>);
+        let store = others.store.clone();
+        let others = with_others.then(|| others as Arc<dyn OtherFiles>);
         let file = File::open(store, members[0].0, FileOptions { verify: true, others })?;
-        let Node::Dataset(dataset) = file.node("d")? else { panic!("no dataset") };
-        let layout = dataset.layout()?;
-        Ok(read(&layout, &Selection::all(layout.shape()), ReadOptions::default())?.as_slice().to_vec())
+        Ok(elements(&*the_dataset(&file, "d")?.layout()?)?)
     }
 
     #[test]
@@ -226,11 +203,8 @@ mod tests {
     #[test]
     fn split_files() {
         let raw = u64::MAX >> 1;
-        let mut info = vec![1, 1, 3, 3, 1, 1, 0, 0];
-        for number in [0, 1000, raw, 6] {
-            info.extend(number.to_le_bytes());
-        }
-        info.extend(b"%s-m.h5\0%s-r.h5\0");
+        let head = structure!([1, 1, 3, 3, 1, 1, 0, 0], 0_u64, 1000_u64, raw, 6_u64);
+        let info = structure!(head, b"%s-m.h5\0%s-r.h5\0");
         let bytes = example("NCSAmult", &info, |_| raw);
         let members: [(&str, &[u8]); 2] = [("x-m.h5", &bytes), ("x-r.h5", &[1, 0, 2, 0, 3, 0])];
         assert_eq!(values(&members, true).unwrap(), [1, 0, 2, 0, 3, 0]);
@@ -254,11 +228,8 @@ mod tests {
 
     #[test]
     fn split_files_have_two_members() {
-        let mut data = vec![1, 1, 3, 3, 1, 1, 0, 0];
-        for number in [0, 0x1418, u64::MAX >> 1, 0x7d50] {
-            data.extend(number.to_le_bytes());
-        }
-        data.extend(b"%s-m.h5\0%s-raw.h5\0\0\0\0\0\0\0");
+        let head = structure!([1, 1, 3, 3, 1, 1, 0, 0], 0_u64, 0x1418_u64, u64::MAX >> 1, 0x7d50_u64);
+        let data = structure!(head, b"%s-m.h5\0%s-raw.h5\0\0\0\0\0\0\0");
         let members = multi_members(&mut Cursor::whole(&data, 0, SIZES)).unwrap();
         let expected = [(0, 0x1418, "%s-m.h5".to_owned()), (u64::MAX >> 1, 0x7d50, "%s-raw.h5".to_owned())];
         assert_eq!(members, expected);

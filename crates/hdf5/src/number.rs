@@ -99,6 +99,15 @@ pub(crate) const F64: FloatType = FloatType { size: 8, fraction_bits: 52, expone
 pub(crate) const F80: FloatType = FloatType { size: 16, fraction_bits: 63, exponent_bits: 15, leading: true };
 
 impl FloatType {
+    /// The float of 2, 4 or 8 bytes.
+    pub fn of(size: usize) -> FloatType {
+        match size {
+            2 => F16,
+            4 => F32,
+            _ => F64,
+        }
+    }
+
     fn bias(&self) -> i64 {
         (1 << (self.exponent_bits - 1)) - 1
     }
@@ -255,6 +264,11 @@ pub(crate) fn byte_order(order: Order) -> ByteOrder {
     }
 }
 
+/// The order of a stored number whose bytes have this order in memory.
+fn stored_order(order: ByteOrder) -> Order {
+    if order == ByteOrder::Little { Order::Little } else { Order::Big }
+}
+
 /// The low 128 bits of a stored number.
 fn load(stored: &[u8], order: Order) -> u128 {
     let mut bytes = [0; 16];
@@ -331,11 +345,12 @@ fn shift(bits: u128, by: i64) -> u128 {
 /// The value of a float in memory, of 2, 4, 8 bytes or of 80 bits in 16; those are rounded to 64
 /// bits.
 pub(crate) fn float_value(memory: &[u8], order: ByteOrder) -> f64 {
-    let order = if order == ByteOrder::Little { Order::Little } else { Order::Big };
+    let order = stored_order(order);
     let bits = |bits: u128| f64::from_bits(u64::try_from(bits & mask(64)).unwrap_or_default());
     match memory.len() {
-        2 => bits(Float { size: 2, layout: F16.layout(order) }.convert(memory, F64)),
-        4 => bits(Float { size: 4, layout: F32.layout(order) }.convert(memory, F64)),
+        size @ (2 | 4) => {
+            bits(Float { size, layout: FloatType::of(size).layout(order) }.convert(memory, F64))
+        }
         8 => bits(load(memory, order)),
         _ => extended_value(load(memory, order)),
     }

@@ -12,13 +12,13 @@
 //! A token is its length (1) and the address of an object header; names have their length (2) in
 //! front.
 
-use crate::cursor::{address, number};
+use crate::cursor::{address, number, to_usize};
 use crate::element::{Element, ElementKind};
 use crate::heaps::{Object, ObjectError};
 use crate::selection::Selection;
 use crate::text::lossless;
 use crate::vlen::strided;
-use crate::{Cursor, File, Hdf5Error, ParseError, Sizes};
+use crate::{Cursor, File, Hdf5Error, ParseError};
 
 /// Heap collections that are fetched together.
 const TOGETHER: usize = 256;
@@ -67,7 +67,6 @@ pub fn resolve(
     stride: usize,
     count: usize,
 ) -> Result<Vec<Option<Reference>>, Hdf5Error> {
-    let sizes = file.sizes();
     let parts = strided(memory, offset, stride, element.size, count).ok_or_else(|| {
         file.source().invalid(format!("{count} references are not within {} bytes", memory.len()))
     })?;
@@ -80,7 +79,7 @@ pub fn resolve(
         let (direct, id, head) = match element.kind {
             ElementKind::ObjectReference => (direct(part), None, None),
             ElementKind::RegionReference => (None, heap_id(part), None),
-            ElementKind::AnyReference => any(part, sizes).map_err(wrong)?,
+            ElementKind::AnyReference => any(file.source().cursor(part, 0)).map_err(wrong)?,
             _ => return Err(file.source().invalid("elements that are not references lead nowhere")),
         };
         found.push(direct);
@@ -121,7 +120,7 @@ fn in_heap(
 ) -> Result<Reference, ObjectError> {
     let object = object.ok_or_else(|| format!("there is no object {index}"))?;
     let bytes = object.read(file.source())?;
-    let mut cursor = Cursor::whole(&bytes, 0, file.sizes());
+    let mut cursor = file.source().cursor(&bytes, 0);
     let reference = match head {
         Some(head) => encoded(&mut cursor, head),
         None => region(&mut cursor),
@@ -152,9 +151,8 @@ struct Head {
 /// A reference that says itself what it is, or where the heap has it.
 type Any = (Option<Reference>, Option<(u64, u32)>, Option<Head>);
 
-fn any(bytes: &[u8], sizes: Sizes) -> Result<Any, ParseError> {
-    let mut cursor = Cursor::whole(bytes, 0, sizes);
-    if bytes.iter().all(|byte| *byte == 0) {
+fn any(mut cursor: Cursor<'_>) -> Result<Any, ParseError> {
+    if cursor.clone().rest().iter().all(|byte| *byte == 0) {
         return Ok((None, None, None));
     }
     let (kind, flags) = (cursor.u8()?, cursor.u8()?);
@@ -180,7 +178,7 @@ fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Result<Reference, ParseError>
             let len = cursor.u32()?;
             // The axes of the dataset, which the selection knows as well.
             cursor.skip(4)?;
-            let mut part = cursor.part(usize::try_from(len).unwrap_or(usize::MAX))?;
+            let mut part = cursor.part(to_usize(len))?;
             Part::Region(Selection::parse(&mut part)?)
         }
         _ => Part::Attribute(name(cursor)?),
@@ -208,7 +206,7 @@ fn name(cursor: &mut Cursor<'_>) -> Result<String, ParseError> {
 mod tests {
     use super::*;
     use crate::selection::Slab;
-    use crate::testing::{DATA, REST, ROOT, collection, element, file, heap_id};
+    use crate::testing::{DATA, REST, ROOT, changes, collection, element, file, heap_id, structure};
 
     fn object(address: u64) -> Option<Reference> {
         Some(Reference { file: None, address, part: Part::Whole })
@@ -256,18 +254,18 @@ mod tests {
     /// As HDF5 2.0 writes them (the regular region is its version 3 selection).
     #[test]
     fn all_that_hdf5_1_12_has() {
-        let token = [&[8][..], &DATA.to_le_bytes()].concat();
+        let token = structure!([8], DATA);
         let slabs =
             [2, 0, 0, 0, 3, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 0, 3, 0, 2, 0, 1, 0, 2, 0, 3, 0, 3, 0, 2, 0];
-        let regular = [&token[..], &[30, 0, 0, 0, 2, 0, 0, 0], &slabs].concat();
-        let attribute = [&token[..], b"\x05\0units"].concat();
-        let elsewhere = [&token[..], b"\x04\0o.h5"].concat();
-        let there = [&elsewhere[..], &[40, 0, 0, 0, 2, 0, 0, 0], &points()].concat();
+        let regular = structure!(token, [30, 0, 0, 0, 2, 0, 0, 0], slabs);
+        let attribute = structure!(token, b"\x05\0units");
+        let elsewhere = structure!(token, b"\x04\0o.h5");
+        let there = structure!(elsewhere, [40, 0, 0, 0, 2, 0, 0, 0], points());
         let heap = collection(&[(1, &regular), (2, &attribute), (3, &elsewhere), (4, &there)]);
         let file = file(&heap);
         let (_, element) = element("4712000012000000");
         let stored = |kind: u8, flags: u8, index| [&[kind, flags][..], &heap_id(9, REST, index)].concat();
-        let direct = [&[2, 0][..], &token, &[0; 7]].concat();
+        let direct = structure!([2, 0], token, [0; 7]);
         let memory =
             [direct, stored(3, 0, 1), stored(4, 0, 2), stored(2, 1, 3), stored(3, 1, 4), vec![0; 18]]
                 .concat();
@@ -291,21 +289,19 @@ mod tests {
             assert!(error.contains("reference 0") && error.contains("not supported"), "{error}");
         }
         // Every byte changed, of the elements and of the heap.
-        let mut memory = memory;
-        for at in 0..memory.len() {
-            for value in [0, 1, 2, 3, 4, 0xff, memory[at] ^ 0x80] {
-                let old = std::mem::replace(&mut memory[at], value);
-                let _ = resolve(&file, &element, &memory, 0, 18, 6);
-                memory[at] = old;
-            }
-        }
-        let mut heap = heap;
-        for at in 0..heap.len() {
-            for value in [0, 1, 0xff, heap[at] ^ 0x80] {
-                let old = std::mem::replace(&mut heap[at], value);
-                let _ = resolve(&crate::testing::file(&heap), &element, &memory, 0, 18, 6);
-                heap[at] = old;
-            }
-        }
+        changes(
+            &memory,
+            |byte| [0, 1, 2, 3, 4, 0xff, byte ^ 0x80],
+            |_, memory| {
+                let _ = resolve(&file, &element, memory, 0, 18, 6);
+            },
+        );
+        changes(
+            &heap,
+            |byte| [0, 1, 0xff, byte ^ 0x80],
+            |_, heap| {
+                let _ = resolve(&crate::testing::file(heap), &element, &memory, 0, 18, 6);
+            },
+        );
     }
 }

@@ -276,17 +276,8 @@ fn blocks(cursor: &mut Cursor<'_>, rank: usize, size: usize) -> Result<Selection
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sizes;
-
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
-
-    fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-        digits
-            .chunks(2)
-            .map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap())
-            .collect()
-    }
+    use crate::datatype::vectors::bytes as hex;
+    use crate::testing::{SIZES, changes};
 
     /// Parses all of the bytes.
     fn parse(bytes: &[u8]) -> Result<Selection, ParseError> {
@@ -435,14 +426,16 @@ mod tests {
             parse(&bytes).unwrap();
             for at in 0..bytes.len() {
                 assert!(parse(&bytes[..at]).is_err());
-                for flip in 1..=255 {
-                    let mut damaged = bytes.clone();
-                    damaged[at] ^= flip;
-                    if let Ok(found) = Selection::parse(&mut Cursor::whole(&damaged, 0, SIZES)) {
+            }
+            changes(
+                &bytes,
+                |_| 0..=255,
+                |_, damaged| {
+                    if let Ok(found) = Selection::parse(&mut Cursor::whole(damaged, 0, SIZES)) {
                         let _ = (found.unlimited(), found.regularised());
                     }
-                }
-            }
+                },
+            );
         }
     }
 }

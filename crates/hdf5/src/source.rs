@@ -7,6 +7,7 @@
 //! Pages hold the file as it was when they were read. If somebody writes the file, they can be
 //! dropped ([`Source::forget`]).
 
+use crate::cursor::to_usize;
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, interrupt};
 use hyperslab_store::fork::{Mutex, MutexGuard};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
@@ -43,6 +44,9 @@ pub struct Source {
     size: AtomicU64,
     /// Where address 0 is (the size of the user block).
     base: u64,
+    sizes: Sizes,
+    /// Whether checksums of metadata are verified.
+    verify: bool,
     /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
     instead: Vec<(u64, Bytes)>,
     /// Gated: never held while bytes are fetched.
@@ -102,6 +106,8 @@ impl Source {
             key: key.into(),
             size: size.into(),
             base,
+            sizes: Sizes { offset: 8, length: 8 },
+            verify: true,
             instead: Vec::new(),
             pages: Mutex::default(),
         })
@@ -118,9 +124,29 @@ impl Source {
     }
 
     /// The same file with another base address.
-    pub fn with_base(mut self, base: u64) -> Self {
-        self.base = base;
-        self
+    pub fn with_base(self, base: u64) -> Self {
+        Source { base, ..self }
+    }
+
+    /// The same file with addresses and lengths of these sizes (8 bytes by default), and with
+    /// checksums verified (the default) or passed over.
+    pub fn with_format(self, sizes: Sizes, verify: bool) -> Self {
+        Source { sizes, verify, ..self }
+    }
+
+    /// Of addresses and lengths.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// Whether checksums of metadata are verified.
+    pub fn verify(&self) -> bool {
+        self.verify
+    }
+
+    /// Reads all bytes of a structure, which are those at an address.
+    pub(crate) fn cursor<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
+        Cursor::whole(bytes, address, self.sizes).verifying(self.verify)
     }
 
     /// The store.
@@ -182,6 +208,16 @@ impl Source {
         }
     }
 
+    /// An error about the first bytes of a structure, or about all of it.
+    pub(crate) fn corrupt(&self, structure: &'static str, address: u64, why: String) -> Hdf5Error {
+        self.wrong(structure, address, ParseError::Corrupt { at: address, why })
+    }
+
+    fn short(&self, structure: &'static str, address: u64, len: u64) -> Hdf5Error {
+        let why = format!("{len} bytes are expected, the file has {} in all", self.end());
+        self.corrupt(structure, address, why)
+    }
+
     /// An error about what was read without fault.
     pub fn invalid(&self, why: impl Into<String>) -> Hdf5Error {
         Hdf5Error::Invalid { file: self.name(), object: None, why: why.into() }
@@ -194,32 +230,34 @@ impl Source {
         structure: &'static str,
         address: u64,
         guess: usize,
-        sizes: Sizes,
         mut parse: impl FnMut(&mut Cursor<'_>) -> Result<T, ParseError>,
     ) -> Result<T, Hdf5Error> {
         self.go_on()?;
-        let fail = |why| self.wrong(structure, address, why);
         let available = self.end().saturating_sub(address);
         if available == 0 {
             let why = format!("the file has only {} bytes from the base address", self.end());
-            return Err(fail(ParseError::Corrupt { at: address, why }));
+            return Err(self.corrupt(structure, address, why));
         }
         let mut wanted = (guess as u64).clamp(1, available);
         loop {
             let bytes = self.read(structure, address, wanted)?;
-            let mut cursor = Cursor::new(&bytes, address, sizes);
-            match parse(&mut cursor) {
+            match parse(&mut self.first(&bytes, address)) {
                 Ok(value) => return Ok(value),
                 Err(ParseError::Need(needed)) if needed > available => {
                     let why = format!("{needed} bytes are needed, the file has {available} from there");
-                    return Err(fail(ParseError::Corrupt { at: address, why }));
+                    return Err(self.corrupt(structure, address, why));
                 }
                 Err(ParseError::Need(needed)) if needed > wanted => {
                     wanted = needed.max(wanted.saturating_mul(2)).min(available);
                 }
-                Err(why) => return Err(fail(why)),
+                Err(why) => return Err(self.wrong(structure, address, why)),
             }
         }
+    }
+
+    /// A cursor over the first bytes of a structure.
+    fn first<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
+        Cursor::new(bytes, address, self.sizes).verifying(self.verify)
     }
 
     /// Errors where somebody wants that the work stops.
@@ -237,7 +275,6 @@ impl Source {
         &self,
         structure: &'static str,
         places: &[(u64, u64)],
-        sizes: Sizes,
         mut parse: impl FnMut(usize, &mut Cursor<'_>) -> Result<(), ParseError>,
     ) -> Result<(), Hdf5Error> {
         let (mut rest, mut place) = (places, 0);
@@ -254,11 +291,11 @@ impl Source {
             for ((address, guess), found) in batch.iter().zip(found) {
                 self.go_on()?;
                 let there = buffer.get(found).unwrap_or_default();
-                match parse(place, &mut Cursor::new(there, *address, sizes)) {
+                match parse(place, &mut self.first(there, *address)) {
                     // Not fetched because its pages are there, or longer than was guessed.
                     Err(ParseError::Need(needed)) => {
-                        let guess = usize::try_from(needed.max(*guess)).unwrap_or(usize::MAX);
-                        self.parse(structure, *address, guess, sizes, |cursor| parse(place, cursor))?;
+                        let guess = to_usize(needed.max(*guess));
+                        self.parse(structure, *address, guess, |cursor| parse(place, cursor))?;
                     }
                     answer => answer.map_err(|why| self.wrong(structure, *address, why))?,
                 }
@@ -277,7 +314,6 @@ impl Source {
         places: &[(u64, u64)],
         buffer: &mut Vec<u8>,
     ) -> Result<Vec<std::ops::Range<usize>>, Hdf5Error> {
-        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         let mut found = vec![0..0; places.len()];
         let mut wanted = Vec::new();
         {
@@ -312,9 +348,9 @@ impl Source {
             }
             // Counted back from the end of the run's bytes so far.
             let run_end = runs.last().map_or(end, |run| run.1);
-            let (back, len) = (index(run_end - start), index(end - start));
+            let (back, len) = (to_usize(run_end - start), to_usize(end - start));
             if let Some(found) = found.get_mut(place) {
-                let from = index(total) - back;
+                let from = to_usize(total) - back;
                 *found = from..from + len;
             }
         }
@@ -322,12 +358,12 @@ impl Source {
             return Ok(found);
         }
         let failed = |_| self.invalid(format!("no memory for {total} bytes of metadata"));
-        buffer.try_reserve(index(total).saturating_sub(buffer.len())).map_err(failed)?;
-        buffer.resize(index(total), 0);
+        buffer.try_reserve(to_usize(total).saturating_sub(buffer.len())).map_err(failed)?;
+        buffer.resize(to_usize(total), 0);
         let mut ranges = Vec::with_capacity(runs.len());
         let mut free = buffer.as_mut_slice();
         for (start, end) in runs {
-            let (buf, later) = free.split_at_mut(index(end - start));
+            let (buf, later) = free.split_at_mut(to_usize(end - start));
             ranges.push(RangeRead { offset: start, buf });
             free = later;
         }
@@ -341,31 +377,27 @@ impl Source {
     /// The `len` bytes at `address`.
     pub fn read(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes, Hdf5Error> {
         let end = address.checked_add(len).filter(|end| *end <= self.end() && len <= LARGEST);
-        let Some(end) = end else {
-            let why = format!("{len} bytes are expected, the file has {} in all", self.end());
-            return Err(self.wrong(structure, address, ParseError::Corrupt { at: address, why }));
-        };
+        let end = end.ok_or_else(|| self.short(structure, address, len))?;
         let (start, end) = (address.saturating_add(self.base), end.saturating_add(self.base));
         let (first, last) = (start / PAGE, end.saturating_sub(1).max(start) / PAGE);
-        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         if first == last {
             let page = self.page(first)?;
             let skip = first * PAGE;
-            return Ok(Bytes { whole: page, range: index(start - skip)..index(end - skip) });
+            return Ok(Bytes { whole: page, range: to_usize(start - skip)..to_usize(end - skip) });
         }
         // Large structures are not kept twice.
         let mut bytes = Vec::new();
         let failed = |_| self.invalid(format!("no memory for {structure} of {len} bytes"));
-        bytes.try_reserve_exact(index(len)).map_err(failed)?;
+        bytes.try_reserve_exact(to_usize(len)).map_err(failed)?;
         if last - first >= 4 {
-            bytes.resize(index(len), 0);
+            bytes.resize(to_usize(len), 0);
             self.fetch(start, &mut bytes)?;
             return Ok(bytes.into());
         }
         for number in first..=last {
             let page = self.page(number)?;
             let skip = number * PAGE;
-            let part = index(start.max(skip) - skip)..index(end.min(skip + PAGE) - skip);
+            let part = to_usize(start.max(skip) - skip)..to_usize(end.min(skip + PAGE) - skip);
             bytes.extend_from_slice(page.get(part).unwrap_or_default());
         }
         Ok(bytes.into())
@@ -382,8 +414,7 @@ impl Source {
         for (address, buf) in places {
             let len = buf.len() as u64;
             if address.checked_add(len).is_none_or(|end| end > self.end()) {
-                let why = format!("{len} bytes are expected, the file has {} in all", self.end());
-                return Err(self.wrong(structure, address, ParseError::Corrupt { at: address, why }));
+                return Err(self.short(structure, address, len));
             }
             let offset = address.saturating_add(self.base);
             if !self.copy_kept(offset, buf) {
@@ -398,7 +429,7 @@ impl Source {
         let pages = self.lock();
         let (mut at, mut rest) = (offset, buf);
         while !rest.is_empty() {
-            let (number, skip) = (at / PAGE, usize::try_from(at % PAGE).unwrap_or(usize::MAX));
+            let (number, skip) = (at / PAGE, to_usize(at % PAGE));
             let Some(here) = pages.found.get(&number).and_then(|page| page.get(skip..)) else { return false };
             let len = here.len().min(rest.len());
             let (Some(here), true) = (here.get(..len), len > 0) else { return false };
@@ -423,7 +454,7 @@ impl Source {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        wanted.truncate(usize::try_from(KEPT / PAGE / 2).unwrap_or(usize::MAX));
+        wanted.truncate(to_usize(KEPT / PAGE / 2));
         {
             let pages = self.lock();
             wanted.retain(|number| !pages.found.contains_key(number));
@@ -435,7 +466,7 @@ impl Source {
             let len = ((last + 1) * PAGE).min(self.size()).saturating_sub(start);
             let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
             self.fetch(start, &mut bytes)?;
-            let parts = bytes.chunks(usize::try_from(PAGE).unwrap_or(usize::MAX));
+            let parts = bytes.chunks(to_usize(PAGE));
             for (number, part) in run.iter().zip(parts) {
                 self.keep(*number, part.into());
             }
@@ -498,7 +529,7 @@ impl Source {
         for (offset, bytes) in self.instead.iter().take_while(|(offset, _)| *offset < end) {
             let last = offset.saturating_add(bytes.len() as u64).min(end);
             let first = range.offset.max(*offset);
-            let index = |at: u64, from: u64| usize::try_from(at.saturating_sub(from)).unwrap_or(usize::MAX);
+            let index = |at: u64, from: u64| to_usize(at.saturating_sub(from));
             let from = bytes.get(index(first, *offset)..index(last, *offset));
             let to = range.buf.get_mut(index(first, range.offset)..index(last, range.offset));
             if let (true, Some(from), Some(to)) = (first < last, from, to) {
@@ -516,8 +547,6 @@ impl Source {
 mod tests {
     use super::*;
     use hyperslab_store::MemoryStore;
-
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
     fn source(bytes: &[u8], base: u64) -> Source {
         let store = Arc::new(MemoryStore::new());
@@ -567,13 +596,13 @@ mod tests {
     fn parsers_get_what_they_need() {
         let source = source(&[3, 1, 2, 3, 9], 0);
         let mut calls = 0;
-        let list = source.parse("list", 0, 1, SIZES, |cursor| {
+        let list = source.parse("list", 0, 1, |cursor| {
             calls += 1;
             let count = cursor.u8()?;
             Ok(cursor.take(count.into())?.to_vec())
         });
         assert_eq!((list.unwrap(), calls), (vec![1, 2, 3], 2));
-        let error = source.parse("list", 4, 1, SIZES, |cursor| {
+        let error = source.parse("list", 4, 1, |cursor| {
             let count = cursor.u8()?;
             Ok(cursor.take(count.into())?.to_vec())
         });

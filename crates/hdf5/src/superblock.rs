@@ -37,14 +37,14 @@ pub struct Superblock {
 
 impl Superblock {
     /// Parses all versions, 0 to 3.
-    pub fn parse(cursor: &mut Cursor<'_>, verify: bool) -> Result<Superblock, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Superblock, ParseError> {
         let start = cursor.position();
         if cursor.take(SIGNATURE.len())? != SIGNATURE {
             return Err(cursor.corrupt("there is no signature of a superblock"));
         }
         match cursor.version("superblock", &[0, 1, 2, 3])? {
             version @ (0 | 1) => Self::parse_old(cursor, version),
-            version => Self::parse_new(cursor, version, start, verify),
+            version => Self::parse_new(cursor, version, start),
         }
     }
 
@@ -70,19 +70,14 @@ impl Superblock {
         Ok(Superblock { sizes, base, end, root, extension: None, driver, writing: false, swmr: false })
     }
 
-    fn parse_new(
-        cursor: &mut Cursor<'_>,
-        version: u8,
-        start: usize,
-        verify: bool,
-    ) -> Result<Superblock, ParseError> {
+    fn parse_new(cursor: &mut Cursor<'_>, version: u8, start: usize) -> Result<Superblock, ParseError> {
         let sizes = size_bytes(cursor)?;
         let flags = cursor.u8()?;
         let base = cursor.defined("the base")?;
         let extension = cursor.offset()?;
         let end = cursor.offset()?;
         let root = cursor.defined("the root group")?;
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
         let (writing, swmr) = (version == 3 && flags & 1 != 0, version == 3 && flags & 4 != 0);
         Ok(Superblock { sizes, base, end, root, extension, driver: None, writing, swmr })
     }
@@ -151,20 +146,17 @@ pub fn find(store: &dyn Store, key: &str, size: u64) -> Result<Option<u64>, Hdf5
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{SIZES, summed};
+    use crate::testing::{SIZES, changes, structure, summed};
 
     fn parsed(bytes: &[u8]) -> Result<Superblock, ParseError> {
-        Superblock::parse(&mut Cursor::whole(bytes, 0, SIZES), true)
+        Superblock::parse(&mut Cursor::whole(bytes, 0, SIZES))
     }
 
     #[test]
     fn old_versions_and_sizes() {
         let mut one = SIGNATURE.to_vec();
         one.extend([1, 0, 0, 0, 0, 4, 2, 0, 4, 0, 16, 0, 0, 0, 0, 0, 32, 0, 0, 0]);
-        for address in [512_u32, u32::MAX, 4096, 96] {
-            one.extend(address.to_le_bytes());
-        }
-        one.extend([0, 0, 32, 3, 0, 0]);
+        one.extend(structure!(512_u32, u32::MAX, 4096_u32, 96_u32, [0, 0, 32, 3, 0, 0]));
         let expected = Superblock {
             sizes: Sizes { offset: 4, length: 2 },
             base: 512,
@@ -194,20 +186,11 @@ mod tests {
 
     #[test]
     fn new_versions() {
-        let mut bytes = SIGNATURE.to_vec();
-        bytes.extend([3, 8, 8, 5]);
-        for address in [0, u64::MAX, 4096, 48_u64] {
-            bytes.extend(address.to_le_bytes());
-        }
-        let bytes = summed(bytes);
+        let bytes = summed(structure!(SIGNATURE, [3, 8, 8, 5], 0_u64, u64::MAX, 4096_u64, 48_u64));
         let found = parsed(&bytes).unwrap();
         assert_eq!((found.root, found.end, found.extension), (48, Some(4096), None));
         assert!(found.writing && found.swmr);
-        for at in 0..bytes.len() {
-            let mut wrong = bytes.clone();
-            wrong[at] ^= 4;
-            assert!(parsed(&wrong).is_err(), "byte {at}");
-        }
+        changes(&bytes, |byte| [byte ^ 4], |at, wrong| assert!(parsed(wrong).is_err(), "byte {at}"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 /// Bytes of a name as text; those that are not UTF-8 become `\xNN` (two hexadecimal digits), so
 /// that no two names become one.
-pub(crate) fn lossless(bytes: &[u8]) -> String {
+pub fn lossless(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());

@@ -3,6 +3,7 @@
 //! A type is walked once, not once per element: each step takes all elements at once, wherever they
 //! lie in memory, so that heap ids are resolved in one pass for each member that has them.
 
+use crate::cursor::to_usize;
 use crate::dataspace::Dataspace;
 use crate::element::{Element, ElementKind};
 use crate::number::float_value;
@@ -71,7 +72,7 @@ fn nested(values: Vec<Value>, shape: &[u64]) -> Value {
     }
     let mut values = values;
     for len in shape.iter().skip(1).rev() {
-        let len = usize::try_from(*len).unwrap_or(usize::MAX);
+        let len = to_usize(*len);
         let mut rest = values.into_iter();
         values = Vec::new();
         loop {
@@ -145,7 +146,7 @@ impl Walk<'_> {
             }
             ElementKind::VlenString { .. } => {
                 let found = vlen::resolve(self.file, element, memory, offset, stride, count)?;
-                let at = |offset: &i64| usize::try_from(*offset).unwrap_or(usize::MAX);
+                let at = |offset: &i64| to_usize(*offset);
                 let (values, ends) = (found.values.as_slice(), found.offsets.iter().skip(1));
                 let texts = found.offsets.iter().zip(ends).map(|(start, end)| values.get(at(start)..at(end)));
                 texts.map(|text| text_value(text.unwrap_or_default())).collect()

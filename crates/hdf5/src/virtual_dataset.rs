@@ -9,15 +9,13 @@
 //! 4. Sources are opened when they are read. One whose file or path is missing reads as fill value;
 //!    one that is there but no dataset, or of elements that cannot be converted, is an error.
 
+use crate::array_layout::SingleChunk;
 use crate::selection::{Selection, Slab};
 use crate::virtual_extent::{Along, END, Extent, cut, ends, pattern, slices};
 use crate::virtual_mapping::{self, Mapping};
 use crate::virtual_source::{Budget, Chain, Sources};
-use crate::{Cursor, Dataset, File, Hdf5Error, element::Element};
-use hyperslab_array::{
-    ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, Dims, FillValue, Found, LocateError,
-    Location, Mosaic, MosaicSource, Piece,
-};
+use crate::{Dataset, File, Hdf5Error, element::Element};
+use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue, Mosaic, MosaicSource, Piece};
 use hyperslab_codec::DataType;
 use std::sync::Arc;
 
@@ -118,7 +116,8 @@ pub(crate) fn layout_within(
     let encoding = ChunkEncoding::new(&chunk, dtype, dtype.order(), &[], Vec::new()).map_err(invalid)?;
     let grid = ChunkGrid::regular(chunk).ok_or_else(|| invalid("chunks without elements".into()))?;
     let (name, store) = (format!("/{}", dataset.path()), file.source().store().clone());
-    let layout = ArrayLayout::new(name, shape, dtype, grid, encoding, fill, Arc::new(NoChunks), store)?;
+    let layout =
+        ArrayLayout::new(name, shape, dtype, grid, encoding, fill, Arc::new(SingleChunk::absent()), store)?;
     Ok(layout.with_mosaic(Mosaic::new(pieces))?)
 }
 
@@ -156,7 +155,7 @@ fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<
             .invalid(format!("the global heap collection at address {address} has no object {index}"))
     })?;
     let bytes = object.read(file.source())?;
-    virtual_mapping::parse(&mut Cursor::whole(&bytes, 0, file.sizes()), file.verify())
+    virtual_mapping::parse(&mut file.source().cursor(&bytes, 0))
         .map_err(|why| file.source().wrong("global heap block for virtual datasets", address, why))
 }
 
@@ -179,54 +178,21 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
     part
 }
 
-/// A mosaic has no chunks.
-#[derive(Debug)]
-struct NoChunks;
-
-impl ChunkLocator for NoChunks {
-    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
-        wanted.iter().for_each(|_| found.chunk(Location::Absent));
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Node;
-    use crate::testing::{Builder, dataset, hard, link_info, summed};
-    use crate::{FileOptions, FoundFile, OtherFiles};
-    use hyperslab_array::{ArrayError, ReadOptions, element_count, explain_read, read};
-    use hyperslab_store::{Key, MemoryStore, Store};
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use crate::testing::{
+        Builder, Others, SIZES, changes, collection_of, contiguous, dataset, elements, hard, link_info,
+        structure, summed, the_dataset,
+    };
+    use crate::{FileOptions, Node};
+    use hyperslab_array::{ArrayError, element_count, explain_read};
+    use hyperslab_store::{Key, Store};
+    use std::sync::atomic::Ordering;
 
-    /// Files in memory that refer to each other. Names that begin with `/` are refused.
-    #[derive(Debug, Default)]
-    struct Files {
-        store: Arc<MemoryStore>,
-        asked: AtomicUsize,
-    }
-
-    impl OtherFiles for Files {
-        fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
-            if let Some(target) = name.strip_prefix('/') {
-                let (file, target, why) = ("a test".into(), target.into(), "so it is".into());
-                return Err(Hdf5Error::Refused { file, object: None, target, why });
-            }
-            let found = self.store.exists(Key::new(name)?)?;
-            Ok(found.then(|| (self.store.clone() as Arc<dyn Store>, name.into())))
-        }
-    }
-
-    fn open(files: &Arc<Files>, name: &str) -> File {
+    fn open(files: &Arc<Others>, name: &str) -> File {
         let options = FileOptions { verify: true, others: Some(files.clone()) };
         File::open(files.store.clone(), name, options).unwrap()
-    }
-
-    /// Layout message of a contiguous dataset.
-    fn contiguous(address: u64, len: u64) -> Vec<u8> {
-        [&[3, 1][..], &address.to_le_bytes(), &len.to_le_bytes()].concat()
     }
 
     /// A dataset of numbers from `first` on.
@@ -252,30 +218,19 @@ mod tests {
 
     /// A virtual dataset.
     fn virtual_dataset(file: &mut Builder, shape: &[u64], entries: &[Entry<'_>]) -> u64 {
-        let mut block = vec![0];
-        block.extend((entries.len() as u64).to_le_bytes());
+        let mut block = structure!([0], entries.len() as u64);
         for (name, path, source, target) in entries {
-            for part in [name.as_bytes(), &[0], path.as_bytes(), &[0], &select(source), &select(target)] {
-                block.extend(part);
-            }
+            let names = structure!(name.as_bytes(), [0], path.as_bytes(), [0]);
+            block.extend(structure!(names, select(source), select(target)));
         }
-        let block = summed(block);
-        let mut heap = b"GCOL\x01\0\0\0".to_vec();
-        let padded = block.len().next_multiple_of(8);
-        heap.extend((32 + padded as u64).to_le_bytes());
-        heap.extend([1, 0, 1, 0, 0, 0, 0, 0]);
-        heap.extend((block.len() as u64).to_le_bytes());
-        heap.extend(&block);
-        heap.resize(32 + padded, 0);
-        let address = file.put(&heap);
-        let layout = [&[4, 3][..], &address.to_le_bytes(), &1u32.to_le_bytes()].concat();
-        let mut messages = dataset(shape, layout);
+        let address = file.put(&collection_of(SIZES, &[(1, &summed(block))], 0));
+        let mut messages = dataset(shape, structure!([4, 3], address, 1u32));
         // Fill value -1.
         messages.push((crate::messages::fill_value::KIND, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));
         file.header(&messages)
     }
 
-    fn save(files: &Files, name: &str, mut file: Builder, members: &[(&str, u64)]) {
+    fn save(files: &Others, name: &str, mut file: Builder, members: &[(&str, u64)]) {
         let links = members.iter().map(|(name, address)| hard(name, *address));
         let messages: Vec<_> = std::iter::once(link_info(false)).chain(links).collect();
         let root = file.header(&messages);
@@ -283,23 +238,19 @@ mod tests {
     }
 
     fn layout_of(file: &File, path: &str) -> Result<Arc<ArrayLayout>, Hdf5Error> {
-        match file.node(path).unwrap() {
-            Node::Dataset(dataset) => dataset.layout(),
-            _ => panic!("no dataset"),
-        }
+        the_dataset(file, path).unwrap().layout()
     }
 
     fn values(layout: &ArrayLayout) -> Result<Vec<i16>, ArrayError> {
-        let all = hyperslab_array::Selection::all(layout.shape());
-        let found = read(layout, &all, ReadOptions::default())?;
-        Ok(found.as_slice().chunks(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect())
+        let found = elements(layout)?;
+        Ok(found.chunks(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect())
     }
 
     const FREE: u64 = u64::MAX;
 
     #[test]
     fn parts_of_this_file_and_of_others() {
-        let files = Arc::new(Files::default());
+        let files = Arc::new(Others::default());
         let mut other = Builder::new();
         let data = numbers(&mut other, 100, &[2, 3]);
         save(&files, "other.h5", other, &[("data", data)]);
@@ -334,7 +285,7 @@ mod tests {
 
     #[test]
     fn sources_decide_how_long_it_is() {
-        let files = Arc::new(Files::default());
+        let files = Arc::new(Others::default());
         for (n, len) in [(0, 3), (1, 3), (3, 3)] {
             let mut other = Builder::new();
             let data = numbers(&mut other, 10 * n, &[len]);
@@ -379,7 +330,7 @@ mod tests {
 
     #[test]
     fn virtual_sources_and_circles() {
-        let files = Arc::new(Files::default());
+        let files = Arc::new(Others::default());
         let mut file = Builder::new();
         let mine = numbers(&mut file, 7, &[2]);
         let next = virtual_dataset(&mut file, &[2], &[(".", "mine", &[], &[])]);
@@ -413,7 +364,7 @@ mod tests {
 
     #[test]
     fn levels_that_multiply_have_an_end() {
-        let files = Arc::new(Files::default());
+        let files = Arc::new(Others::default());
         let mut file = Builder::new();
         let mine = numbers(&mut file, 7, &[2]);
         let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
@@ -434,7 +385,7 @@ mod tests {
 
     #[test]
     fn refusals_say_what_and_where() {
-        let files = Arc::new(Files::default());
+        let files = Arc::new(Others::default());
         files.store.write(Key::new("junk.h5").unwrap(), &[&[7; 5000]]).unwrap();
         let mut file = Builder::new();
         let mine = numbers(&mut file, 0, &[4]);
@@ -483,7 +434,7 @@ mod tests {
     /// Any byte of a file may be wrong.
     #[test]
     fn damage_is_an_error_or_values() {
-        let files = Arc::new(Files::default());
+        let files = Arc::new(Others::default());
         let mut file = Builder::new();
         let mine = numbers(&mut file, 0, &[4]);
         let entries: &[Entry<'_>] =
@@ -492,19 +443,19 @@ mod tests {
         save(&files, "v.h5", file, &[("mine", mine), ("v", parts)]);
         let (mut bytes, key) = (Vec::new(), Key::new("v.h5").unwrap());
         files.store.read_all(key, &mut bytes, 1 << 20).unwrap();
-        for at in 0..bytes.len() {
-            for value in [0, 1, 0x7f, 0xff, bytes[at] ^ 1, bytes[at] ^ 0x80] {
-                let mut damaged = bytes.clone();
-                damaged[at] = value;
-                files.store.write(key, &[&damaged]).unwrap();
+        changes(
+            &bytes,
+            |byte| [0, 1, 0x7f, 0xff, byte ^ 1, byte ^ 0x80],
+            |_, damaged| {
+                files.store.write(key, &[damaged]).unwrap();
                 let options = FileOptions { verify: false, others: Some(files.clone()) };
-                let Ok(file) = File::open(files.store.clone(), "v.h5", options) else { continue };
-                let Ok(Node::Dataset(dataset)) = file.node("v") else { continue };
-                let Ok(layout) = dataset.layout() else { continue };
+                let Ok(file) = File::open(files.store.clone(), "v.h5", options) else { return };
+                let Ok(Node::Dataset(dataset)) = file.node("v") else { return };
+                let Ok(layout) = dataset.layout() else { return };
                 if element_count(layout.shape()).is_some_and(|count| count < 1 << 16) {
                     let _ = values(&layout);
                 }
-            }
-        }
+            },
+        );
     }
 }

@@ -19,6 +19,7 @@ mod kept_ids;
 mod look;
 
 use crate::convert::Conversion;
+use crate::cursor::to_usize;
 use crate::element::{Element, ElementKind};
 use crate::heaps::Object;
 use crate::{Dataset, File, Hdf5Error};
@@ -121,7 +122,7 @@ impl Items {
             }
             ElementKind::Vlen { stored, element } => {
                 let conversion = Conversion::new(stored, element);
-                let stored = usize::try_from(stored.size).unwrap_or(usize::MAX);
+                let stored = to_usize(stored.size);
                 Some(Items { text: false, stored, size: element.size, conversion })
             }
             _ => None,
@@ -179,7 +180,7 @@ mod generated;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{REST, collection, element, file, heap_id};
+    use crate::testing::{REST, changes, collection, element, file, heap_id};
 
     const STRINGS: &str = "1901010010000000100000000100000000000800";
 
@@ -316,16 +317,15 @@ mod tests {
     fn any_bytes() {
         let file = file(&collection(&[(1, b"one"), (2, b"two2")]));
         let (_, element) = element(STRINGS);
-        let mut memory = [heap_id(3, REST, 1), heap_id(4, REST, 2)].concat();
-        for at in 0..memory.len() {
-            let old = memory[at];
-            for value in 0..=255 {
-                memory[at] = value;
-                if let Ok(found) = resolve(&file, &element, &memory, 0, 16, 2) {
+        let memory = [heap_id(3, REST, 1), heap_id(4, REST, 2)].concat();
+        changes(
+            &memory,
+            |_| 0..=255,
+            |_, memory| {
+                if let Ok(found) = resolve(&file, &element, memory, 0, 16, 2) {
                     assert_eq!(found.offsets[2], found.values.len() as i64);
                 }
-            }
-            memory[at] = old;
-        }
+            },
+        );
     }
 }

@@ -6,7 +6,7 @@
 
 use hyperslab_array::{ReadOptions, Selection, read};
 use hyperslab_hdf5::dataspace::Dataspace;
-use hyperslab_hdf5::{File, FileOptions, FoundFile, Hdf5Error, Node, OtherFiles};
+use hyperslab_hdf5::{File, FileOptions, FoundFile, Hdf5Error, Node, OtherFiles, Purpose, Value};
 use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -50,11 +50,14 @@ const REFUSED: &[(&str, &str)] = &[
     ("plugins/test_zfp_le.h5", "the filter zfp"),
 ];
 
+fn corpora() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/hdf5")
+}
+
 /// The folders of files; none where they are not there.
 fn folders() -> Vec<PathBuf> {
-    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/hdf5");
-    let Ok(entries) = std::fs::read_dir(&corpora) else {
-        eprintln!("skipped: there is no {}", corpora.display());
+    let Ok(entries) = std::fs::read_dir(corpora()) else {
+        eprintln!("skipped: there is no {}", corpora().display());
         return Vec::new();
     };
     entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
@@ -76,7 +79,7 @@ fn files(folder: &Path) -> Vec<String> {
 struct Beside(Arc<dyn Store>);
 
 impl OtherFiles for Beside {
-    fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
+    fn find(&self, name: &str, _: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         let name = name.rsplit('/').next().unwrap_or(name);
         Ok(self.0.size(Key::new(name)?)?.map(|_| (self.0.clone(), name.to_owned())))
     }
@@ -87,9 +90,9 @@ fn open(store: &Arc<dyn Store>, name: &str) -> Result<File, Hdf5Error> {
     File::open(store.clone(), name, FileOptions { verify: true, others: Some(others) })
 }
 
-/// Reads everything, each object once; returns what failed.
-fn walk(file: &File) -> Vec<String> {
-    let mut failed = Vec::new();
+/// Reads everything, each object once; returns what failed, and how many attributes have a value.
+fn walk(file: &File) -> (Vec<String>, usize) {
+    let (mut failed, mut values) = (Vec::new(), 0);
     let mut seen = HashSet::new();
     let mut waiting: Vec<Result<Node, Hdf5Error>> = vec![file.root().map(Node::Group)];
     while let Some(node) = waiting.pop() {
@@ -142,14 +145,15 @@ fn walk(file: &File) -> Vec<String> {
         };
         match attributes {
             Err(error) => failed.push(error.to_string()),
-            Ok(attributes) => failed.extend(
-                attributes
-                    .iter()
-                    .filter_map(|attribute| attribute.value().err().map(|error| error.to_string())),
-            ),
+            Ok(attributes) => {
+                let wrong = attributes.iter().filter_map(|attribute| attribute.value().err());
+                let before = failed.len();
+                failed.extend(wrong.map(|error| error.to_string()));
+                values += attributes.len() - (failed.len() - before);
+            }
         }
     }
-    failed
+    (failed, values)
 }
 
 /// An error and its causes.
@@ -160,14 +164,15 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[test]
 fn every_file_reads_or_is_refused_for_a_known_reason() {
-    let mut wrong = Vec::new();
+    let (mut wrong, mut values) = (Vec::new(), 0);
     for folder in folders() {
         let store: Arc<dyn Store> = Arc::new(LocalStore::open(&folder, LocalOptions::default()).unwrap());
         for name in files(&folder) {
-            let failed = match open(&store, &name) {
+            let (failed, found) = match open(&store, &name) {
                 Ok(file) => walk(&file),
-                Err(error) => vec![error.to_string()],
+                Err(error) => (vec![error.to_string()], 0),
             };
+            values += found;
             let path = format!("{}/{name}", folder.file_name().unwrap().to_string_lossy());
             let reasons: Vec<&str> =
                 REFUSED.iter().filter(|(file, _)| *file == path).map(|(_, reason)| *reason).collect();
@@ -180,6 +185,33 @@ fn every_file_reads_or_is_refused_for_a_known_reason() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(values > 2000 || folders().is_empty(), "{values} values of attributes");
+}
+
+#[test]
+fn values_of_attributes_are_those_that_h5py_reads() {
+    if folders().is_empty() {
+        return;
+    }
+    let store: Arc<dyn Store> = Arc::new(LocalStore::open(&corpora(), LocalOptions::default()).unwrap());
+    let file = open(&store, "pyfive/attr_datatypes.hdf5").unwrap();
+    let attributes = file.root().unwrap().attributes().unwrap();
+    let ints = |list: &[i128]| Value::List(list.iter().map(|value| Value::Int(*value)).collect());
+    for (name, expected) in [
+        ("complex128_big", Value::Complex(123.0, 456.0)),
+        ("float32_big", Value::Float(123.0)),
+        ("int64_big", Value::Int(-123)),
+        ("uint64_little", Value::Int(9_223_372_036_854_775_810)),
+        ("uint64_array", ints(&[12, 34])),
+        ("vlen_int32", Value::List(vec![ints(&[-1, 2]), ints(&[3, 4, 5])])),
+        // h5py gives these in the wrong byte order.
+        ("vlen_uint64", Value::List(vec![ints(&[1, 2]), ints(&[3, 4, 5]), ints(&[42])])),
+        ("vlen_unicode", Value::Text("Hello§".into())),
+        ("string_two", Value::Text("Hi".into())),
+    ] {
+        let found = attributes.iter().find(|found| found.name == name).unwrap();
+        assert_eq!(found.value().unwrap(), expected, "{name}");
+    }
 }
 
 /// Files of at most so many bytes are changed.

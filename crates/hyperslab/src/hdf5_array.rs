@@ -193,7 +193,7 @@ impl ArrayNode for Hdf5Array {
         let all = element_count(self.layout.shape()).unwrap_or(u64::MAX);
         let all = all.saturating_mul(u64::from(self.dataset.datatype().size));
         Ok(match self.dataset.data_layout() {
-            DataLayout::Compact { data, .. } => (1, data.len() as u64),
+            DataLayout::Compact { size, .. } => (1, *size),
             DataLayout::Contiguous { address: Some(_), size } => (1, size.unwrap_or(all)),
             _ => (0, 0),
         })

@@ -88,11 +88,7 @@ impl LocalFiles {
 }
 
 impl OtherFiles for LocalFiles {
-    fn find(&self, name: &str) -> Result<Option<FoundFile>, Hdf5Error> {
-        self.find_for(name, Purpose::Link)
-    }
-
-    fn find_for(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
+    fn find(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         let refused = |why: &str| Hdf5Error::Refused {
             file: self.here.display().to_string(),
             object: None,

@@ -34,20 +34,10 @@ impl External {
     /// The type of this number. `wide`: whether the types of `CDF\x05` are allowed.
     pub(crate) fn of(number: u32, wide: bool) -> Option<External> {
         use External::*;
-        Some(match number {
-            1 => Byte,
-            2 => Char,
-            3 => Short,
-            4 => Int,
-            5 => Float,
-            6 => Double,
-            7 if wide => UByte,
-            8 if wide => UShort,
-            9 if wide => UInt,
-            10 if wide => Int64,
-            11 if wide => UInt64,
-            _ => return None,
-        })
+        const ALL: [External; 11] =
+            [Byte, Char, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64];
+        let of_this = if wide { &ALL[..] } else { ALL.split_at(6).0 };
+        of_this.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
     }
 
     /// What an element is in memory: the bytes as they are stored.

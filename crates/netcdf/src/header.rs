@@ -15,6 +15,7 @@
 
 use crate::cursor::Cursor;
 use crate::{External, HeaderError};
+use hyperslab_hdf5::lossless;
 use std::collections::HashSet;
 
 /// Which of the three formats.
@@ -81,7 +82,7 @@ const ATTRIBUTE: u32 = 12;
 impl Attribute {
     /// Its text, if it is text; each byte that is not UTF-8 is written `\xNN`.
     pub fn text(&self) -> Option<String> {
-        (self.external == External::Char).then(|| text(&self.bytes))
+        (self.external == External::Char).then(|| lossless(&self.bytes))
     }
 }
 
@@ -198,20 +199,7 @@ fn external(cursor: &mut Cursor<'_>) -> Result<External, HeaderError> {
 
 fn name(cursor: &mut Cursor<'_>) -> Result<String, HeaderError> {
     let len = cursor.count()?;
-    Ok(text(cursor.padded(len)?))
-}
-
-/// Bytes as text; each that is not UTF-8 is written `\xNN`, so that different bytes stay different
-/// text.
-fn text(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
+    Ok(lossless(cursor.padded(len)?))
 }
 
 #[cfg(test)]

@@ -305,14 +305,21 @@ fn groups(group: &Group) -> Result<Vec<Group>, Hdf5Error> {
     let mut next = 0;
     while let Some(group) = found.get(next).cloned() {
         next += 1;
-        for link in group.links()? {
-            if let LinkTarget::Hard(address) = link.target
-                && !seen.contains(&address)
-                && let Node::Group(below) = group.child(&link.name)?
-            {
-                seen.insert(address);
-                found.push(below);
-            }
+        found.extend(groups_in(&group, &mut seen)?);
+    }
+    Ok(found)
+}
+
+/// The groups that a group links to, as hard links, without those that were seen before.
+pub(crate) fn groups_in(group: &Group, seen: &mut HashSet<u64>) -> Result<Vec<Group>, Hdf5Error> {
+    let mut found = Vec::new();
+    for link in group.links()? {
+        if let LinkTarget::Hard(address) = link.target
+            && !seen.contains(&address)
+            && let Node::Group(below) = group.child(&link.name)?
+        {
+            seen.insert(address);
+            found.push(below);
         }
     }
     Ok(found)
@@ -320,18 +327,16 @@ fn groups(group: &Group) -> Result<Vec<Group>, Hdf5Error> {
 
 /// The group of a dataset and those above it by its path, the innermost first.
 fn above(dataset: &Dataset) -> Result<Vec<Group>, Hdf5Error> {
-    let root = dataset.file().root()?;
-    let mut found = vec![root.clone()];
-    let mut path = dataset.path();
-    let mut inner = Vec::new();
+    let (root, mut path) = (dataset.file().root()?, dataset.path());
+    let mut found = Vec::new();
     while let Some((group, _)) = path.rsplit_once('/') {
         if let Node::Group(group) = root.child(group)? {
-            inner.push(group);
+            found.push(group);
         }
         path = group;
     }
-    inner.append(&mut found);
-    Ok(inner)
+    found.push(root);
+    Ok(found)
 }
 
 fn last(path: &str) -> &str {

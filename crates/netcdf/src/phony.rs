@@ -10,10 +10,10 @@
 //!
 //! Datasets of types that NetCDF does not have (references, bitfields, times, arrays) take none.
 
-use crate::netcdf4::{Axes, Scale, datasets};
+use crate::netcdf4::{Axes, Scale, datasets, groups_in};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Class, Datatype};
-use hyperslab_hdf5::{Dataset, File, Group, Hdf5Error, LinkTarget, Node};
+use hyperslab_hdf5::{Dataset, File, Group, Hdf5Error};
 use std::collections::{BTreeMap, HashSet};
 
 /// An axis: its length, and whether it may grow.
@@ -49,17 +49,8 @@ pub fn phony_dimension_names(file: &File) -> Result<BTreeMap<String, Vec<String>
             outer.inner.push(index);
         }
         visited.push(visit(&group, &mut next_id)?);
-        let mut inner = Vec::new();
-        for link in group.links()? {
-            if let LinkTarget::Hard(address) = link.target
-                && !seen.contains(&address)
-                && let Node::Group(group) = group.child(&link.name)?
-            {
-                seen.insert(address);
-                inner.push((group, Some(index)));
-            }
-        }
-        waiting.extend(inner.into_iter().rev());
+        let inner = groups_in(&group, &mut seen)?;
+        waiting.extend(inner.into_iter().rev().map(|group| (group, Some(index))));
     }
     let mut names = BTreeMap::new();
     for index in inner_first(&visited) {

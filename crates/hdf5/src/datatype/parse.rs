@@ -352,12 +352,10 @@ fn members_apart(members: &[Member], size: u32) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::vectors::{REFUSED, VECTORS, bytes};
+    use super::super::vectors::{REFUSED, bytes, vectors};
     use super::*;
-    use crate::Sizes;
     use crate::element::Element;
-
-    const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+    use crate::testing::{SIZES, changes, structure};
 
     fn parse(message: &[u8]) -> Result<Datatype, ParseError> {
         datatype(&mut Cursor::whole(message, 0, SIZES))
@@ -371,7 +369,7 @@ mod tests {
 
     /// A message of version 3: class, class bits, size, what follows.
     fn message(class: u8, bits: u16, size: u32, rest: &[u8]) -> Vec<u8> {
-        [&[0x30 | class][..], &bits.to_le_bytes(), &[0], &size.to_le_bytes(), rest].concat()
+        structure!([0x30 | class], bits, [0], size, rest)
     }
 
     fn compound(members: &[(&str, u8)], size: u32) -> Vec<u8> {
@@ -382,8 +380,9 @@ mod tests {
 
     #[test]
     fn every_byte_is_read() {
-        for (hex, _) in VECTORS.iter().chain(REFUSED) {
-            let message = bytes(hex);
+        let refused = REFUSED.iter().map(|(hex, what)| (hex.to_string(), *what));
+        for (hex, _) in vectors().into_iter().chain(refused) {
+            let message = bytes(&hex);
             let mut cursor = Cursor::whole(&message, 0, SIZES);
             let whole = datatype(&mut cursor).unwrap_or_else(|error| panic!("{hex}: {error}"));
             assert!(cursor.is_empty(), "{hex}");
@@ -400,28 +399,24 @@ mod tests {
 
     #[test]
     fn changed_bytes_give_another_type_or_an_error() {
-        for (hex, _) in VECTORS {
-            let mut message = bytes(hex);
-            for at in 0..message.len() {
-                let old = message[at];
-                for value in 0..=255 {
-                    message[at] = value;
-                    if let Ok(found) = parse(&message)
-                        && let Ok(element) = Element::of(&found, SIZES)
-                    {
-                        element.to_json();
-                        // What is converted has the size that the element has in memory.
-                        let small = found.size < 1000 && element.size < 1000;
-                        if let Some(conversion) = element.conversion(&found).filter(|_| small) {
-                            let stored = vec![value; found.size as usize * 3];
-                            let mut memory = vec![0xa5; element.size * 3];
-                            let len = conversion.decode(&stored, &mut memory, &mut Default::default());
-                            assert_eq!(len.unwrap(), memory.len());
-                        }
+        for (hex, _) in vectors() {
+            changes(
+                &bytes(&hex),
+                |_| 0..=255,
+                |at, message| {
+                    let Ok(found) = parse(message) else { return };
+                    let Ok(element) = Element::of(&found, SIZES) else { return };
+                    element.to_json();
+                    // What is converted has the size that the element has in memory.
+                    let small = found.size < 1000 && element.size < 1000;
+                    if let Some(conversion) = element.conversion(&found).filter(|_| small) {
+                        let stored = vec![message[at]; found.size as usize * 3];
+                        let mut memory = vec![0xa5; element.size * 3];
+                        let len = conversion.decode(&stored, &mut memory, &mut Default::default());
+                        assert_eq!(len.unwrap(), memory.len());
                     }
-                }
-                message[at] = old;
-            }
+                },
+            );
         }
     }
 

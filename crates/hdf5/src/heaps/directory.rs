@@ -45,12 +45,11 @@ impl Directory {
         source: &Source,
         head: &Head,
         there: &[u8],
-        sizes: Sizes,
         objects: &mut Vec<Extent>,
     ) -> Result<Directory, Hdf5Error> {
-        let size = object_header(sizes);
+        let size = object_header(source.sizes());
         let mut window = Window { start: 0, bytes: Cow::Borrowed(there) };
-        directory(source, head, sizes, objects, |at| {
+        directory(source, head, objects, |at| {
             if head.len > WHOLE && window.get(at, size).is_none() {
                 let wanted = usize::try_from(SMALLEST.min(head.len.saturating_sub(at))).unwrap_or(size);
                 let mut bytes = vec![0; wanted];
@@ -59,7 +58,7 @@ impl Directory {
             }
             let header = window.get(at, size).unwrap_or_default();
             let index = header.first_chunk().map_or(0, |index| u16::from_le_bytes(*index));
-            Ok((index, header.get(8..8 + usize::from(sizes.length)).and_then(number)))
+            Ok((index, header.get(8..8 + usize::from(source.sizes().length)).and_then(number)))
         })?;
         Ok(Directory::new(objects, head.len))
     }
@@ -167,7 +166,6 @@ fn note(places: &mut Vec<ShortExtent>, size: u64, index: u16, start: u64, len: u
 fn directory(
     source: &Source,
     head: &Head,
-    sizes: Sizes,
     objects: &mut Vec<Extent>,
     mut header: impl FnMut(u64) -> Result<(u16, Option<u64>), Hdf5Error>,
 ) -> Result<(), Hdf5Error> {
@@ -175,7 +173,7 @@ fn directory(
         let at = head.address.saturating_add(at);
         source.wrong(STRUCTURE, head.address, ParseError::Corrupt { at, why })
     };
-    let size = object_header(sizes) as u64;
+    let size = object_header(source.sizes()) as u64;
     objects.clear();
     let mut at = head.first;
     // At the end there may be fewer bytes than an object's header has: they are free.

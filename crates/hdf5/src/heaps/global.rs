@@ -12,7 +12,8 @@
 //! wanted, straight to its place.
 
 use super::directory::{Directory, ShortExtent, UNIT, usual};
-use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
+use crate::cursor::to_usize;
+use crate::{Hdf5Error, ParseError, Source};
 use hyperslab_array::Memory;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -93,15 +94,10 @@ pub enum Object<'a> {
 
 impl Collection {
     /// The collections at these addresses, which ascend. The first fetch has `guess` bytes of each.
-    pub(crate) fn read(
-        source: &Source,
-        addresses: &[u64],
-        guess: u64,
-        sizes: Sizes,
-    ) -> Result<Vec<Collection>, Hdf5Error> {
+    pub(crate) fn read(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<Collection>, Hdf5Error> {
         let mut found = Vec::with_capacity(addresses.len());
         for (address, head) in addresses.iter().zip(heads(source, addresses, guess)?) {
-            found.push((Head::parse(source, *address, head.bytes(), sizes)?, head));
+            found.push((Head::parse(source, *address, head.bytes())?, head));
         }
         // Overlapping collections would let a small file claim much memory.
         for pair in found.windows(2) {
@@ -110,16 +106,16 @@ impl Collection {
             {
                 let why =
                     format!("a collection of {} bytes, the next one is at address {}", a.len, b.address);
-                return Err(source.wrong(STRUCTURE, a.address, ParseError::Corrupt { at: a.address, why }));
+                return Err(source.corrupt(STRUCTURE, a.address, why));
             }
         }
         complete(source, &mut found)?;
         let (mut places, mut objects) = (Vec::new(), Vec::new());
         let taken_apart = |(head, part): (Head, SharedBytes)| {
             let (address, len) = (head.address, head.len);
-            let objects = match usual(&head, part.bytes(), sizes, &mut places) {
+            let objects = match usual(&head, part.bytes(), source.sizes(), &mut places) {
                 Some(()) => Directory::Usual(places.as_slice().into()),
-                None => Directory::read(source, &head, part.bytes(), sizes, &mut objects)?,
+                None => Directory::read(source, &head, part.bytes(), &mut objects)?,
             };
             Ok(Collection { address, len, objects, bytes: (len <= WHOLE).then_some(part) })
         };
@@ -193,11 +189,6 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The first `len` bytes of it; `None`: it has fewer.
     #[inline]
     pub(crate) fn first(self, len: u64) -> Option<Object<'a>> {
@@ -259,8 +250,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn parse(source: &Source, address: u64, bytes: &[u8], sizes: Sizes) -> Result<Head, Hdf5Error> {
-        let mut cursor = Cursor::whole(bytes, address, sizes);
+    fn parse(source: &Source, address: u64, bytes: &[u8]) -> Result<Head, Hdf5Error> {
+        let mut cursor = source.cursor(bytes, address);
         let mut parse = || {
             cursor.signature(b"GCOL")?;
             cursor.version(STRUCTURE, &[1])?;
@@ -285,7 +276,7 @@ impl Head {
 
 /// The first bytes of each collection.
 fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedBytes>, Hdf5Error> {
-    let size = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+    let size = |from: u64, to: u64| to_usize(to.saturating_sub(from));
     // Ranges of the file, and where in memory the last of them begins.
     let (mut ranges, mut begin): (Vec<(u64, u64)>, usize) = (Vec::new(), 0);
     let mut places = Vec::with_capacity(addresses.len());
@@ -293,7 +284,7 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedByt
         let end = address.saturating_add(guess).min(source.end());
         if end <= address {
             let why = format!("the file has only {} bytes from the base address", source.end());
-            return Err(source.wrong(STRUCTURE, address, ParseError::Corrupt { at: address, why }));
+            return Err(source.corrupt(STRUCTURE, address, why));
         }
         let start = match ranges.last_mut() {
             Some((start, last)) if address <= last.saturating_add(GAP) => {
@@ -327,7 +318,7 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedByt
 fn complete(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<(), Hdf5Error> {
     let mut grown = Vec::new();
     for (head, part) in found {
-        let len = usize::try_from(head.len.min(WHOLE)).unwrap_or(usize::MAX);
+        let len = to_usize(head.len.min(WHOLE));
         let there = part.range.len();
         if head.len > WHOLE {
             continue;
@@ -362,31 +353,11 @@ fn memory(source: &Source, len: usize) -> Result<Memory, Hdf5Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{SIZES, mutations, source};
+    use crate::Sizes;
+    use crate::testing::{SIZES, collection, collection_of, mutations, source};
 
-    /// A collection with lengths of `length` bytes, and free space behind the objects.
-    fn collection(objects: &[(u16, &[u8])], length: usize) -> Vec<u8> {
-        let mut body = Vec::new();
-        let number = |n: usize| (n as u64).to_le_bytes()[..length].to_vec();
-        let pad = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(8), 0);
-        for (index, data) in objects {
-            body.extend(index.to_le_bytes());
-            body.extend([1, 0, 0, 0, 0, 0]);
-            body.extend(number(data.len()));
-            pad(&mut body);
-            body.extend(*data);
-            pad(&mut body);
-        }
-        body.extend([0; 20]);
-        let mut bytes = b"GCOL\x01\0\0\0".to_vec();
-        bytes.extend(number(body.len() + 16));
-        pad(&mut bytes);
-        bytes.extend(body);
-        bytes
-    }
-
-    fn read(source: &Source, sizes: Sizes) -> Result<Collection, Hdf5Error> {
-        Collection::read(source, &[0], SMALLEST, sizes).map(|found| found.into_iter().next().unwrap())
+    fn read(source: &Source) -> Result<Collection, Hdf5Error> {
+        Collection::read(source, &[0], SMALLEST).map(|found| found.into_iter().next().unwrap())
     }
 
     fn object(source: &Source, found: &Collection, index: u32) -> Option<Vec<u8>> {
@@ -397,10 +368,10 @@ mod tests {
     fn objects_by_index() {
         for length in [4, 8] {
             let objects: [(u16, &[u8]); 4] = [(1, b"one"), (3, b"exactly8"), (2, b""), (700, b"far")];
-            let bytes = collection(&objects, length);
-            let sizes = Sizes { length: length as u8, ..SIZES };
-            let source = source(&bytes);
-            let found = read(&source, sizes).unwrap();
+            let sizes = Sizes { length, ..SIZES };
+            let bytes = collection_of(sizes, &objects, 20);
+            let source = source(&bytes).with_format(sizes, true);
+            let found = read(&source).unwrap();
             for (index, data) in objects {
                 assert_eq!(object(&source, &found, index.into()).as_deref(), Some(data));
             }
@@ -412,13 +383,13 @@ mod tests {
 
     #[test]
     fn damage_is_named() {
-        let wrong = |bytes: &[u8]| read(&source(bytes), SIZES).unwrap_err().to_string();
-        let twice = wrong(&collection(&[(1, b"a"), (1, b"b")], 8));
+        let wrong = |bytes: &[u8]| read(&source(bytes)).unwrap_err().to_string();
+        let twice = wrong(&collection_of(SIZES, &[(1, b"a"), (1, b"b")], 20));
         assert!(twice.contains("a second object 1"), "{twice}");
-        let mut long = collection(&[(1, b"a")], 8);
+        let mut long = collection_of(SIZES, &[(1, b"a")], 20);
         long[24] = 200;
         assert!(wrong(&long).contains("object 1 has 200 bytes, 28 are left"), "{}", wrong(&long));
-        let mut small = collection(&[], 8);
+        let mut small = collection(&[]);
         small[8] = 15;
         assert!(wrong(&small).contains("a collection of 15 bytes"), "{}", wrong(&small));
     }
@@ -430,12 +401,12 @@ mod tests {
         let usual_ones = std::cell::Cell::new(0);
         let gaps = [(4, &b"d"[..]), (1, b"a"), (9, b"")];
         for objects in [&[(1, &b"one"[..]), (2, b"exactly8"), (3, b"")][..], &gaps, &[(700, b"far")], &[]] {
-            mutations(&collection(objects, 8), |source| {
+            mutations(&collection_of(SIZES, objects, 20), |source| {
                 let Ok(bytes) = source.read(STRUCTURE, 0, source.size()) else { return };
-                let Ok(head) = Head::parse(source, 0, &bytes, SIZES) else { return };
+                let Ok(head) = Head::parse(source, 0, &bytes) else { return };
                 let mut places = Vec::new();
                 if usual(&head, &bytes, SIZES, &mut places).is_some() {
-                    let found = Directory::read(source, &head, &bytes, SIZES, &mut Vec::new()).unwrap();
+                    let found = Directory::read(source, &head, &bytes, &mut Vec::new()).unwrap();
                     let Directory::Usual(found) = found else { panic!("not usual") };
                     assert_eq!(*found, *places);
                     usual_ones.set(usual_ones.get() + 1);
@@ -447,8 +418,8 @@ mod tests {
 
     #[test]
     fn any_bytes() {
-        mutations(&collection(&[(1, b"one"), (2, b"exactly8"), (9, b"!")], 8), |source| {
-            if let Ok(found) = read(source, SIZES) {
+        mutations(&collection(&[(1, b"one"), (2, b"exactly8"), (9, b"!")]), |source| {
+            if let Ok(found) = read(source) {
                 (0..12).for_each(|index| drop(object(source, &found, index)));
             }
         });

@@ -1,7 +1,7 @@
 //! Local heaps: the names of a group with a symbol table (specification III.D).
 
 use crate::text::lossless;
-use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
 
 /// A local heap. Its free list is of no use to a reader.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ fn prefix(cursor: &mut Cursor<'_>) -> Result<(u64, u64), ParseError> {
 
 impl LocalHeap {
     /// Reads the heap at an address.
-    pub fn read(source: &Source, address: u64, sizes: Sizes) -> Result<LocalHeap, Hdf5Error> {
-        let (len, address) = source.parse("local heap", address, 32, sizes, prefix)?;
+    pub fn read(source: &Source, address: u64) -> Result<LocalHeap, Hdf5Error> {
+        let (len, address) = source.parse("local heap", address, 32, prefix)?;
         let data = match len {
             0 => Vec::new().into(),
             _ => source.read("data segment of a local heap", address, len)?,
@@ -54,22 +54,16 @@ impl LocalHeap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{SIZES, mutations, source};
+    use crate::testing::{mutations, source, structure};
 
     /// A heap whose data segment follows at once.
     fn heap(data: &[u8]) -> Vec<u8> {
-        let mut bytes = b"HEAP\0\0\0\0".to_vec();
-        bytes.extend((data.len() as u64).to_le_bytes());
-        bytes.extend(1u64.to_le_bytes());
-        bytes.extend(32u64.to_le_bytes());
-        bytes.extend(data);
-        bytes
+        structure!(b"HEAP\0\0\0\0", data.len() as u64, 1u64, 32u64, data)
     }
 
     #[test]
     fn names() {
-        let heap =
-            LocalHeap::read(&source(&heap(b"\0\0\0\0\0\0\0\0temp\0\0\0\0\xff!\0..")), 0, SIZES).unwrap();
+        let heap = LocalHeap::read(&source(&heap(b"\0\0\0\0\0\0\0\0temp\0\0\0\0\xff!\0..")), 0).unwrap();
         assert_eq!(heap.name(0).unwrap(), "");
         assert_eq!(heap.name(8).unwrap(), "temp");
         assert_eq!(heap.name(10).unwrap(), "mp");
@@ -81,17 +75,17 @@ mod tests {
 
     #[test]
     fn empty_and_outside() {
-        let empty = LocalHeap::read(&source(&heap(b"")), 0, SIZES).unwrap();
+        let empty = LocalHeap::read(&source(&heap(b"")), 0).unwrap();
         assert!(empty.name(0).is_err());
         let mut long = heap(b"abc\0");
         long[8] = 5;
-        assert!(LocalHeap::read(&source(&long), 0, SIZES).is_err());
+        assert!(LocalHeap::read(&source(&long), 0).is_err());
     }
 
     #[test]
     fn any_bytes() {
         mutations(&heap(b"\0\0\0\0\0\0\0\0temp\0\0\0\0"), |source| {
-            if let Ok(heap) = LocalHeap::read(source, 0, SIZES) {
+            if let Ok(heap) = LocalHeap::read(source, 0) {
                 let _ = heap.name(8);
             }
         });

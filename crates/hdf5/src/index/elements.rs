@@ -25,12 +25,7 @@ pub(super) struct Slots {
 
 impl Slots {
     /// `first`: the axis without a limit.
-    pub fn new(
-        source: &Source,
-        request: &IndexRequest<'_>,
-        grid: &Grid,
-        first: Option<usize>,
-    ) -> Result<Slots, Hdf5Error> {
+    pub fn new(request: &IndexRequest<'_>, grid: &Grid, first: Option<usize>) -> Result<Slots, Hdf5Error> {
         let limits = request.max_shape.iter().zip(&request.layout.chunk);
         let limits: Vec<_> = limits.map(|(max, chunk)| max.map(|max| max.div_ceil(*chunk))).collect();
         let mut order: Vec<usize> = (0..limits.len()).filter(|axis| Some(*axis) != first).collect();
@@ -43,7 +38,9 @@ impl Slots {
         let limits: Option<Vec<u64>> = order.iter().map(limit).collect();
         let Some((between, total)) = limits.and_then(|limits| strides(&limits)) else {
             let max = request.max_shape;
-            return Err(source.invalid(format!("the maximum shape {max:?} does not fit to the chunk index")));
+            return Err(request
+                .source
+                .invalid(format!("the maximum shape {max:?} does not fit to the chunk index")));
         };
         let axes = order.iter().zip(&between).filter_map(|(axis, between)| {
             Some(((*between).max(1), *grid.counts.get(*axis)?, *grid.strides.get(*axis)?))
@@ -80,6 +77,8 @@ pub(super) struct Elements<'a> {
     /// Bytes of an element.
     pub width: usize,
     filtered: bool,
+    /// Address of the array.
+    array: Option<u64>,
     /// Bytes of an address.
     offset_len: usize,
 }
@@ -92,7 +91,7 @@ impl<'a> Elements<'a> {
         records: &'a mut Records,
         (client, width): (u8, u8),
     ) -> Result<Self, String> {
-        let (filtered, offset_len) = (request.filtered, usize::from(request.sizes.offset));
+        let (filtered, offset_len) = (request.filtered, usize::from(request.source.sizes().offset));
         if client != u8::from(filtered) {
             return Err(format!("elements of class {client}, in a dataset with filters: {filtered}"));
         }
@@ -105,7 +104,24 @@ impl<'a> Elements<'a> {
         if !fits {
             return Err(format!("elements of {width} bytes, addresses of {offset_len}, filters: {filtered}"));
         }
-        Ok(Elements { slots, records, width, filtered, offset_len })
+        Ok(Elements { slots, records, width, filtered, array: request.layout.address, offset_len })
+    }
+
+    /// Parses what each block of the array begins with.
+    pub fn check_head(
+        &self,
+        cursor: &mut Cursor<'_>,
+        signature: &[u8; 4],
+        structure: &str,
+    ) -> Result<(), ParseError> {
+        cursor.signature(signature)?;
+        cursor.version(structure, &[0])?;
+        let at = cursor.clone();
+        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
+        match (client, Some(owner)) == (self.filtered.into(), self.array) {
+            true => Ok(()),
+            false => Err(at.corrupt(format!("a block of the array at {owner}, of class {client}"))),
+        }
     }
 
     /// How many bytes this many elements have.
@@ -138,17 +154,16 @@ impl<'a> Elements<'a> {
     pub fn read_pages(
         &mut self,
         source: &Source,
-        request: &IndexRequest<'_>,
         structure: &'static str,
         pages: &[Page],
     ) -> Result<(), Hdf5Error> {
         let places: Vec<(u64, u64)> =
             pages.iter().map(|page| (page.address, self.len(page.count).saturating_add(4))).collect();
-        source.parse_many(structure, &places, request.sizes, |number, cursor| {
+        source.parse_many(structure, &places, |number, cursor| {
             let Some(page) = pages.get(number) else { return Ok(()) };
             let start = cursor.position();
             let elements = take(cursor, self.len(page.count))?;
-            cursor.checksum(start, request.verify)?;
+            cursor.checksum(start)?;
             self.decode(elements, page.first)
         })
     }

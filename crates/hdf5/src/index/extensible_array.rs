@@ -14,7 +14,7 @@ use super::IndexRequest;
 use super::elements::{Elements, Page, Slots, is_written, take};
 use super::records::Records;
 use crate::trees::Visited;
-use crate::{Cursor, Hdf5Error, ParseError, Source};
+use crate::{Cursor, Hdf5Error, ParseError};
 
 /// What the parts are called in messages.
 const HEADER: &str = "extensible array header";
@@ -25,7 +25,6 @@ const PAGE: &str = "extensible array data block page";
 
 /// What the header says.
 struct Header {
-    address: u64,
     /// What elements are, and bytes of each.
     element: (u8, u8),
     /// Bits to count elements with.
@@ -59,7 +58,7 @@ struct DataBlock {
 }
 
 impl Header {
-    fn parse(cursor: &mut Cursor<'_>, address: u64, verify: bool) -> Result<Header, ParseError> {
+    fn parse(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
         let start = cursor.position();
         cursor.signature(b"EAHD")?;
         cursor.version(HEADER, &[0])?;
@@ -70,14 +69,14 @@ impl Header {
         // How much there is of what.
         (0..6).try_for_each(|_| cursor.length().map(|_| ()))?;
         let index = cursor.offset()?;
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
         let powers = smallest.is_power_of_two() && pointers.is_power_of_two();
         if !powers || max_bits > 64 || u32::from(max_bits) < smallest.ilog2() {
             return Err(at.corrupt(format!(
                 "elements counted with {max_bits} bits, blocks of {smallest}, {pointers} pointers"
             )));
         }
-        Ok(Header { address, element, max_bits, inside, smallest, pointers, page_bits, index })
+        Ok(Header { element, max_bits, inside, smallest, pointers, page_bits, index })
     }
 
     /// All super blocks; and how many of them have their data blocks in the index block.
@@ -100,23 +99,6 @@ impl Header {
     fn offset_len(&self) -> usize {
         usize::from(self.max_bits).div_ceil(8)
     }
-
-    /// What each block begins with.
-    fn check_head(
-        &self,
-        cursor: &mut Cursor<'_>,
-        signature: &[u8; 4],
-        structure: &str,
-    ) -> Result<(), ParseError> {
-        cursor.signature(signature)?;
-        cursor.version(structure, &[0])?;
-        let at = cursor.clone();
-        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
-        match (client, owner) == (self.element.0, self.address) {
-            true => Ok(()),
-            false => Err(at.corrupt(format!("a block of the array at {owner}, of class {client}"))),
-        }
-    }
 }
 
 /// The blocks of an array that are found and not read yet.
@@ -130,18 +112,13 @@ struct Found {
 }
 
 /// Reads the array.
-pub(super) fn read(
-    source: &Source,
-    request: &IndexRequest<'_>,
-    address: u64,
-    records: &mut Records,
-) -> Result<(), Hdf5Error> {
-    let (sizes, verify) = (request.sizes, request.verify);
-    let header = source.parse(HEADER, address, 96, sizes, |cursor| Header::parse(cursor, address, verify))?;
-    let corrupt = |why: String| source.wrong(HEADER, address, ParseError::Corrupt { at: address, why });
+pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
+    let (source, sizes) = (request.source, request.source.sizes());
+    let header = source.parse(HEADER, address, 96, Header::parse)?;
+    let corrupt = |why: String| source.corrupt(HEADER, address, why);
     let unlimited = request.max_shape.iter().position(Option::is_none);
     let unlimited = unlimited.ok_or_else(|| corrupt("no axis of the dataset is without a limit".into()))?;
-    let slots = Slots::new(source, request, &records.grid, Some(unlimited))?;
+    let slots = Slots::new(request, &records.grid, Some(unlimited))?;
     let mut elements = Elements::new(request, slots, records, header.element).map_err(corrupt)?;
     let Some(index) = header.index else { return Ok(()) };
 
@@ -151,14 +128,14 @@ pub(super) fn read(
     let mut found =
         Found { blocks: Vec::new(), places: Vec::new(), pages: Vec::new(), visited: Visited::new(source) };
     let mut secondary = Vec::new();
-    source.parse(INDEX, index, 1024, sizes, |cursor| {
+    source.parse(INDEX, index, 1024, |cursor| {
         let start = cursor.position();
-        header.check_head(cursor, b"EAIB", INDEX)?;
+        elements.check_head(cursor, b"EAIB", INDEX)?;
         let inside = take(cursor, elements.len(header.inside.into()))?;
         let count = direct.iter().map(|block| block.blocks).sum::<u64>();
         let mut blocks = take(cursor, count.saturating_mul(sizes.offset.into()))?;
         let mut pointers = take(cursor, (later.len() as u64).saturating_mul(sizes.offset.into()))?;
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
         elements.decode(inside, 0)?;
         for block in direct {
             if block.pages > 0 {
@@ -178,10 +155,10 @@ pub(super) fn read(
     })?;
 
     let places: Vec<(u64, u64)> = secondary.iter().map(|(.., place)| *place).collect();
-    source.parse_many(SECONDARY, &places, sizes, |number, cursor| {
+    source.parse_many(SECONDARY, &places, |number, cursor| {
         let Some((block, bitmap, pointers, (at, len))) = secondary.get(number) else { return Ok(()) };
         let start = cursor.position();
-        header.check_head(cursor, b"EASB", SECONDARY)?;
+        elements.check_head(cursor, b"EASB", SECONDARY)?;
         let here = cursor.clone();
         let expected = block.first.saturating_sub(header.inside.into());
         let offset = cursor.uint(header.offset_len())?;
@@ -190,24 +167,24 @@ pub(super) fn read(
         }
         let bitmap = cursor.take_u64(*bitmap)?;
         let mut pointers = take(cursor, *pointers)?;
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
         found.visited.meet(*at, *len)?;
         found.add(block, &mut pointers, bitmap, &elements, head_len)
     })?;
 
     let Found { blocks, places, pages, .. } = found;
-    source.parse_many(BLOCK, &places, sizes, |number, cursor| {
+    source.parse_many(BLOCK, &places, |number, cursor| {
         let Some(block) = blocks.get(number) else { return Ok(()) };
         let start = cursor.position();
-        header.check_head(cursor, b"EADB", BLOCK)?;
+        elements.check_head(cursor, b"EADB", BLOCK)?;
         // Where the block begins in the array. Not checked: the HDF5 library writes wrong numbers
         // here, and does not read them.
         cursor.skip(header.offset_len())?;
         let inside = take(cursor, elements.len(block.count))?;
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
         elements.decode(inside, block.first)
     })?;
-    elements.read_pages(source, request, PAGE, &pages)
+    elements.read_pages(source, PAGE, &pages)
 }
 
 impl Found {
@@ -249,7 +226,7 @@ mod tests {
     use super::*;
     use crate::data_layout::ChunkIndexKind;
     use crate::index::testing::{Dataset, head};
-    use crate::testing::{mutations, source, summed};
+    use crate::testing::{SIZES, mutations, source, structure, summed};
 
     const NONE: [u8; 8] = [0xff; 8];
 
@@ -258,31 +235,21 @@ mod tests {
     /// chunk are left out.
     fn array(dataset: &Dataset, len: u64) -> Vec<u8> {
         let mut elements = dataset.elements(len);
-        let nothing = {
-            let mut nothing = vec![0; elements[0].len()];
-            nothing[..8].fill(0xff);
-            nothing
-        };
+        let nothing = structure!(NONE, vec![0; elements[0].len() - 8]);
         let class = dataset.class();
         let header_len = 12 + 6 * 8 + 8 + 4;
-        let mut header = b"EAHD\0".to_vec();
-        header.extend(class);
-        header.extend([10, 3, 2, 2, 3]);
-        header.extend([0; 48]);
-        header.extend((header_len as u64).to_le_bytes());
-        let mut bytes = summed(header);
+        let bytes = summed(structure!(b"EAHD\0", class, [10, 3, 2, 2, 3], [0; 48], header_len as u64));
         assert_eq!(bytes.len(), header_len);
 
         // Super blocks 0 and 1 are in the index block: of 1 block of 2, and 1 of 4.
-        let plan = Header::parse(&mut Cursor::whole(&bytes, 0, crate::testing::SIZES), 0, true).unwrap();
+        let plan = Header::parse(&mut Cursor::whole(&bytes, 0, SIZES)).unwrap();
         let (all, direct) = plan.super_blocks();
         let total = all.last().map(|block| block.first + block.blocks * block.elements).unwrap();
         assert!(elements.len() as u64 <= total);
         elements.resize(total as usize, nothing.clone());
         let is_empty = |elements: &[Vec<u8>]| elements.iter().all(|element| *element == nothing);
 
-        let mut index = head(b"EAIB", class[0]);
-        index.extend(elements[..3].concat());
+        let mut index = structure!(head(b"EAIB", class[0]), elements[..3].concat());
         let index_len = index.len() + 8 * (direct + all.len() - direct) + 4;
         let mut at = (header_len + index_len) as u64;
         let mut later: Vec<u8> = Vec::new();
@@ -301,8 +268,7 @@ mod tests {
                     pointers.extend(NONE);
                     continue;
                 }
-                let mut data = head(b"EADB", class[0]);
-                data.extend([9, 9]);
+                let mut data = structure!(head(b"EADB", class[0]), [9, 9]);
                 if block.pages == 0 {
                     data.extend(elements.concat());
                 }
@@ -323,18 +289,14 @@ mod tests {
             } else if is_empty(within) {
                 index.extend(NONE);
             } else {
-                let mut secondary = head(b"EASB", class[0]);
-                secondary.extend(&(block.first - 3).to_le_bytes()[..2]);
-                secondary.extend(bitmap);
-                secondary.extend(pointers);
+                let first = (block.first - 3) as u16;
+                let secondary = structure!(head(b"EASB", class[0]), first, bitmap, pointers);
                 index.extend(append(summed(secondary)).to_le_bytes());
             }
         }
         let index = summed(index);
         assert_eq!(index.len(), index_len);
-        bytes.extend(index);
-        bytes.extend(later);
-        bytes
+        [bytes, index, later].concat()
     }
 
     fn dataset(shape: &[u64], max_shape: &[Option<u64>], filtered: bool) -> Dataset {
@@ -375,7 +337,6 @@ mod tests {
     #[test]
     fn super_blocks_of_the_library() {
         let header = Header {
-            address: 0,
             element: (0, 8),
             max_bits: 32,
             inside: 4,
@@ -399,11 +360,10 @@ mod tests {
     #[test]
     fn damage_is_named() {
         let wrong = |change: &dyn Fn(&mut Vec<u8>), verify| {
-            let mut dataset = dataset(&[1500], &[None], false);
-            dataset.verify = verify;
+            let dataset = dataset(&[1500], &[None], false);
             let mut bytes = array(&dataset, 760);
             change(&mut bytes);
-            dataset.read(&source(&bytes)).unwrap_err()
+            dataset.read(&source(&bytes).with_format(SIZES, verify)).unwrap_err()
         };
         for at in (0..5000).step_by(9).filter(|at| *at > 4) {
             let error = wrong(&|bytes| bytes[at] ^= 0x40, true).to_string();
@@ -417,17 +377,16 @@ mod tests {
         assert!(twice.contains("met before"), "{twice}");
         let paged = wrong(&|bytes| bytes[11] = 0, false).to_string();
         assert!(paged.contains("the smallest data blocks have pages"), "{paged}");
-        let mut fixed = dataset(&[40], &[Some(40)], false);
-        fixed.verify = false;
-        let error = fixed.read(&source(&array(&dataset(&[40], &[None], false), 20))).unwrap_err().to_string();
+        let fixed = dataset(&[40], &[Some(40)], false);
+        let source = source(&array(&dataset(&[40], &[None], false), 20)).with_format(SIZES, false);
+        let error = fixed.read(&source).unwrap_err().to_string();
         assert!(error.contains("no axis of the dataset is without a limit"), "{error}");
     }
 
     #[test]
     fn any_bytes() {
-        for (filtered, verify) in [(false, false), (true, false), (true, true)] {
-            let mut dataset = dataset(&[10, 24], &[Some(16), None], filtered);
-            dataset.verify = verify;
+        for filtered in [false, true] {
+            let dataset = dataset(&[10, 24], &[Some(16), None], filtered);
             mutations(&array(&dataset, 12), |source| drop(dataset.read(source)));
         }
     }

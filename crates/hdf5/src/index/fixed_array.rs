@@ -7,7 +7,8 @@
 use super::IndexRequest;
 use super::elements::{Elements, Page, Slots, is_written, take};
 use super::records::Records;
-use crate::{Cursor, Hdf5Error, ParseError, Source};
+use crate::cursor::to_usize;
+use crate::{Cursor, Hdf5Error, ParseError};
 
 /// What the parts are called in messages.
 const HEADER: &str = "fixed array header";
@@ -24,29 +25,24 @@ struct Header {
 }
 
 impl Header {
-    fn parse(cursor: &mut Cursor<'_>, verify: bool) -> Result<Header, ParseError> {
+    fn parse(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
         let start = cursor.position();
         cursor.signature(b"FAHD")?;
         cursor.version(HEADER, &[0])?;
         let element = (cursor.u8()?, cursor.u8()?);
         let header =
             Header { element, page_bits: cursor.u8()?, count: cursor.length()?, block: cursor.offset()? };
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
         Ok(header)
     }
 }
 
 /// Reads the array.
-pub(super) fn read(
-    source: &Source,
-    request: &IndexRequest<'_>,
-    address: u64,
-    records: &mut Records,
-) -> Result<(), Hdf5Error> {
-    let (sizes, verify) = (request.sizes, request.verify);
-    let header = source.parse(HEADER, address, 64, sizes, |cursor| Header::parse(cursor, verify))?;
-    let corrupt = |why: String| source.wrong(HEADER, address, ParseError::Corrupt { at: address, why });
-    let slots = Slots::new(source, request, &records.grid, None)?;
+pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
+    let source = request.source;
+    let header = source.parse(HEADER, address, 64, Header::parse)?;
+    let corrupt = |why: String| source.corrupt(HEADER, address, why);
+    let slots = Slots::new(request, &records.grid, None)?;
     if slots.total != Some(header.count) {
         let slots = slots.total.unwrap_or_default();
         return Err(corrupt(format!("{} elements, the maximum shape takes {slots}", header.count)));
@@ -57,21 +53,15 @@ pub(super) fn read(
     let page = 1u64.checked_shl(header.page_bits.into()).unwrap_or(u64::MAX);
     let count = header.count;
     let pages = if count > page { count.div_ceil(page) } else { 0 };
-    let head = 6 + u64::from(sizes.offset) + pages.div_ceil(8) + 4;
+    let head = 6 + u64::from(source.sizes().offset) + pages.div_ceil(8) + 4;
     let inside = if pages > 0 { 0 } else { count };
-    let guess = usize::try_from(head.saturating_add(elements.len(inside))).unwrap_or(usize::MAX);
-    let bitmap = source.parse(BLOCK, block, guess, sizes, |cursor| {
+    let guess = to_usize(head.saturating_add(elements.len(inside)));
+    let bitmap = source.parse(BLOCK, block, guess, |cursor| {
         let start = cursor.position();
-        cursor.signature(b"FADB")?;
-        cursor.version(BLOCK, &[0])?;
-        let at = cursor.clone();
-        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
-        if (client, owner) != (header.element.0, address) {
-            return Err(at.corrupt(format!("a block of the array at {owner}, of class {client}")));
-        }
+        elements.check_head(cursor, b"FADB", BLOCK)?;
         let bitmap = cursor.take_u64(pages.div_ceil(8))?.to_vec();
         let inside = take(cursor, elements.len(inside))?;
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
         elements.decode(inside, 0)?;
         Ok(bitmap)
     })?;
@@ -86,31 +76,25 @@ pub(super) fn read(
         }
         written.push(Page { address, first, count: page.min(count - first) });
     }
-    elements.read_pages(source, request, PAGE, &written)
+    elements.read_pages(source, PAGE, &written)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::data_layout::ChunkIndexKind;
     use crate::index::testing::{Dataset, head};
-    use crate::testing::{mutations, source, summed};
+    use crate::testing::{SIZES, mutations, source, structure, summed};
 
     /// An array with pages of 2^`page_bits` elements; pages without a chunk are left out, and hold
     /// rubbish.
     fn array(dataset: &Dataset, page_bits: u8) -> Vec<u8> {
         let elements = dataset.elements(0);
-        let mut bytes = b"FAHD\0".to_vec();
-        bytes.extend(dataset.class());
-        bytes.push(page_bits);
-        bytes.extend((elements.len() as u64).to_le_bytes());
-        bytes.extend(28u64.to_le_bytes());
-        let mut bytes = summed(bytes);
-        let mut block = head(b"FADB", dataset.class()[0]);
+        let header = structure!(b"FAHD\0", dataset.class(), page_bits, elements.len() as u64, 28u64);
+        let bytes = summed(header);
+        let block = head(b"FADB", dataset.class()[0]);
         let page = 1 << page_bits;
         if elements.len() <= page {
-            block.extend(elements.concat());
-            bytes.extend(summed(block));
-            return bytes;
+            return structure!(bytes, summed(structure!(block, elements.concat())));
         }
         let pages: Vec<_> = elements.chunks(page).collect();
         let is_empty = |page: &&[Vec<u8>]| page.iter().all(|element| element[..8] == [0xff; 8]);
@@ -123,10 +107,7 @@ mod tests {
             data.extend(if written { summed(concat) } else { vec![0x77; concat.len() + 4] });
         }
         assert!(pages.iter().any(is_empty));
-        block.extend(bitmap);
-        bytes.extend(summed(block));
-        bytes.extend(data);
-        bytes
+        structure!(bytes, summed(structure!(block, bitmap)), data)
     }
 
     fn dataset(shape: &[u64], max_shape: &[u64], filtered: bool) -> Dataset {
@@ -166,11 +147,10 @@ mod tests {
     #[test]
     fn damage_is_named() {
         let wrong = |page_bits, at: usize, with: u8, verify| {
-            let mut dataset = dataset(&[9, 14], &[9, 14], false);
-            dataset.verify = verify;
+            let dataset = dataset(&[9, 14], &[9, 14], false);
             let mut bytes = array(&dataset, page_bits);
             bytes[at] ^= with;
-            dataset.read(&source(&bytes)).unwrap_err()
+            dataset.read(&source(&bytes).with_format(SIZES, verify)).unwrap_err()
         };
         let pages = 28 + 14 + 5 + 4;
         for at in [9, 28 + 15, pages + 3, pages + 12 + 8] {
@@ -190,11 +170,8 @@ mod tests {
     fn any_bytes() {
         for filtered in [false, true] {
             for page_bits in [0, 10] {
-                for verify in [false, true] {
-                    let mut dataset = dataset(&[9, 14], &[9, 14], filtered);
-                    dataset.verify = verify;
-                    mutations(&array(&dataset, page_bits), |source| drop(dataset.read(source)));
-                }
+                let dataset = dataset(&[9, 14], &[9, 14], filtered);
+                mutations(&array(&dataset, page_bits), |source| drop(dataset.read(source)));
             }
         }
     }

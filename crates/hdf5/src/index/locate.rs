@@ -61,14 +61,13 @@ impl Chunks {
             return Ok(index);
         }
         let request = IndexRequest {
+            source: self.file.source(),
             layout: &self.layout,
             shape: &self.shape,
             max_shape: &self.max_shape,
             filtered: self.filters > 0,
-            sizes: self.file.sizes(),
-            verify: self.file.verify(),
         };
-        let read = || ChunkIndex::read(self.file.source(), &request);
+        let read = || ChunkIndex::read(&request);
         let index = self.file.chunk_index(self.dataset, read)?;
         Ok(self.index.put(index))
     }
@@ -130,40 +129,21 @@ mod tests {
     use super::*;
     use crate::FileOptions;
     use crate::data_layout::ChunkIndexKind;
-    use crate::testing::summed;
-    use hyperslab_store::{Key, MemoryStore, Store};
+    use crate::testing::{SIZES, bare, store, structure, summed};
 
     /// A file that begins with a superblock of version 2; its chunk indexes are behind that.
     fn file(body: &[u8]) -> File {
-        let mut bytes = b"\x89HDF\r\n\x1a\n\x02\x08\x08\0".to_vec();
-        for number in [0, u64::MAX, 48 + body.len() as u64, 48] {
-            bytes.extend(number.to_le_bytes());
-        }
-        let mut bytes = summed(bytes);
-        bytes.extend(body);
-        let store = Arc::new(MemoryStore::new());
-        store.write(Key::new("a file").unwrap(), &[&bytes]).unwrap();
-        File::open(store, "a file", FileOptions::default()).unwrap()
+        File::open(store("a file", &bare(SIZES, body)), "a file", FileOptions::default()).unwrap()
     }
 
     /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all of them stored, one behind the other from
     /// address 60 on.
     fn chunks(filters: u32, shift: u32, edges_unfiltered: bool) -> Chunks {
-        let (mut array, size) = (b"FADB\0\x01".to_vec(), [5, 0]);
-        array.extend(60u64.to_le_bytes());
-        for number in 0..6u64 {
-            array.extend((number * 5 + 100).to_le_bytes());
-            array.extend(size);
-            array.extend((number as u32 | 0xff00_0000).to_le_bytes());
-        }
-        let array = summed(array);
-        let mut header = b"FAHD\0\x01\x0e\x0a".to_vec();
-        header.extend(6u64.to_le_bytes());
-        header.extend(100u64.to_le_bytes());
-        let mut body = vec![0; 12];
-        body.extend(summed(header));
+        let element = |n: u64| structure!(n * 5 + 100, 5_u16, n as u32 | 0xff00_0000);
+        let array = structure!(b"FADB\0\x01", 60u64, (0..6).flat_map(element).collect::<Vec<u8>>());
+        let mut body = structure!([0; 12], summed(structure!(b"FAHD\0\x01\x0e\x0a", 6u64, 100u64)));
         body.resize(52, 0);
-        body.extend(array);
+        body.extend(summed(array));
         let layout = ChunkedLayout {
             chunk: vec![2, 3],
             element_size: 1,

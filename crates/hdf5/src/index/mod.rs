@@ -13,7 +13,7 @@ mod testing;
 pub use locate::Chunks;
 
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
-use crate::{Hdf5Error, Sizes, Source};
+use crate::{Hdf5Error, Source};
 use elements::Slots;
 use records::Records;
 
@@ -42,6 +42,8 @@ pub struct ChunkIndex {
 /// What an index has to be read with.
 #[derive(Clone, Debug)]
 pub struct IndexRequest<'a> {
+    /// The file.
+    pub source: &'a Source,
     /// The layout message.
     pub layout: &'a ChunkedLayout,
     /// Elements per axis.
@@ -50,29 +52,25 @@ pub struct IndexRequest<'a> {
     pub max_shape: &'a [Option<u64>],
     /// Whether chunks go through filters.
     pub filtered: bool,
-    /// Of addresses and lengths.
-    pub sizes: Sizes,
-    /// Whether checksums are verified.
-    pub verify: bool,
 }
 
 impl ChunkIndex {
     /// Reads the whole index. Chunks outside of the current extent, which a file may keep after a
     /// dataset was made smaller, are left out.
-    pub fn read(source: &Source, request: &IndexRequest<'_>) -> Result<ChunkIndex, Hdf5Error> {
-        let mut records = Records::new(source, request)?;
-        let Some(address) = request.layout.address else { return records.finish(source) };
+    pub fn read(request: &IndexRequest<'_>) -> Result<ChunkIndex, Hdf5Error> {
+        let mut records = Records::new(request)?;
+        let Some(address) = request.layout.address else { return records.finish(request.source) };
         match &request.layout.index {
-            ChunkIndexKind::BTree1 => btrees::version1(source, request, address, &mut records)?,
-            ChunkIndexKind::BTree2 { .. } => btrees::version2(source, request, address, &mut records)?,
-            ChunkIndexKind::Single { filtered } => single(source, request, address, *filtered, &mut records)?,
-            ChunkIndexKind::Implicit => implicit(source, request, address, &mut records)?,
-            ChunkIndexKind::FixedArray { .. } => fixed_array::read(source, request, address, &mut records)?,
+            ChunkIndexKind::BTree1 => btrees::version1(request, address, &mut records)?,
+            ChunkIndexKind::BTree2 { .. } => btrees::version2(request, address, &mut records)?,
+            ChunkIndexKind::Single { filtered } => single(request, address, *filtered, &mut records)?,
+            ChunkIndexKind::Implicit => implicit(request, address, &mut records)?,
+            ChunkIndexKind::FixedArray { .. } => fixed_array::read(request, address, &mut records)?,
             ChunkIndexKind::ExtensibleArray { .. } => {
-                extensible_array::read(source, request, address, &mut records)?;
+                extensible_array::read(request, address, &mut records)?;
             }
         }
-        records.finish(source)
+        records.finish(request.source)
     }
 
     /// The record of a chunk; `None`: it is not stored.
@@ -91,12 +89,12 @@ impl ChunkIndex {
 
 /// The one chunk.
 fn single(
-    source: &Source,
     request: &IndexRequest<'_>,
     address: u64,
     filtered: Option<(u64, u32)>,
     records: &mut Records,
 ) -> Result<(), Hdf5Error> {
+    let source = request.source;
     let (size, skipped) = match filtered {
         Some(filtered) => filtered,
         None if request.filtered => {
@@ -115,16 +113,12 @@ fn single(
 }
 
 /// All chunks, one behind the other.
-fn implicit(
-    source: &Source,
-    request: &IndexRequest<'_>,
-    address: u64,
-    records: &mut Records,
-) -> Result<(), Hdf5Error> {
+fn implicit(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
+    let source = request.source;
     if request.filtered {
         return Err(source.invalid("chunks that are not indexed have one size, but filters make many"));
     }
-    let slots = Slots::new(source, request, &records.grid, None)?;
+    let slots = Slots::new(request, &records.grid, None)?;
     let len = slots.total.and_then(|slots| slots.checked_mul(records.chunk_bytes));
     if len.and_then(|len| len.checked_add(address)).is_none_or(|end| end > source.end()) {
         let end = source.end();

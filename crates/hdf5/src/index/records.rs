@@ -51,8 +51,9 @@ pub(super) struct Records {
 }
 
 impl Records {
-    pub fn new(source: &Source, request: &IndexRequest<'_>) -> Result<Records, Hdf5Error> {
+    pub fn new(request: &IndexRequest<'_>) -> Result<Records, Hdf5Error> {
         let (chunk, shape) = (&request.layout.chunk, request.shape);
+        let source = request.source;
         let invalid = || source.invalid(format!("chunks of {chunk:?} elements in a shape of {shape:?}"));
         if chunk.len() != shape.len() || request.max_shape.len() != shape.len() || chunk.contains(&0) {
             return Err(invalid());

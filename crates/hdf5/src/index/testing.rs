@@ -3,7 +3,7 @@
 
 use super::{ChunkIndex, ChunkRecord, IndexRequest};
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
-use crate::testing::SIZES;
+use crate::testing::structure;
 use crate::{Hdf5Error, Source};
 
 /// A chunk that is stored: its place in the grid; address, size and filter mask.
@@ -15,7 +15,6 @@ pub(super) struct Dataset {
     pub max_shape: Vec<Option<u64>>,
     pub layout: ChunkedLayout,
     pub filtered: bool,
-    pub verify: bool,
 }
 
 impl Dataset {
@@ -23,13 +22,12 @@ impl Dataset {
         let chunk = vec![2; shape.len()];
         let layout =
             ChunkedLayout { chunk, element_size: 4, index, address: Some(0), edges_unfiltered: false };
-        Dataset { shape: shape.into(), max_shape: max_shape.into(), layout, filtered, verify: true }
+        Dataset { shape: shape.into(), max_shape: max_shape.into(), layout, filtered }
     }
 
     pub fn read(&self, source: &Source) -> Result<ChunkIndex, Hdf5Error> {
-        let Dataset { shape, max_shape, layout, filtered, verify } = self;
-        let (filtered, verify) = (*filtered, *verify);
-        ChunkIndex::read(source, &IndexRequest { layout, shape, max_shape, filtered, sizes: SIZES, verify })
+        let Dataset { shape, max_shape, layout, filtered } = self;
+        ChunkIndex::read(&IndexRequest { source, layout, shape, max_shape, filtered: *filtered })
     }
 
     fn chunk_bytes(&self) -> u64 {
@@ -58,12 +56,10 @@ impl Dataset {
     /// The element for a place: of 8 or 14 bytes.
     fn element(&self, place: &[u64]) -> Vec<u8> {
         let (address, size, skipped) = self.stored(place).unwrap_or((u64::MAX, 0, 0));
-        let mut bytes = address.to_le_bytes().to_vec();
-        if self.filtered {
-            bytes.extend(&size.to_le_bytes()[..2]);
-            bytes.extend(skipped.to_le_bytes());
+        match self.filtered {
+            true => structure!(address, size as u16, skipped),
+            false => structure!(address),
         }
-        bytes
     }
 
     /// Elements of an array, in the order of slots: all of the maximum shape, with `len` chunks
@@ -110,8 +106,5 @@ fn places(mut number: u64, counts: &[u64]) -> Vec<u64> {
 
 /// The beginning of a block of an array.
 pub(super) fn head(signature: &[u8; 4], class: u8) -> Vec<u8> {
-    let mut bytes = signature.to_vec();
-    bytes.extend([0, class]);
-    bytes.extend(0u64.to_le_bytes());
-    bytes
+    structure!(signature, [0, class], 0u64)
 }

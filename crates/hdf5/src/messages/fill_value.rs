@@ -1,7 +1,7 @@
 //! The value of elements that were never written (specification IV.A.2.e and f: "The Data Storage -
 //! Fill Value (Old) Message" and "Fill Value Message", versions 1 to 3).
 
-use crate::{Bytes, Cursor, ParseError};
+use crate::{Cursor, ParseError};
 
 /// The number of the old message.
 pub const OLD_KIND: u16 = 0x04;
@@ -26,12 +26,12 @@ pub struct FillValue {
     /// When it is written.
     pub time: FillTime,
     /// One element in the dataset's datatype; `None`: it is zero, or not defined.
-    pub value: Option<Bytes>,
+    pub value: Option<Vec<u8>>,
 }
 
 impl FillValue {
-    /// Parses the message. `bytes` are those that `cursor` is made of.
-    pub fn parse(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<FillValue, ParseError> {
+    /// Parses the message.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<FillValue, ParseError> {
         let version = cursor.version("fill value message", &[1, 2, 3])?;
         let at = cursor.clone();
         let (time, stored) = if version == 3 {
@@ -52,39 +52,35 @@ impl FillValue {
                 );
             }
         };
-        let value = if stored { sized(cursor, bytes)? } else { None };
+        let value = if stored { sized(cursor)? } else { None };
         Ok(FillValue { time, value })
     }
 
     /// Parses the old message.
-    pub fn parse_old(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<FillValue, ParseError> {
-        Ok(FillValue { time: FillTime::IfSet, value: sized(cursor, bytes)? })
+    pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<FillValue, ParseError> {
+        Ok(FillValue { time: FillTime::IfSet, value: sized(cursor)? })
     }
 }
 
 /// A length, and that many bytes.
-fn sized(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<Option<Bytes>, ParseError> {
+fn sized(cursor: &mut Cursor<'_>) -> Result<Option<Vec<u8>>, ParseError> {
     let len = cursor.u32()?;
     // -1: not defined, as HDF5 1.6 says it; none: the default, zero.
     if len == 0 || len == u32::MAX {
         return Ok(None);
     }
-    let start = cursor.position();
-    cursor.take_u64(len.into())?;
-    Ok(Some(bytes.slice(start..cursor.position())))
+    cursor.take_u64(len.into()).map(|bytes| Some(bytes.to_vec()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sizes;
+    use crate::testing::SIZES;
 
     fn parsed(bytes: &[u8], old: bool) -> Result<(FillTime, Option<Vec<u8>>), ParseError> {
-        let bytes = Bytes::from(bytes.to_vec());
-        let mut cursor = Cursor::whole(&bytes, 0, Sizes { offset: 8, length: 8 });
         let parse = if old { FillValue::parse_old } else { FillValue::parse };
-        let fill = parse(&mut cursor, &bytes)?;
-        Ok((fill.time, fill.value.map(|value| value.to_vec())))
+        let fill = parse(&mut Cursor::whole(bytes, 0, SIZES))?;
+        Ok((fill.time, fill.value))
     }
 
     #[test]

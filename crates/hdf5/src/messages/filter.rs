@@ -60,10 +60,10 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sizes;
+    use crate::testing::{SIZES, structure};
 
     fn parsed(bytes: &[u8]) -> Result<Vec<Filter>, ParseError> {
-        parse(&mut Cursor::whole(bytes, 0, Sizes { offset: 8, length: 8 }))
+        parse(&mut Cursor::whole(bytes, 0, SIZES))
     }
 
     #[test]
@@ -72,16 +72,13 @@ mod tests {
         let deflate = Filter { id: 1, name: None, optional: false, client_data: vec![4] };
         let lzf = Filter { id: 32000, name: Some("lzf".into()), optional: true, client_data: vec![4, 261] };
 
-        let mut one = vec![1, 2, 0, 0, 0, 0, 0, 0];
-        one.extend([2, 0, 8, 0, 1, 0, 1, 0]);
-        one.extend(b"shuffle\0\x08\0\0\0\0\0\0\0");
-        one.extend([0, 125, 3, 0, 1, 0, 2, 0]);
-        one.extend(b"lzf\0\0\0\0\0\x04\0\0\0\x05\x01\0\0");
+        let shuffled = structure!([2, 0, 8, 0, 1, 0, 1, 0], b"shuffle\0\x08\0\0\0\0\0\0\0");
+        let lzf_1 = structure!([0, 125, 3, 0, 1, 0, 2, 0], b"lzf\0\0\0\0\0\x04\0\0\0\x05\x01\0\0");
+        let one = structure!([1, 2, 0, 0, 0, 0, 0, 0], shuffled, lzf_1);
         assert_eq!(parsed(&one), Ok(vec![shuffle, lzf.clone()]));
 
-        let mut two = vec![2, 2, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0];
-        two.extend([0, 125, 4, 0, 1, 0, 2, 0]);
-        two.extend(b"lzf\0\x04\0\0\0\x05\x01\0\0");
+        let lzf_2 = structure!([0, 125, 4, 0, 1, 0, 2, 0], b"lzf\0\x04\0\0\0\x05\x01\0\0");
+        let two = structure!([2, 2, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0], lzf_2);
         assert_eq!(parsed(&two), Ok(vec![deflate, lzf]));
 
         for bytes in [one, two] {

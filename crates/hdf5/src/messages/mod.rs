@@ -75,8 +75,8 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Builder, open};
-    use crate::{Bytes, Cursor, File, Hdf5Error, ParseError};
+    use crate::testing::{Builder, link_info, open};
+    use crate::{Cursor, File, Hdf5Error, ParseError};
 
     /// A message that nobody reads yet: all that its file would have.
     mod object_comment {
@@ -84,7 +84,7 @@ mod tests {
 
         pub const KIND: u16 = 0x0d;
 
-        pub fn parse(cursor: &mut Cursor<'_>, _: &Bytes) -> Result<String, ParseError> {
+        pub fn parse(cursor: &mut Cursor<'_>) -> Result<String, ParseError> {
             let mut text = Vec::new();
             loop {
                 match cursor.u8()? {
@@ -97,10 +97,7 @@ mod tests {
 
     fn comment(bytes: &[u8]) -> Result<Option<String>, Hdf5Error> {
         let mut builder = Builder::new();
-        let root = builder.header(&[
-            (super::link::INFO_KIND, crate::testing::link_info(false).1),
-            (object_comment::KIND, bytes.to_vec()),
-        ]);
+        let root = builder.header(&[link_info(false), (object_comment::KIND, bytes.to_vec())]);
         let file: File = open(&builder.finish(root, 2, 0))?;
         file.message(&*file.header(root)?, object_comment::KIND, object_comment::parse)
     }

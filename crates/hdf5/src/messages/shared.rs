@@ -69,7 +69,7 @@ pub struct Table {
 
 impl Table {
     /// Parses the table, which has `indexes` indexes.
-    pub fn parse(cursor: &mut Cursor<'_>, indexes: u8, verify: bool) -> Result<Table, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>, indexes: u8) -> Result<Table, ParseError> {
         let start = cursor.position();
         cursor.signature(b"SMTB")?;
         let mut heaps = Vec::new();
@@ -83,7 +83,7 @@ impl Table {
             cursor.offset()?;
             heaps.push((kinds, cursor.offset()?));
         }
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
         Ok(Table { heaps })
     }
 
@@ -98,6 +98,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::Sizes;
+    use crate::testing::{changes, structure, summed};
 
     const SIZES: Sizes = Sizes { offset: 4, length: 8 };
 
@@ -107,9 +108,7 @@ mod tests {
 
     #[test]
     fn all_versions() {
-        let mut old = vec![1, 0, 0, 0, 0, 0, 0, 0];
-        old.extend([9; 8]);
-        old.extend([0, 1, 0, 0]);
+        let old = structure!([1, 0, 0, 0, 0, 0, 0, 0], [9; 8], 256_u32);
         assert_eq!(shared(&old), Ok(Shared::Header(256)));
         assert_eq!(shared(&[2, 0, 7, 0, 0, 0]), Ok(Shared::Header(7)));
         assert_eq!(shared(&[3, 2, 7, 0, 0, 0]), Ok(Shared::Header(7)));
@@ -123,22 +122,20 @@ mod tests {
     fn tables() {
         let mut bytes = b"SMTB".to_vec();
         for (kinds, heap) in [(0x0002_u16, 0x1234_u32), (0x1008, u32::MAX)] {
-            bytes.extend([0, 0]);
-            bytes.extend(kinds.to_le_bytes());
-            bytes.extend([0; 10]);
-            bytes.extend(5_u32.to_le_bytes());
-            bytes.extend(heap.to_le_bytes());
+            bytes.extend(structure!([0, 0], kinds, [0; 10], 5_u32, heap));
         }
-        bytes.extend(crate::checksum::lookup3(&bytes).to_le_bytes());
-        let parse = |bytes: &[u8]| Table::parse(&mut Cursor::whole(bytes, 0, SIZES), 2, true);
+        let bytes = summed(bytes);
+        let parse = |bytes: &[u8]| Table::parse(&mut Cursor::whole(bytes, 0, SIZES), 2);
         let table = parse(&bytes).unwrap();
         let heaps: Vec<_> = [0, 1, 3, 12, 16, 900].iter().map(|kind| table.heap(*kind)).collect();
         assert_eq!(heaps, [None, Some(0x1234), None, None, None, None]);
-        for at in 0..bytes.len() {
-            let mut wrong = bytes.clone();
-            wrong[at] ^= 0x10;
-            assert!(parse(&wrong).is_err(), "byte {at}");
-            assert!(parse(&bytes[..at]).is_err());
-        }
+        changes(
+            &bytes,
+            |byte| [byte ^ 0x10],
+            |at, wrong| {
+                assert!(parse(wrong).is_err(), "byte {at}");
+                assert!(parse(&bytes[..at]).is_err());
+            },
+        );
     }
 }

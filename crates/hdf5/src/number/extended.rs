@@ -1,7 +1,6 @@
 //! Numbers of 80 bits as others, and others as them.
 
-use super::{F16, F32, F64, F80, Float, Integer, extended_value, load, mask, store};
-use crate::datatype::Order;
+use super::{F80, Float, FloatType, Integer, extended_value, load, mask, store, stored_order};
 use hyperslab_array::{convert_elements, convert_nan};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
@@ -18,9 +17,11 @@ impl Extended {
     /// Converts one number as the HDF5 library does. One of the two is of 80 bits.
     pub fn convert(self, src: &[u8], to: Extended, dst: &mut [u8]) {
         match (self, to) {
-            (Extended::Wide(from), Extended::Wide(to)) => store(load(src, order(from)), to, dst),
+            (Extended::Wide(from), Extended::Wide(to)) => store(load(src, stored_order(from)), to, dst),
             (Extended::Plain(from), Extended::Wide(to)) => store(widened(from, src), to, dst),
-            (Extended::Wide(from), Extended::Plain(to)) => narrowed(load(src, order(from)), from, to, dst),
+            (Extended::Wide(from), Extended::Plain(to)) => {
+                narrowed(load(src, stored_order(from)), from, to, dst)
+            }
             (Extended::Plain(from), Extended::Plain(to)) => {
                 convert_elements(from, src, to, dst);
             }
@@ -28,19 +29,11 @@ impl Extended {
     }
 }
 
-fn order(order: ByteOrder) -> Order {
-    if order == ByteOrder::Little { Order::Little } else { Order::Big }
-}
-
 /// A number in 80 bits, which hold it exactly.
 fn widened(from: DataType, src: &[u8]) -> u128 {
-    let order = order(from.order());
+    let order = stored_order(from.order());
     if from.kind() == Kind::Float {
-        let float = match from.size() {
-            2 => F16,
-            4 => F32,
-            _ => F64,
-        };
+        let float = FloatType::of(from.size());
         return Float { size: float.size, layout: float.layout(order) }.convert(src, F80);
     }
     let signed = from.kind() == Kind::Int;

@@ -1,7 +1,7 @@
 //! Version 1 B-trees: the index of a symbol table (type 0), and of chunks (type 1) (specification
 //! III.A.1).
 
-use crate::cursor::address;
+use crate::cursor::{address, to_usize};
 use crate::trees::Visited;
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 
@@ -60,15 +60,14 @@ impl Tree {
         self,
         source: &Source,
         root: u64,
-        sizes: Sizes,
         leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
     ) -> Result<(), Hdf5Error> {
-        let mut visited = Visited::new(source);
+        let (sizes, mut visited) = (source.sizes(), Visited::new(source));
         let mut level: Option<u8> = None;
         let mut nodes = vec![(root, self.node_len(USUAL, sizes))];
         loop {
             let (mut children, mut most, mut below) = (Vec::new(), USUAL, None);
-            source.parse_many(STRUCTURE, &nodes, sizes, |_, cursor| {
+            source.parse_many(STRUCTURE, &nodes, |_, cursor| {
                 let start = cursor.address();
                 let mut node = self.parse(cursor)?;
                 check_level(start, node.level, level)?;
@@ -99,13 +98,12 @@ impl Tree {
         self,
         source: &Source,
         root: u64,
-        sizes: Sizes,
         choose: &mut dyn FnMut(&Node<'_>) -> Result<Option<usize>, ParseError>,
     ) -> Result<Option<u64>, Hdf5Error> {
-        let (mut at, mut level) = (root, None);
-        let guess = usize::try_from(self.node_len(USUAL, sizes)).unwrap_or(usize::MAX);
+        let (mut at, mut level, sizes) = (root, None, source.sizes());
+        let guess = to_usize(self.node_len(USUAL, sizes));
         loop {
-            let found = source.parse(STRUCTURE, at, guess, sizes, |cursor| {
+            let found = source.parse(STRUCTURE, at, guess, |cursor| {
                 let node = self.parse(cursor)?;
                 check_level(at, node.level, level)?;
                 let Some(chosen) = choose(&node)? else { return Ok(None) };
@@ -144,22 +142,15 @@ fn child(at: u64, entry: &[u8], key: usize) -> Result<u64, ParseError> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{SIZES, mutations, source};
+    use crate::testing::{mutations, source, structure};
 
     const TREE: Tree = Tree { kind: 0, key: 8 };
 
     /// A node with 8-byte addresses: a key before and behind each child.
     pub(crate) fn node(kind: u8, level: u8, keys: &[Vec<u8>], children: &[u64]) -> Vec<u8> {
-        let mut bytes = b"TREE".to_vec();
-        bytes.extend([kind, level]);
-        bytes.extend((children.len() as u16).to_le_bytes());
-        bytes.extend([0xff; 16]);
-        for (key, child) in keys.iter().zip(children) {
-            bytes.extend(key);
-            bytes.extend(child.to_le_bytes());
-        }
-        bytes.extend(keys.last().unwrap());
-        bytes
+        let pairs = keys.iter().zip(children).flat_map(|(key, child)| structure!(key, *child));
+        let head = structure!(b"TREE", [kind, level], children.len() as u16, [0xff; 16]);
+        structure!(head, pairs.collect::<Vec<u8>>(), keys.last().unwrap())
     }
 
     fn numbered(level: u8, children: &[u64]) -> Vec<u8> {
@@ -187,7 +178,7 @@ pub(crate) mod tests {
 
     fn children(source: &Source) -> Result<Vec<u64>, Hdf5Error> {
         let mut found = Vec::new();
-        TREE.walk(source, 0, SIZES, &mut |entries| {
+        TREE.walk(source, 0, &mut |entries| {
             while !entries.is_empty() {
                 entries.skip(8)?;
                 found.push(entries.u64()?);
@@ -207,8 +198,8 @@ pub(crate) mod tests {
     fn descends_to_one() {
         // The last entry everywhere.
         let last = |node: &Node<'_>| Ok((node.entries.left() / 16).checked_sub(1));
-        assert_eq!(TREE.descend(&source(&tree()), 0, SIZES, &mut { last }).unwrap(), Some(6));
-        assert_eq!(TREE.descend(&source(&tree()), 0, SIZES, &mut |_| Ok(None)).unwrap(), None);
+        assert_eq!(TREE.descend(&source(&tree()), 0, &mut { last }).unwrap(), Some(6));
+        assert_eq!(TREE.descend(&source(&tree()), 0, &mut |_| Ok(None)).unwrap(), None);
     }
 
     #[test]
@@ -243,7 +234,7 @@ pub(crate) mod tests {
         bytes.resize(1 << 20, 0);
         bytes.extend(leaf);
         bytes.resize(bytes.len() + (1 << 20), 0);
-        let error = TREE.walk(&source(&bytes), 0, SIZES, &mut |_| Ok(())).unwrap_err().to_string();
+        let error = TREE.walk(&source(&bytes), 0, &mut |_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("larger than the file"), "{error}");
     }
 

@@ -9,6 +9,7 @@
 //!    depth 2 on, pointers also have the total number of records below them, as wide as the largest
 //!    total that a node of depth d - 1 can have.
 
+use crate::cursor::to_usize;
 use crate::trees::Visited;
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 use std::cmp::Ordering;
@@ -33,7 +34,6 @@ struct Tree {
     kind: u8,
     node: u32,
     record: u16,
-    verify: bool,
     /// The number of leaves' records field, and below inner nodes of each depth from 1 the total
     /// field (0: none).
     count_width: usize,
@@ -57,15 +57,10 @@ fn width(limit: u64) -> usize {
 
 impl Tree {
     /// The tree and its root; `None`: it is empty.
-    fn read(
-        source: &Source,
-        address: u64,
-        kind: u8,
-        sizes: Sizes,
-        verify: bool,
-    ) -> Result<(Tree, Option<Child>), Hdf5Error> {
+    fn read(source: &Source, address: u64, kind: u8) -> Result<(Tree, Option<Child>), Hdf5Error> {
+        let sizes = source.sizes();
         let guess = 22 + usize::from(sizes.offset) + usize::from(sizes.length);
-        source.parse(HEADER, address, guess, sizes, |cursor| {
+        source.parse(HEADER, address, guess, |cursor| {
             let start = cursor.position();
             cursor.signature(b"BTHD")?;
             cursor.version("version 2 B-tree", &[0])?;
@@ -76,7 +71,7 @@ impl Tree {
             let root = cursor.offset()?;
             let count = cursor.u16()?;
             cursor.length()?;
-            cursor.checksum(start, verify)?;
+            cursor.checksum(start)?;
             if found != kind {
                 let why = format!("a tree of records of type {kind} is expected, found type {found}");
                 return Err(at.corrupt(why));
@@ -85,7 +80,7 @@ impl Tree {
                 let why = format!("nodes of {node} bytes, records of {record} bytes, depth {depth}");
                 return Err(at.corrupt(why));
             }
-            let tree = Tree::plan(kind, node, record, depth, sizes, verify).ok_or_else(|| {
+            let tree = Tree::plan(kind, node, record, depth, sizes).ok_or_else(|| {
                 at.corrupt(format!("nodes of {node} bytes do not hold records of {record}"))
             })?;
             let root = root.filter(|_| count > 0 || depth > 0);
@@ -94,7 +89,7 @@ impl Tree {
     }
 
     /// How nodes of each depth are laid out; `None`: nothing fits into them.
-    fn plan(kind: u8, node: u32, record: u16, depth: u16, sizes: Sizes, verify: bool) -> Option<Tree> {
+    fn plan(kind: u8, node: u32, record: u16, depth: u16, sizes: Sizes) -> Option<Tree> {
         let (room, record_len) = (u64::from(node).checked_sub(FRAME)?, u64::from(record));
         let leaf = room / record_len;
         let count_width = width(leaf);
@@ -108,7 +103,7 @@ impl Tree {
             total = here.saturating_add(1).saturating_mul(total).saturating_add(here);
         }
         let fits = most.iter().all(|most| *most > 0);
-        fits.then_some(Tree { kind, node, record, verify, count_width, total_widths, most })
+        fits.then_some(Tree { kind, node, record, count_width, total_widths, most })
     }
 
     /// Takes a node apart: its records, and for each child (one more than there are records, or
@@ -131,7 +126,7 @@ impl Tree {
         if node.count > most {
             return Err(at.corrupt(format!("{} records in a node that has room for {most}", node.count)));
         }
-        let count = usize::try_from(node.count).unwrap_or(usize::MAX);
+        let count = to_usize(node.count);
         let records = cursor.part(count.saturating_mul(self.record.into()))?;
         let mut children = Vec::new();
         if let Some(below) = node.depth.checked_sub(1) {
@@ -142,7 +137,7 @@ impl Tree {
                 children.push(Child { address, depth: below, count });
             }
         }
-        cursor.checksum(start, self.verify)?;
+        cursor.checksum(start)?;
         Ok((records, children))
     }
 }
@@ -159,11 +154,9 @@ pub fn records(
     source: &Source,
     address: u64,
     kind: u8,
-    sizes: Sizes,
-    verify: bool,
     each: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
 ) -> Result<(), Hdf5Error> {
-    let (tree, root) = Tree::read(source, address, kind, sizes, verify)?;
+    let (tree, root) = Tree::read(source, address, kind)?;
     let record = usize::from(tree.record);
     let mut visited = Visited::new(source);
     let mut parts: Vec<Stretch> = root.map(Stretch::Node).into_iter().collect();
@@ -180,7 +173,7 @@ pub fn records(
         }
         let mut next = Vec::new();
         let mut old = std::mem::take(&mut parts).into_iter();
-        source.parse_many(NODE, &places, sizes, |place, cursor| {
+        source.parse_many(NODE, &places, |place, cursor| {
             let Some(node) = nodes.get(place) else { return Ok(()) };
             let (mut records, children) = tree.parse(cursor, *node)?;
             visited.meet(node.address, cursor.position() as u64)?;
@@ -206,8 +199,8 @@ pub fn records(
     for part in parts {
         let Stretch::Records(range) = part else { continue };
         for bytes in bytes.get(range).unwrap_or_default().chunks_exact(record) {
-            let mut cursor = Cursor::whole(bytes, address, sizes);
-            each(&mut cursor).map_err(|why| source.wrong("version 2 B-tree", address, why))?;
+            each(&mut source.cursor(bytes, address))
+                .map_err(|why| source.wrong("version 2 B-tree", address, why))?;
         }
     }
     Ok(())
@@ -219,17 +212,15 @@ pub fn find(
     source: &Source,
     address: u64,
     kind: u8,
-    sizes: Sizes,
-    verify: bool,
     compare: &mut dyn FnMut(&mut Cursor<'_>) -> Result<Ordering, ParseError>,
     each: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
 ) -> Result<(), Hdf5Error> {
-    let (tree, root) = Tree::read(source, address, kind, sizes, verify)?;
-    let guess = usize::try_from(tree.node).unwrap_or(usize::MAX);
+    let (tree, root) = Tree::read(source, address, kind)?;
+    let guess = to_usize(tree.node);
     let mut visited = Visited::new(source);
     let mut nodes: Vec<Child> = root.into_iter().collect();
     while let Some(node) = nodes.pop() {
-        let (equal, children, len) = source.parse(NODE, node.address, guess, sizes, |cursor| {
+        let (equal, children, len) = source.parse(NODE, node.address, guess, |cursor| {
             let (mut records, children) = tree.parse(cursor, node)?;
             let (mut before, mut equal) = (0, Vec::new());
             while !records.is_empty() {
@@ -248,7 +239,7 @@ pub fn find(
         let wrong = |why| source.wrong(NODE, node.address, why);
         visited.meet(node.address, len).map_err(wrong)?;
         for record in equal.chunks_exact(tree.record.into()) {
-            each(&mut Cursor::whole(record, node.address, sizes)).map_err(wrong)?;
+            each(&mut source.cursor(record, node.address)).map_err(wrong)?;
         }
         nodes.extend(children);
     }
@@ -258,32 +249,24 @@ pub fn find(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{SIZES, mutations, source, summed};
+    use crate::testing::{SIZES, mutations, source, structure, summed};
 
     /// A tree of `records` (all of one size, sorted) in nodes of `node` bytes, which are filled,
     /// the header at `at` and the nodes behind it. 8-byte addresses and lengths.
     pub(crate) fn tree(kind: u8, node: u32, records: &[Vec<u8>], at: u64) -> Vec<u8> {
         let record = records.first().map_or(8, Vec::len) as u16;
         let mut depth = 0;
-        let mut plan = Tree::plan(kind, node, record, 0, SIZES, true).unwrap();
+        let mut plan = Tree::plan(kind, node, record, 0, SIZES).unwrap();
         let total = |plan: &Tree| plan.most.iter().fold(0, |below, most| (most + 1) * below + most);
         while total(&plan) < records.len() as u64 {
             depth += 1;
-            plan = Tree::plan(kind, node, record, depth, SIZES, true).unwrap();
+            plan = Tree::plan(kind, node, record, depth, SIZES).unwrap();
         }
         let header = 38u64;
         let mut nodes = Vec::new();
         let root = build(&plan, depth, records, at + header, &mut nodes);
-        let mut bytes = b"BTHD\0".to_vec();
-        bytes.push(kind);
-        bytes.extend(node.to_le_bytes());
-        bytes.extend(record.to_le_bytes());
-        bytes.extend(depth.to_le_bytes());
-        bytes.extend([100, 40]);
-        bytes.extend(root.0.to_le_bytes());
-        bytes.extend((root.1 as u16).to_le_bytes());
-        bytes.extend((records.len() as u64).to_le_bytes());
-        let mut bytes = summed(bytes);
+        let head = structure!(b"BTHD\0", kind, node, record, depth, [100, 40]);
+        let mut bytes = summed(structure!(head, root.0, root.1 as u16, records.len() as u64));
         assert_eq!(bytes.len() as u64, header);
         bytes.extend(nodes);
         bytes
@@ -292,8 +275,7 @@ pub(crate) mod tests {
     /// Writes a node and all below it; gives its address and its number of records.
     fn build(plan: &Tree, depth: u16, records: &[Vec<u8>], at: u64, out: &mut Vec<u8>) -> (u64, u64) {
         let below = plan.most[..usize::from(depth)].iter().fold(0, |below, most| (most + 1) * below + most);
-        let mut bytes = if depth > 0 { b"BTIN\0".to_vec() } else { b"BTLF\0".to_vec() };
-        bytes.push(plan.kind);
+        let signature = if depth > 0 { b"BTIN\0" } else { b"BTLF\0" };
         let (mut own, mut pointers) = (Vec::new(), Vec::new());
         if depth == 0 {
             own.extend(records.iter().cloned());
@@ -302,18 +284,14 @@ pub(crate) mod tests {
             loop {
                 let (child, later) = rest.split_at(rest.len().min(below as usize));
                 let (address, count) = build(plan, depth - 1, child, at, out);
-                pointers.extend(address.to_le_bytes());
-                pointers.extend(&count.to_le_bytes()[..plan.count_width]);
-                let total = plan.total_widths[usize::from(depth) - 1];
-                pointers.extend(&(child.len() as u64).to_le_bytes()[..total]);
+                let total = &(child.len() as u64).to_le_bytes()[..plan.total_widths[usize::from(depth) - 1]];
+                pointers.extend(structure!(address, &count.to_le_bytes()[..plan.count_width], total));
                 let Some((between, later)) = later.split_first() else { break };
                 own.push(between.clone());
                 rest = later;
             }
         }
-        bytes.extend(own.concat());
-        bytes.extend(pointers);
-        let mut bytes = summed(bytes);
+        let mut bytes = summed(structure!(signature, plan.kind, own.concat(), pointers));
         assert!(bytes.len() <= plan.node as usize);
         bytes.resize(plan.node as usize, 0);
         let address = at + out.len() as u64;
@@ -327,7 +305,7 @@ pub(crate) mod tests {
 
     fn all(source: &Source) -> Result<Vec<u64>, Hdf5Error> {
         let mut found = Vec::new();
-        records(source, 0, 9, SIZES, true, &mut |record| {
+        records(source, 0, 9, &mut |record| {
             found.push(record.u64()?);
             Ok(())
         })?;
@@ -337,7 +315,7 @@ pub(crate) mod tests {
     fn equal(source: &Source, wanted: u64) -> Result<usize, Hdf5Error> {
         let mut found = 0;
         let compare = &mut |record: &mut Cursor<'_>| Ok(record.u64()?.cmp(&wanted));
-        find(source, 0, 9, SIZES, true, compare, &mut |record| {
+        find(source, 0, 9, compare, &mut |record| {
             assert_eq!(record.u64()?, wanted);
             found += 1;
             Ok(())
@@ -372,10 +350,10 @@ pub(crate) mod tests {
     /// The widths that the HDF5 library computes for its usual trees.
     #[test]
     fn widths() {
-        let names = Tree::plan(5, 512, 11, 3, SIZES, true).unwrap();
+        let names = Tree::plan(5, 512, 11, 3, SIZES).unwrap();
         assert_eq!((names.count_width, &names.most[..]), (1, &[45, 24, 22, 22][..]));
         assert_eq!(names.total_widths, [0, 2, 2]);
-        let chunks = Tree::plan(10, 2048, 24, 2, SIZES, true).unwrap();
+        let chunks = Tree::plan(10, 2048, 24, 2, SIZES).unwrap();
         assert_eq!((chunks.count_width, &chunks.most[..]), (1, &[84, 61, 57][..]));
         assert_eq!(chunks.total_widths, [0, 2]);
     }
@@ -386,7 +364,7 @@ pub(crate) mod tests {
         let wrong = |change: &dyn Fn(&mut Vec<u8>), verify| {
             let mut bytes = bytes.clone();
             change(&mut bytes);
-            records(&source(&bytes), 0, 9, SIZES, verify, &mut |_| Ok(())).unwrap_err()
+            records(&source(&bytes).with_format(SIZES, verify), 0, 9, &mut |_| Ok(())).unwrap_err()
         };
         assert!(wrong(&|bytes| bytes[20] ^= 1, true).is_checksum());
         assert!(wrong(&|bytes| bytes[50] ^= 1, true).is_checksum());
@@ -403,12 +381,10 @@ pub(crate) mod tests {
     #[test]
     fn any_bytes() {
         let bytes = tree(9, 100, &numbers(60), 0);
-        for verify in [false, true] {
-            mutations(&bytes, |source| {
-                let _ = records(source, 0, 9, SIZES, verify, &mut |_| Ok(()));
-                let compare = &mut |record: &mut Cursor<'_>| Ok(record.u64()?.cmp(&7));
-                let _ = find(source, 0, 9, SIZES, verify, compare, &mut |_| Ok(()));
-            });
-        }
+        mutations(&bytes, |source| {
+            let _ = records(source, 0, 9, &mut |_| Ok(()));
+            let compare = &mut |record: &mut Cursor<'_>| Ok(record.u64()?.cmp(&7));
+            let _ = find(source, 0, 9, compare, &mut |_| Ok(()));
+        });
     }
 }

@@ -32,13 +32,12 @@ fn tree(sizes: Sizes) -> Tree {
 }
 
 /// All links, in the order of their names.
-pub fn entries(source: &Source, btree: u64, heap: u64, sizes: Sizes) -> Result<Vec<SymbolEntry>, Hdf5Error> {
-    let heap = LocalHeap::read(source, heap, sizes)?;
-    let key = tree(sizes).key;
+pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<SymbolEntry>, Hdf5Error> {
+    let (heap, tree) = (LocalHeap::read(source, heap)?, tree(source.sizes()));
     let mut nodes = Vec::new();
-    tree(sizes).walk(source, btree, sizes, &mut |entries| {
+    tree.walk(source, btree, &mut |entries| {
         while !entries.is_empty() {
-            entries.skip(key)?;
+            entries.skip(tree.key)?;
             nodes.push((entries.defined(STRUCTURE)?, GUESS));
         }
         Ok(())
@@ -49,7 +48,7 @@ pub fn entries(source: &Source, btree: u64, heap: u64, sizes: Sizes) -> Result<V
     let mut links = Vec::new();
     for (address, guess) in nodes {
         let guess = usize::try_from(guess).unwrap_or_default();
-        let found = source.parse(STRUCTURE, address, guess, sizes, |cursor| {
+        let found = source.parse(STRUCTURE, address, guess, |cursor| {
             let mut found = Vec::new();
             node(cursor, &heap, |name, entry| {
                 found.push(link(name, entry, &heap)?);
@@ -65,20 +64,14 @@ pub fn entries(source: &Source, btree: u64, heap: u64, sizes: Sizes) -> Result<V
 }
 
 /// The link of a name: down the tree, without reading the rest of it.
-pub fn find(
-    source: &Source,
-    btree: u64,
-    heap: u64,
-    name: &str,
-    sizes: Sizes,
-) -> Result<Option<SymbolEntry>, Hdf5Error> {
-    let names = LocalHeap::read(source, heap, sizes)?;
-    let found =
-        tree(sizes).descend(source, btree, sizes, &mut |node| choose(node, &names, name.as_bytes()))?;
+pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option<SymbolEntry>, Hdf5Error> {
+    let names = LocalHeap::read(source, heap)?;
+    let choose = &mut |node: &Node<'_>| choose(node, &names, name.as_bytes());
+    let found = tree(source.sizes()).descend(source, btree, choose)?;
     let mut link_found = None;
     if let Some(address) = found {
         let guess = usize::try_from(GUESS).unwrap_or_default();
-        link_found = source.parse(STRUCTURE, address, guess, sizes, |cursor| {
+        link_found = source.parse(STRUCTURE, address, guess, |cursor| {
             let mut found = None;
             node(cursor, &names, |stored, entry| {
                 if stored == name.as_bytes() {
@@ -91,7 +84,7 @@ pub fn find(
     }
     // Bytes that are not UTF-8 are not shown as they are stored and sorted.
     if link_found.is_none() && name.contains(r"\x") {
-        return Ok(entries(source, btree, heap, sizes)?.into_iter().find(|link| link.name == name));
+        return Ok(entries(source, btree, heap)?.into_iter().find(|link| link.name == name));
     }
     Ok(link_found)
 }
@@ -162,7 +155,7 @@ fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Result<SymbolE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{SIZES, mutations, source};
+    use crate::testing::{mutations, source, structure};
 
     /// A group of `count` links, `n0000` and so on, each to 1000 + its number; every seventh is a
     /// soft link to `/there`. Its B-tree (of two levels) is at 0, its heap at the address that is
@@ -172,8 +165,7 @@ mod tests {
         let mut data = b"\0\0\0\0\0\0\0\0/there\0\0".to_vec();
         let place = |n: usize| 16 + 8 * n as u64;
         for name in &names {
-            data.extend(name.as_bytes());
-            data.extend([0; 3]);
+            data.extend(structure!(name.as_bytes(), [0; 3]));
         }
         let numbers: Vec<usize> = (0..count).collect();
         let leaves: Vec<_> = numbers.chunks(4).collect();
@@ -197,26 +189,15 @@ mod tests {
             next += leaves.len();
         }
         for leaf in &leaves {
-            let mut node = b"SNOD\x01\0".to_vec();
-            node.extend((leaf.len() as u16).to_le_bytes());
+            let mut node = structure!(b"SNOD\x01\0", leaf.len() as u16);
             for n in *leaf {
-                let soft = n % 7 == 6;
-                node.extend(place(*n).to_le_bytes());
-                node.extend(if soft { u64::MAX } else { 1000 + *n as u64 }.to_le_bytes());
-                node.extend(if soft { 2u32 } else { 0 }.to_le_bytes());
-                node.extend([0; 4]);
-                node.extend(8u64.to_le_bytes());
-                node.extend([0; 8]);
+                let (header, kind) = if n % 7 == 6 { (u64::MAX, 2u32) } else { (1000 + *n as u64, 0) };
+                node.extend(structure!(place(*n), header, kind, [0; 4], 8u64, [0; 8]));
             }
             blocks.push(node);
         }
         let heap = at(next);
-        let mut head = b"HEAP\0\0\0\0".to_vec();
-        head.extend((data.len() as u64).to_le_bytes());
-        head.extend(1u64.to_le_bytes());
-        head.extend((heap + 32).to_le_bytes());
-        head.extend(data);
-        blocks.push(head);
+        blocks.push(structure!(b"HEAP\0\0\0\0", data.len() as u64, 1u64, heap + 32, data));
         let mut bytes = Vec::new();
         for (n, block) in blocks.into_iter().enumerate() {
             bytes.resize(at(n) as usize, 0);
@@ -229,17 +210,17 @@ mod tests {
     fn all_and_one() {
         let (bytes, heap) = group(50);
         let source = source(&bytes);
-        let links = entries(&source, 0, heap, SIZES).unwrap();
+        let links = entries(&source, 0, heap).unwrap();
         assert_eq!(links.len(), 50);
         for (n, link) in links.iter().enumerate() {
             assert_eq!(link.name, format!("n{n:04}"));
             let soft = n % 7 == 6;
             assert_eq!(link.header, (!soft).then_some(1000 + n as u64));
             assert_eq!(link.soft.as_deref(), soft.then_some("/there"));
-            assert_eq!(find(&source, 0, heap, &link.name, SIZES).unwrap().as_ref(), Some(link));
+            assert_eq!(find(&source, 0, heap, &link.name).unwrap().as_ref(), Some(link));
         }
         for name in ["", "n", "n00000", "n0050", "z", "m", r"n\x00"] {
-            assert_eq!(find(&source, 0, heap, name, SIZES).unwrap(), None, "{name}");
+            assert_eq!(find(&source, 0, heap, name).unwrap(), None, "{name}");
         }
     }
 
@@ -249,8 +230,8 @@ mod tests {
         let at = heap as usize + 32 + 16 + 8 * 3;
         bytes[at..at + 5].copy_from_slice(b"n0\xff\xfez");
         let source = source(&bytes);
-        assert_eq!(entries(&source, 0, heap, SIZES).unwrap()[3].name, r"n0\xff\xfez");
-        assert_eq!(find(&source, 0, heap, r"n0\xff\xfez", SIZES).unwrap().unwrap().header, Some(1003));
+        assert_eq!(entries(&source, 0, heap).unwrap()[3].name, r"n0\xff\xfez");
+        assert_eq!(find(&source, 0, heap, r"n0\xff\xfez").unwrap().unwrap().header, Some(1003));
     }
 
     #[test]
@@ -258,7 +239,7 @@ mod tests {
         let (mut bytes, heap) = group(8);
         // The second child of the node at 512 becomes the first.
         bytes.copy_within(512 + 32..512 + 40, 512 + 48);
-        let error = entries(&source(&bytes), 0, heap, SIZES).unwrap_err().to_string();
+        let error = entries(&source(&bytes), 0, heap).unwrap_err().to_string();
         assert!(error.contains("met before"), "{error}");
     }
 
@@ -266,8 +247,8 @@ mod tests {
     fn any_bytes() {
         let (bytes, heap) = group(9);
         mutations(&bytes, |source| {
-            let _ = entries(source, 0, heap, SIZES);
-            let _ = find(source, 0, heap, "n0003", SIZES);
+            let _ = entries(source, 0, heap);
+            let _ = find(source, 0, heap, "n0003");
         });
     }
 }

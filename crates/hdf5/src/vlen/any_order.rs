@@ -17,6 +17,7 @@ use super::fill::{Batch, Share};
 use super::ids::taken_apart;
 use super::look::{FETCH, Section, bytes};
 use crate::Hdf5Error;
+use crate::cursor::to_usize;
 use crate::heaps::{Collection, LINE};
 use hyperslab_array::Memory;
 use std::ops::Range;
@@ -157,11 +158,12 @@ impl Batch<'_> {
                     open_here.iter().for_each(|open| open.collection.touch());
                 }
                 for (start, index, len, collection) in elements.iter().map(unpacked) {
-                    let open = open.get(at(collection).wrapping_sub(fetch.collections.start));
+                    let open = open.get(to_usize(collection).wrapping_sub(fetch.collections.start));
                     let place = self.bytes(start)..self.bytes(start.saturating_add(len.into()));
                     let here = share.values.get_mut(place);
                     self.copy(open, index, len, here).map_err(|error| {
-                        let address = fetches.addresses.get(at(collection)).copied().unwrap_or_default();
+                        let address =
+                            fetches.addresses.get(to_usize(collection)).copied().unwrap_or_default();
                         self.about((len, address, index), error)
                     })?;
                 }
@@ -183,8 +185,8 @@ impl Batch<'_> {
         let mut next = vec![0; groups + 1];
         for (section, places) in sections.iter().zip(places) {
             for number in &section.numbers {
-                if let Some(place) = places.get(at(*number))
-                    && let Some(count) = next.get_mut((at(*place) >> fetches.shift) + 1)
+                if let Some(place) = places.get(to_usize(*number))
+                    && let Some(count) = next.get_mut((to_usize(*place) >> fetches.shift) + 1)
                 {
                     *count += 1;
                 }
@@ -208,8 +210,8 @@ impl Batch<'_> {
                         self.copy(None, index, len, None).map_err(|error| self.about(id, error))?;
                         continue;
                     };
-                    if let Some(place) = places.get(at(*number))
-                        && let Some(next) = next.get_mut(at(*place) >> fetches.shift)
+                    if let Some(place) = places.get(to_usize(*number))
+                        && let Some(next) = next.get_mut(to_usize(*place) >> fetches.shift)
                         && let Some(entry) = order.get_mut(*next)
                     {
                         *entry = wanted(end.abs_diff(share.start), index, len, *place);
@@ -223,9 +225,4 @@ impl Batch<'_> {
         next.truncate(groups);
         Ok((memory, next))
     }
-}
-
-#[inline]
-fn at(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

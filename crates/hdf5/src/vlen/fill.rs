@@ -7,6 +7,7 @@ use super::any_order::Fetches;
 use super::ids::{Id, taken_apart};
 use super::look::{FETCH, Heap, Section, Sections, WORK, bytes, threads};
 use super::{Items, cut};
+use crate::cursor::to_usize;
 use crate::heaps::{Collection, ObjectError, Open, named};
 use crate::{File, Hdf5Error};
 use hyperslab_array::{each_part, prefetch};
@@ -130,7 +131,7 @@ impl Batch<'_> {
                     // All elements together are as long as the values are.
                     let next = place.saturating_add(self.bytes(len.into()));
                     let here = share.values.get_mut(place..next);
-                    let copied = self.copy(open.get(at(*number)), index, len, here);
+                    let copied = self.copy(open.get(to_usize(*number)), index, len, here);
                     copied.map_err(|error| self.about_this(id, error))?;
                     place = next;
                     end = end.saturating_add(len.into());
@@ -153,7 +154,7 @@ impl Batch<'_> {
     ) -> Result<(), Hdf5Error> {
         let (mut end, mut place, mut ends) = (share.start, 0_usize, share.ends.iter_mut());
         for (section, places) in sections.iter().zip(places) {
-            let own = places.iter().filter_map(|place| found.get(at(*place)));
+            let own = places.iter().filter_map(|place| found.get(to_usize(*place)));
             let open: Vec<Open<'_>> = own.map(|found| found.open()).collect();
             let ids = self.ids.get(section.cells.clone()).unwrap_or_default();
             for (ids, numbers) in ids.chunks(AHEAD).zip(section.numbers.chunks(AHEAD)) {
@@ -163,7 +164,7 @@ impl Batch<'_> {
                     ids.iter().zip(numbers).zip(&mut objects).zip(&mut ends)
                 {
                     if let Some((len @ 1.., _, index)) = taken_apart(id) {
-                        let open = open.get(at(*number));
+                        let open = open.get(to_usize(*number));
                         match open.and_then(|open| open.find(index, self.bytes(len.into()))) {
                             Some(found) => {
                                 prefetch(found);
@@ -201,7 +202,7 @@ impl Batch<'_> {
             let Some((len @ 1.., _, index)) = taken_apart(id) else { continue };
             let (here, rest) =
                 std::mem::take(&mut values).split_at_mut_checked(self.bytes(len.into())).unzip();
-            let copied = self.copy(open.get(at(*number)), index, len, here);
+            let copied = self.copy(open.get(to_usize(*number)), index, len, here);
             copied.map_err(|error| self.about_this(id, error))?;
             values = rest.unwrap_or_default();
         }
@@ -252,7 +253,7 @@ impl Batch<'_> {
     /// Bytes of this many items.
     #[inline]
     pub(super) fn bytes(&self, items: u64) -> usize {
-        usize::try_from(items).unwrap_or(usize::MAX).saturating_mul(self.items.size)
+        to_usize(items).saturating_mul(self.items.size)
     }
 
     /// Fetches collections that ascend, in fetches.
@@ -352,9 +353,4 @@ fn join(lens: &[(usize, usize)], left: &[usize], mut ends: &mut [i64], values: &
         to += left;
     }
     to
-}
-
-#[inline]
-fn at(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -4,10 +4,11 @@ use super::fill::Batch;
 use super::ids::ids;
 use super::look::{Heap, Limits, look_within};
 use super::*;
-use crate::Sizes;
-use crate::testing::{bare, bare_start, hard, link_info, mutations, open};
-use crate::{Cursor, Node, datatype};
-use datatype::Datatype;
+use crate::testing::{
+    Builder, SIZES, bare, bare_start, collection_of, contiguous, element_within, hard, link_info, mutations,
+    open, structure, the_dataset,
+};
+use crate::{Sizes, datatype};
 use hyperslab_array::{Index, Memory};
 use proptest::prelude::*;
 
@@ -72,42 +73,18 @@ impl Kind {
     }
 }
 
-/// A collection's bytes, and where its objects' headers are in it.
+/// A collection's bytes.
 fn encoded(made: &Made, sizes: Sizes) -> Vec<u8> {
-    let number = |n: usize| (n as u64).to_le_bytes()[..sizes.length.into()].to_vec();
-    let pad = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(8), 0);
-    let mut body = Vec::new();
-    for (index, data) in &made.objects {
-        body.extend(index.to_le_bytes());
-        body.extend([1, 0, 0, 0, 0, 0]);
-        body.extend(number(data.len()));
-        pad(&mut body);
-        body.extend(data);
-        pad(&mut body);
-    }
-    let free = made.free.next_multiple_of(8);
-    let mut rest = [vec![0; 8], number(free)].concat();
-    rest.resize(free, 0xee);
-    body.extend(rest);
-    let mut bytes = b"GCOL\x01\0\0\0".to_vec();
-    let header = (8 + usize::from(sizes.length)).next_multiple_of(8);
-    bytes.extend(number(header + body.len()));
-    pad(&mut bytes);
-    bytes.extend(body);
-    bytes
+    let objects: Vec<_> = made.objects.iter().map(|(index, data)| (*index, &data[..])).collect();
+    collection_of(sizes, &objects, made.free.next_multiple_of(8))
 }
 
 fn heap_id(sizes: Sizes, len: usize, address: u64, index: u16) -> Vec<u8> {
-    let mut id = (len as u32).to_le_bytes().to_vec();
-    id.extend(&address.to_le_bytes()[..sizes.offset.into()]);
-    id.extend(u32::from(index).to_le_bytes());
-    id
+    structure!(len as u32, &address.to_le_bytes()[..sizes.offset.into()], u32::from(index))
 }
 
-fn element(hex: &str, sizes: Sizes) -> Element {
-    let message = datatype::vectors::bytes(hex);
-    let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, sizes)).unwrap();
-    Element::of(&datatype, sizes).unwrap()
+fn element(kind: Kind, sizes: Sizes) -> Element {
+    element_within(&kind.hex(sizes), sizes).unwrap().1
 }
 
 impl Model {
@@ -200,7 +177,7 @@ proptest! {
     fn elements_are_what_was_put_into_the_heap(model in model()) {
         let (bytes, _, ids) = model.build();
         let file = open(&bytes).unwrap();
-        let element = element(&model.kind.hex(model.sizes), model.sizes);
+        let element = element(model.kind, model.sizes);
         let (count, stride) = (model.cells.len(), element.size + model.between);
         let expected: Vec<_> = (model.cells.iter())
             .map(|cell| cell.map(|_| model.kind.in_memory(model.bytes(cell))))
@@ -244,7 +221,7 @@ proptest! {
         }
         let (bytes, addresses, raw) = model.build();
         let file = open(&bytes).unwrap();
-        let element = element(&model.kind.hex(model.sizes), model.sizes);
+        let element = element(model.kind, model.sizes);
         let items = Items::of(&element).unwrap();
         let (count, stride) = (model.cells.len(), element.size + model.between);
         let ids = ids(&raw, (model.offset, stride, element.size), count, model.sizes).unwrap();
@@ -288,7 +265,7 @@ proptest! {
         prop_assume!(!model.cells.is_empty());
         let (bytes, addresses, mut ids) = model.build();
         let file = open(&bytes).unwrap();
-        let element = element(&model.kind.hex(model.sizes), model.sizes);
+        let element = element(model.kind, model.sizes);
         let (count, stride) = (model.cells.len(), element.size + model.between);
         let cell = cell.index(count);
         let longest = model.collections[0].objects[0].1.len();
@@ -319,7 +296,13 @@ proptest! {
     }
 }
 
-const SIZES: Sizes = Sizes { offset: 8, length: 8 };
+/// An open file of which nothing is in memory: what opening has read is not to be of use.
+fn unread(rest: &[u8]) -> File {
+    let file = open(&bare(SIZES, rest)).unwrap();
+    file.source().forget().unwrap();
+    file.source().take_ranges();
+    file
+}
 
 /// A file of collections of these sizes, one object in each, with `gap` bytes between; and an id
 /// for each.
@@ -331,11 +314,7 @@ fn collections(sizes: &[usize], gap: usize) -> (File, Element, Vec<Vec<u8>>) {
         rest.extend(encoded(&made, SIZES));
         rest.resize(rest.len() + gap, 0);
     }
-    let file = open(&bare(SIZES, &rest)).unwrap();
-    // What opening has read is not to be of use.
-    file.source().forget().unwrap();
-    file.source().take_ranges();
-    (file, element(&Kind::Shorts.hex(SIZES), SIZES), ids)
+    (unread(&rest), element(Kind::Shorts, SIZES), ids)
 }
 
 /// How many ranges are read for these ids, and how many bytes they have.
@@ -403,11 +382,8 @@ fn one_section_does_not_have_a_heap_of_any_size_to_itself() {
 #[test]
 fn of_large_collections_only_what_is_wanted_is_read() {
     let objects = vec![(1, vec![1; 5 << 20]), (2, vec![2; 80]), (3, vec![3; 1 << 20]), (4, vec![4; 40])];
-    let made = Made { objects, free: 1 << 20, gap: 0 };
-    let file = open(&bare(SIZES, &encoded(&made, SIZES))).unwrap();
-    file.source().forget().unwrap();
-    file.source().take_ranges();
-    let element = element(&Kind::Shorts.hex(SIZES), SIZES);
+    let file = unread(&encoded(&Made { objects, free: 1 << 20, gap: 0 }, SIZES));
+    let element = element(Kind::Shorts, SIZES);
     let read = |index: u16, len: usize| {
         let id = heap_id(SIZES, len / 2, bare_start(SIZES), index);
         let found = resolve(&file, &element, &id, 0, 16, 1).unwrap();
@@ -422,9 +398,7 @@ fn of_large_collections_only_what_is_wanted_is_read() {
     assert_eq!(read(2, 40).len(), 0);
     // As the library makes it: no more than the object.
     let made = Made { objects: vec![(1, vec![7; 3 << 20])], free: 0, gap: 0 };
-    let file = open(&bare(SIZES, &encoded(&made, SIZES))).unwrap();
-    file.source().forget().unwrap();
-    file.source().take_ranges();
+    let file = unread(&encoded(&made, SIZES));
     let found = resolve(&file, &element, &heap_id(SIZES, 3 << 19, bare_start(SIZES), 1), 0, 16, 1).unwrap();
     assert_eq!(found.values.len(), 3 << 20);
     assert_eq!(file.source().take_ranges().len(), 2);
@@ -434,7 +408,7 @@ fn of_large_collections_only_what_is_wanted_is_read() {
 fn damaged_collections_are_named() {
     let made = Made { objects: vec![(1, vec![1; 24]), (2, vec![2; 40]), (3, vec![3; 8])], free: 64, gap: 0 };
     let whole = encoded(&made, SIZES);
-    let element = element(&Kind::Shorts.hex(SIZES), SIZES);
+    let element = element(Kind::Shorts, SIZES);
     let start = bare_start(SIZES);
     let wrong = |rest: &[u8], address: u64| {
         let file = open(&bare(SIZES, rest)).unwrap();
@@ -487,7 +461,7 @@ fn any_bytes_of_a_heap() {
     let rest = [first, vec![0; 8], encoded(&second, SIZES)].concat();
     let ids =
         [(3, start, 1), (4, start, 2), (6, next, 1)].map(|(len, at, index)| heap_id(SIZES, len, at, index));
-    let element = element(&Kind::Text.hex(SIZES), SIZES);
+    let element = element(Kind::Text, SIZES);
     mutations(&bare(SIZES, &rest), |source| {
         let Ok(file) = File::open(source.store().clone(), "f", Default::default()) else { return };
         for _ in 0..2 {
@@ -507,7 +481,7 @@ const TEXTS: [&str; 3] = ["", "a", "long enough to be text"];
 
 /// A dataset of `count` texts: each thousandth is null. `swmr`: somebody writes the file.
 fn dataset_of(count: usize, swmr: bool) -> Dataset {
-    let mut builder = crate::testing::Builder::new();
+    let mut builder = Builder::new();
     let made = |first: usize| Made {
         objects: (0..50).map(|n| (n as u16 + 1, TEXTS[(first + n) % 3].as_bytes().to_vec())).collect(),
         free: 64,
@@ -519,16 +493,12 @@ fn dataset_of(count: usize, swmr: bool) -> Dataset {
         _ => heap_id(SIZES, TEXTS[n % 3].len(), heap[n / 50 % heap.len()], (n % 50) as u16 + 1),
     });
     let raw = builder.put(&ids.collect::<Vec<u8>>());
-    let mut layout = vec![3, 1];
-    layout.extend(raw.to_le_bytes());
-    layout.extend((count as u64 * 16).to_le_bytes());
-    let mut messages = crate::testing::dataset(&[count as u64], layout);
-    messages[1] = (crate::datatype::KIND, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
+    let mut messages = crate::testing::dataset(&[count as u64], contiguous(raw, count as u64 * 16));
+    messages[1] = (datatype::KIND, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
     let address = builder.header(&messages);
     let root = builder.header(&[link_info(false), hard("d", address)]);
-    let file = open(&builder.finish(root, if swmr { 3 } else { 2 }, if swmr { 5 } else { 0 })).unwrap();
-    let Node::Dataset(dataset) = file.node("d").unwrap() else { panic!("no dataset") };
-    dataset
+    let (version, flags) = if swmr { (3, 5) } else { (2, 0) };
+    the_dataset(&open(&builder.finish(root, version, flags)).unwrap(), "d").unwrap()
 }
 
 fn expected(number: usize) -> Option<Vec<u8>> {

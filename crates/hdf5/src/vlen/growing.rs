@@ -4,6 +4,7 @@ use super::fill::Batch;
 use super::ids::{Id, ids, taken_apart};
 use super::look::{TOGETHER, look};
 use super::{FEW, Items, cut};
+use crate::cursor::to_usize;
 use crate::heaps::{Collection, named};
 use crate::{File, Hdf5Error};
 use hyperslab_array::{Dims, Ragged};
@@ -88,7 +89,7 @@ impl<'a> Growing<'a> {
                 }
                 let object = last.as_ref().and_then(|collection| collection.object(index));
                 let object = self.items.payload(object, index, len).map_err(wrong(cell, address))?;
-                let bytes = usize::try_from(len).unwrap_or(usize::MAX).saturating_mul(self.items.size);
+                let bytes = to_usize(len).saturating_mul(self.items.size);
                 let rest = self.result.values.as_mut_slice().get_mut(place..).unwrap_or_default();
                 let here = rest.get_mut(..bytes).unwrap_or_default();
                 self.items.put(file, object, here)?;

@@ -45,8 +45,11 @@ impl FractalHeap {
     /// The object at an offset in the heap's space.
     pub(super) fn managed(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes, Hdf5Error> {
         let corrupt = |why: String| {
-            let why = format!("an object of {len} bytes at offset {offset}: {why}");
-            source.wrong(OBJECT, self.address, ParseError::Corrupt { at: self.address, why })
+            source.corrupt(
+                OBJECT,
+                self.address,
+                format!("an object of {len} bytes at offset {offset}: {why}"),
+            )
         };
         let mut block = self.root.ok_or_else(|| corrupt("the heap has no blocks".into()))?;
         loop {
@@ -146,10 +149,10 @@ impl FractalHeap {
         let indirect = blocks(rows_below).saturating_mul(self.sizes.offset.into());
         let len = direct.saturating_add(indirect).saturating_add(self.block_head() as u64 + 4);
         let bytes = source.read(INDIRECT, block.address, len)?;
-        let mut cursor = Cursor::whole(&bytes, block.address, self.sizes);
+        let mut cursor = source.cursor(&bytes, block.address);
         let checked = self.check_head(&mut cursor, b"FHIB", block).and_then(|()| {
             cursor.skip(cursor.left().saturating_sub(4))?;
-            cursor.checksum(0, self.verify)
+            cursor.checksum(0)
         });
         checked.map_err(|why| source.wrong(INDIRECT, block.address, why))?;
         Ok(bytes)
@@ -169,9 +172,9 @@ impl FractalHeap {
             }
             _ => source.read(DIRECT, block.address, size)?,
         };
-        let mut cursor = Cursor::whole(&bytes, block.address, self.sizes);
+        let mut cursor = source.cursor(&bytes, block.address);
         let checked = self.check_head(&mut cursor, b"FHDB", block).and_then(|()| {
-            if !self.summed || !self.verify {
+            if !self.summed || !source.verify() {
                 return Ok(());
             }
             // The checksum of all bytes of the block, with zeros in place of the checksum.

@@ -8,6 +8,7 @@
 mod doubling_table;
 mod managed;
 
+use crate::cursor::to_usize;
 use crate::filter::{self, Filter};
 use crate::trees::btree2;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Sizes, Source};
@@ -29,7 +30,6 @@ const LARGEST: u64 = 1 << 30;
 pub struct FractalHeap {
     address: u64,
     sizes: Sizes,
-    verify: bool,
     /// Bytes of an id.
     id: u16,
     table: Table,
@@ -49,11 +49,11 @@ pub struct FractalHeap {
 
 impl FractalHeap {
     /// Reads the heap's header; blocks are read when an object is looked for.
-    pub fn read(source: &Source, address: u64, sizes: Sizes, verify: bool) -> Result<FractalHeap, Hdf5Error> {
-        source.parse(HEADER, address, 256, sizes, |cursor| Self::parse(cursor, address, verify))
+    pub fn read(source: &Source, address: u64) -> Result<FractalHeap, Hdf5Error> {
+        source.parse(HEADER, address, 256, |cursor| Self::parse(cursor, address))
     }
 
-    fn parse(cursor: &mut Cursor<'_>, address: u64, verify: bool) -> Result<FractalHeap, ParseError> {
+    fn parse(cursor: &mut Cursor<'_>, address: u64) -> Result<FractalHeap, ParseError> {
         let start = cursor.position();
         cursor.signature(b"FRHP")?;
         cursor.version("fractal heap", &[0])?;
@@ -77,7 +77,7 @@ impl FractalHeap {
             root_filtered = Some((cursor.length()?, cursor.u32()?));
             filters = Some(filter::parse(&mut cursor.part(filters_len.into())?)?);
         }
-        cursor.checksum(start, verify)?;
+        cursor.checksum(start)?;
 
         let powers = [width, first, largest_direct].iter().all(|number| number.is_power_of_two());
         if !powers || first > largest_direct || largest_direct > u64::from(u32::MAX) || bits > 64 {
@@ -90,13 +90,12 @@ impl FractalHeap {
             0 => BlockKind::Direct { size: first, filtered: root_filtered },
             rows => BlockKind::Indirect { rows },
         };
-        let bytes_of = |bits: u32| usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
+        let bytes_of = |bits: u32| to_usize(bits.div_ceil(8));
         // The longest object that fits into the largest direct block and is not huge.
         let length_bits = [largest_direct.ilog2(), largest_managed.checked_ilog2().unwrap_or(0) + 1];
         Ok(FractalHeap {
             address,
             sizes: cursor.sizes(),
-            verify,
             id,
             table,
             offset_len: bytes_of(bits.into()),
@@ -112,11 +111,11 @@ impl FractalHeap {
     /// The object of an id.
     pub fn get(&self, source: &Source, id: &[u8]) -> Result<Bytes, Hdf5Error> {
         let wrong = |why| source.wrong(OBJECT, self.address, why);
-        let corrupt = |why: String| wrong(ParseError::Corrupt { at: self.address, why });
+        let corrupt = |why: String| source.corrupt(OBJECT, self.address, why);
         if id.len() != usize::from(self.id) {
             return Err(corrupt(format!("ids have {} bytes, found one of {}", self.id, id.len())));
         }
-        let mut cursor = Cursor::whole(id, self.address, self.sizes);
+        let mut cursor = source.cursor(id, self.address);
         let flags = cursor.u8().map_err(wrong)?;
         match (flags >> 6, flags >> 4 & 3) {
             (0, 0) => {
@@ -158,7 +157,7 @@ impl FractalHeap {
                 record.skip(place)?;
                 Ok(record.length()?.cmp(&number))
             };
-            btree2::find(source, tree, kind, self.sizes, self.verify, compare, &mut |record| {
+            btree2::find(source, tree, kind, compare, &mut |record| {
                 found = Some(parse(record)?);
                 Ok(())
             })?;
@@ -192,7 +191,7 @@ fn decode(
     size: u64,
 ) -> Result<Bytes, Hdf5Error> {
     let invalid = |why: String| source.invalid(format!("{size} bytes of a fractal heap: {why}"));
-    let room = usize::try_from(size.min(LARGEST)).unwrap_or(usize::MAX);
+    let room = to_usize(size.min(LARGEST));
     let ran = filters.iter().zip(0..32).filter(|(_, number)| skipped >> number & 1 == 0);
     let codecs = ran.map(|(filter, _)| hdf5::filter(filter.id, &filter.client_data, 1, room));
     let codecs = codecs.collect::<Result<Vec<_>, _>>();
@@ -210,7 +209,7 @@ fn decode(
 mod tests {
     use super::*;
     use crate::checksum::lookup3;
-    use crate::testing::{SIZES, mutations, source, summed};
+    use crate::testing::{SIZES, mutations, source, structure, summed};
 
     /// Where the heap's parts are: far enough apart that none is in another.
     const HEAP: u64 = 64;
@@ -218,36 +217,17 @@ mod tests {
     /// A heap with two blocks of 64 bytes in a row, direct ones up to 128 bytes, ids of `id` bytes.
     /// `rows` and the root as in the header. Its space has 16 bits.
     fn header(id: u16, rows: u16, root: u64, huge: u64) -> Vec<u8> {
-        let mut bytes = b"FRHP\0".to_vec();
-        bytes.extend(id.to_le_bytes());
-        bytes.extend([0, 0, 2]);
-        bytes.extend(100u32.to_le_bytes());
-        bytes.extend([0; 8]);
-        bytes.extend(huge.to_le_bytes());
-        bytes.extend([0; 80]);
-        bytes.extend(2u16.to_le_bytes());
-        bytes.extend(64u64.to_le_bytes());
-        bytes.extend(128u64.to_le_bytes());
-        bytes.extend(16u16.to_le_bytes());
-        bytes.extend([1, 0]);
-        bytes.extend(root.to_le_bytes());
-        bytes.extend(rows.to_le_bytes());
-        summed(bytes)
+        let head = structure!(b"FRHP\0", id, [0, 0, 2], 100u32, [0; 8], huge, [0; 80]);
+        summed(structure!(head, 2u16, 64u64, 128u64, 16u16, [1, 0], root, rows))
     }
 
     fn head(signature: &[u8; 4], offset: u16) -> Vec<u8> {
-        let mut bytes = signature.to_vec();
-        bytes.push(0);
-        bytes.extend(HEAP.to_le_bytes());
-        bytes.extend(offset.to_le_bytes());
-        bytes
+        structure!(signature, [0], HEAP, offset)
     }
 
     /// A direct block with `object` at its place 20.
     fn direct(offset: u16, size: usize, object: &[u8]) -> Vec<u8> {
-        let mut bytes = head(b"FHDB", offset);
-        bytes.extend([0; 5]);
-        bytes.extend(object);
+        let mut bytes = structure!(head(b"FHDB", offset), [0; 5], object);
         bytes.resize(size, 0);
         let sum = lookup3(&bytes);
         bytes[15..19].copy_from_slice(&sum.to_le_bytes());
@@ -293,7 +273,7 @@ mod tests {
     #[test]
     fn managed_objects() {
         let source = source(&nested());
-        let heap = FractalHeap::read(&source, HEAP, SIZES, true).unwrap();
+        let heap = FractalHeap::read(&source, HEAP).unwrap();
         for (offset, object) in [(20, &b"first"[..]), (212, b"second row"), (404, &[7; 108]), (852, b"deep")]
         {
             for _ in 0..2 {
@@ -319,7 +299,7 @@ mod tests {
     #[test]
     fn a_root_that_is_direct() {
         let source = source(&file(&[(HEAP, header(4, 0, 300, 0)), (300, direct(0, 64, b"only"))]));
-        let heap = FractalHeap::read(&source, HEAP, SIZES, true).unwrap();
+        let heap = FractalHeap::read(&source, HEAP).unwrap();
         assert_eq!(&*heap.get(&source, &id(20, 4)).unwrap(), b"only");
         assert!(heap.get(&source, &id(100, 4)).is_err());
     }
@@ -327,7 +307,7 @@ mod tests {
     #[test]
     fn tiny_objects() {
         let source = source(&file(&[(HEAP, header(18, 0, u64::MAX, 0)), (300, vec![0])]));
-        let heap = FractalHeap::read(&source, HEAP, SIZES, true).unwrap();
+        let heap = FractalHeap::read(&source, HEAP).unwrap();
         let object = |id: &[u8]| heap.get(&source, id).map(|object| object.to_vec());
         let mut id = vec![0x20 | 15];
         id.extend(b"sixteen bytes ok!");
@@ -341,19 +321,15 @@ mod tests {
 
     #[test]
     fn huge_objects() {
-        let mut place = vec![0x10];
-        place.extend(300u64.to_le_bytes());
-        place.extend(6u64.to_le_bytes());
-        let record: Vec<u8> = [300u64, 6, 77].iter().flat_map(|n| n.to_le_bytes()).collect();
-        let tree = btree2::tests::tree(1, 512, &[record], 400);
-        let parts = [(HEAP, header(4, 0, u64::MAX, 400)), (300, b"object".to_vec()), (400, tree)];
-        let source_of =
-            |id| source(&file(&[(HEAP, header(id, 0, u64::MAX, 400)), parts[1].clone(), parts[2].clone()]));
+        let place = structure!([0x10], 300u64, 6u64);
+        let tree = btree2::tests::tree(1, 512, &[structure!(300u64, 6u64, 77u64)], 400);
+        let rest = [(300, b"object".to_vec()), (400, tree)];
+        let source_of = |id| source(&file(&[&[(HEAP, header(id, 0, u64::MAX, 400))], &rest[..]].concat()));
         let by_place = source_of(17);
-        let heap = FractalHeap::read(&by_place, HEAP, SIZES, true).unwrap();
+        let heap = FractalHeap::read(&by_place, HEAP).unwrap();
         assert_eq!(&*heap.get(&by_place, &place).unwrap(), b"object");
         let by_number = source_of(4);
-        let heap = FractalHeap::read(&by_number, HEAP, SIZES, true).unwrap();
+        let heap = FractalHeap::read(&by_number, HEAP).unwrap();
         assert_eq!(&*heap.get(&by_number, &[0x10, 77, 0, 0]).unwrap(), b"object");
         let error = heap.get(&by_number, &[0x10, 78, 0, 0]).unwrap_err().to_string();
         assert!(error.contains("no huge object 78"), "{error}");
@@ -373,23 +349,16 @@ mod tests {
         let mut bytes = header(33, 0, 300, 0);
         bytes.truncate(bytes.len() - 4);
         bytes[7] = 12;
-        bytes.extend((block.len() as u64).to_le_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend([2, 1, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0]);
-        let bytes = summed(bytes);
+        let deflated = [2, 1, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0];
+        let bytes = summed(structure!(bytes, block.len() as u64, [0; 4], deflated));
         let parts = [(HEAP, bytes), (300, block), (400, huge.clone()), (500, b"as it is".to_vec())];
         let source = source(&file(&parts));
-        let heap = FractalHeap::read(&source, HEAP, SIZES, true).unwrap();
+        let heap = FractalHeap::read(&source, HEAP).unwrap();
         let id = |head: &[u8]| [head, &vec![0; 33 - head.len()]].concat();
         // Offsets have two bytes here, lengths one.
         assert_eq!(&*heap.get(&source, &id(&[0, 20, 0, 4])).unwrap(), b"only");
         let place = |address: u64, stored: usize, skipped: u32, size: u64| {
-            let mut place = vec![0x10];
-            place.extend(address.to_le_bytes());
-            place.extend((stored as u64).to_le_bytes());
-            place.extend(skipped.to_le_bytes());
-            place.extend(size.to_le_bytes());
-            id(&place)
+            id(&structure!([0x10], address, stored as u64, skipped, size))
         };
         assert_eq!(&*heap.get(&source, &place(400, huge.len(), 0, 13)).unwrap(), b"a huge object");
         assert_eq!(&*heap.get(&source, &place(500, 8, 1, 8)).unwrap(), b"as it is");
@@ -404,8 +373,8 @@ mod tests {
         let read = |change: &dyn Fn(&mut Vec<u8>), verify| {
             let mut bytes = nested();
             change(&mut bytes);
-            let source = source(&bytes);
-            FractalHeap::read(&source, HEAP, SIZES, verify)?.get(&source, &id(852, 4))
+            let source = source(&bytes).with_format(SIZES, verify);
+            FractalHeap::read(&source, HEAP)?.get(&source, &id(852, 4))
         };
         for at in [70, 513, 530, 1540, 1700, 1725] {
             assert!(read(&|bytes| bytes[at] ^= 1, true).is_err(), "{at}");
@@ -420,14 +389,12 @@ mod tests {
 
     #[test]
     fn any_bytes() {
-        for verify in [false, true] {
-            mutations(&nested(), |source| {
-                if let Ok(heap) = FractalHeap::read(source, HEAP, SIZES, verify) {
-                    for id in [id(852, 4), id(20, 5), [0x20, 1, 2, 3], [0x10, 1, 2, 3]] {
-                        let _ = heap.get(source, &id);
-                    }
+        mutations(&nested(), |source| {
+            if let Ok(heap) = FractalHeap::read(source, HEAP) {
+                for id in [id(852, 4), id(20, 5), [0x20, 1, 2, 3], [0x10, 1, 2, 3]] {
+                    let _ = heap.get(source, &id);
                 }
-            });
-        }
+            }
+        });
     }
 }
