@@ -1,41 +1,18 @@
 //! Groups of HDF5: what is below them.
 
 use crate::copy::{Copying, hdf5 as copying};
-use crate::interface::{Below, GroupNode, Object, Stored};
+use crate::interface::{Below, FileNode, GroupNode, Object, Stored, stored_in_file};
 use crate::{DataFile, Error, Format, Json, NodeKind, error::check, hdf5_json};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
 use hyperslab_store::{Ask, Store};
-use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-impl Stored for hdf5::Group {
-    fn store(&self) -> &Arc<dyn Store> {
-        self.file().source().store()
-    }
-
-    fn path(&self) -> &str {
-        self.path()
-    }
-
-    fn format(&self) -> Format {
-        Format::Hdf5
-    }
-
-    fn file(&self) -> Option<DataFile> {
-        Some(self.file().clone().into())
-    }
-
-    /// Read now; references are paths.
-    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        Ok(Cow::Owned(hdf5_json::attributes(&self.attributes()?)?))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+stored_in_file!(hdf5::Group, |group|
+    file: group.file(),
+    path: group.path(),
+    attributes: hdf5_json::attributes(&group.attributes()?)?);
 
 impl GroupNode for hdf5::Group {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {

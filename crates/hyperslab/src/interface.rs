@@ -122,8 +122,8 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     }
 }
 
-/// What arrays and groups have in common.
-pub(crate) trait Stored: Debug + Send + Sync {
+/// What arrays and groups have in common. Upcast to [`Any`] for the type that one format alone has.
+pub(crate) trait Stored: Any + Debug + Send + Sync {
     fn store(&self) -> &Arc<dyn Store>;
 
     /// The path in the store, or in the file; `""` for the root.
@@ -138,10 +138,140 @@ pub(crate) trait Stored: Debug + Send + Sync {
 
     /// The user's attributes, an object.
     fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
-
-    /// The type that this format alone has.
-    fn as_any(&self) -> &dyn Any;
 }
+
+/// Implements [`Stored`] for a node of a file. Attributes are read when somebody asks.
+macro_rules! stored_in_file {
+    ($node:ty, |$this:ident| file: $file:expr, path: $path:expr, attributes: $attributes:expr) => {
+        impl Stored for $node {
+            fn store(&self) -> &Arc<dyn Store> {
+                let $this = self;
+                FileNode::store($file)
+            }
+
+            #[allow(unused_variables, reason = "the path of a file's root is none of its facts")]
+            fn path(&self) -> &str {
+                let $this = self;
+                $path
+            }
+
+            fn format(&self) -> Format {
+                let $this = self;
+                FileNode::format($file)
+            }
+
+            fn file(&self) -> Option<DataFile> {
+                let $this = self;
+                Some($file.clone().into())
+            }
+
+            fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+                let $this = self;
+                Ok(Cow::Owned($attributes))
+            }
+        }
+    };
+}
+pub(crate) use stored_in_file;
+
+/// A node as its format sees it.
+#[derive(Clone, Debug)]
+pub(crate) enum Inner<Z, R> {
+    /// The format that is written.
+    Zarr(Z),
+    /// A format that is only read.
+    Read(R),
+}
+
+/// What [`Array`], [`Group`] and [`Node`] answer in the same way; `$stored` gives the [`Stored`].
+macro_rules! node_methods {
+    ($node:ident, $stored:ident) => {
+        impl $node {
+            /// The store.
+            pub fn store(&self) -> &Arc<dyn Store> {
+                self.$stored().store()
+            }
+
+            /// Where the store is, or the file.
+            pub fn url(&self) -> String {
+                self.file().map_or_else(|| self.store().url(), |file| file.url())
+            }
+
+            /// The file that it is in; `None`: its metadata is an object of its own.
+            pub fn file(&self) -> Option<DataFile> {
+                self.$stored().file()
+            }
+
+            /// The path in the store, or in the file; `""` for the root.
+            pub fn path(&self) -> &str {
+                self.$stored().path()
+            }
+
+            /// `/` and the path.
+            pub fn name(&self) -> String {
+                format!("/{}", self.path())
+            }
+
+            /// The format.
+            pub fn format(&self) -> Format {
+                self.$stored().format()
+            }
+
+            /// The user's attributes, an object. (HDF5's are read now; references are paths.)
+            pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+                self.$stored().attributes()
+            }
+        }
+    };
+    ($node:ident: $zarr:ty, $trait:ident) => {
+        node_methods!($node, node);
+
+        impl $node {
+            /// What every format answers.
+            pub(crate) fn node(&self) -> &dyn $trait {
+                match &self.0 {
+                    Inner::Zarr(node) => node,
+                    Inner::Read(node) => &**node,
+                }
+            }
+
+            /// As Zarr sees it; `None`: it is of another format.
+            pub fn as_zarr(&self) -> Option<&$zarr> {
+                match &self.0 {
+                    Inner::Zarr(node) => Some(node),
+                    Inner::Read(_) => None,
+                }
+            }
+
+            /// As Zarr sees it, to be changed. Errors with [`Error::OnlyRead`] for other formats.
+            pub fn as_zarr_mut(&mut self) -> Result<&mut $zarr, Error> {
+                match &mut self.0 {
+                    Inner::Zarr(node) => Ok(node),
+                    Inner::Read(node) => Err(Error::OnlyRead { format: node.format() }),
+                }
+            }
+
+            /// Replaces the attributes, atomically. (To change some of them as they are stored now:
+            /// `as_zarr_mut`.)
+            pub fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
+                Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
+            }
+
+            /// The type that one format alone has.
+            fn downcast<T: 'static>(&self) -> Option<&T> {
+                let node: &dyn std::any::Any = self.node();
+                node.downcast_ref()
+            }
+        }
+
+        impl From<$zarr> for $node {
+            fn from(node: $zarr) -> Self {
+                $node(Inner::Zarr(node))
+            }
+        }
+    };
+}
+pub(crate) use node_methods;
 
 /// A group.
 pub(crate) trait GroupNode: Stored {
@@ -152,8 +282,7 @@ pub(crate) trait GroupNode: Stored {
     fn object(&self, path: &str) -> Result<Object, Error>;
 
     /// What has this [`Below::id`], and is called so in the file.
-    fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
-        let _ = id;
+    fn object_by_id(&self, _: u64, path: &str) -> Result<Object, Error> {
         self.object(path)
     }
 
@@ -181,8 +310,7 @@ pub(crate) trait GroupNode: Stored {
     }
 
     /// The attributes that a copy gets.
-    fn copied_attributes(&self, copying: &mut Copying<'_>) -> Result<Json, Error> {
-        let _ = copying;
+    fn copied_attributes(&self, _: &mut Copying<'_>) -> Result<Json, Error> {
         Ok(self.attributes()?.into_owned())
     }
 }
@@ -280,9 +408,8 @@ pub(crate) trait ArrayNode: Stored {
         &self,
         selection: &Selection,
         options: ReadOptions<'_>,
-        paths: &mut Paths,
+        _: &mut Paths,
     ) -> Result<Ragged, Error> {
-        let _ = paths;
         self.read_ragged(selection, options)
     }
 

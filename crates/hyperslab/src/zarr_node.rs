@@ -8,7 +8,6 @@ use hyperslab_codec::registry;
 use hyperslab_codec::{ByteOrder, VlenKind};
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, Consolidation};
-use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -30,10 +29,6 @@ macro_rules! stored {
 
             fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
                 Ok(Cow::Borrowed(self.attributes()))
-            }
-
-            fn as_any(&self) -> &dyn Any {
-                self
             }
         }
     };
