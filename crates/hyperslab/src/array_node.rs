@@ -7,8 +7,8 @@ use crate::netcdf_array::NetcdfArray;
 use crate::stores::{Reached, reach_new};
 use crate::{DataFile, Element, Error, Format, Info, Json};
 use hyperslab_array::{
-    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
-    Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
+    self as engine, ArrayError, ArrayLayout, Explain, Index, Memory, ReadOptions, Selection, Source, Stream,
+    StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5 as hdf5;
@@ -344,16 +344,6 @@ impl Array {
     /// What reading a selection would do, and for the first `list` chunks, one by one.
     pub fn explain_read(&self, selection: &Selection, list: usize) -> Result<Explain, Error> {
         Ok(engine::explain_read(self.layout(), selection, list)?)
-    }
-
-    /// As [`Array::explain_read`], with what is kept in a cache now.
-    pub fn explain_read_cached(
-        &self,
-        selection: &Selection,
-        list: usize,
-        cache: &ChunkCache,
-    ) -> Result<Explain, Error> {
-        Ok(engine::explain_read_cached(self.layout(), selection, list, Some(cache))?)
     }
 
     /// What writing a selection would do, and for the first `list` chunks, one by one.

@@ -10,7 +10,8 @@ use hyperslab::codec::{DataType, VlenKind};
 use hyperslab::store::Ask;
 use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
-    Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
+    Array, ArraySpec, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json, KeyEncoding,
+    open_with,
 };
 use hyperslab::{Node, Object};
 use pyo3::Borrowed;
@@ -103,9 +104,9 @@ pub(crate) fn create_group(
 ) -> PyResult<GroupHandle> {
     let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
     let attributes = json(py, "attributes", attributes)?;
-    let create = |ask: Ask<'_>| {
-        Group::create_with(store.store.clone(), path, format, attributes, overwrite, Some(ask))
-    };
+    let how = if overwrite { Creation::Replace } else { Creation::New };
+    let create =
+        |ask: Ask<'_>| Group::create_with(store.store.clone(), path, format, attributes, how, Some(ask));
     let group = engine::run_with(py, create, |error| errors::zarr(py, &error))?;
     Ok(GroupHandle::new(group.into()))
 }
@@ -263,7 +264,7 @@ pub(crate) fn create_array(
         if overwrite {
             return Array::replace_with(store, path, spec, Some(ask), fill);
         }
-        let new = Array::create_with(store, path, spec, false, Some(ask))?;
+        let new = Array::create_with(store, path, spec, Creation::New, Some(ask))?;
         fill(&new)?;
         Ok(new)
     };

@@ -1,7 +1,7 @@
 //! Arrays: metadata bound to a place in a store.
 
 use crate::consolidated::Copied;
-use crate::create;
+use crate::create::{self, Creation};
 use crate::json::Json;
 use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
@@ -45,7 +45,8 @@ impl Array {
         spec: ArraySpec,
         overwrite: bool,
     ) -> Result<Self, ZarrError> {
-        Self::create_with(store, path, spec, overwrite, None)
+        let how = if overwrite { Creation::Replace } else { Creation::New };
+        Self::create_with(store, path, spec, how, None)
     }
 
     /// [`Array::create`]; `ask` is asked while this waits for others and deletes, `true` gives up.
@@ -53,31 +54,12 @@ impl Array {
         store: Arc<dyn Store>,
         path: &str,
         spec: ArraySpec,
-        overwrite: bool,
+        how: Creation,
         ask: Option<Ask<'_>>,
     ) -> Result<Self, ZarrError> {
-        Self::create_by(store, path, spec, |store, path, format, documents| {
-            create::node(store, path, format, documents, overwrite, ask)
-        })
-    }
-
-    /// [`Array::create`] in a store that nobody else knows yet, where nothing is at `path` and the
-    /// groups above it are there: nothing is looked at.
-    pub fn create_unseen(store: Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<Self, ZarrError> {
-        Self::create_by(store, path, spec, create::unseen)
-    }
-
-    /// [`Array::create`] in a group that the caller has just made: the groups above are not looked
-    /// at.
-    pub fn create_inside(
-        store: Arc<dyn Store>,
-        path: &str,
-        spec: ArraySpec,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Self, ZarrError> {
-        Self::create_by(store, path, spec, |store, path, format, documents| {
-            create::inside(store, path, format, documents, ask)
-        })
+        let (array, documents) = Self::planned(&store, path, spec)?;
+        create::node(&store, &array.path, array.format(), &documents, how, ask)?;
+        Ok(array)
     }
 
     /// Creates an array with its elements in the place of whatever is stored at `path` and below,
@@ -106,17 +88,6 @@ impl Array {
             beside.layout = Arc::new(layout.with_name(array.layout.name()));
             fill(&beside)
         })?;
-        Ok(array)
-    }
-
-    fn create_by(
-        store: Arc<dyn Store>,
-        path: &str,
-        spec: ArraySpec,
-        create: impl FnOnce(&Arc<dyn Store>, &str, Format, &create::Documents) -> Result<(), ZarrError>,
-    ) -> Result<Self, ZarrError> {
-        let (array, documents) = Self::planned(&store, path, spec)?;
-        create(&store, &array.path, array.format(), &documents)?;
         Ok(array)
     }
 

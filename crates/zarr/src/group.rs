@@ -1,7 +1,7 @@
 //! Groups: nodes that hold arrays and other groups.
 
 use crate::consolidated::{self, Consolidated, View};
-use crate::create;
+use crate::create::{self, Creation};
 use crate::json::Json;
 use crate::locked;
 use crate::node::{self, Node, NodeKind, Stored, ZATTRS};
@@ -65,7 +65,8 @@ impl Group {
         attributes: Json,
         overwrite: bool,
     ) -> Result<Self, ZarrError> {
-        Self::create_with(store, path, format, attributes, overwrite, None)
+        let how = if overwrite { Creation::Replace } else { Creation::New };
+        Self::create_with(store, path, format, attributes, how, None)
     }
 
     /// [`Group::create`]; `ask` is asked while this waits for others and deletes, `true` gives up.
@@ -74,14 +75,13 @@ impl Group {
         path: &str,
         format: Format,
         attributes: Json,
-        overwrite: bool,
+        how: Creation,
         ask: Option<Ask<'_>>,
     ) -> Result<Self, ZarrError> {
-        let path = normalize_path(path)?;
-        node::check_attributes(&path, &attributes)?;
-        let documents = create::group(format, attributes.clone());
-        create::node(&store, &path, format, &documents, overwrite, ask)?;
-        Ok(Group { store, path, format, attributes, consolidated: None })
+        let group = Self::planned(store, path, format, attributes)?;
+        let documents = create::group(format, group.attributes.clone());
+        create::node(&group.store, &group.path, format, &documents, how, ask)?;
+        Ok(group)
     }
 
     /// Creates a group with its members in the place of whatever is stored at `path` and below, as
@@ -95,19 +95,16 @@ impl Group {
         ask: Option<Ask<'_>>,
         fill: impl FnOnce(&Group) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let path = normalize_path(path)?;
-        node::check_attributes(&path, &attributes)?;
-        let documents = create::group(format, attributes.clone());
-        let made = |store, path| Group { store, path, format, attributes, consolidated: None };
-        create::replacing(&store, &path, format, &documents, ask, |new| {
-            fill(&made.clone()(new.clone(), String::new()))
+        let group = Self::planned(store, path, format, attributes)?;
+        let documents = create::group(format, group.attributes.clone());
+        create::replacing(&group.store, &group.path, format, &documents, ask, |new| {
+            fill(&Group { store: new.clone(), path: String::new(), ..group.clone() })
         })?;
-        Ok(made(store, path))
+        Ok(group)
     }
 
-    /// [`Group::create`] in a store that nobody else knows yet, where nothing is at `path` and the
-    /// groups above it are there: nothing is looked at.
-    pub fn create_unseen(
+    /// A group that is not stored yet.
+    fn planned(
         store: Arc<dyn Store>,
         path: &str,
         format: Format,
@@ -115,22 +112,6 @@ impl Group {
     ) -> Result<Self, ZarrError> {
         let path = normalize_path(path)?;
         node::check_attributes(&path, &attributes)?;
-        create::unseen(&store, &path, format, &create::group(format, attributes.clone()))?;
-        Ok(Group { store, path, format, attributes, consolidated: None })
-    }
-
-    /// [`Group::create`] in a group that the caller has just made: the groups above are not looked
-    /// at.
-    pub fn create_inside(
-        store: Arc<dyn Store>,
-        path: &str,
-        format: Format,
-        attributes: Json,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Self, ZarrError> {
-        let path = normalize_path(path)?;
-        node::check_attributes(&path, &attributes)?;
-        create::inside(&store, &path, format, &create::group(format, attributes.clone()), ask)?;
         Ok(Group { store, path, format, attributes, consolidated: None })
     }
 

@@ -62,6 +62,7 @@ mod walk;
 
 pub use array::Array;
 pub use base64::encode as base64;
+pub use create::Creation;
 pub use error::ZarrError;
 pub use format::Format;
 pub use group::{Consolidation, Group};
