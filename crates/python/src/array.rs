@@ -1,14 +1,14 @@
 //! The base class of `hyperslab.Array`.
 
-use crate::array_handle::ArrayHandle;
 use crate::attributes::StoredAttributes;
 use crate::cache::CacheBase;
 use crate::cells;
 use crate::elements::{Elements, Types};
 use crate::engine;
-use crate::errors::{self, Failed};
+use crate::errors::{Failed, OrRaise};
 use crate::explain;
 use crate::fancy::{self, Meaning};
+use crate::handles::ArrayHandle;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::{names_something, selection};
 use crate::once::interned;
@@ -236,7 +236,7 @@ impl ArrayBase {
     #[getter]
     fn dimension_names<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let array = self.array(py)?;
-        let names = py.detach(|| array.dimension_names()).map_err(|error| errors::any(py, &error))?;
+        let names = py.detach(|| array.dimension_names()).or_raise(py)?;
         names.map(|names| PyTuple::new(py, names)).transpose()
     }
 
@@ -268,7 +268,7 @@ impl ArrayBase {
             self.writable(py)?;
         }
         let array = self.array(py)?;
-        engine::run_with(py, |stop| array.compact(dry_run, Some(stop)), |error| errors::any(py, &error))
+        engine::run(py, |stop| array.compact(dry_run, Some(stop)))
     }
 
     /// The attributes, where they are in a file.
@@ -313,12 +313,12 @@ impl ArrayBase {
     /// Number of objects (chunks, or shards) stored, and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
-        engine::run_with(py, |ask| array.chunks_stored_asking(Some(ask)), |error| errors::any(py, &error))
+        engine::run(py, |ask| array.chunks_stored_asking(Some(ask)))
     }
 
     fn _resize(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |array, ask| array.resize_with(&shape, Some(ask)))
+        self.slot.change(py, |array, ask| Ok(array.resize_with(&shape, Some(ask))?))
     }
 
     /// Makes an axis longer by that of `values`, which has its type, and writes them there; the new
@@ -333,25 +333,21 @@ impl ArrayBase {
         self.writable(py)?;
         let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
         let (more, values) = (like.get(axis).copied().unwrap_or(0), values.clone().unbind());
-        let shape = self.slot.change_with(
-            py,
-            |array, ask| {
-                array.append_with(axis, more, &like, Some(ask), |longer, rows| {
-                    let selection = longer.select(rows)?;
-                    // Other threads that wait for this array do so without the GIL.
-                    Python::attach(|py| self.assign(py, longer, &selection, values.bind(py), writing))
-                        .map_err(Failed::Python)
-                })?;
-                Ok(array.shape().to_vec())
-            },
-            |failed: Failed| failed.raise(py),
-        )?;
+        let shape = self.slot.change(py, |array, ask| {
+            array.append_with(axis, more, &like, Some(ask), |longer, rows| {
+                let selection = longer.select(rows)?;
+                // Other threads that wait for this array do so without the GIL.
+                Python::attach(|py| self.assign(py, longer, &selection, values.bind(py), writing))
+                    .map_err(Failed::Python)
+            })?;
+            Ok(array.shape().to_vec())
+        })?;
         PyTuple::new(py, shape)
     }
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |array, _| array.refresh())
+        self.slot.change(py, |array, _| Ok(array.refresh()?))
     }
 
     /// Errors where a chunk of a selection is missing, and that matters.

@@ -326,7 +326,7 @@ pub(crate) fn fixed<'py>(
     if longest > len {
         let what = if wide { "characters" } else { "bytes" };
         let message = format!("an element has {longest} {what}, and only {len} fit: nothing is cut off");
-        return Err(errors::exception(py, "InvalidArgumentError", message));
+        return Err(errors::invalid(py, message));
     }
     let dtype = PyArrayDescr::new(py, format!("{}{len}", if wide { 'U' } else { 'S' }))?;
     // SAFETY: null: NumPy allocates.

@@ -1,9 +1,9 @@
 //! Opening and creating nodes.
 
-use crate::array_handle::ArrayHandle;
 use crate::engine;
 use crate::errors::{self, Failed};
-use crate::group::{GroupHandle, NodeHandle};
+use crate::handles::{ArrayHandle, GroupHandle, NodeHandle};
+use crate::once::items;
 use crate::slot::Origin;
 use crate::store::StoreHandle;
 use hyperslab::codec::{DataType, VlenKind};
@@ -14,7 +14,6 @@ use hyperslab::zarr::{
     open_with,
 };
 use hyperslab::{Node, Object};
-use pyo3::Borrowed;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -32,8 +31,7 @@ pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
 
 /// JSON that Python wrote.
 pub(crate) fn json(py: Python<'_>, what: &str, text: &str) -> PyResult<Json> {
-    Json::parse(text.as_bytes())
-        .map_err(|error| errors::exception(py, "InvalidArgumentError", format!("{what}: {error}")))
+    Json::parse(text.as_bytes()).map_err(|error| errors::invalid(py, format!("{what}: {error}")))
 }
 
 /// Opens what is stored at a path. `consolidated`: only with consolidated metadata (true), never
@@ -107,7 +105,7 @@ pub(crate) fn create_group(
     let how = if overwrite { Creation::Replace } else { Creation::New };
     let create =
         |ask: Ask<'_>| Group::create_with(store.store.clone(), path, format, attributes, how, Some(ask));
-    let group = engine::run_with(py, create, |error| errors::zarr(py, &error))?;
+    let group = engine::run(py, create)?;
     Ok(GroupHandle::new(group.into()))
 }
 
@@ -127,7 +125,7 @@ pub(crate) fn replace_group(
     let fill = |new: &Group| call(&fill, StoreHandle::of(new.store().clone()));
     let create =
         |ask: Ask<'_>| Group::replace_with(store.store.clone(), path, format, attributes, Some(ask), fill);
-    let group = engine::run_with(py, create, |failed: Failed| failed.raise(py))?;
+    let group = engine::run(py, create)?;
     Ok(GroupHandle::new(group.into()))
 }
 
@@ -137,58 +135,33 @@ fn call<A: for<'py> IntoPyObject<'py>>(function: &Py<PyAny>, argument: A) -> Res
     answer.map_err(Failed::Python)
 }
 
-/// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's type
-/// string.
-pub(crate) struct Spec {
-    zarr_format: u32,
-    shape: Vec<u64>,
-    dtype: String,
-    /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
-    vlen: Option<String>,
-    chunks: Option<Vec<u64>>,
-    shards: Option<Vec<u64>>,
-    choose_shards: bool,
-    index_at_start: bool,
-    filters: Option<String>,
-    compressors: Option<String>,
-    serializer: Option<String>,
-    fill: Option<Vec<u8>>,
-    fortran_order: bool,
-    attributes: String,
-    dimension_names: Option<Vec<Option<String>>>,
-    key_encoding: Option<(String, char)>,
-}
-
-// Not derived: that makes names of items under a lock (see `once::interned`).
-impl<'py> FromPyObject<'_, 'py> for Spec {
-    type Error = PyErr;
-
-    fn extract(items: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let item = |name: &str| items.get_item(name);
-        Ok(Spec {
-            zarr_format: item("zarr_format")?.extract()?,
-            shape: item("shape")?.extract()?,
-            dtype: item("dtype")?.extract()?,
-            vlen: item("vlen")?.extract()?,
-            chunks: item("chunks")?.extract()?,
-            shards: item("shards")?.extract()?,
-            choose_shards: item("choose_shards")?.extract()?,
-            index_at_start: item("index_at_start")?.extract()?,
-            filters: item("filters")?.extract()?,
-            compressors: item("compressors")?.extract()?,
-            serializer: item("serializer")?.extract()?,
-            fill: item("fill")?.extract()?,
-            fortran_order: item("fortran_order")?.extract()?,
-            attributes: item("attributes")?.extract()?,
-            dimension_names: item("dimension_names")?.extract()?,
-            key_encoding: item("key_encoding")?.extract()?,
-        })
+items! {
+    /// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's
+    /// type string.
+    pub(crate) struct Spec {
+        zarr_format: u32,
+        shape: Vec<u64>,
+        dtype: String,
+        /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
+        vlen: Option<String>,
+        chunks: Option<Vec<u64>>,
+        shards: Option<Vec<u64>>,
+        choose_shards: bool,
+        index_at_start: bool,
+        filters: Option<String>,
+        compressors: Option<String>,
+        serializer: Option<String>,
+        fill: Option<Vec<u8>>,
+        fortran_order: bool,
+        attributes: String,
+        dimension_names: Option<Vec<Option<String>>>,
+        key_encoding: Option<(String, char)>,
     }
 }
 
 impl Spec {
     fn parse(self, py: Python<'_>) -> PyResult<ArraySpec> {
-        let invalid = |message: String| errors::exception(py, "InvalidArgumentError", message);
+        let invalid = |message: String| errors::invalid(py, message);
         let format = format(Some(self.zarr_format))?.unwrap_or(Format::V3);
         let dtype: DataType =
             self.dtype.parse().map_err(|message| errors::exception(py, "DataTypeError", message))?;
@@ -268,6 +241,6 @@ pub(crate) fn create_array(
         fill(&new)?;
         Ok(new)
     };
-    let array = engine::run_with(py, create, |failed: Failed| failed.raise(py))?;
+    let array = engine::run(py, create)?;
     Ok(ArrayHandle::new(array.into()))
 }

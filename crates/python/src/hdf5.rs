@@ -6,9 +6,9 @@
 //! ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
 
 use crate::cells::{self, Cells, Wanted};
-use crate::errors;
+use crate::errors::{self, OrRaise};
 use crate::frozen;
-use crate::group::NodeHandle;
+use crate::handles::NodeHandle;
 use crate::once::interned;
 use crate::output::over;
 use crate::store::StoreHandle;
@@ -298,7 +298,7 @@ fn attributes(
     if let Some(found) = classic {
         return Ok(found.iter().map(|found| AttributeHandle(Stored::NetCdf3(found.clone()))).collect());
     }
-    let found = py.detach(read).transpose().map_err(|error| errors::hdf5(py, &error))?;
+    let found = py.detach(read).transpose().or_raise(py)?;
     Ok(found.into_iter().flatten().map(Stored::Hdf5).map(AttributeHandle).collect())
 }
 
@@ -340,7 +340,7 @@ impl AttributeHandle {
     #[getter]
     fn element(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
         let Stored::Hdf5(attribute) = &self.0 else { return Ok(None) };
-        let element = attribute.element().map_err(|error| errors::hdf5(py, &error))?;
+        let element = attribute.element().or_raise(py)?;
         let (file, name) = (attribute.file.clone(), Some(attribute.name.as_str().into()));
         Ok(Some(ElementHandle { file, element, path: None, attribute: name }))
     }
@@ -357,7 +357,7 @@ impl AttributeHandle {
     /// Its elements in memory.
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let values = match &self.0 {
-            Stored::Hdf5(attribute) => attribute.values().map_err(|error| errors::hdf5(py, &error))?,
+            Stored::Hdf5(attribute) => attribute.values().or_raise(py)?,
             Stored::NetCdf3(attribute) => attribute.bytes.clone(),
         };
         Ok(PyArray1::from_vec(py, values))
@@ -423,7 +423,7 @@ impl Reference {
     #[getter]
     fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let Some(target) = &self.target else { return Ok(None) };
-        py.detach(|| target.path(&self.file)).map_err(|error| errors::hdf5(py, &error))
+        py.detach(|| target.path(&self.file)).or_raise(py)
     }
 
     /// The other file that it leads into, as it is called there.
@@ -448,12 +448,11 @@ impl Reference {
         };
         let file = match &target.file {
             None => self.file.clone(),
-            Some(name) => py
-                .detach(|| self.file.other(name, Purpose::Link))
-                .map_err(|error| errors::hdf5(py, &error))?
-                .ok_or_else(|| {
+            Some(name) => {
+                py.detach(|| self.file.other(name, Purpose::Link)).or_raise(py)?.ok_or_else(|| {
                     errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'"))
-                })?,
+                })?
+            }
         };
         NodeHandle::found(py, || {
             DataFile::from(file.clone()).check_open()?;
@@ -524,7 +523,7 @@ fn selection<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py,
 /// What a virtual dataset is made of: its elements, file, path, the source's elements.
 pub(crate) fn virtual_sources<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyList>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(PyList::empty(py)) };
-    let sources = py.detach(|| dataset.virtual_sources()).map_err(|error| errors::hdf5(py, &error))?;
+    let sources = py.detach(|| dataset.virtual_sources()).or_raise(py)?;
     let made = sources.into_iter().map(|source| -> PyResult<_> {
         let (target, from) = (selection(py, &source.target)?, selection(py, &source.source)?);
         (target, source.file, source.dataset, from).into_pyobject(py)
@@ -564,7 +563,7 @@ pub(crate) type ChunkColumns<'py> = (
 /// Where the chunks of a dataset are. `None`: it has no chunks.
 pub(crate) fn chunk_columns<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<ChunkColumns<'py>>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(None) };
-    let index = py.detach(|| dataset.chunk_index()).map_err(|error| errors::hdf5(py, &error))?;
+    let index = py.detach(|| dataset.chunk_index()).or_raise(py)?;
     let Some(index) = index else { return Ok(None) };
     let base = dataset.file().source().base();
     let records = || index.records.iter();

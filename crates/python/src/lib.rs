@@ -12,7 +12,6 @@
 //! memory as they are: NumPy itself changes arrays without it.
 
 mod array;
-mod array_handle;
 mod arrow;
 mod arrow_input;
 mod attributes;
@@ -27,6 +26,7 @@ mod explain;
 mod fancy;
 mod frozen;
 mod group;
+mod handles;
 mod hdf5;
 mod index;
 mod npy_string;
@@ -52,8 +52,6 @@ mod _native {
     #[pymodule_export]
     use crate::array::ArrayBase;
     #[pymodule_export]
-    use crate::array_handle::ArrayHandle;
-    #[pymodule_export]
     use crate::arrow::{arrow_array, arrow_schema};
     #[pymodule_export]
     use crate::attributes::StoredAttributes;
@@ -66,7 +64,9 @@ mod _native {
     #[pymodule_export]
     use crate::frozen::frozen;
     #[pymodule_export]
-    use crate::group::{GroupBase, GroupHandle};
+    use crate::group::GroupBase;
+    #[pymodule_export]
+    use crate::handles::{ArrayHandle, GroupHandle};
     #[pymodule_export]
     use crate::hdf5::{
         AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference, convert_elements,
