@@ -38,11 +38,11 @@ impl Command for InfoArgs {
         let ask = || watch.interrupted();
         let (json, rows, attributes) = match failure::open(&self.path)? {
             Node::Array(array) => {
-                let info = array.info_asking(Some(&ask))?;
+                let info = array.info(Some(&ask))?;
                 (info.to_json(), array_rows(&info, &array), info.attributes)
             }
             Node::Group(group) => {
-                let info = group.info_asking(Some(&ask))?;
+                let info = group.info(Some(&ask))?;
                 (info.to_json(), group_rows(&info), info.attributes)
             }
         };

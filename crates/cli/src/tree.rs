@@ -6,7 +6,7 @@ use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
 use hyperslab::store::Ask;
-use hyperslab::{Array, Error, Group, Node, NodeKind};
+use hyperslab::{Array, Below, Error, Group, Node, NodeKind};
 use std::io::{self, Write};
 
 /// One node, below the root.
@@ -73,11 +73,11 @@ impl Command for TreeArgs {
 }
 
 fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Row>, Error> {
-    let nodes = group.walk_asking(depth, Some(ask))?;
+    let nodes = group.below(depth, Some(ask))?;
     let mut rows: Vec<Row> = Vec::with_capacity(nodes.len());
     // From the last node upwards: whether more siblings follow, per level.
     let mut follows: Vec<bool> = Vec::new();
-    for (path, kind) in nodes.iter().rev() {
+    for Below { path, kind, .. } in nodes.iter().rev() {
         if ask() {
             return Err(Error::Interrupted);
         }
@@ -105,7 +105,7 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Row>, E
 
 fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
     let facts = |array: &Array| -> Result<[String; 5], Error> {
-        let (_, bytes) = array.chunks_stored_asking(Some(ask))?;
+        let (_, bytes) = array.chunks_stored(Some(ask))?;
         let codecs = array.codec_names();
         let chunks = text::shape(array.chunk_shape());
         let chunks = match array.shard_shape() {

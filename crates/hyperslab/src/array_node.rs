@@ -168,14 +168,9 @@ impl Array {
     }
 
     /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5
-    /// without chunks counts as one.
-    pub fn chunks_stored(&self) -> Result<(u64, u64), Error> {
-        self.chunks_stored_asking(None)
-    }
-
-    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with
+    /// without chunks counts as one. `ask` is asked now and then, `true` gives up with
     /// [`Error::Interrupted`].
-    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
+    pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
         self.node().chunks_stored(ask)
     }
 
@@ -216,14 +211,9 @@ impl Array {
         self.downcast().map(NetcdfArray::variable)
     }
 
-    /// All facts about the array. Counts its chunks, which lists the store.
-    pub fn info(&self) -> Result<Info, Error> {
-        Info::new(self, None)
-    }
-
-    /// As [`Array::info`]; `ask` is asked now and then, `true` gives up with
-    /// [`Error::Interrupted`].
-    pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<Info, Error> {
+    /// All facts about the array. Counts its chunks, which lists the store. `ask` is asked now and
+    /// then, `true` gives up with [`Error::Interrupted`].
+    pub fn info(&self, ask: Option<Ask<'_>>) -> Result<Info, Error> {
         Info::new(self, ask)
     }
 
@@ -403,15 +393,10 @@ impl Array {
     }
 
     /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts
-    /// off never comes back: elements that come into view later are fill value.
-    pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
-        self.resize_with(shape, None)
-    }
-
-    /// [`Array::resize`]; `ask` is asked while this waits for others and before each object, `true`
-    /// stops it.
-    pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), Error> {
-        Ok(self.as_zarr_mut()?.resize_with(shape, ask)?)
+    /// off never comes back: elements that come into view later are fill value. `ask` is asked
+    /// while this waits for others and before each object, `true` stops it.
+    pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), Error> {
+        Ok(self.as_zarr_mut()?.resize(shape, ask)?)
     }
 
     /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them

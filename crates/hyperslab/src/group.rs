@@ -50,21 +50,12 @@ impl Group {
     ///
     /// Links by path are not followed, and neither is a second hard link to a group.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
-        self.walk_asking(max_depth, None)
-    }
-
-    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with
-    /// [`Error::Interrupted`].
-    pub fn walk_asking(
-        &self,
-        max_depth: Option<usize>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Vec<(String, NodeKind)>, Error> {
-        let found = self.node().walk(max_depth, ask)?;
+        let found = self.below(max_depth, None)?;
         Ok(found.into_iter().map(|below| (below.path, below.kind)).collect())
     }
 
-    /// As [`Group::walk_asking`], with what [`Group::open_below`] needs.
+    /// As [`Group::walk`], with what [`Group::open_below`] needs. `ask` is asked between nodes,
+    /// `true` gives up with [`Error::Interrupted`].
     pub fn below(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
         self.node().walk(max_depth, ask)
     }
@@ -173,14 +164,8 @@ impl Group {
     }
 
     /// All facts about the group. Visits all nodes below it and counts their chunks, which lists
-    /// the store.
-    pub fn info(&self) -> Result<GroupInfo, Error> {
-        GroupInfo::new(self, None)
-    }
-
-    /// As [`Group::info`]; `ask` is asked between nodes, `true` gives up with
-    /// [`Error::Interrupted`].
-    pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo, Error> {
+    /// the store. `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    pub fn info(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo, Error> {
         GroupInfo::new(self, ask)
     }
 

@@ -9,7 +9,7 @@ use crate::copy::{CopyOptions, Copying, hdf5 as source};
 use crate::error::check;
 use crate::hdf5_array::{filter_name, place};
 use crate::interface::ArrayNode;
-use crate::{Array, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
+use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
 use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
@@ -43,14 +43,9 @@ pub struct References {
 /// were left out as bits.
 type Chunk = (Dims, u64, u64, u32);
 
-/// The references of a dataset or group of HDF5, which becomes the root.
-pub fn references(node: &Node, options: &ReferenceOptions) -> Result<References, Error> {
-    references_asking(node, options, None)
-}
-
-/// As [`references`]; `ask` is asked between datasets and between chunks, `true` gives up with
-/// [`Error::Interrupted`].
-pub fn references_asking(
+/// The references of a dataset or group of HDF5, which becomes the root. `ask` is asked between
+/// datasets and between chunks, `true` gives up with [`Error::Interrupted`].
+pub fn references(
     node: &Node,
     options: &ReferenceOptions,
     ask: Option<Ask<'_>>,
@@ -74,7 +69,7 @@ pub fn references_asking(
             let attributes =
                 |group: &Group, name: &str| copying(name, is_netcdf, |to| group.node().copied_attributes(to));
             refs.push((".zattrs".into(), text(&attributes(group, "/")?)));
-            for (path, kind) in group.walk_asking(None, ask)? {
+            for Below { path, kind, .. } in group.below(None, ask)? {
                 check(ask)?;
                 match kind {
                     NodeKind::Array => refs.extend(add(&path, &group.array(&path)?)?),
@@ -246,17 +241,19 @@ fn blosc(filter: &Filter) -> Json {
 }
 
 /// For each dataset where its chunks are: their place in the grid, offset in the file, bytes, and a
-/// mask of the filters that were left out.
-pub fn chunks(node: &Node) -> Result<Json, Error> {
-    chunks_asking(node, None)
-}
-
-/// As [`chunks`]; `ask` is asked between datasets, `true` gives up with [`Error::Interrupted`].
-pub fn chunks_asking(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
+/// mask of the filters that were left out. `ask` is asked between datasets, `true` gives up with
+/// [`Error::Interrupted`].
+pub fn chunks(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
     let mut datasets = Vec::new();
     match node {
         Node::Array(array) => datasets.push((array.name(), dataset_chunks(array)?)),
-        Node::Group(group) => add_chunks(group, &mut datasets, ask)?,
+        Node::Group(group) => {
+            for below in group.below(None, ask)?.iter().filter(|below| below.kind == NodeKind::Array) {
+                check(ask)?;
+                let array = group.array(&below.path)?;
+                datasets.push((array.name(), dataset_chunks(&array)?));
+            }
+        }
     }
     Ok(Json::from([
         ("file", node.url().as_str().into()),
@@ -265,21 +262,10 @@ pub fn chunks_asking(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
     ]))
 }
 
-fn add_chunks(group: &Group, datasets: &mut Vec<(String, Json)>, ask: Option<Ask<'_>>) -> Result<(), Error> {
-    for (path, kind) in group.walk_asking(None, ask)? {
-        check(ask)?;
-        if kind == NodeKind::Array {
-            let array = group.array(&path)?;
-            datasets.push((array.name(), dataset_chunks(&array)?));
-        }
-    }
-    Ok(())
-}
-
 fn dataset_chunks(array: &Array) -> Result<Json, Error> {
     let Some(hdf5) = array.hdf5() else { return Err(not_hdf5()) };
     let dataset = hdf5.dataset();
-    let list = |numbers: &[u64]| Json::Array(numbers.iter().map(|n| (*n).into()).collect());
+    let list = |numbers: &[u64]| Json::from(numbers);
     let chunk = |(place, offset, len, skipped): Chunk| {
         Json::Array(vec![list(&place), offset.into(), len.into(), skipped.into()])
     };

@@ -39,7 +39,7 @@ stored!(zarr::Group);
 
 impl GroupNode for zarr::Group {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
-        let found = self.walk_asking(max_depth, ask)?;
+        let found = zarr::Group::walk(self, max_depth, ask)?;
         Ok(found.into_iter().map(|(path, kind)| Below { path, kind: kind.into(), id: None }).collect())
     }
 
@@ -72,7 +72,7 @@ impl ArrayNode for zarr::Array {
     }
 
     fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
-        Ok(self.chunks_stored_asking(ask)?)
+        Ok(zarr::Array::chunks_stored(self, ask)?)
     }
 
     fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {

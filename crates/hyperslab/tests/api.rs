@@ -78,14 +78,14 @@ fn groups_and_what_is_in_them() {
     );
     assert!(open_node(root.store(), "x", Some(Format::ZarrV2)).is_err());
 
-    let info = root.info().unwrap();
+    let info = root.info(None).unwrap();
     assert_eq!((info.groups, info.arrays, info.bytes, info.chunks_stored), (1, 1, 4, 1));
     std::fs::write(
         directory.path().join("a.zarr/x/y/zarr.json"),
         r#"{"zarr_format": 3, "node_type": "array"}"#,
     )
     .unwrap();
-    let info = root.info().unwrap();
+    let info = root.info(None).unwrap();
     assert_eq!((info.arrays, info.failures.len()), (0, 1));
     assert!(info.failures[0].1.contains("shape is missing"), "{:?}", info.failures);
 }
@@ -94,7 +94,7 @@ fn groups_and_what_is_in_them() {
 fn facts() {
     let array = array(">f4");
     array.write_slice(&[Index::At(0)], &[1f32; 4]).unwrap();
-    let info = array.info().unwrap();
+    let info = array.info(None).unwrap();
     assert_eq!((info.chunks_stored, info.chunks_total, info.bytes, info.chunk_bytes), (2, 4, 48, 16));
     assert_eq!(info.order_name(), Some("C"));
     let json = info.to_json();

@@ -117,7 +117,7 @@ fn what_zarr_python_stores_is_read_and_stored_alike() {
             rows(&array, &[Index::At(1), Index::List(&[2, 0])]),
             [expected[5].clone(), expected[3].clone()]
         );
-        assert_eq!(array.chunks_stored().unwrap().0, stored.len() as u64);
+        assert_eq!(array.chunks_stored(None).unwrap().0, stored.len() as u64);
 
         // Written row by row, which changes chunks in part.
         let store = memory();
@@ -131,7 +131,7 @@ fn what_zarr_python_stores_is_read_and_stored_alike() {
                 assert_eq!(object(&store, &format!("a/{key}")).as_deref(), Some(*bytes), "{key}");
             }
         }
-        assert_eq!(array.chunks_stored().unwrap().0, stored.len() as u64);
+        assert_eq!(array.chunks_stored(None).unwrap().0, stored.len() as u64);
     }
 }
 
@@ -200,11 +200,11 @@ fn growing_shrinking_and_appending() {
         let mut array = created(&store, spec);
         write(&array, &[], &of(&[2, 2], &["a", "b", "c", "d"]));
         array.append_ragged(0, &of(&[1, 2], &["ee", "ff"])).unwrap();
-        array.resize(&[3, 3]).unwrap();
+        array.resize(&[3, 3], None).unwrap();
         assert_eq!(texts(&array, &[]), ["a", "b", "–", "c", "d", "–", "ee", "ff", "–"]);
-        array.resize(&[1, 2]).unwrap();
+        array.resize(&[1, 2], None).unwrap();
         assert_eq!(texts(&array, &[]), ["a", "b"]);
-        assert_eq!(array.chunks_stored().unwrap().0, 1);
+        assert_eq!(array.chunks_stored(None).unwrap().0, 1);
         for (axis, values) in [(0, of(&[1, 3], &["", "", ""])), (2, of(&[1], &[""])), (0, of(&[1], &[""]))] {
             assert!(array.append_ragged(axis, &values).is_err());
         }
@@ -214,7 +214,7 @@ fn growing_shrinking_and_appending() {
         assert_eq!(array.shape(), [1, 2]);
         // One value for all; what is nothing but fill value is not stored.
         write(&array, &[], &of(&[1], &["–"]));
-        assert_eq!(array.chunks_stored().unwrap().0, 0);
+        assert_eq!(array.chunks_stored(None).unwrap().0, 0);
         let open = zarr::open(&store, "a", None).unwrap();
         let zarr::Node::Array(open) = open else { panic!("no array") };
         open.delete().unwrap();
@@ -235,13 +235,13 @@ fn consolidated_metadata_and_facts() {
         spec.dimension_names = Some(vec![Some("x".into())]);
         spec.attributes = Json::parse(br#"{"long_name": "n"}"#).unwrap();
         created(&store, spec);
-        group.consolidate().unwrap();
+        group.consolidate(None).unwrap();
         let group = zarr::Group::open(&store, "", None, Consolidation::Require).unwrap();
         let zarr::Node::Array(array) = group.child("a").unwrap() else { panic!("no array") };
         assert!(array.is_consolidated());
         let array: Array = array.into();
         assert_eq!(array.vlen(), Some(kind));
-        let info = array.info().unwrap();
+        let info = array.info(None).unwrap();
         assert_eq!((info.type_name().as_str(), info.vlen, info.ratio()), (name, Some(kind), None));
         assert_eq!(info.to_json().get("dtype"), Some(&name.into()));
         assert_eq!(info.dimension_names, Some(vec![Some("x".into())]));

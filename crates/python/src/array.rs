@@ -313,12 +313,12 @@ impl ArrayBase {
     /// Number of objects (chunks, or shards) stored, and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
-        engine::run(py, |ask| array.chunks_stored_asking(Some(ask)))
+        engine::run(py, |ask| array.chunks_stored(Some(ask)))
     }
 
     fn _resize(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |array, ask| Ok(array.resize_with(&shape, Some(ask))?))
+        self.slot.change(py, |array, ask| Ok(array.resize(&shape, Some(ask))?))
     }
 
     /// Makes an axis longer by that of `values`, which has its type, and writes them there; the new

@@ -91,8 +91,8 @@ impl GroupBase {
     #[pyo3(signature = (depth=None))]
     fn _walk(&self, py: Python<'_>, depth: Option<usize>) -> PyResult<Vec<(String, &'static str)>> {
         let group = self.slot.get(py)?;
-        let nodes = engine::run(py, |ask| group.walk_asking(depth, Some(ask)))?;
-        Ok(nodes.into_iter().map(|(path, kind)| (path, kind.name())).collect())
+        let nodes = engine::run(py, |ask| group.below(depth, Some(ask)))?;
+        Ok(nodes.into_iter().map(|below| (below.path, below.kind.name())).collect())
     }
 
     fn _child(&self, py: Python<'_>, path: &str) -> PyResult<NodeHandle> {
@@ -107,12 +107,12 @@ impl GroupBase {
 
     fn _delete_child(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.delete_child_with(path, Some(ask))?))
+        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.delete_child(path, Some(ask))?))
     }
 
     fn _consolidate(&self, py: Python<'_>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.consolidate_with(Some(ask))?))
+        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.consolidate(Some(ask))?))
     }
 
     /// Where the group came from consolidated metadata: sees a new node below, and the later

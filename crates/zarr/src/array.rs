@@ -272,11 +272,6 @@ impl Array {
         &self.metadata.document
     }
 
-    /// The metadata document as text.
-    pub fn metadata_text(&self) -> String {
-        self.metadata.document.to_text(Some(2))
-    }
-
     /// Whether the metadata comes from consolidated metadata of a group above.
     pub fn is_consolidated(&self) -> bool {
         self.consolidated
@@ -325,14 +320,8 @@ impl Array {
     }
 
     /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the
-    /// store.
-    pub fn chunks_stored(&self) -> Result<(u64, u64), ZarrError> {
-        self.chunks_stored_asking(None)
-    }
-
-    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with
-    /// [`ZarrError::Interrupted`].
-    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
+    /// store. `ask` is asked now and then, `true` gives up with [`ZarrError::Interrupted`].
+    pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
         for (key, chunk) in self.chunk_keys(ask)? {

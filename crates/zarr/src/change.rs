@@ -53,18 +53,15 @@ impl Array {
     /// deleted. What a resize cuts off never comes back: after growing, new elements are fill
     /// value, also in objects at the former edge, and also if the resize that cut them off, or an
     /// append, was killed.
-    pub fn resize(&mut self, shape: &[u64]) -> Result<(), ZarrError> {
-        self.resize_with(shape, None)
-    }
-
-    /// [`Array::resize`]; `ask` is asked while this waits for others, and before each object;
-    /// `true` stops it. Then the array has the old shape or the new one.
+    ///
+    /// `ask` is asked while this waits for others, and before each object; `true` stops it. Then
+    /// the array has the old shape or the new one.
     ///
     /// Before the array grows, objects outside of it are deleted, and elements outside of it in
     /// objects at its edge are overwritten with the fill value; then the metadata is replaced. So
     /// leftovers of a killed resize or append, or of other software, never become visible. When the
     /// array shrinks, the metadata is replaced first, then objects are deleted.
-    pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
         let old = Self::from_stored(store.clone(), path.clone(), self.read()?, false, None)?;

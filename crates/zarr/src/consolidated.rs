@@ -11,7 +11,7 @@
 //! A group that was opened with it keeps it in memory ([`Shared`]), shared with all nodes that are
 //! reached from the group. What they change is changed there, too; what others change is not seen.
 
-use crate::error::{Problem, ZarrError, invalid};
+use crate::error::{Problem, ZarrError, expected, invalid};
 use crate::format::v3;
 use crate::json::Json;
 use crate::locked;
@@ -230,7 +230,7 @@ fn from_v2(mut document: Json, key: &str) -> Result<BTreeMap<String, Stored>, Pr
     match document.get("zarr_consolidated_format") {
         Some(format) if format.as_integer() == Some(1u8) => {}
         Some(other) => {
-            return invalid(format!("zarr_consolidated_format: expected 1, found {}", other.brief()));
+            return expected("zarr_consolidated_format", "1", other);
         }
         None => return invalid("zarr_consolidated_format is missing"),
     }
@@ -362,6 +362,7 @@ pub(crate) fn with_own_attributes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{cases, json};
 
     fn paths(nodes: BTreeMap<String, Stored>) -> Vec<(String, NodeKind)> {
         let all = Consolidated { nodes };
@@ -369,11 +370,11 @@ mod tests {
     }
 
     fn v2(text: &str) -> Result<Vec<(String, NodeKind)>, String> {
-        from_v2(Json::parse(text.as_bytes()).unwrap(), ".zmetadata").map(paths).map_err(Problem::text)
+        from_v2(json(text), ".zmetadata").map(paths).map_err(Problem::text)
     }
 
     fn v3(text: &str) -> Result<Option<Vec<(String, NodeKind)>>, String> {
-        let member = Json::parse(text.as_bytes()).unwrap();
+        let member = json(text);
         from_v3(member, "zarr.json").map(|nodes| nodes.map(paths)).map_err(Problem::text)
     }
 
@@ -384,15 +385,17 @@ mod tests {
             r#"{{"metadata": {{".zgroup": {group}, ".zattrs": {{"t": 1}}, "x/.zattrs": {{}}, "x/.zgroup": {group}, "x/a/.zarray": {{}}}}, "zarr_consolidated_format": 1}}"#
         );
         assert_eq!(v2(&text), Ok(vec![("x".into(), NodeKind::Group), ("x/a".into(), NodeKind::Array)]));
-        for (text, want) in [
-            (r#"{"metadata": {}}"#, "zarr_consolidated_format is missing"),
-            (r#"{"metadata": {}, "zarr_consolidated_format": 2}"#, "expected 1, found 2"),
-            (r#"{"zarr_consolidated_format": 1}"#, "metadata: expected an object, found null"),
-            (r#"{"metadata": {"../x/.zgroup": {}}, "zarr_consolidated_format": 1}"#, "found \"../x\""),
-            (r#"{"metadata": {"/x/.zgroup": {}}, "zarr_consolidated_format": 1}"#, "found \"/x\""),
-            (r#"{"metadata": {"x/zarr.json": {}}, "zarr_consolidated_format": 1}"#, "found \"x/zarr.json\""),
-            ("[]", "zarr_consolidated_format is missing"),
-        ] {
+        for [text, want] in cases(
+            r#"
+            {"metadata": {}} | zarr_consolidated_format is missing
+            {"metadata": {}, "zarr_consolidated_format": 2} | expected 1, found 2
+            {"zarr_consolidated_format": 1} | metadata: expected an object, found null
+            {"metadata": {"../x/.zgroup": {}}, "zarr_consolidated_format": 1} | found "../x"
+            {"metadata": {"/x/.zgroup": {}}, "zarr_consolidated_format": 1} | found "/x"
+            {"metadata": {"x/zarr.json": {}}, "zarr_consolidated_format": 1} | found "x/zarr.json"
+            [] | zarr_consolidated_format is missing
+        "#,
+        ) {
             let error = v2(text).unwrap_err();
             assert!(error.contains(want), "{text}: {error}");
         }
@@ -411,15 +414,14 @@ mod tests {
         assert_eq!(found.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["x", "x-y", "x/a"]);
         assert_eq!(v3("null"), Ok(None));
         assert_eq!(v3(r#"{"kind": "elsewhere", "metadata": 3}"#), Ok(None));
-        for (text, want) in [
-            (r#"{"kind": "inline"}"#, "expected an object, found null"),
-            (
-                r#"{"kind": "inline", "metadata": {"a": {"zarr_format": 2}}}"#,
-                "a: zarr_format: expected 3, found 2",
-            ),
-            (r#"{"kind": "inline", "metadata": {"a/../b": {}}}"#, "found \"a/../b\""),
-            (r#"{"kind": "inline", "metadata": {"a": 3}}"#, "a: expected an object, found 3"),
-        ] {
+        for [text, want] in cases(
+            r#"
+            {"kind": "inline"} | expected an object, found null
+            {"kind": "inline", "metadata": {"a": {"zarr_format": 2}}} | a: zarr_format: expected 3, found 2
+            {"kind": "inline", "metadata": {"a/../b": {}}} | found "a/../b"
+            {"kind": "inline", "metadata": {"a": 3}} | a: expected an object, found 3
+        "#,
+        ) {
             let error = v3(text).unwrap_err();
             assert!(error.contains(want), "{text}: {error}");
         }
@@ -431,7 +433,7 @@ mod tests {
         let names = ["a", "a-b", "a-b/c", "a/b", "a/b/c", "a.b", "ab"];
         let members: Vec<String> = names.iter().map(|name| format!("\"{name}\": {group}")).collect();
         let text = format!(r#"{{"kind": "inline", "metadata": {{{}}}}}"#, members.join(", "));
-        let nodes = from_v3(Json::parse(text.as_bytes()).unwrap(), "k").unwrap().unwrap();
+        let nodes = from_v3(json(&text), "k").unwrap().unwrap();
         let mut all = Consolidated { nodes };
         assert_eq!(all.below("a").map(|(path, _)| path).collect::<Vec<_>>(), ["b", "b/c"]);
         assert_eq!(all.below("").count(), 7);

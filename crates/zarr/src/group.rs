@@ -228,21 +228,16 @@ impl Group {
 
     /// The nodes directly below, sorted by name.
     pub fn children(&self) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        self.walk(Some(1))
+        self.walk(Some(1), None)
     }
 
     /// All nodes below, with their paths relative to this group: each group is followed by what is
     /// in it; at most `max_depth` levels (1: the direct children).
     ///
     /// A group that a symbolic link leads back to is listed, but what is in it is not listed again.
-    /// A node whose document cannot be read is listed as an array.
-    pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        self.walk_asking(max_depth, None)
-    }
-
-    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with
-    /// [`ZarrError::Interrupted`].
-    pub fn walk_asking(
+    /// A node whose document cannot be read is listed as an array. `ask` is asked between nodes,
+    /// `true` gives up with [`ZarrError::Interrupted`].
+    pub fn walk(
         &self,
         max_depth: Option<usize>,
         ask: Option<Ask<'_>>,
@@ -320,14 +315,9 @@ impl Group {
     }
 
     /// Deletes a node below this group, and all below that. Consolidated metadata that this group
-    /// was opened with forgets it, also where it is stored.
-    pub fn delete_child(&mut self, name: &str) -> Result<(), ZarrError> {
-        self.delete_child_with(name, None)
-    }
-
-    /// [`Group::delete_child`]; `ask` is asked while this waits for others and deletes, `true`
-    /// gives up.
-    pub fn delete_child_with(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    /// was opened with forgets it, also where it is stored. `ask` is asked while this waits for
+    /// others and deletes, `true` gives up.
+    pub fn delete_child(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let relative = normalize_path(name)?;
         let path = join(&self.path, &relative);
         if relative.is_empty() || self.child_kind(&relative)?.is_none() {
@@ -348,13 +338,8 @@ impl Group {
     }
 
     /// Stores the metadata of all nodes below with this group, as it is in the store now, and uses
-    /// it from here on.
-    pub fn consolidate(&mut self) -> Result<(), ZarrError> {
-        self.consolidate_with(None)
-    }
-
-    /// [`Group::consolidate`]; `ask` is asked while this waits for others, `true` gives up.
-    pub fn consolidate_with(&mut self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    /// it from here on. `ask` is asked while this waits for others, `true` gives up.
+    pub fn consolidate(&mut self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         consolidated::write(self, ask)?;
         self.reopen(Consolidation::Require)
     }

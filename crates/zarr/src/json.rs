@@ -262,6 +262,12 @@ macro_rules! from_integer {
 }
 from_integer!(u32, u64, i64, usize, i128);
 
+impl From<&[u64]> for Json {
+    fn from(numbers: &[u64]) -> Json {
+        Json::Array(numbers.iter().map(|n| (*n).into()).collect())
+    }
+}
+
 impl<const N: usize> From<[(&str, Json); N]> for Json {
     fn from(members: [(&str, Json); N]) -> Json {
         Json::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())

@@ -57,6 +57,8 @@ mod objects;
 mod origin;
 mod path;
 mod spec;
+#[cfg(test)]
+mod testing;
 mod vlen;
 mod walk;
 

@@ -1,7 +1,7 @@
 //! What is stored at a path.
 
 use crate::compiled::{self, Texts};
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected};
 use crate::format::{v2, v3};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
@@ -314,7 +314,7 @@ pub(crate) fn check_document(key: &str, document: &Json) -> Result<String, ZarrE
 pub(crate) fn check_attributes(path: &str, attributes: &Json) -> Result<(), ZarrError> {
     let checked: Result<(), Problem> = match attributes {
         Json::Object(_) => Ok(()),
-        other => invalid(format!("attributes: expected an object, found {}", other.brief())),
+        other => expected("attributes", "an object", other),
     };
     checked.map_err(|problem| ZarrError::Invalid { path: path.to_owned(), why: problem.text() })
 }

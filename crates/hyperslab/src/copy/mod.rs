@@ -414,7 +414,7 @@ impl<'o> Walked<'o> {
         let mut jobs = Vec::new();
         for (path, array, spec) in self.arrays.drain(..) {
             options.check()?;
-            let (_, bytes) = array.chunks_stored_asking(ask)?;
+            let (_, bytes) = array.chunks_stored(ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(bytes);
             let copied = zarr::Array::create_with(store.clone(), &target(&path), spec, how(&path), ask)?;
             jobs.push(Job { name: shown(&path), source: array, target: copied.into() });
@@ -434,7 +434,7 @@ impl<'o> Walked<'o> {
             _ => Err(error),
         })?;
         if self.consolidated {
-            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate_with(ask)?;
+            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
         }
         self.report.elapsed = start.elapsed();
         if options.verify {
@@ -445,7 +445,7 @@ impl<'o> Walked<'o> {
         self.report.block_bytes = transfer.block_bytes();
         self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
         for job in &jobs {
-            let (_, bytes) = job.target.chunks_stored_asking(ask)?;
+            let (_, bytes) = job.target.chunks_stored(ask)?;
             self.report.stored_after = self.report.stored_after.saturating_add(bytes);
         }
         Ok(self.report)
