@@ -1,14 +1,13 @@
 //! The facade: what wraps the layers below, with their errors.
 
+mod common;
+
+use common::{created, memory, spec};
 use hyperslab::prelude::*;
-use hyperslab::{Error, Json, MemoryStore, Store, open_node, zarr};
-use std::sync::Arc;
+use hyperslab::{Error, Json, open_node, zarr};
 
 fn array(dtype: &str) -> Array {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let mut spec = ArraySpec::new(zarr::Format::V2, &[3, 4], dtype.parse().unwrap());
-    spec.chunks = Some([2, 2].as_slice().into());
-    zarr::Array::create(store, "a", spec, false).unwrap().into()
+    created(&memory(), "a", spec(Format::ZarrV2, &[3, 4], &[2, 2], dtype))
 }
 
 #[test]
@@ -35,10 +34,7 @@ fn other_types_and_other_counts_are_refused() {
 
 #[test]
 fn a_result_too_large_for_memory_is_an_error() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let mut spec = ArraySpec::new(zarr::Format::V3, &[1 << 40, 1 << 22], "<f8".parse().unwrap());
-    spec.chunks = Some([1, 1].as_slice().into());
-    let array: Array = zarr::Array::create(store, "", spec, false).unwrap().into();
+    let array = created(&memory(), "", spec(Format::ZarrV3, &[1 << 40, 1 << 22], &[1, 1], "<f8"));
     let error = array.read_vec::<f64>(&[]).unwrap_err();
     assert!(error.to_string().contains("bytes of memory"), "{error}");
 }

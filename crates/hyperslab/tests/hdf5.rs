@@ -1,22 +1,13 @@
 //! HDF5 and NetCDF files behind the same types. Files are those of other projects; without them the
 //! tests have nothing to look at.
 
+mod common;
+
+use common::{corpus, memory};
 use hyperslab::copy::{CopyOptions, copy_to_store};
 use hyperslab::references::{ReferenceOptions, chunks, references};
-use hyperslab::{Error, Format, Group, Index, Json, MemoryStore, Node, NodeKind, Store, hdf5, open};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-fn corpus(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("HYPERSLAB_CORPORA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora"), PathBuf::from);
-    let path = root.join("hdf5").join(name);
-    if !path.exists() {
-        println!("skipped: there is no {}", path.display());
-        return None;
-    }
-    Some(path)
-}
+use hyperslab::{Error, Format, Group, Index, Json, Node, NodeKind, hdf5, open};
+use std::path::Path;
 
 fn group(path: &Path) -> Group {
     open(path.to_str().unwrap()).unwrap().into_group().unwrap()
@@ -113,9 +104,8 @@ fn every_file() {
                 references(&node, &options, None)
                     .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             }
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
             let options = CopyOptions { skip_unsupported: true, verify: true, ..CopyOptions::default() };
-            match copy_to_store(&node, &store, "copy", &options) {
+            match copy_to_store(&node, &memory(), "copy", &options) {
                 Ok(report) => copied += report.arrays,
                 Err(error) => panic!("{}: {error}", path.display()),
             }
