@@ -180,7 +180,6 @@ impl Group {
     }
 
     fn path_of(&self, name: &str) -> Result<String, Error> {
-        let relative = zarr::normalize_path(name)?;
-        Ok(if self.path().is_empty() { relative } else { format!("{}/{relative}", self.path()) })
+        Ok(zarr::join(self.path(), &zarr::normalize_path(name)?))
     }
 }

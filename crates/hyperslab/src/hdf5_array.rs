@@ -205,19 +205,9 @@ impl ArrayNode for Hdf5Array {
     /// The filters, in the order of writing.
     fn codecs(&self) -> Vec<Json> {
         let filters = self.dataset.filters().iter().map(|filter| {
-            Json::from([
-                ("name", filter_name(filter).as_str().into()),
-                (
-                    "configuration",
-                    Json::from([
-                        ("id", u64::from(filter.id).into()),
-                        (
-                            "client_data",
-                            Json::Array(filter.client_data.iter().map(|n| (*n).into()).collect()),
-                        ),
-                    ]),
-                ),
-            ])
+            let data = filter.client_data.iter().map(|n| (*n).into()).collect();
+            let configuration = [("id", u64::from(filter.id).into()), ("client_data", Json::Array(data))];
+            Json::named(&filter_name(filter), configuration)
         });
         filters.collect()
     }

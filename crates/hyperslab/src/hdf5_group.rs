@@ -5,6 +5,7 @@ use crate::interface::{Below, FileNode, GroupNode, Object, Stored, stored_in_fil
 use crate::{DataFile, Error, Format, Json, NodeKind, error::check, hdf5_json};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
 use hyperslab_store::{Ask, Store};
+use hyperslab_zarr::join;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ impl GroupNode for hdf5::Group {
 
     fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
         DataFile::from(self.file().clone()).check_open()?;
-        Object::of_hdf5(self.file(), self.file().object_at(id, &full(self, path))?)
+        Object::of_hdf5(self.file(), self.file().object_at(id, &join(self.path(), path))?)
     }
 
     fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
@@ -52,13 +53,6 @@ impl GroupNode for hdf5::Group {
     }
 }
 
-fn full(group: &hdf5::Group, path: &str) -> String {
-    match group.path() {
-        "" => path.to_owned(),
-        base => format!("{base}/{path}"),
-    }
-}
-
 /// What is below a group. Links by path are not followed; nor is a second hard link to a group,
 /// which is shown as a link to the first: so there are no circles.
 fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
@@ -72,7 +66,7 @@ fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> 
             continue;
         };
         check(ask)?;
-        let path = if base.is_empty() { link.name.clone() } else { format!("{base}/{}", link.name) };
+        let path = join(base, &link.name);
         let (mut kind, child) = kind(group, &path, &link)?;
         if let Some(child) = child {
             let full = child.path().to_owned();
@@ -108,7 +102,7 @@ fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Optio
             return Ok((NodeKind::Link(format!("user-defined, of kind {kind}")), None));
         }
     };
-    Ok(match group.file().object_at(address, &full(group, path)) {
+    Ok(match group.file().object_at(address, &join(group.path(), path)) {
         Err(error @ hdf5::Hdf5Error::Interrupted { .. }) => return Err(error.into()),
         Ok(hdf5::Node::Group(child)) => (NodeKind::Group, Some(child)),
         Ok(hdf5::Node::Datatype(_)) => (NodeKind::Datatype, None),

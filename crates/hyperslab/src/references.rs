@@ -141,10 +141,9 @@ fn dataset_references(
     document.set("filters", if codecs.is_empty() { Json::Null } else { Json::Array(codecs) });
     document.set("compressor", compressor.unwrap_or(Json::Null));
 
-    let base = if path.is_empty() { String::new() } else { format!("{path}/") };
     let mut refs = vec![
-        (format!("{base}.zarray"), text(&document)),
-        (format!("{base}.zattrs"), text(made.attributes())),
+        (zarr::join(path, ".zarray"), text(&document)),
+        (zarr::join(path, ".zattrs"), text(made.attributes())),
     ];
     let url = options.url.clone().unwrap_or_else(|| array.url());
     for (place, offset, len, skipped) in chunks {
@@ -163,7 +162,7 @@ fn dataset_references(
         } else {
             Json::Array(vec![url.as_str().into(), offset.into(), len.into()])
         };
-        refs.push((format!("{base}{key}"), value));
+        refs.push((zarr::join(path, &key), value));
     }
     Ok(refs)
 }

@@ -27,56 +27,35 @@ use std::sync::{Arc, Weak};
 pub(crate) const MEMBER: &str = "consolidated_metadata";
 
 /// The metadata of all nodes below a group, by their paths relative to it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Consolidated {
-    nodes: BTreeMap<String, Stored>,
+pub(crate) type Nodes = BTreeMap<String, Stored>;
+
+/// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there is
+/// none, or none of a known kind.
+pub(crate) fn read(
+    store: &Arc<dyn Store>,
+    path: &str,
+    stored: &mut Stored,
+) -> Result<Option<Nodes>, ZarrError> {
+    let (key, parsed) = match stored.format {
+        Format::V3 => {
+            let member = stored.document.remove(MEMBER).unwrap_or(Json::Null);
+            (stored.key.clone(), from_v3(member, &stored.key))
+        }
+        Format::V2 => {
+            let key = join(path, ZMETADATA);
+            let Some(document) = node::read_document(store, &key)? else { return Ok(None) };
+            let parsed = from_v2(document, &key).map(Some);
+            (key, parsed)
+        }
+    };
+    parsed.map_err(|problem| problem.at(&store.url(), &key))
 }
 
-impl Consolidated {
-    /// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there
-    /// is none, or none of a known kind.
-    pub(crate) fn read(
-        store: &Arc<dyn Store>,
-        path: &str,
-        stored: &mut Stored,
-    ) -> Result<Option<Self>, ZarrError> {
-        let (key, parsed) = match stored.format {
-            Format::V3 => {
-                let member = stored.document.remove(MEMBER).unwrap_or(Json::Null);
-                (stored.key.clone(), from_v3(member, &stored.key))
-            }
-            Format::V2 => {
-                let key = join(path, ZMETADATA);
-                match node::read_document(store, &key)? {
-                    None => return Ok(None),
-                    Some(document) => {
-                        let parsed = from_v2(document, &key).map(Some);
-                        (key, parsed)
-                    }
-                }
-            }
-        };
-        let nodes = parsed.map_err(|problem| problem.at(&store.url(), &key))?;
-        Ok(nodes.map(|nodes| Consolidated { nodes }))
-    }
-
-    /// The node at a path.
-    pub(crate) fn get(&self, path: &str) -> Option<&Stored> {
-        self.nodes.get(path)
-    }
-
-    /// All nodes below `base` (`""`: all), in the order of their paths, relative to `base`.
-    pub(crate) fn below<'a>(&'a self, base: &str) -> impl Iterator<Item = (&'a str, NodeKind)> {
-        let prefix = if base.is_empty() { String::new() } else { format!("{base}/") };
-        self.nodes.range(prefix.clone()..).map_while(move |(path, stored)| {
-            path.strip_prefix(prefix.as_str()).map(|name| (name, stored.kind))
-        })
-    }
-
-    /// Forgets a node and all below it.
-    pub(crate) fn forget(&mut self, path: &str) {
-        self.nodes.retain(|other, _| !is_within(other, path));
-    }
+/// All nodes below `base` (`""`: all), in the order of their paths, relative to `base`.
+fn below(nodes: &Nodes, base: &str) -> Vec<(String, NodeKind)> {
+    let prefix = if base.is_empty() { String::new() } else { format!("{base}/") };
+    let from = nodes.range(prefix.clone()..);
+    from.map_while(|(path, stored)| Some((path.strip_prefix(&prefix)?.to_owned(), stored.kind))).collect()
 }
 
 /// The consolidated metadata of a group, as that group and the nodes reached from it see it.
@@ -84,7 +63,7 @@ pub(crate) struct Shared {
     /// The path of the group that it is stored with.
     owner: String,
     /// Gated.
-    nodes: RwLock<Consolidated>,
+    nodes: RwLock<Nodes>,
 }
 
 /// The part of consolidated metadata that is a group's.
@@ -106,13 +85,13 @@ pub(crate) struct Copied {
 impl Copied {
     pub(crate) fn put(&self, stored: Stored) {
         if let Some(all) = self.all.upgrade() {
-            all.nodes.write().nodes.insert(self.path.clone(), stored);
+            all.nodes.write().insert(self.path.clone(), stored);
         }
     }
 }
 
 impl View {
-    pub(crate) fn new(owner: &str, nodes: Consolidated) -> Self {
+    pub(crate) fn new(owner: &str, nodes: Nodes) -> Self {
         let nodes = RwLock::new(nodes);
         View { all: Arc::new(Shared { owner: owner.to_owned(), nodes }), base: String::new() }
     }
@@ -154,8 +133,7 @@ impl View {
 
     /// Paths of all nodes below, relative to this view's group.
     pub(crate) fn below(&self) -> Vec<(String, NodeKind)> {
-        let nodes = self.all.nodes.read();
-        nodes.below(&self.base).map(|(path, kind)| (path.to_owned(), kind)).collect()
+        below(&self.all.nodes.read(), &self.base)
     }
 
     /// Where an array below finds its copy.
@@ -173,12 +151,13 @@ impl View {
         if stored.kind == NodeKind::Group && stored.format == Format::V3 {
             stored.document.remove(MEMBER);
         }
-        self.all.nodes.write().nodes.insert(place, stored);
+        self.all.nodes.write().insert(place, stored);
     }
 
     /// Forgets a node below and all below that.
     pub(crate) fn forget(&self, relative: &str) {
-        self.all.nodes.write().forget(&self.place(relative));
+        let place = self.place(relative);
+        self.all.nodes.write().retain(|other, _| !is_within(other, &place));
     }
 }
 
@@ -207,7 +186,7 @@ fn checked(path: &str) -> Result<(), Problem> {
     }
 }
 
-fn from_v3(mut member: Json, key: &str) -> Result<Option<BTreeMap<String, Stored>>, Problem> {
+fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
     if member.get("kind").and_then(Json::as_str) != Some("inline") {
         return Ok(None);
     }
@@ -226,7 +205,7 @@ fn from_v3(mut member: Json, key: &str) -> Result<Option<BTreeMap<String, Stored
     Ok(Some(nodes))
 }
 
-fn from_v2(mut document: Json, key: &str) -> Result<BTreeMap<String, Stored>, Problem> {
+fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
     match document.get("zarr_consolidated_format") {
         Some(format) if format.as_integer() == Some(1u8) => {}
         Some(other) => {
@@ -364,9 +343,8 @@ mod tests {
     use super::*;
     use crate::testing::{cases, json};
 
-    fn paths(nodes: BTreeMap<String, Stored>) -> Vec<(String, NodeKind)> {
-        let all = Consolidated { nodes };
-        all.below("").map(|(path, kind)| (path.to_owned(), kind)).collect()
+    fn paths(nodes: Nodes) -> Vec<(String, NodeKind)> {
+        below(&nodes, "")
     }
 
     fn v2(text: &str) -> Result<Vec<(String, NodeKind)>, String> {
@@ -434,11 +412,13 @@ mod tests {
         let members: Vec<String> = names.iter().map(|name| format!("\"{name}\": {group}")).collect();
         let text = format!(r#"{{"kind": "inline", "metadata": {{{}}}}}"#, members.join(", "));
         let nodes = from_v3(json(&text), "k").unwrap().unwrap();
-        let mut all = Consolidated { nodes };
-        assert_eq!(all.below("a").map(|(path, _)| path).collect::<Vec<_>>(), ["b", "b/c"]);
-        assert_eq!(all.below("").count(), 7);
+        let all = View::new("", nodes);
+        let names =
+            |base: &str| -> Vec<String> { all.of(base).below().into_iter().map(|(path, _)| path).collect() };
+        assert_eq!(names("a"), ["b", "b/c"]);
+        assert_eq!(names("").len(), 7);
         all.forget("a");
-        assert_eq!(all.below("").map(|(path, _)| path).collect::<Vec<_>>(), ["a-b", "a-b/c", "a.b", "ab"]);
+        assert_eq!(names(""), ["a-b", "a-b/c", "a.b", "ab"]);
         assert!(all.get("a").is_none() && all.get("ab").is_some());
     }
 }

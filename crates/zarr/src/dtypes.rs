@@ -109,17 +109,9 @@ fn length(extension: &Extension<'_>) -> Result<usize, Problem> {
 
 /// The v3 `data_type` of a type.
 pub(crate) fn to_v3(dtype: DataType) -> Json {
-    let length = |name: &str| {
-        Json::from([
-            ("name", name.into()),
-            ("configuration", Json::from([("length_bytes", dtype.size().into())])),
-        ])
-    };
+    let length = |name: &str| Json::named(name, [("length_bytes", dtype.size().into())]);
     let time = |name: &str, unit: TimeUnit| {
-        Json::from([
-            ("name", name.into()),
-            ("configuration", Json::from([("unit", unit.unit.into()), ("scale_factor", unit.scale.into())])),
-        ])
+        Json::named(name, [("unit", unit.unit.into()), ("scale_factor", unit.scale.into())])
     };
     match dtype.kind() {
         kind @ (Kind::Bool | Kind::Int | Kind::UInt | Kind::Float | Kind::Complex) => {

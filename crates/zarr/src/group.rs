@@ -1,6 +1,6 @@
 //! Groups: nodes that hold arrays and other groups.
 
-use crate::consolidated::{self, Consolidated, View};
+use crate::consolidated::{self, View};
 use crate::create::{self, Creation};
 use crate::json::Json;
 use crate::locked;
@@ -123,7 +123,7 @@ impl Group {
     ) -> Result<Self, ZarrError> {
         let all = match consolidation {
             Consolidation::Ignore => None,
-            _ => Consolidated::read(&store, &path, &mut stored)?,
+            _ => consolidated::read(&store, &path, &mut stored)?,
         };
         if all.is_none() && consolidation == Consolidation::Require {
             return Err(ZarrError::NotFound { what: "consolidated metadata", url: store.url(), path });

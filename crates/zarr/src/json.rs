@@ -96,6 +96,11 @@ impl Json {
         Json::Object(Vec::new())
     }
 
+    /// An extension of v3 metadata: `{"name": name, "configuration": {…}}`.
+    pub fn named<const N: usize>(name: &str, configuration: [(&str, Json); N]) -> Json {
+        Json::from([("name", name.into()), ("configuration", configuration.into())])
+    }
+
     /// A number as Python writes floats; `NaN` and infinities become Python's tokens.
     pub fn float(value: f64) -> Json {
         Json::Number(python_float(value).into())

@@ -71,5 +71,5 @@ pub use group::{Consolidation, Group};
 pub use json::{Json, JsonError};
 pub use keys::KeyEncoding;
 pub use node::{Node, NodeKind, open, open_with};
-pub use path::{check_node_name, normalize_path};
+pub use path::{check_node_name, join, normalize_path};
 pub use spec::{ArraySpec, Choice, IndexLocation};

@@ -396,11 +396,6 @@ impl<'o> Walked<'o> {
         let start = Instant::now();
         let (options, format) = (self.options, self.format()?);
         let ask: Option<Ask<'_>> = Some(&|| options.stops());
-        let target = |path: &str| match (base, path) {
-            ("", path) => path.to_owned(),
-            (base, "") => base.to_owned(),
-            (base, path) => format!("{base}/{path}"),
-        };
         let how = |path: &str| match unseen {
             true => Creation::Unseen,
             false if path.is_empty() => Creation::New,
@@ -408,7 +403,7 @@ impl<'o> Walked<'o> {
         };
         for (path, attributes) in &self.groups {
             options.check()?;
-            let (place, attributes) = (target(path), attributes.clone());
+            let (place, attributes) = (zarr::join(base, path), attributes.clone());
             zarr::Group::create_with(store.clone(), &place, format, attributes, how(path), ask)?;
         }
         let mut jobs = Vec::new();
@@ -416,7 +411,8 @@ impl<'o> Walked<'o> {
             options.check()?;
             let (_, bytes) = array.chunks_stored(ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(bytes);
-            let copied = zarr::Array::create_with(store.clone(), &target(&path), spec, how(&path), ask)?;
+            let copied =
+                zarr::Array::create_with(store.clone(), &zarr::join(base, &path), spec, how(&path), ask)?;
             jobs.push(Job { name: shown(&path), source: array, target: copied.into() });
         }
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);

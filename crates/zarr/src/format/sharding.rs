@@ -287,13 +287,13 @@ fn codec(chunk: Json, codecs: Json, index_codecs: Json, location: IndexLocation)
         IndexLocation::End => "end",
         IndexLocation::Start => "start",
     };
-    let configuration = Json::from([
+    let configuration = [
         ("chunk_shape", chunk),
         ("codecs", codecs),
         ("index_codecs", index_codecs),
         ("index_location", location.into()),
-    ]);
-    Json::from([("name", NAME.into()), ("configuration", configuration)])
+    ];
+    Json::named(NAME, configuration)
 }
 
 #[cfg(test)]

@@ -209,8 +209,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         // Compressed as a whole, shards could not be read in parts.
         Choice::Auto if matches!(&spec.serializer, Choice::Set(json) if sharding::is_sharding(json)) => {}
         Choice::Auto => {
-            let level = Json::from([("level", 0u32.into()), ("checksum", false.into())]);
-            codecs.push(Json::from([("name", "zstd".into()), ("configuration", level)]));
+            codecs.push(Json::named("zstd", [("level", 0u32.into()), ("checksum", false.into())]));
         }
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
@@ -231,14 +230,11 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         Some(KeyEncoding::Default { separator }) => ("default", separator),
         Some(KeyEncoding::V2 { separator }) => ("v2", separator),
     };
-    let named = |name: &str, member: &str, value: Json| {
-        Json::from([("name", name.into()), ("configuration", Json::from([(member, value)]))])
-    };
     let mut document = Json::from([
         ("shape", spec.shape.as_slice().into()),
         ("data_type", data_type),
-        ("chunk_grid", named("regular", "chunk_shape", objects)),
-        ("chunk_key_encoding", named(name, "separator", Json::String(separator.into()))),
+        ("chunk_grid", Json::named("regular", [("chunk_shape", objects)])),
+        ("chunk_key_encoding", Json::named(name, [("separator", Json::String(separator.into()))])),
         ("fill_value", spec.fill_json()?),
         ("codecs", Json::Array(codecs)),
         ("attributes", spec.attributes.clone()),
