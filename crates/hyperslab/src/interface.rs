@@ -275,7 +275,6 @@ pub(crate) use node_methods;
 
 /// A group.
 pub(crate) trait GroupNode: Stored {
-    /// See [`Group::walk`].
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error>;
 
     /// What is of this name or relative path. Links are followed.
@@ -315,14 +314,12 @@ pub(crate) trait GroupNode: Stored {
     }
 }
 
-/// An array.
+/// An array. What has no words here is told at [`Array`]'s method of that name.
 pub(crate) trait ArrayNode: Stored {
     fn layout(&self) -> &Arc<ArrayLayout>;
 
-    /// See [`Array::dimension_names`].
     fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error>;
 
-    /// See [`Array::chunks_stored`].
     fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error>;
 
     /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may
@@ -338,17 +335,14 @@ pub(crate) trait ArrayNode: Stored {
     /// What a copy takes over. Errors with [`Error::Copy`] where Zarr has no such array.
     fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied, Error>;
 
-    /// See [`Array::has_chunks`].
     fn has_chunks(&self) -> bool {
         true
     }
 
-    /// See [`Array::outer_chunk_shape`].
     fn outer_chunk_shape(&self) -> &[u64] {
         self.layout().grid().chunk_shape()
     }
 
-    /// See [`Array::shard_shape`].
     fn shard_shape(&self) -> Option<&[u64]> {
         None
     }
@@ -358,7 +352,6 @@ pub(crate) trait ArrayNode: Stored {
         Vec::new()
     }
 
-    /// See [`Array::codec_names`].
     fn codec_names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -368,7 +361,6 @@ pub(crate) trait ArrayNode: Stored {
         None
     }
 
-    /// See [`Array::vlen`].
     fn vlen(&self) -> Option<VlenKind> {
         None
     }
@@ -378,7 +370,6 @@ pub(crate) trait ArrayNode: Stored {
         None
     }
 
-    /// See [`Array::type_words`].
     fn type_words(&self) -> String {
         self.vlen().map_or_else(|| words::dtype(self.layout().dtype()), |kind| kind.to_string())
     }
@@ -388,12 +379,10 @@ pub(crate) trait ArrayNode: Stored {
         self.layout().dtype() == other.dtype()
     }
 
-    /// See [`Array::missing`].
     fn missing(&self) -> Missing {
         Missing::Defined
     }
 
-    /// See [`Array::result_order`].
     fn result_order(&self) -> ResultOrder {
         ResultOrder::C
     }

@@ -183,6 +183,22 @@ pub(crate) fn objects<'py>(
     })
 }
 
+/// An array of bytes, or of text in this encoding.
+pub(crate) fn decoded<'py>(
+    cells: Cells<'_>,
+    encoding: Option<&str>,
+    errors: &str,
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let encoding = encoding.map(self::encoding);
+    let wanted = match &encoding {
+        None => Wanted::Bytes,
+        Some(encoding) => Wanted::Text { encoding, errors },
+    };
+    objects(cells, wanted, dtype, shape)
+}
+
 /// A new array of objects, one after the other.
 fn new_objects<'py>(
     dtype: &Bound<'py, PyArrayDescr>,

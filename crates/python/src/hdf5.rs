@@ -5,7 +5,7 @@
 //! read as raw bytes by the engine. [`ElementHandle`] says what the bytes are, and resolves heap
 //! ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
 
-use crate::cells::{self, Cells, Wanted};
+use crate::cells::{self, Cells};
 use crate::errors::{self, OrRaise};
 use crate::frozen;
 use crate::handles::NodeHandle;
@@ -16,7 +16,7 @@ use hyperslab::array::convert_elements as convert;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
-use hyperslab::hdf5::reference::{self, Part, Reference as Target};
+use hyperslab::hdf5::reference::{self, Part, Reference as Referred};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Hdf5Error, LinkTarget, NamedDatatype, Purpose, vlen};
 use hyperslab::{Array, DataFile, DataType, Group, Kind, Object, netcdf};
@@ -159,12 +159,7 @@ impl ElementHandle {
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let found = self.resolve(&memory, (offset, stride, count), &outer)?;
         let cells = Cells::new(&found.offsets, found.values.as_slice(), None, 1)?;
-        let encoding = encoding.map(cells::encoding);
-        let wanted = match &encoding {
-            None => Wanted::Bytes,
-            Some(encoding) => Wanted::Text { encoding, errors },
-        };
-        cells::objects(cells, wanted, &numpy::dtype::<Py<PyAny>>(py), &[count as u64])
+        cells::decoded(cells, encoding, errors, &numpy::dtype::<Py<PyAny>>(py), &[count as u64])
     }
 
     /// References, as objects.
@@ -182,7 +177,7 @@ impl ElementHandle {
             .map_err(|error| self.error(py, error))?;
         let is_region = matches!(self.element.kind, ElementKind::RegionReference);
         let made = found.into_iter().map(|target| -> PyResult<Bound<'py, PyAny>> {
-            let region = is_region || matches!(&target, Some(Target { part: Part::Region(_), .. }));
+            let region = is_region || matches!(&target, Some(Referred { part: Part::Region(_), .. }));
             let reference = Reference { file: self.file.clone(), target };
             match region {
                 false => Ok(Bound::new(py, reference)?.into_any()),
@@ -270,9 +265,9 @@ fn described<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyA
 
 /// An attribute of a file.
 #[pyclass(frozen, module = "hyperslab._native")]
-pub(crate) struct AttributeHandle(Stored);
+pub(crate) struct AttributeHandle(InFile);
 
-enum Stored {
+enum InFile {
     Hdf5(Attribute),
     NetCdf3(netcdf::Attribute),
 }
@@ -296,10 +291,10 @@ fn attributes(
     read: impl FnOnce() -> Option<Result<Vec<Attribute>, Hdf5Error>> + Send,
 ) -> PyResult<Vec<AttributeHandle>> {
     if let Some(found) = classic {
-        return Ok(found.iter().map(|found| AttributeHandle(Stored::NetCdf3(found.clone()))).collect());
+        return Ok(found.iter().map(|found| AttributeHandle(InFile::NetCdf3(found.clone()))).collect());
     }
     let found = py.detach(read).transpose().or_raise(py)?;
-    Ok(found.into_iter().flatten().map(Stored::Hdf5).map(AttributeHandle).collect())
+    Ok(found.into_iter().flatten().map(InFile::Hdf5).map(AttributeHandle).collect())
 }
 
 #[pymethods]
@@ -307,8 +302,8 @@ impl AttributeHandle {
     #[getter]
     fn name(&self) -> &str {
         match &self.0 {
-            Stored::Hdf5(attribute) => &attribute.name,
-            Stored::NetCdf3(attribute) => &attribute.name,
+            InFile::Hdf5(attribute) => &attribute.name,
+            InFile::NetCdf3(attribute) => &attribute.name,
         }
     }
 
@@ -316,11 +311,11 @@ impl AttributeHandle {
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         match &self.0 {
-            Stored::Hdf5(attribute) => match &attribute.dataspace {
+            InFile::Hdf5(attribute) => match &attribute.dataspace {
                 Dataspace::Null => Ok(None),
                 dataspace => PyTuple::new(py, dataspace.shape()).map(Some),
             },
-            Stored::NetCdf3(attribute) => {
+            InFile::NetCdf3(attribute) => {
                 let count = attribute.bytes.len() / attribute.external.dtype().size().max(1);
                 PyTuple::new(py, (count != 1).then_some(count)).map(Some)
             }
@@ -331,15 +326,15 @@ impl AttributeHandle {
     #[getter]
     fn text(&self) -> Option<String> {
         match &self.0 {
-            Stored::Hdf5(_) => None,
-            Stored::NetCdf3(attribute) => Some(attribute.text()?.trim_end_matches('\0').to_owned()),
+            InFile::Hdf5(_) => None,
+            InFile::NetCdf3(attribute) => Some(attribute.text()?.trim_end_matches('\0').to_owned()),
         }
     }
 
     /// The type of elements in HDF5.
     #[getter]
     fn element(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
-        let Stored::Hdf5(attribute) = &self.0 else { return Ok(None) };
+        let InFile::Hdf5(attribute) = &self.0 else { return Ok(None) };
         let element = attribute.element().or_raise(py)?;
         let (file, name) = (attribute.file.clone(), Some(attribute.name.as_str().into()));
         Ok(Some(ElementHandle { file, element, path: None, attribute: name }))
@@ -349,16 +344,16 @@ impl AttributeHandle {
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArrayDescr>>> {
         match &self.0 {
-            Stored::Hdf5(_) => Ok(None),
-            Stored::NetCdf3(attribute) => PyArrayDescr::new(py, attribute.external.dtype().numpy()).map(Some),
+            InFile::Hdf5(_) => Ok(None),
+            InFile::NetCdf3(attribute) => PyArrayDescr::new(py, attribute.external.dtype().numpy()).map(Some),
         }
     }
 
     /// Its elements in memory.
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let values = match &self.0 {
-            Stored::Hdf5(attribute) => attribute.values().or_raise(py)?,
-            Stored::NetCdf3(attribute) => attribute.bytes.clone(),
+            InFile::Hdf5(attribute) => attribute.values().or_raise(py)?,
+            InFile::NetCdf3(attribute) => attribute.bytes.clone(),
         };
         Ok(PyArray1::from_vec(py, values))
     }
@@ -409,7 +404,7 @@ impl DatatypeHandle {
 #[pyclass(frozen, subclass, module = "hyperslab")]
 pub(crate) struct Reference {
     file: hdf5::File,
-    target: Option<Target>,
+    target: Option<Referred>,
 }
 
 #[pymethods]

@@ -1,6 +1,6 @@
 //! Values that are made once, without a lock while they are made.
 
-use numpy::PyArrayMethods;
+use numpy::{PyArrayDescr, PyArrayMethods, PyUntypedArray};
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -90,30 +90,13 @@ pub(crate) fn make_early(py: Python<'_>) {
     // Errors would come again where it is needed.
     drop(empty.try_readonly());
     macro_rules! make {
-        ($($type:ty),*) => {
-            [$(<$type>::type_object(py)),*]
+        ($($type:ident)*) => {
+            [$($type::type_object(py)),*]
         };
     }
-    let types = make![
-        PyBool,
-        PyByteArray,
-        PyBytes,
-        PyCapsule,
-        PyDict,
-        PyFloat,
-        PyInt,
-        PyIterator,
-        PyList,
-        PyMapping,
-        PyMemoryView,
-        PyModule,
-        PySequence,
-        PySlice,
-        PyString,
-        PyTuple,
-        PyType,
-        numpy::PyArrayDescr,
-        numpy::PyUntypedArray
-    ];
+    let types = make! {
+        PyBool PyByteArray PyBytes PyCapsule PyDict PyFloat PyInt PyIterator PyList PyMapping PyMemoryView
+        PyModule PySequence PySlice PyString PyTuple PyType PyArrayDescr PyUntypedArray
+    };
     drop(types);
 }

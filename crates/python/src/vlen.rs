@@ -8,7 +8,7 @@ use crate::hdf5::{descr, is_made_of_objects};
 use crate::output::Reading;
 use crate::ragged::{Form, Parts, bytes_of};
 use crate::values::Writing;
-use crate::vlen_input::{self, Target, is_list};
+use crate::vlen_input::{self, is_list};
 use hyperslab::array::{Ragged, Selection};
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::{Array, Memory, VlenKind};
@@ -179,7 +179,7 @@ pub(crate) fn write(
     let empty = matches!(form, Form::Items(_)) && is_list(value) && value.len()? == 0;
     let none = if empty { Some(PyArray1::<u8>::zeros(py, 0, false).into_any()) } else { None };
     let value = none.as_ref().unwrap_or(value);
-    let ragged = to_engine(&vlen_input::of(value, &Target::of(form, py))?, array)?;
+    let ragged = to_engine(&vlen_input::of(value, &vlen_input::Wanted::of(form, py))?, array)?;
     engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)))
 }
 
