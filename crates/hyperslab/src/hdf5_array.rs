@@ -1,7 +1,7 @@
 //! Datasets of HDF5 as arrays.
 
 use crate::copy::{Copied, Copying, Paths, hdf5 as copying};
-use crate::interface::{ArrayNode, FileNode, Stored, stored_in_file};
+use crate::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
 use crate::{Array, DataFile, Dims, Error, Format, Json, hdf5_json, words};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, FillValue, Found, LocateError, Ragged,

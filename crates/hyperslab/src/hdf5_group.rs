@@ -1,7 +1,7 @@
 //! Groups of HDF5: what is below them.
 
 use crate::copy::{Copying, hdf5 as copying};
-use crate::interface::{Below, FileNode, GroupNode, Object, Stored, stored_in_file};
+use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::{DataFile, Error, Format, Json, NodeKind, error::check, hdf5_json};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
 use hyperslab_store::{Ask, Store};

@@ -123,7 +123,7 @@ pub(crate) trait FileNode: Debug + Send + Sync {
 }
 
 /// What arrays and groups have in common. Upcast to [`Any`] for the type that one format alone has.
-pub(crate) trait Stored: Any + Debug + Send + Sync {
+pub(crate) trait StoredNode: Any + Debug + Send + Sync {
     fn store(&self) -> &Arc<dyn Store>;
 
     /// The path in the store, or in the file; `""` for the root.
@@ -140,10 +140,10 @@ pub(crate) trait Stored: Any + Debug + Send + Sync {
     fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
 }
 
-/// Implements [`Stored`] for a node of a file. Attributes are read when somebody asks.
+/// Implements [`StoredNode`] for a node of a file. Attributes are read when somebody asks.
 macro_rules! stored_in_file {
     ($node:ty, |$this:ident| file: $file:expr, path: $path:expr, attributes: $attributes:expr) => {
-        impl Stored for $node {
+        impl StoredNode for $node {
             fn store(&self) -> &Arc<dyn Store> {
                 let $this = self;
                 FileNode::store($file)
@@ -183,7 +183,7 @@ pub(crate) enum Inner<Z, R> {
     Read(R),
 }
 
-/// What [`Array`], [`Group`] and [`Node`] answer in the same way; `$stored` gives the [`Stored`].
+/// What [`Array`], [`Group`] and [`Node`] answer in the same way; `$stored` gives the [`StoredNode`].
 macro_rules! node_methods {
     ($node:ident, $stored:ident) => {
         impl $node {
@@ -274,7 +274,7 @@ macro_rules! node_methods {
 pub(crate) use node_methods;
 
 /// A group.
-pub(crate) trait GroupNode: Stored {
+pub(crate) trait GroupNode: StoredNode {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error>;
 
     /// What is of this name or relative path. Links are followed.
@@ -315,7 +315,7 @@ pub(crate) trait GroupNode: Stored {
 }
 
 /// An array. What has no words here is told at [`Array`]'s method of that name.
-pub(crate) trait ArrayNode: Stored {
+pub(crate) trait ArrayNode: StoredNode {
     fn layout(&self) -> &Arc<ArrayLayout>;
 
     fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error>;

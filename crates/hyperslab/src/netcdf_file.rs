@@ -1,6 +1,6 @@
 //! Files of NetCDF-3, which are also their only group.
 
-use crate::interface::{Below, FileNode, GroupNode, Object, Stored, stored_in_file};
+use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::netcdf_array::attributes;
 use crate::{Array, DataFile, Error, Format, Group, Json, NodeKind};
 use hyperslab_hdf5::LinkTarget;

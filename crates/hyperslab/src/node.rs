@@ -1,6 +1,6 @@
 //! What is stored at a place.
 
-use crate::interface::{Stored, node_methods};
+use crate::interface::{StoredNode, node_methods};
 use crate::stores::{self, StoreOptions};
 use crate::{Array, DataFile, Error, Format, Group, Json};
 use hyperslab_store::Store;
@@ -108,7 +108,7 @@ impl Node {
     }
 
     /// What every format answers of both kinds.
-    fn stored(&self) -> &dyn Stored {
+    fn stored(&self) -> &dyn StoredNode {
         match self {
             Node::Array(array) => array.node(),
             Node::Group(group) => group.node(),

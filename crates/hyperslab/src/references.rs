@@ -41,7 +41,7 @@ pub struct References {
 
 /// A chunk that is stored: its place in the grid, offset in the file, bytes, and the filters that
 /// were left out as bits.
-type Chunk = (Dims, u64, u64, u32);
+type StoredChunk = (Dims, u64, u64, u32);
 
 /// The references of a dataset or group of HDF5, which becomes the root. `ask` is asked between
 /// datasets and between chunks, `true` gives up with [`Error::Interrupted`].
@@ -178,7 +178,7 @@ fn not_hdf5() -> Error {
 }
 
 /// The stored chunks, where they are ranges of the file; `None`: they are elsewhere.
-fn stored_chunks(dataset: &Dataset) -> Result<Option<Vec<Chunk>>, Error> {
+fn stored_chunks(dataset: &Dataset) -> Result<Option<Vec<StoredChunk>>, Error> {
     let base = dataset.file().source().base();
     let offset = |address: u64| address.saturating_add(base);
     if let Some(index) = dataset.chunk_index()? {
@@ -265,7 +265,7 @@ fn dataset_chunks(array: &Array) -> Result<Json, Error> {
     let Some(hdf5) = array.hdf5() else { return Err(not_hdf5()) };
     let dataset = hdf5.dataset();
     let list = |numbers: &[u64]| Json::from(numbers);
-    let chunk = |(place, offset, len, skipped): Chunk| {
+    let chunk = |(place, offset, len, skipped): StoredChunk| {
         Json::Array(vec![list(&place), offset.into(), len.into(), skipped.into()])
     };
     let stored = stored_chunks(dataset)?.map(|chunks| chunks.into_iter().map(chunk).collect());

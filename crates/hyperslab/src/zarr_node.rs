@@ -1,7 +1,7 @@
 //! Arrays and groups of Zarr.
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
-use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, Stored};
+use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, StoredNode};
 use crate::{Dims, Error, Format, Group, Json, Node, NodeKind};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::registry;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// What both kinds of nodes say of themselves in the same words.
 macro_rules! stored {
     ($node:ty) => {
-        impl Stored for $node {
+        impl StoredNode for $node {
             fn store(&self) -> &Arc<dyn Store> {
                 self.store()
             }

@@ -4,10 +4,10 @@ use crate::consolidated::Copied;
 use crate::create::{self, Creation};
 use crate::json::Json;
 use crate::metadata::Metadata;
-use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
-use crate::{ArraySpec, Format, KeyEncoding, ZarrError, walk};
+use crate::{ArraySpec, Format, KeyEncoding, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
 use hyperslab_store::{Ask, Identity, Key, Store};
@@ -104,7 +104,7 @@ impl Array {
             Format::V2 => (ZARRAY, Some(attributes.clone())),
             Format::V3 => (ZARR_JSON, None),
         };
-        let stored = Stored {
+        let stored = StoredNode {
             format: spec.format,
             kind: NodeKind::Array,
             key: join(&path, file),
@@ -130,7 +130,7 @@ impl Array {
     pub(crate) fn from_stored(
         store: Arc<dyn Store>,
         path: String,
-        stored: Stored,
+        stored: StoredNode,
         consolidated: bool,
         seen: Option<Identity>,
     ) -> Result<Self, ZarrError> {
@@ -281,7 +281,7 @@ impl Array {
     pub(crate) fn from_copy(
         store: Arc<dyn Store>,
         path: String,
-        stored: Stored,
+        stored: StoredNode,
         copy: Copied,
     ) -> Result<Self, ZarrError> {
         let mut array = Self::from_stored(store, path, stored, true, None)?;
@@ -295,7 +295,7 @@ impl Array {
     }
 
     /// Becomes what is stored now.
-    pub(crate) fn become_stored(&mut self, stored: &Stored, mut now: Array) {
+    pub(crate) fn become_stored(&mut self, stored: &StoredNode, mut now: Array) {
         now.copy = self.copy.take();
         if let Some(copy) = &now.copy {
             copy.put(stored.clone());
@@ -307,13 +307,18 @@ impl Array {
     /// metadata).
     pub fn refresh(&mut self) -> Result<(), ZarrError> {
         let stored = self.read()?;
-        let now = Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false, None)?;
+        let now = self.of_stored(&stored)?;
         self.become_stored(&stored, now);
         Ok(())
     }
 
+    /// What is at this array's path, by its metadata.
+    pub(crate) fn of_stored(&self, stored: &StoredNode) -> Result<Self, ZarrError> {
+        Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false, None)
+    }
+
     /// The array's metadata as it is stored now.
-    pub(crate) fn read(&self) -> Result<Stored, ZarrError> {
+    pub(crate) fn read(&self) -> Result<StoredNode, ZarrError> {
         let missing =
             || ZarrError::NotFound { what: "array", url: self.store.url(), path: self.path.clone() };
         node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(missing)
@@ -342,9 +347,7 @@ impl Array {
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, ZarrError> {
         if !dry {
             // What killed writers left, also of arrays without shards.
-            let prefix =
-                (!self.path.is_empty()).then(|| hyperslab_store::Key::new(&self.path)).transpose()?;
-            self.store.sweep(prefix, interrupt)?;
+            self.store.sweep(locked::prefix(&self.path)?, interrupt)?;
         }
         if self.shards().is_none() {
             return Ok(0);
@@ -354,12 +357,8 @@ impl Array {
         for (_, shard) in self.chunk_keys(interrupt)? {
             walk::check(interrupt)?;
             if shard.iter().zip(&counts).all(|(index, count)| index < count) {
-                bytes = bytes.saturating_add(hyperslab_array::compact_asking(
-                    &self.layout,
-                    &shard,
-                    dry,
-                    interrupt,
-                )?);
+                let freed = hyperslab_array::compact_asking(&self.layout, &shard, dry, interrupt)?;
+                bytes = bytes.saturating_add(freed);
             }
         }
         Ok(bytes)

@@ -213,10 +213,14 @@ fn fill_chunks(array: &Array, counts: [u64; 2]) {
     }
 }
 
+fn boxed(array: &Array, from: [i64; 2], to: [i64; 2]) -> Selection {
+    let indices = [Index::range(from[0], to[0]), Index::range(from[1], to[1])];
+    Selection::new("a", array.layout().shape(), &indices).unwrap()
+}
+
 /// Sets all elements of a box.
 fn set(array: &Array, from: [i64; 2], to: [i64; 2], value: i32) {
-    let indices = [Index::range(from[0], to[0]), Index::range(from[1], to[1])];
-    let selection = Selection::new("a", array.layout().shape(), &indices).unwrap();
+    let selection = boxed(array, from, to);
     let value = value.to_ne_bytes();
     let source = Source::repeat(&value, &selection.shape());
     engine::write(array.layout(), &selection, &source, WriteOptions::default()).unwrap();
@@ -224,9 +228,7 @@ fn set(array: &Array, from: [i64; 2], to: [i64; 2], value: i32) {
 
 /// The elements of a box.
 fn read(array: &Array, from: [i64; 2], to: [i64; 2]) -> Vec<i32> {
-    let indices = [Index::range(from[0], to[0]), Index::range(from[1], to[1])];
-    let selection = Selection::new("a", array.layout().shape(), &indices).unwrap();
-    let found = engine::read(array.layout(), &selection, ReadOptions::default()).unwrap();
+    let found = engine::read(array.layout(), &boxed(array, from, to), ReadOptions::default()).unwrap();
     found.as_slice().chunks_exact(4).map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap())).collect()
 }
 
@@ -524,19 +526,15 @@ fn zero_dimensional_arrays() {
 
 #[test]
 fn deleted_arrays_are_gone() {
-    let store = memory();
     for format in [Format::V2, Format::V3] {
-        let name = format!("a{}", format.number());
-        let path = if format == Format::V2 { format!("two/{name}") } else { format!("three/{name}") };
-        // Each in a group of its own format, below a root that holds nothing.
-        let store2 = memory();
-        let array = Array::create(store2.clone(), &path, spec(format, &[4, 4], &[2, 2]), false).unwrap();
+        let store = memory();
+        let array = Array::create(store.clone(), "g/a", spec(format, &[4, 4], &[2, 2]), false).unwrap();
         fill_chunks(&array, [2, 2]);
         array.delete().unwrap();
-        assert!(matches!(Array::open(&store2, &path, None), Err(ZarrError::NotFound { what: "array", .. })));
-        assert!(store2.list(Some(Key::new(&path).unwrap())).unwrap().is_empty());
+        assert!(matches!(Array::open(&store, "g/a", None), Err(ZarrError::NotFound { what: "array", .. })));
+        assert!(store.list(Some(Key::new("g/a").unwrap())).unwrap().is_empty());
     }
-    assert!(matches!(Array::open(&store, "x", None), Err(ZarrError::NotFound { .. })));
+    assert!(matches!(Array::open(&memory(), "x", None), Err(ZarrError::NotFound { .. })));
 }
 
 #[test]
@@ -600,18 +598,9 @@ fn lost_chunks_are_visited_once() {
         .unwrap();
         seen
     };
-    let seen = lost(&[3, 4, 2], &[2, 5, 1]);
-    let mut expected: Vec<Vec<u64>> = Vec::new();
-    for i in 0..3 {
-        for j in 0..4 {
-            for k in 0..2 {
-                if i >= 2 || k >= 1 {
-                    expected.push(vec![i, j, k]);
-                }
-            }
-        }
-    }
-    let mut sorted = seen.clone();
+    let all = (0..3).flat_map(|i| (0..4).flat_map(move |j| (0..2).map(move |k| vec![i, j, k])));
+    let expected: Vec<Vec<u64>> = all.filter(|at| at[0] >= 2 || at[2] >= 1).collect();
+    let mut sorted = lost(&[3, 4, 2], &[2, 5, 1]);
     sorted.sort();
     assert_eq!(sorted, expected);
     assert!(lost(&[], &[]).is_empty());

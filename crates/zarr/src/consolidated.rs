@@ -15,7 +15,7 @@ use crate::error::{Problem, ZarrError, expected, invalid};
 use crate::format::v3;
 use crate::json::Json;
 use crate::locked;
-use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
+use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::path::{join, normalize_path};
 use crate::{Format, Group, walk};
 use hyperslab_store::fork::RwLock;
@@ -27,14 +27,14 @@ use std::sync::{Arc, Weak};
 pub(crate) const MEMBER: &str = "consolidated_metadata";
 
 /// The metadata of all nodes below a group, by their paths relative to it.
-pub(crate) type Nodes = BTreeMap<String, Stored>;
+pub(crate) type Nodes = BTreeMap<String, StoredNode>;
 
 /// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there is
 /// none, or none of a known kind.
 pub(crate) fn read(
     store: &Arc<dyn Store>,
     path: &str,
-    stored: &mut Stored,
+    stored: &mut StoredNode,
 ) -> Result<Option<Nodes>, ZarrError> {
     let (key, parsed) = match stored.format {
         Format::V3 => {
@@ -83,7 +83,7 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    pub(crate) fn put(&self, stored: Stored) {
+    pub(crate) fn put(&self, stored: StoredNode) {
         if let Some(all) = self.all.upgrade() {
             all.nodes.write().insert(self.path.clone(), stored);
         }
@@ -123,7 +123,7 @@ impl View {
         View { all: self.all.clone(), base: self.place(relative) }
     }
 
-    pub(crate) fn get(&self, relative: &str) -> Option<Stored> {
+    pub(crate) fn get(&self, relative: &str) -> Option<StoredNode> {
         self.all.nodes.read().get(&self.place(relative)).cloned()
     }
 
@@ -143,7 +143,7 @@ impl View {
 
     /// Puts the metadata of a node below in the place of what was known of it. Of the owner itself
     /// nothing is kept.
-    pub(crate) fn put(&self, relative: &str, mut stored: Stored) {
+    pub(crate) fn put(&self, relative: &str, mut stored: StoredNode) {
         let place = self.place(relative);
         if place.is_empty() {
             return;
@@ -200,7 +200,7 @@ fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
         };
         // Errors about this document name it as the part of the object that it is in.
         let key = format!("{key}: {path}");
-        nodes.insert(path, Stored { format: Format::V3, kind, key, document, attributes: None });
+        nodes.insert(path, StoredNode { format: Format::V3, kind, key, document, attributes: None });
     }
     Ok(Some(nodes))
 }
@@ -240,7 +240,7 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
         let attributes = attributes.remove(&path);
         // An array wins over a group of the same path, as when the objects themselves are read.
         if kind == NodeKind::Array || !nodes.contains_key(&path) {
-            nodes.insert(path, Stored { format: Format::V2, kind, key, document, attributes });
+            nodes.insert(path, StoredNode { format: Format::V2, kind, key, document, attributes });
         }
     }
     Ok(nodes)

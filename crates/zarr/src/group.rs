@@ -4,7 +4,7 @@ use crate::consolidated::{self, View};
 use crate::create::{self, Creation};
 use crate::json::Json;
 use crate::locked;
-use crate::node::{self, Node, NodeKind, Stored, ZATTRS};
+use crate::node::{self, Node, NodeKind, StoredNode, ZATTRS};
 use crate::path::{join, normalize_path, parents};
 use crate::{Array, Format, ZarrError, walk};
 use hyperslab_store::{Ask, Store};
@@ -118,7 +118,7 @@ impl Group {
     pub(crate) fn from_stored(
         store: Arc<dyn Store>,
         path: String,
-        mut stored: Stored,
+        mut stored: StoredNode,
         consolidation: Consolidation,
     ) -> Result<Self, ZarrError> {
         let all = match consolidation {
@@ -135,7 +135,7 @@ impl Group {
     fn with_view(
         store: Arc<dyn Store>,
         path: String,
-        stored: &Stored,
+        stored: &StoredNode,
         consolidated: Option<View>,
     ) -> Result<Self, ZarrError> {
         let url = store.url();

@@ -49,16 +49,3 @@ fn files_in_the_way_are_errors() {
     assert!(matches!(error, ZarrError::Store(_)), "{error}");
     assert_eq!(fs::read_to_string(dir.path().join("file")).unwrap(), "text");
 }
-
-#[cfg(unix)]
-#[test]
-fn a_hierarchy_that_contains_itself_ends() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = local(dir.path());
-    Group::create(store.clone(), "a", Format::V3, Json::object(), false).unwrap();
-    std::os::unix::fs::symlink(dir.path(), dir.path().join("a/loop")).unwrap();
-    let root = Group::open(&store, "", None, Consolidation::Auto).unwrap();
-    let names: Vec<String> = root.walk(None, None).unwrap().into_iter().map(|(path, _)| path).collect();
-    assert_eq!(names, ["a", "a/loop"], "the group that the link leads to is listed and not entered");
-    assert_eq!(root.walk(Some(1), None).unwrap().len(), 1);
-}

@@ -35,7 +35,7 @@ use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Key, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
-use place::{Place, Room};
+use place::{Destination, Room};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -203,7 +203,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     refuse_file_name(&target)?;
     let origin = origin(source);
     let walked = Walked::new(source, Some(Room::of(&target)), options)?;
-    let place = Place::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
+    let place = Destination::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
     let report = walked.copy(&staged.store(), "", true)?;
     options.check()?;
