@@ -7,20 +7,18 @@ use crate::elements::{Elements, Types};
 use crate::engine;
 use crate::errors::{Failed, OrRaise};
 use crate::explain;
-use crate::fancy::{self, Meaning};
 use crate::handles::ArrayHandle;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
-use crate::index::{names_something, selection};
+use crate::index::names_something;
 use crate::once::interned;
 use crate::output::{Reading, read_new};
 use crate::ragged;
-use crate::settings;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
-use hyperslab::array::{ChunkCache, Selection, check_stored, element_count};
+use hyperslab::Array;
+use hyperslab::array::{ChunkCache, element_count};
 use hyperslab::zarr::{self, Json};
-use hyperslab::{Array, Missing, ResultOrder};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
@@ -36,11 +34,11 @@ pub(crate) struct ArrayBase {
     write_empty_chunks: Option<bool>,
     /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings
     /// say.
-    fortran: Option<bool>,
+    pub(crate) fortran: Option<bool>,
     /// Whether missing chunks are read as fill values; `None`: as the settings say.
-    read_missing: Option<bool>,
+    pub(crate) read_missing: Option<bool>,
     /// Where decoded chunks are kept.
-    cache: Option<Arc<ChunkCache>>,
+    pub(crate) cache: Option<Arc<ChunkCache>>,
     /// Made once. (A resize does not change them.)
     pub(crate) types: PyOnceLock<Types>,
 }
@@ -63,58 +61,8 @@ impl ArrayBase {
         })
     }
 
-    /// How a selection is read. Unless the array has an order of its own, results have that in
-    /// which Zarr v2 metadata says that elements are stored, as with zarr-python. Errors where a
-    /// chunk is missing, and that matters.
-    pub(crate) fn reading(
-        &self,
-        py: Python<'_>,
-        array: &Array,
-        selection: &Selection,
-    ) -> PyResult<Reading<'_>> {
-        self.check_stored(py, array, selection)?;
-        let fortran = self.fortran.unwrap_or_else(|| match array.result_order() {
-            ResultOrder::AsStored => !array.layout().encoding().is_c_order(),
-            ResultOrder::AsSet => settings::fortran_results(),
-            ResultOrder::C => false,
-        });
-        Ok(Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() })
-    }
-
-    fn check_stored(&self, py: Python<'_>, array: &Array, selection: &Selection) -> PyResult<()> {
-        if self.read_missing.unwrap_or_else(settings::read_missing_chunks)
-            || array.missing() == Missing::Defined
-        {
-            return Ok(());
-        }
-        engine::run(py, |stop| check_stored(array.layout(), selection, Some(stop)))
-    }
-
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
         self.slot.writable(py, self.read_only)
-    }
-
-    fn select(&self, array: &Array, key: Option<&Bound<'_, PyAny>>) -> PyResult<Selection> {
-        match key {
-            Some(key) => selection(key, array.layout()),
-            None => Ok(Selection::all(array.layout().shape())),
-        }
-    }
-
-    /// What an index selects; `meaning`: that of the index, where it is another than that of
-    /// ``array[selection]``.
-    fn select_as(
-        &self,
-        array: &Array,
-        key: Option<&Bound<'_, PyAny>>,
-        meaning: Option<&str>,
-    ) -> PyResult<Selection> {
-        match (key, meaning) {
-            (Some(key), Some(meaning)) => {
-                fancy::selection(key, array.layout(), Meaning::named(key.py(), meaning)?)
-            }
-            (key, _) => self.select(array, key),
-        }
     }
 }
 

@@ -90,8 +90,10 @@ pub(crate) fn open_root(
     })
 }
 
-/// Creates a group.
+/// Creates a group; with `overwrite`, in the place of what is there. `fill` is then called with a
+/// store that has the new group at its root, and creates its members before it takes its place.
 #[pyfunction]
+#[pyo3(signature = (store, path, zarr_format, attributes, overwrite, fill=None))]
 pub(crate) fn create_group(
     py: Python<'_>,
     store: &StoreHandle,
@@ -99,32 +101,20 @@ pub(crate) fn create_group(
     zarr_format: u32,
     attributes: &str,
     overwrite: bool,
+    fill: Option<Py<PyAny>>,
 ) -> PyResult<GroupHandle> {
     let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
     let attributes = json(py, "attributes", attributes)?;
-    let how = if overwrite { Creation::Replace } else { Creation::New };
-    let create =
-        |ask: Ask<'_>| Group::create_with(store.store.clone(), path, format, attributes, how, Some(ask));
-    let group = engine::run(py, create)?;
-    Ok(GroupHandle::new(group.into()))
-}
-
-/// Creates a group in the place of what is there. `fill` is called with a store that has the new
-/// group at its root, and creates its members; then the group takes its place.
-#[pyfunction]
-pub(crate) fn replace_group(
-    py: Python<'_>,
-    store: &StoreHandle,
-    path: &str,
-    zarr_format: u32,
-    attributes: &str,
-    fill: Py<PyAny>,
-) -> PyResult<GroupHandle> {
-    let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
-    let attributes = json(py, "attributes", attributes)?;
-    let fill = |new: &Group| call(&fill, StoreHandle::of(new.store().clone()));
-    let create =
-        |ask: Ask<'_>| Group::replace_with(store.store.clone(), path, format, attributes, Some(ask), fill);
+    let create = |ask: Ask<'_>| -> Result<Group, Failed> {
+        let (store, ask) = (store.store.clone(), Some(ask));
+        if !overwrite {
+            return Ok(Group::create_with(store, path, format, attributes, Creation::New, ask)?);
+        }
+        Group::replace_with(store, path, format, attributes, ask, |new| match &fill {
+            None => Ok(()),
+            Some(fill) => call(fill, StoreHandle::of(new.store().clone())),
+        })
+    };
     let group = engine::run(py, create)?;
     Ok(GroupHandle::new(group.into()))
 }

@@ -33,6 +33,7 @@ mod npy_string;
 mod once;
 mod output;
 mod ragged;
+mod references;
 mod settings;
 mod slot;
 mod store;
@@ -60,7 +61,7 @@ mod _native {
     #[pymodule_export]
     use crate::copy::copy;
     #[pymodule_export]
-    use crate::create::{create_array, create_group, open_node, open_root, replace_group};
+    use crate::create::{create_array, create_group, open_node, open_root};
     #[pymodule_export]
     use crate::frozen::frozen;
     #[pymodule_export]
@@ -68,13 +69,13 @@ mod _native {
     #[pymodule_export]
     use crate::handles::{ArrayHandle, GroupHandle};
     #[pymodule_export]
-    use crate::hdf5::{
-        AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference, convert_elements,
-    };
+    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]
     use crate::ragged::{
         ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
     };
+    #[pymodule_export]
+    use crate::references::{Reference, RegionReference};
     #[pymodule_export]
     use crate::run_cli;
     #[pymodule_export]

@@ -247,3 +247,7 @@ impl Array {
         Ok(value)
     }
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

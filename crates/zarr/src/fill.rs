@@ -25,7 +25,7 @@ use hyperslab_codec::{ByteOrder, DataType, Kind};
 /// zarr-python).
 pub(crate) fn default(dtype: DataType) -> Vec<u8> {
     match dtype.kind() {
-        Kind::DateTime(_) | Kind::TimeDelta(_) => number(dtype, i64::MIN.to_le_bytes()),
+        Kind::DateTime(_) | Kind::TimeDelta(_) => number(dtype, &i64::MIN.to_le_bytes()),
         _ => vec![0; dtype.size()],
     }
 }
@@ -37,13 +37,12 @@ pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<
             Json::Bool(value) => Some(vec![u8::from(*value)]),
             other => integer(other).and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 1).map(|n| vec![n]),
         },
-        Kind::Int => integer(json).and_then(|n| signed(dtype, n)),
-        Kind::UInt => integer(json).and_then(|n| unsigned(dtype, n)),
-        Kind::Float => float(dtype.size(), json, format).map(|bytes| number_of(dtype.order(), &bytes)),
+        Kind::Int | Kind::UInt => whole(dtype, json),
+        Kind::Float => float(dtype.size(), json, format).map(|bytes| number(dtype, &bytes)),
         Kind::Complex => complex(dtype, json, format),
         Kind::DateTime(_) | Kind::TimeDelta(_) => match json {
             Json::String(text) if text == "NaT" => Some(default(dtype)),
-            other => integer(other).and_then(|n| signed(dtype, n)),
+            other => whole(dtype, other),
         },
         Kind::Bytes | Kind::Raw => bytes(dtype, json, format),
         Kind::Text => text(dtype, json, format),
@@ -75,13 +74,9 @@ fn expected(dtype: DataType, format: Format) -> String {
 }
 
 /// A number's little-endian bytes, put in the type's order.
-fn number<const N: usize>(dtype: DataType, little: [u8; N]) -> Vec<u8> {
-    number_of(dtype.order(), &little)
-}
-
-fn number_of(order: ByteOrder, little: &[u8]) -> Vec<u8> {
+fn number(dtype: DataType, little: &[u8]) -> Vec<u8> {
     let mut bytes = little.to_vec();
-    if order == ByteOrder::Big {
+    if dtype.order() == ByteOrder::Big {
         bytes.reverse();
     }
     bytes
@@ -103,20 +98,15 @@ fn integer(json: &Json) -> Option<i128> {
     }
 }
 
-fn signed(dtype: DataType, value: i128) -> Option<Vec<u8>> {
-    let bits = dtype.size() * 8;
-    let limit = 1i128 << (bits - 1);
-    (-limit..limit).contains(&value).then(|| low_bytes(dtype, value))
-}
-
-fn unsigned(dtype: DataType, value: i128) -> Option<Vec<u8>> {
-    let bits = dtype.size() * 8;
-    (0..1i128 << bits).contains(&value).then(|| low_bytes(dtype, value))
-}
-
-fn low_bytes(dtype: DataType, value: i128) -> Vec<u8> {
+/// The bytes of an integer that is within the range of the type.
+fn whole(dtype: DataType, json: &Json) -> Option<Vec<u8>> {
+    let (value, bits) = (integer(json)?, dtype.size() * 8);
+    let range = match dtype.kind() {
+        Kind::UInt => 0..1i128 << bits,
+        _ => -(1i128 << (bits - 1))..1i128 << (bits - 1),
+    };
     let little = value.to_le_bytes();
-    number_of(dtype.order(), little.get(..dtype.size()).unwrap_or_default())
+    range.contains(&value).then(|| number(dtype, little.get(..dtype.size()).unwrap_or_default()))
 }
 
 /// The little-endian bytes of a float of `size` bytes.
@@ -150,7 +140,7 @@ fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
 
 fn complex(dtype: DataType, json: &Json, format: Format) -> Option<Vec<u8>> {
     let half = dtype.number_size();
-    let part = |json: &Json| float(half, json, format).map(|bytes| number_of(dtype.order(), &bytes));
+    let part = |json: &Json| float(half, json, format).map(|bytes| number(dtype, &bytes));
     let (real, imaginary) = match json.as_array() {
         Some([real, imaginary]) => (part(real)?, part(imaginary)?),
         Some(_) => return None,
@@ -192,7 +182,7 @@ fn text(dtype: DataType, json: &Json, format: Format) -> Option<Vec<u8>> {
         if bytes.len() == dtype.size() {
             return None;
         }
-        bytes.extend(number(dtype, u32::from(c).to_le_bytes()));
+        bytes.extend(number(dtype, &u32::from(c).to_le_bytes()));
     }
     bytes.resize(dtype.size(), 0);
     Some(bytes)
@@ -209,7 +199,7 @@ pub(crate) fn write(dtype: DataType, bytes: &[u8], format: Format) -> Result<Jso
     }
     let little = |part: &[u8]| {
         let mut buffer = [0; 8];
-        for (to, from) in buffer.iter_mut().zip(number_of(dtype.order(), part)) {
+        for (to, from) in buffer.iter_mut().zip(number(dtype, part)) {
             *to = from;
         }
         u64::from_le_bytes(buffer)
