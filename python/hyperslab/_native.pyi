@@ -96,15 +96,13 @@ def create_array(
     overwrite: bool,
     fill: Callable[[ArrayHandle], object] | None = None,
 ) -> ArrayHandle: ...
-def replace_group(
+def create_group(
     store: StoreHandle,
     path: str,
     zarr_format: int,
     attributes: str,
-    fill: Callable[[StoreHandle], object],
-) -> GroupHandle: ...
-def create_group(
-    store: StoreHandle, path: str, zarr_format: int, attributes: str, overwrite: bool
+    overwrite: bool,
+    fill: Callable[[StoreHandle], object] | None = None,
 ) -> GroupHandle: ...
 def copy(
     source: ArrayHandle | GroupHandle,

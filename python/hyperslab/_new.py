@@ -103,7 +103,9 @@ def replace_group(
     def filled(handle: _native.StoreHandle) -> None:
         fill(cast(Group, node_of(_native.open_node(handle, ""), store_beside(handle))))
 
-    _native.replace_group(place._native, full, normalize_format(zarr_format), attributes_text(None), filled)
+    _native.create_group(
+        place._native, full, normalize_format(zarr_format), attributes_text(None), True, filled
+    )
 
 
 def create_array(

@@ -4,7 +4,7 @@ use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::text;
-use hyperslab::{Array, Error, Node, NodeKind};
+use hyperslab::{Array, Below, Error, Node, NodeKind};
 use std::io::{self, Write};
 
 /// Give back the bytes of shards that rewriting chunks has left behind.
@@ -34,7 +34,7 @@ impl Command for CompactArgs {
             Node::Array(array) => vec![(self.path.clone(), array)],
             Node::Group(group) => {
                 let mut arrays = Vec::new();
-                for (path, kind) in group.walk_asking(None, Some(&ask))? {
+                for Below { path, kind, .. } in group.below(None, Some(&ask))? {
                     if watch.interrupted() {
                         return Err(Error::Interrupted.into());
                     }
@@ -75,7 +75,7 @@ impl Command for CompactArgs {
 
 /// `12.0 MiB → 8.0 MiB, 4.0 MiB given back`
 fn compact(array: &Array, dry: bool, watch: &Watch) -> Result<String, Failure> {
-    let stored = || array.chunks_stored_asking(Some(&|| watch.interrupted()));
+    let stored = || array.chunks_stored(Some(&|| watch.interrupted()));
     let (_, before) = stored()?;
     let reclaimed = array.compact(dry, Some(&|| watch.interrupted())).map_err(|error| match error {
         Error::Interrupted => Failure::Stopped("every shard is as it was, or compacted"),

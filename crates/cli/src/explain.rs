@@ -80,11 +80,10 @@ fn open(args: &ExplainArgs) -> Result<(Node, Cow<'_, str>), Failure> {
 }
 
 fn to_json(explain: &Explain) -> Json {
-    let list = |numbers: &[u64]| Json::Array(numbers.iter().map(|n| (*n).into()).collect());
     let task = |task: &ExplainTask| {
-        let ranges = task.ranges.iter().map(|(offset, len)| list(&[*offset, *len])).collect();
+        let ranges = task.ranges.iter().map(|(offset, len)| Json::from([*offset, *len].as_slice())).collect();
         Json::from([
-            ("chunk", list(&task.chunk)),
+            ("chunk", task.chunk.as_slice().into()),
             ("key", task.key.as_str().into()),
             ("strategy", task.strategy.to_string().as_str().into()),
             ("ranges", Json::Array(ranges)),
@@ -98,7 +97,7 @@ fn to_json(explain: &Explain) -> Json {
     Json::from([
         ("array", explain.array.as_str().into()),
         ("write", explain.write.into()),
-        ("shape", list(&explain.shape)),
+        ("shape", explain.shape.as_slice().into()),
         ("bytes", explain.bytes.into()),
         ("chunks", explain.chunks.into()),
         ("examined", explain.examined.into()),

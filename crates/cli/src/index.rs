@@ -5,7 +5,7 @@ use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::text;
-use hyperslab::references::{ReferenceOptions, chunks_asking, references_asking};
+use hyperslab::references::{ReferenceOptions, chunks, references};
 use hyperslab::{Error, Json};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -49,14 +49,14 @@ impl Command for IndexArgs {
         let ask = || watch.interrupted();
         let node = failure::open(&self.path)?;
         let json = if self.json {
-            chunks_asking(&node, Some(&ask))?
+            chunks(&node, Some(&ask))?
         } else {
             let options = ReferenceOptions {
                 url: self.url.clone(),
                 inline: self.inline,
                 skip_unsupported: self.skip_unsupported,
             };
-            let found = references_asking(&node, &options, Some(&ask))?;
+            let found = references(&node, &options, Some(&ask))?;
             for (path, why) in &found.skipped {
                 // Standard output has the references. If nobody reads this, nothing is lost.
                 let _ = writeln!(io::stderr(), "left out {}: {}", text::plain(path), text::plain(why));

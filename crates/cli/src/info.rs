@@ -12,7 +12,7 @@ use std::io::{self, Write};
 const LONGEST: usize = 60;
 
 /// A label and what is said about it; continued lines have no label.
-type Row = (&'static str, String);
+type Fact = (&'static str, String);
 
 /// Show all facts about an array or group.
 ///
@@ -38,11 +38,11 @@ impl Command for InfoArgs {
         let ask = || watch.interrupted();
         let (json, rows, attributes) = match failure::open(&self.path)? {
             Node::Array(array) => {
-                let info = array.info_asking(Some(&ask))?;
+                let info = array.info(Some(&ask))?;
                 (info.to_json(), array_rows(&info, &array), info.attributes)
             }
             Node::Group(group) => {
-                let info = group.info_asking(Some(&ask))?;
+                let info = group.info(Some(&ask))?;
                 (info.to_json(), group_rows(&info), info.attributes)
             }
         };
@@ -55,7 +55,7 @@ impl Command for InfoArgs {
     }
 }
 
-fn array_rows(info: &Info, array: &Array) -> Vec<Row> {
+fn array_rows(info: &Info, array: &Array) -> Vec<Fact> {
     let chunks = text::count(info.chunks_total, "chunk");
     let mut rows = vec![("kind", format!("array, {}", info.format)), ("shape", text::shape(&info.shape))];
     if let Some(names) = &info.dimension_names {
@@ -112,7 +112,7 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Row> {
 }
 
 /// A row for each level of shards, the object's first.
-fn shard_rows(shards: &ShardInfo) -> Vec<Row> {
+fn shard_rows(shards: &ShardInfo) -> Vec<Fact> {
     let row = |(number, level): (usize, &ShardLevelInfo)| {
         let what = if number == 0 {
             format!("{}, {} each", text::shape(&level.shape), text::count(shards.chunks, "chunk"))
@@ -127,7 +127,7 @@ fn shard_rows(shards: &ShardInfo) -> Vec<Row> {
     shards.levels.iter().enumerate().map(row).collect()
 }
 
-fn group_rows(info: &GroupInfo) -> Vec<Row> {
+fn group_rows(info: &GroupInfo) -> Vec<Fact> {
     let consolidated = if info.consolidated { ", with consolidated metadata" } else { "" };
     let mut rows = vec![
         ("kind", format!("group, {}{consolidated}", info.format)),
@@ -142,7 +142,7 @@ fn group_rows(info: &GroupInfo) -> Vec<Row> {
     rows
 }
 
-fn print(path: &str, rows: &[Row], attributes: &Json, out: &mut dyn Write) -> io::Result<()> {
+fn print(path: &str, rows: &[Fact], attributes: &Json, out: &mut dyn Write) -> io::Result<()> {
     let style = Style::of_stdout();
     writeln!(out, "{}", style.bold(&text::plain(path)))?;
     for (label, value) in rows {

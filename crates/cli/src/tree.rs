@@ -6,11 +6,11 @@ use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
 use hyperslab::store::Ask;
-use hyperslab::{Array, Error, Group, Node, NodeKind};
+use hyperslab::{Array, Below, Error, Group, Node, NodeKind};
 use std::io::{self, Write};
 
 /// One node, below the root.
-struct Row {
+struct Line {
     /// `│   ├── `
     branch: String,
     name: String,
@@ -53,7 +53,7 @@ impl Command for TreeArgs {
         let style = Style::of_stdout();
         let (rows, format) = match failure::open(&self.path)? {
             Node::Array(array) => {
-                let row = Row {
+                let row = Line {
                     branch: String::new(),
                     name: text::plain(&self.path),
                     cells: cells(Ok(Node::Array(array)), &ask)?,
@@ -72,12 +72,12 @@ impl Command for TreeArgs {
     }
 }
 
-fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Row>, Error> {
-    let nodes = group.walk_asking(depth, Some(ask))?;
-    let mut rows: Vec<Row> = Vec::with_capacity(nodes.len());
+fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, Error> {
+    let nodes = group.below(depth, Some(ask))?;
+    let mut rows: Vec<Line> = Vec::with_capacity(nodes.len());
     // From the last node upwards: whether more siblings follow, per level.
     let mut follows: Vec<bool> = Vec::new();
-    for (path, kind) in nodes.iter().rev() {
+    for Below { path, kind, .. } in nodes.iter().rev() {
         if ask() {
             return Err(Error::Interrupted);
         }
@@ -97,7 +97,7 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Row>, E
             NodeKind::Array => cells(group.child(path), ask)?,
             other => Cells::Other(other.name().into()),
         };
-        rows.push(Row { branch, name, cells });
+        rows.push(Line { branch, name, cells });
     }
     rows.reverse();
     Ok(rows)
@@ -105,7 +105,7 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Row>, E
 
 fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
     let facts = |array: &Array| -> Result<[String; 5], Error> {
-        let (_, bytes) = array.chunks_stored_asking(Some(ask))?;
+        let (_, bytes) = array.chunks_stored(Some(ask))?;
         let codecs = array.codec_names();
         let chunks = text::shape(array.chunk_shape());
         let chunks = match array.shard_shape() {
@@ -133,11 +133,11 @@ fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
     }
 }
 
-fn print(root: &str, rows: &[Row], style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let is_array = |row: &&Row| matches!(row.cells, Cells::Array(_));
+fn print(root: &str, rows: &[Line], style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let is_array = |row: &&Line| matches!(row.cells, Cells::Array(_));
     let name_width = rows.iter().map(|row| width(&row.branch) + width(&row.name)).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(|column| {
-        let cell = |row: &Row| match &row.cells {
+        let cell = |row: &Line| match &row.cells {
             Cells::Array(cells) => cells.get(column).map_or(0, |cell| width(cell)),
             _ => 0,
         };

@@ -20,21 +20,26 @@ fn ocean() -> TempDir {
     let mut root = Group::create(&location, Format::ZarrV2).unwrap();
     root.set_attributes(Json::from([("title", "an ocean".into()), ("depth", Json::float(f64::NAN))]))
         .unwrap();
-    let mut spec = ArraySpec::new(Format::ZarrV2.zarr().unwrap(), &[4, 20, 30], "<f4".parse().unwrap());
-    spec.chunks = Some([1, 20, 30].as_slice().into());
-    spec.compressors = Choice::Set(Vec::new());
-    spec.dimension_names = Some(["time", "lat", "lon"].map(|name| Some(name.to_owned())).to_vec());
-    spec.attributes = Json::from([("units", "°C".into())]);
-    spec.fill = Some(f32::NAN.to_le_bytes().to_vec());
-    let field = root.create_array("sst", &spec).unwrap();
+    let mut sst = spec(Format::ZarrV2, &[4, 20, 30], &[1, 20, 30], "<f4");
+    sst.dimension_names = Some(["time", "lat", "lon"].map(|name| Some(name.to_owned())).to_vec());
+    sst.attributes = Json::from([("units", "°C".into())]);
+    sst.fill = Some(f32::NAN.to_le_bytes().to_vec());
+    let field = root.create_array("sst", &sst).unwrap();
     let values: Vec<f32> = (0..1200).map(|n| n as f32 / 7.0).collect();
     field.write_slice(&[Index::range(0, 2)], &values).unwrap();
-    let mut spec = ArraySpec::new(Format::ZarrV2.zarr().unwrap(), &[30], ">f8".parse().unwrap());
-    spec.chunks = Some([30].as_slice().into());
-    spec.compressors = Choice::Set(vec![Json::from([("id", "zlib".into()), ("level", 1u32.into())])]);
-    let lon = root.create_array("grid/lon", &spec).unwrap();
+    let mut lon = spec(Format::ZarrV2, &[30], &[30], ">f8");
+    lon.compressors = Choice::Set(vec![Json::from([("id", "zlib".into()), ("level", 1u32.into())])]);
+    let lon = root.create_array("grid/lon", &lon).unwrap();
     lon.write_slice(&[], &[1.5f64; 30]).unwrap();
     directory
+}
+
+/// A new array without compressor.
+fn spec(format: Format, shape: &[u64], chunks: &[u64], dtype: &str) -> ArraySpec {
+    let mut spec = ArraySpec::new(format.zarr().unwrap(), shape, dtype.parse().unwrap());
+    spec.chunks = Some(chunks.into());
+    spec.compressors = Choice::Set(Vec::new());
+    spec
 }
 
 fn hyperslab(directory: &TempDir, args: &[&str]) -> Command {
@@ -49,6 +54,11 @@ fn output(directory: &TempDir, args: &[&str]) -> String {
     let text = String::from_utf8(done.get_output().stdout.clone()).unwrap();
     assert!(!text.contains('\x1b'), "escape sequences without a terminal: {text:?}");
     text
+}
+
+/// What `info --json` prints.
+fn info(directory: &TempDir, path: &str) -> serde_json::Value {
+    serde_json::from_str(&output(directory, &["info", "--json", path])).unwrap()
 }
 
 /// The one line on standard error of a command that fails with `code`.
@@ -127,8 +137,7 @@ names.zarr
     assert!(told.contains("2 in 2 objects") && told.contains("1 fill"), "{told}");
     let copied = output(&directory, &["copy", "--format", "v2", "--verify", "names.zarr", "v2.zarr"]);
     assert!(copied.contains("copied 1 array") && copied.contains("verified"), "{copied}");
-    let json: serde_json::Value =
-        serde_json::from_str(&output(&directory, &["info", "--json", "v2.zarr"])).unwrap();
+    let json = info(&directory, "v2.zarr");
     assert_eq!((&json["dtype"], &json["fill_value"]), (&"string".into(), &"none".into()));
     assert_eq!(json["codecs"], serde_json::json!([{"id": "vlen-utf8"}]));
 }
@@ -136,8 +145,7 @@ names.zarr
 #[test]
 fn info_as_json() {
     let directory = ocean();
-    let json: serde_json::Value =
-        serde_json::from_str(&output(&directory, &["info", "--json", "ocean.zarr/grid/lon"])).unwrap();
+    let json = info(&directory, "ocean.zarr/grid/lon");
     assert_eq!(json["kind"], "array");
     assert_eq!(json["format"], "Zarr v2");
     assert_eq!(json["shape"], serde_json::json!([30]));
@@ -200,8 +208,7 @@ fn shards_are_shown() {
     ] {
         assert!(text.contains(line), "{line}{text}");
     }
-    let json: serde_json::Value =
-        serde_json::from_str(&output(&directory, &["info", "--json", "s.zarr/plain"])).unwrap();
+    let json = info(&directory, "s.zarr/plain");
     assert_eq!(
         json["shards"],
         serde_json::json!({"shape": [10, 15], "chunks": 15, "grid": [2, 2], "total": 4, "stored": 0,
@@ -283,19 +290,9 @@ fn explain() {
 #[test]
 fn copy_converts_and_says_so_in_one_line() {
     let directory = ocean();
-    let args = [
-        "copy",
-        "ocean.zarr",
-        "new/ocean.zarr",
-        "--chunks",
-        "-1,10,10",
-        "--compressor",
-        "zstd:5",
-        "--order",
-        "f",
-    ];
-    let text =
-        output(&directory, &[&args[..], &["--zarr-format", "3", "--verify", "--threads", "2"]].concat());
+    let line = "copy ocean.zarr new/ocean.zarr --chunks -1,10,10 --compressor zstd:5 --order f \
+        --zarr-format 3 --verify --threads 2";
+    let text = output(&directory, &line.split_whitespace().collect::<Vec<_>>());
     let (note, text) = text.split_once('\n').unwrap();
     assert!(
         note.starts_with("note: fill value null in the source") && note.ends_with(": /grid/lon"),
@@ -406,9 +403,7 @@ fn a_reader_that_has_gone_is_no_error() {
 
 /// A source whose compression takes seconds.
 fn slow_source(directory: &TempDir) {
-    let mut spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[64, 1 << 18], "<f4".parse().unwrap());
-    spec.chunks = Some([1, 1 << 18].as_slice().into());
-    spec.compressors = Choice::Set(Vec::new());
+    let spec = spec(Format::ZarrV3, &[64, 1 << 18], &[1, 1 << 18], "<f4");
     let array = Array::create(&directory.path().join("slow.zarr").display().to_string(), &spec).unwrap();
     let values: Vec<f32> = (0..1 << 18).map(|n| (n as f32 * 0.37).sin() * (n as f32 * 0.001).cos()).collect();
     for step in 0..64 {
@@ -419,18 +414,13 @@ fn slow_source(directory: &TempDir) {
 /// Starts a slow copy and waits until it has written something.
 fn started(directory: &TempDir, args: &[&str]) -> Child {
     let mut command = std::process::Command::new(PROGRAM);
-    command.args([
-        "copy",
-        "slow.zarr",
-        "b.zarr",
-        "--codec",
-        "gzip:9",
-        "--threads",
-        "1",
-        "--max-memory",
-        "1MiB",
-    ]);
-    command.args(args).current_dir(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let line = "copy slow.zarr b.zarr --codec gzip:9 --threads 1 --max-memory 1MiB";
+    command
+        .args(line.split(' '))
+        .args(args)
+        .current_dir(directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     // SAFETY: signal() may be called between fork and exec. A test run in the background would have
     // it ignored.
     unsafe {

@@ -2,13 +2,13 @@
 
 use crate::element::swap_bytes;
 use crate::hdf5_array::Hdf5Array;
-use crate::interface::{ArrayNode, Missing, ResultOrder};
+use crate::interface::{ArrayNode, Inner, Missing, ResultOrder, node_methods};
 use crate::netcdf_array::NetcdfArray;
 use crate::stores::{Reached, reach_new};
 use crate::{DataFile, Element, Error, Format, Info, Json};
 use hyperslab_array::{
-    self as engine, ArrayError, ArrayLayout, ChunkCache, Explain, Index, Memory, ReadOptions, Selection,
-    Source, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
+    self as engine, ArrayError, ArrayLayout, Explain, Index, Memory, ReadOptions, Selection, Source, Stream,
+    StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5 as hdf5;
@@ -20,22 +20,9 @@ use std::sync::Arc;
 
 /// An array of chunks. Cheap to clone; may be read and written by many threads at once.
 #[derive(Clone, Debug)]
-pub struct Array(Inner);
+pub struct Array(Inner<zarr::Array, Arc<dyn ArrayNode>>);
 
-/// The array as its format sees it.
-#[derive(Clone, Debug)]
-enum Inner {
-    /// The format that is written.
-    Zarr(zarr::Array),
-    /// A format that is only read.
-    Read(Arc<dyn ArrayNode>),
-}
-
-impl From<zarr::Array> for Array {
-    fn from(array: zarr::Array) -> Self {
-        Array(Inner::Zarr(array))
-    }
-}
+node_methods!(Array: zarr::Array, ArrayNode);
 
 impl TryFrom<netcdf::Variable> for Array {
     type Error = Error;
@@ -108,14 +95,6 @@ impl Array {
         zarr::Array::replace_with(store, path, spec.clone(), None, |new| fill(&new.clone().into()))
     }
 
-    /// What every format answers.
-    pub(crate) fn node(&self) -> &dyn ArrayNode {
-        match &self.0 {
-            Inner::Zarr(array) => array,
-            Inner::Read(array) => &**array,
-        }
-    }
-
     /// Elements per axis.
     pub fn shape(&self) -> &[u64] {
         self.layout().shape()
@@ -148,46 +127,6 @@ impl Array {
             Inner::Zarr(array) => array.layout(),
             Inner::Read(array) => array.layout(),
         }
-    }
-
-    /// The store.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        self.node().store()
-    }
-
-    /// Where the store is, or the file.
-    pub fn url(&self) -> String {
-        self.file().map_or_else(|| self.store().url(), |file| file.url())
-    }
-
-    /// The file that it is in; `None`: its metadata is an object of its own.
-    pub fn file(&self) -> Option<DataFile> {
-        self.node().file()
-    }
-
-    /// The path in the store, or in the file; `""` for the root.
-    pub fn path(&self) -> &str {
-        self.node().path()
-    }
-
-    /// `/` and the path.
-    pub fn name(&self) -> String {
-        format!("/{}", self.path())
-    }
-
-    /// The format.
-    pub fn format(&self) -> Format {
-        self.node().format()
-    }
-
-    /// The user's attributes, an object. (HDF5's are read now; references are paths.)
-    pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        self.node().attributes()
-    }
-
-    /// Replaces the attributes, atomically.
-    pub fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
-        Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
     }
 
     /// Names of the axes, if they have any.
@@ -229,14 +168,9 @@ impl Array {
     }
 
     /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5
-    /// without chunks counts as one.
-    pub fn chunks_stored(&self) -> Result<(u64, u64), Error> {
-        self.chunks_stored_asking(None)
-    }
-
-    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with
+    /// without chunks counts as one. `ask` is asked now and then, `true` gives up with
     /// [`Error::Interrupted`].
-    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
+    pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
         self.node().chunks_stored(ask)
     }
 
@@ -255,26 +189,12 @@ impl Array {
 
     /// Deletes the array.
     pub fn delete(&self) -> Result<(), Error> {
-        match &self.0 {
-            Inner::Zarr(array) => Ok(array.clone().delete()?),
-            Inner::Read(array) => Err(Error::OnlyRead { format: array.format() }),
-        }
+        Ok(self.written()?.clone().delete()?)
     }
 
-    /// The array as Zarr sees it; `None`: it is of another format.
-    pub fn as_zarr(&self) -> Option<&zarr::Array> {
-        match &self.0 {
-            Inner::Zarr(array) => Some(array),
-            Inner::Read(_) => None,
-        }
-    }
-
-    /// The array as Zarr sees it, to be changed. Errors with [`Error::OnlyRead`] for other formats.
-    pub fn as_zarr_mut(&mut self) -> Result<&mut zarr::Array, Error> {
-        match &mut self.0 {
-            Inner::Zarr(array) => Ok(array),
-            Inner::Read(array) => Err(Error::OnlyRead { format: array.format() }),
-        }
+    /// The array as Zarr sees it. Errors with [`Error::OnlyRead`] for other formats.
+    fn written(&self) -> Result<&zarr::Array, Error> {
+        self.as_zarr().ok_or_else(|| Error::OnlyRead { format: self.format() })
     }
 
     /// The array as HDF5 sees it; `None`: it is of another format.
@@ -283,22 +203,17 @@ impl Array {
     }
 
     pub(crate) fn hdf5(&self) -> Option<&Hdf5Array> {
-        self.node().as_any().downcast_ref()
+        self.downcast()
     }
 
     /// The array as NetCDF-3 sees it; `None`: it is of another format.
     pub fn as_netcdf3(&self) -> Option<&netcdf::Variable> {
-        self.node().as_any().downcast_ref().map(NetcdfArray::variable)
+        self.downcast().map(NetcdfArray::variable)
     }
 
-    /// All facts about the array. Counts its chunks, which lists the store.
-    pub fn info(&self) -> Result<Info, Error> {
-        Info::new(self, None)
-    }
-
-    /// As [`Array::info`]; `ask` is asked now and then, `true` gives up with
-    /// [`Error::Interrupted`].
-    pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<Info, Error> {
+    /// All facts about the array. Counts its chunks, which lists the store. `ask` is asked now and
+    /// then, `true` gives up with [`Error::Interrupted`].
+    pub fn info(&self, ask: Option<Ask<'_>>) -> Result<Info, Error> {
         Info::new(self, ask)
     }
 
@@ -421,16 +336,6 @@ impl Array {
         Ok(engine::explain_read(self.layout(), selection, list)?)
     }
 
-    /// As [`Array::explain_read`], with what is kept in a cache now.
-    pub fn explain_read_cached(
-        &self,
-        selection: &Selection,
-        list: usize,
-        cache: &ChunkCache,
-    ) -> Result<Explain, Error> {
-        Ok(engine::explain_read_cached(self.layout(), selection, list, Some(cache))?)
-    }
-
     /// What writing a selection would do, and for the first `list` chunks, one by one.
     pub fn explain_write(&self, selection: &Selection, list: usize) -> Result<Explain, Error> {
         Ok(engine::explain_write(self.layout(), selection, list)?)
@@ -484,22 +389,14 @@ impl Array {
     /// only counts them. `interrupt` is asked before each shard whether to stop
     /// ([`Error::Interrupted`]); those done stay done.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, Error> {
-        match &self.0 {
-            Inner::Zarr(array) => Ok(array.compact(dry, interrupt)?),
-            Inner::Read(_) => Ok(0),
-        }
+        self.as_zarr().map_or(Ok(0), |array| Ok(array.compact(dry, interrupt)?))
     }
 
     /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts
-    /// off never comes back: elements that come into view later are fill value.
-    pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
-        self.resize_with(shape, None)
-    }
-
-    /// [`Array::resize`]; `ask` is asked while this waits for others and before each object, `true`
-    /// stops it.
-    pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), Error> {
-        Ok(self.as_zarr_mut()?.resize_with(shape, ask)?)
+    /// off never comes back: elements that come into view later are fill value. `ask` is asked
+    /// while this waits for others and before each object, `true` stops it.
+    pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), Error> {
+        Ok(self.as_zarr_mut()?.resize(shape, ask)?)
     }
 
     /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them
@@ -533,28 +430,22 @@ impl Array {
         ask: Option<Ask<'_>>,
         write: impl FnOnce(&Array, &[Index<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Errors of the caller's kind pass through that of the format.
-        enum Either<E> {
-            Zarr(ZarrError),
-            Write(E),
-        }
-        impl<E> From<ZarrError> for Either<E> {
-            fn from(error: ZarrError) -> Self {
-                Either::Zarr(error)
-            }
-        }
-        let array = self.as_zarr_mut()?;
-        let appended = array.append_with(axis, more, like, ask, |longer, first| {
+        // Errors of the caller's kind pass by those of the format.
+        let mut failed = None;
+        let appended = self.as_zarr_mut()?.append_with(axis, more, like, ask, |longer, first| {
             let mut indices = vec![Index::ALL; longer.layout().shape().len()];
             if let Some(index) = indices.get_mut(axis) {
                 *index = Index::Slice { start: Some(first as i64), stop: None, step: 1 };
             }
-            write(&longer.clone().into(), &indices).map_err(Either::Write)
+            write(&longer.clone().into(), &indices).map_err(|error| {
+                failed = Some(error);
+                ZarrError::Interrupted
+            })
         });
-        appended.map_err(|error| match error {
-            Either::Zarr(error) => Error::from(error).into(),
-            Either::Write(error) => error,
-        })
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(appended.map_err(Error::from)?),
+        }
     }
 
     /// What is read and written as [`Ragged`] is nothing else: the engine's cells mean nothing
@@ -567,10 +458,7 @@ impl Array {
     }
 
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
-        match &self.0 {
-            Inner::Zarr(_) => Ok(()),
-            Inner::Read(array) => Err(Error::OnlyRead { format: array.format() }),
-        }
+        self.written().map(drop)
     }
 
     fn check_element<T: Element>(&self) -> Result<(), Error> {

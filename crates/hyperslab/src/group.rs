@@ -1,6 +1,6 @@
 //! Groups: nodes that hold arrays and other groups.
 
-use crate::interface::{Below, GroupNode, Object};
+use crate::interface::{Below, GroupNode, Inner, Object, node_methods};
 use crate::stores::{Reached, reach_new};
 use crate::{Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind};
 use hyperslab_hdf5 as hdf5;
@@ -12,22 +12,9 @@ use std::sync::Arc;
 
 /// A group.
 #[derive(Clone, Debug)]
-pub struct Group(Inner);
+pub struct Group(Inner<zarr::Group, Arc<dyn GroupNode>>);
 
-/// The group as its format sees it.
-#[derive(Clone, Debug)]
-enum Inner {
-    /// The format that is written.
-    Zarr(zarr::Group),
-    /// A format that is only read.
-    Read(Arc<dyn GroupNode>),
-}
-
-impl From<zarr::Group> for Group {
-    fn from(group: zarr::Group) -> Self {
-        Group(Inner::Zarr(group))
-    }
-}
+node_methods!(Group: zarr::Group, GroupNode);
 
 impl From<hdf5::Group> for Group {
     fn from(group: hdf5::Group) -> Self {
@@ -53,55 +40,6 @@ impl Group {
         Ok(zarr::Group::create(store, &path, format, Json::object(), false)?.into())
     }
 
-    /// What every format answers.
-    pub(crate) fn node(&self) -> &dyn GroupNode {
-        match &self.0 {
-            Inner::Zarr(group) => group,
-            Inner::Read(group) => &**group,
-        }
-    }
-
-    /// The store.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        self.node().store()
-    }
-
-    /// Where the store is, or the file.
-    pub fn url(&self) -> String {
-        self.file().map_or_else(|| self.store().url(), |file| file.url())
-    }
-
-    /// The file that it is in; `None`: it is of Zarr.
-    pub fn file(&self) -> Option<DataFile> {
-        self.node().file()
-    }
-
-    /// The path in the store, or in the file; `""` for the root.
-    pub fn path(&self) -> &str {
-        self.node().path()
-    }
-
-    /// `/` and the path.
-    pub fn name(&self) -> String {
-        format!("/{}", self.path())
-    }
-
-    /// The format.
-    pub fn format(&self) -> Format {
-        self.node().format()
-    }
-
-    /// The user's attributes, an object. (HDF5's are read now; references are paths.)
-    pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        self.node().attributes()
-    }
-
-    /// Replaces the attributes, atomically. (To change some of them as they are stored now:
-    /// [`Group::as_zarr_mut`].)
-    pub fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
-        Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
-    }
-
     /// The names of what is directly below (of Zarr, sorted), and what it is.
     pub fn children(&self) -> Result<Vec<(String, NodeKind)>, Error> {
         self.walk(Some(1))
@@ -112,21 +50,12 @@ impl Group {
     ///
     /// Links by path are not followed, and neither is a second hard link to a group.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
-        self.walk_asking(max_depth, None)
-    }
-
-    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with
-    /// [`Error::Interrupted`].
-    pub fn walk_asking(
-        &self,
-        max_depth: Option<usize>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Vec<(String, NodeKind)>, Error> {
-        let found = self.node().walk(max_depth, ask)?;
+        let found = self.below(max_depth, None)?;
         Ok(found.into_iter().map(|below| (below.path, below.kind)).collect())
     }
 
-    /// As [`Group::walk_asking`], with what [`Group::open_below`] needs.
+    /// As [`Group::walk`], with what [`Group::open_below`] needs. `ask` is asked between nodes,
+    /// `true` gives up with [`Error::Interrupted`].
     pub fn below(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
         self.node().walk(max_depth, ask)
     }
@@ -235,45 +164,22 @@ impl Group {
     }
 
     /// All facts about the group. Visits all nodes below it and counts their chunks, which lists
-    /// the store.
-    pub fn info(&self) -> Result<GroupInfo, Error> {
-        GroupInfo::new(self, None)
-    }
-
-    /// As [`Group::info`]; `ask` is asked between nodes, `true` gives up with
-    /// [`Error::Interrupted`].
-    pub fn info_asking(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo, Error> {
+    /// the store. `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    pub fn info(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo, Error> {
         GroupInfo::new(self, ask)
-    }
-
-    /// The group as Zarr sees it; `None`: it is of another format.
-    pub fn as_zarr(&self) -> Option<&zarr::Group> {
-        match &self.0 {
-            Inner::Zarr(group) => Some(group),
-            Inner::Read(_) => None,
-        }
-    }
-
-    /// The group as Zarr sees it, to be changed. Errors with [`Error::OnlyRead`] for other formats.
-    pub fn as_zarr_mut(&mut self) -> Result<&mut zarr::Group, Error> {
-        match &mut self.0 {
-            Inner::Zarr(group) => Ok(group),
-            Inner::Read(group) => Err(Error::OnlyRead { format: group.format() }),
-        }
     }
 
     /// The group as HDF5 sees it; `None`: it is of another format.
     pub fn as_hdf5(&self) -> Option<&hdf5::Group> {
-        self.node().as_any().downcast_ref()
+        self.downcast()
     }
 
     /// The file of NetCDF-3 that the group is; `None`: it is of another format.
     pub fn as_netcdf3(&self) -> Option<&netcdf::File> {
-        self.node().as_any().downcast_ref()
+        self.downcast()
     }
 
     fn path_of(&self, name: &str) -> Result<String, Error> {
-        let relative = zarr::normalize_path(name)?;
-        Ok(if self.path().is_empty() { relative } else { format!("{}/{relative}", self.path()) })
+        Ok(zarr::join(self.path(), &zarr::normalize_path(name)?))
     }
 }

@@ -1,7 +1,7 @@
 //! Datasets of HDF5 as arrays.
 
 use crate::copy::{Copied, Copying, Paths, hdf5 as copying};
-use crate::interface::{ArrayNode, Stored};
+use crate::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
 use crate::{Array, DataFile, Dims, Error, Format, Json, hdf5_json, words};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, FillValue, Found, LocateError, Ragged,
@@ -17,7 +17,6 @@ use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Dataset, Hdf5Error, vlen};
 use hyperslab_netcdf::netcdf4;
 use hyperslab_store::{Ask, Store};
-use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -90,32 +89,10 @@ impl Hdf5Array {
     }
 }
 
-impl Stored for Hdf5Array {
-    fn store(&self) -> &Arc<dyn Store> {
-        self.dataset.file().source().store()
-    }
-
-    fn path(&self) -> &str {
-        self.dataset.path()
-    }
-
-    fn format(&self) -> Format {
-        Format::Hdf5
-    }
-
-    fn file(&self) -> Option<DataFile> {
-        Some(self.dataset.file().clone().into())
-    }
-
-    /// Read now; references are paths.
-    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        Ok(Cow::Owned(hdf5_json::attributes(&self.dataset.attributes()?)?))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+stored_in_file!(Hdf5Array, |array|
+    file: array.dataset.file(),
+    path: array.dataset.path(),
+    attributes: hdf5_json::attributes(&array.dataset.attributes()?)?);
 
 impl ArrayNode for Hdf5Array {
     fn layout(&self) -> &Arc<ArrayLayout> {
@@ -228,19 +205,9 @@ impl ArrayNode for Hdf5Array {
     /// The filters, in the order of writing.
     fn codecs(&self) -> Vec<Json> {
         let filters = self.dataset.filters().iter().map(|filter| {
-            Json::from([
-                ("name", filter_name(filter).as_str().into()),
-                (
-                    "configuration",
-                    Json::from([
-                        ("id", u64::from(filter.id).into()),
-                        (
-                            "client_data",
-                            Json::Array(filter.client_data.iter().map(|n| (*n).into()).collect()),
-                        ),
-                    ]),
-                ),
-            ])
+            let data = filter.client_data.iter().map(|n| (*n).into()).collect();
+            let configuration = [("id", u64::from(filter.id).into()), ("client_data", Json::Array(data))];
+            Json::named(&filter_name(filter), configuration)
         });
         filters.collect()
     }

@@ -1,41 +1,19 @@
 //! Groups of HDF5: what is below them.
 
 use crate::copy::{Copying, hdf5 as copying};
-use crate::interface::{Below, GroupNode, Object, Stored};
+use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::{DataFile, Error, Format, Json, NodeKind, error::check, hdf5_json};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
 use hyperslab_store::{Ask, Store};
-use std::any::Any;
+use hyperslab_zarr::join;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-impl Stored for hdf5::Group {
-    fn store(&self) -> &Arc<dyn Store> {
-        self.file().source().store()
-    }
-
-    fn path(&self) -> &str {
-        self.path()
-    }
-
-    fn format(&self) -> Format {
-        Format::Hdf5
-    }
-
-    fn file(&self) -> Option<DataFile> {
-        Some(self.file().clone().into())
-    }
-
-    /// Read now; references are paths.
-    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        Ok(Cow::Owned(hdf5_json::attributes(&self.attributes()?)?))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+stored_in_file!(hdf5::Group, |group|
+    file: group.file(),
+    path: group.path(),
+    attributes: hdf5_json::attributes(&group.attributes()?)?);
 
 impl GroupNode for hdf5::Group {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
@@ -49,7 +27,7 @@ impl GroupNode for hdf5::Group {
 
     fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
         DataFile::from(self.file().clone()).check_open()?;
-        Object::of_hdf5(self.file(), self.file().object_at(id, &full(self, path))?)
+        Object::of_hdf5(self.file(), self.file().object_at(id, &join(self.path(), path))?)
     }
 
     fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
@@ -75,13 +53,6 @@ impl GroupNode for hdf5::Group {
     }
 }
 
-fn full(group: &hdf5::Group, path: &str) -> String {
-    match group.path() {
-        "" => path.to_owned(),
-        base => format!("{base}/{path}"),
-    }
-}
-
 /// What is below a group. Links by path are not followed; nor is a second hard link to a group,
 /// which is shown as a link to the first: so there are no circles.
 fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
@@ -95,7 +66,7 @@ fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> 
             continue;
         };
         check(ask)?;
-        let path = if base.is_empty() { link.name.clone() } else { format!("{base}/{}", link.name) };
+        let path = join(base, &link.name);
         let (mut kind, child) = kind(group, &path, &link)?;
         if let Some(child) = child {
             let full = child.path().to_owned();
@@ -131,7 +102,7 @@ fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Optio
             return Ok((NodeKind::Link(format!("user-defined, of kind {kind}")), None));
         }
     };
-    Ok(match group.file().object_at(address, &full(group, path)) {
+    Ok(match group.file().object_at(address, &join(group.path(), path)) {
         Err(error @ hdf5::Hdf5Error::Interrupted { .. }) => return Err(error.into()),
         Ok(hdf5::Node::Group(child)) => (NodeKind::Group, Some(child)),
         Ok(hdf5::Node::Datatype(_)) => (NodeKind::Datatype, None),

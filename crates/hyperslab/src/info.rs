@@ -111,15 +111,15 @@ impl ShardInfo {
             let location = if level.index_at_start { "start" } else { "end" };
             let codecs = level.codecs.iter().map(|name| Json::from(*name)).collect();
             Json::from([
-                ("shape", list(&level.shape)),
+                ("shape", level.shape.as_slice().into()),
                 ("index_location", location.into()),
                 ("codecs", Json::Array(codecs)),
             ])
         };
         Json::from([
-            ("shape", list(&self.shape)),
+            ("shape", self.shape.as_slice().into()),
             ("chunks", self.chunks.into()),
-            ("grid", list(&self.grid)),
+            ("grid", self.grid.as_slice().into()),
             ("total", self.total.into()),
             ("stored", self.stored.into()),
             ("levels", Json::Array(self.levels.iter().map(level).collect())),
@@ -127,13 +127,9 @@ impl ShardInfo {
     }
 }
 
-fn list(numbers: &[u64]) -> Json {
-    Json::Array(numbers.iter().map(|n| (*n).into()).collect())
-}
-
 impl Info {
     pub(crate) fn new(array: &Array, ask: Option<Ask<'_>>) -> Result<Self, Error> {
-        let (objects, bytes_stored) = array.chunks_stored_asking(ask)?;
+        let (objects, bytes_stored) = array.chunks_stored(ask)?;
         let shards = ShardInfo::new(array, objects);
         let layout = array.layout();
         let grid = layout.grid().counts(layout.shape());
@@ -187,11 +183,11 @@ impl Info {
             ("url", self.url.as_str().into()),
             ("name", self.name.as_str().into()),
             ("format", self.format.to_string().as_str().into()),
-            ("shape", list(&self.shape)),
+            ("shape", self.shape.as_slice().into()),
             ("dtype", self.type_name().as_str().into()),
-            ("chunks", list(&self.chunks)),
-            ("grid", list(&self.grid)),
-            ("order", self.order_name().map_or_else(|| list(&self.order), Json::from)),
+            ("chunks", self.chunks.as_slice().into()),
+            ("grid", self.grid.as_slice().into()),
+            ("order", self.order_name().map_or_else(|| self.order.as_slice().into(), Json::from)),
             ("storage", self.storage.map_or(Json::Null, Json::from)),
             ("codecs", Json::Array(self.codecs.clone())),
             ("shards", self.shards.as_ref().map_or(Json::Null, ShardInfo::to_json)),
@@ -271,9 +267,10 @@ impl GroupInfo {
             bytes_stored: 0,
             failures: Vec::new(),
         };
-        for (path, kind) in group.walk_asking(None, ask)? {
+        for below in group.below(None, ask)? {
+            let path = below.path;
             check(ask)?;
-            match kind {
+            match below.kind {
                 NodeKind::Array => {}
                 NodeKind::Group => {
                     info.groups += 1;
@@ -282,7 +279,7 @@ impl GroupInfo {
                 _ => continue,
             }
             let opened = match group.child(&path) {
-                Ok(Node::Array(array)) => array.info_asking(ask),
+                Ok(Node::Array(array)) => array.info(ask),
                 Ok(Node::Group(_)) => continue,
                 Err(error) => Err(error),
             };

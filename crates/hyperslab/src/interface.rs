@@ -122,8 +122,8 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     }
 }
 
-/// What arrays and groups have in common.
-pub(crate) trait Stored: Debug + Send + Sync {
+/// What arrays and groups have in common. Upcast to [`Any`] for the type that one format alone has.
+pub(crate) trait StoredNode: Any + Debug + Send + Sync {
     fn store(&self) -> &Arc<dyn Store>;
 
     /// The path in the store, or in the file; `""` for the root.
@@ -138,22 +138,150 @@ pub(crate) trait Stored: Debug + Send + Sync {
 
     /// The user's attributes, an object.
     fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
-
-    /// The type that this format alone has.
-    fn as_any(&self) -> &dyn Any;
 }
 
+/// Implements [`StoredNode`] for a node of a file. Attributes are read when somebody asks.
+macro_rules! stored_in_file {
+    ($node:ty, |$this:ident| file: $file:expr, path: $path:expr, attributes: $attributes:expr) => {
+        impl StoredNode for $node {
+            fn store(&self) -> &Arc<dyn Store> {
+                let $this = self;
+                FileNode::store($file)
+            }
+
+            #[allow(unused_variables, reason = "the path of a file's root is none of its facts")]
+            fn path(&self) -> &str {
+                let $this = self;
+                $path
+            }
+
+            fn format(&self) -> Format {
+                let $this = self;
+                FileNode::format($file)
+            }
+
+            fn file(&self) -> Option<DataFile> {
+                let $this = self;
+                Some($file.clone().into())
+            }
+
+            fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+                let $this = self;
+                Ok(Cow::Owned($attributes))
+            }
+        }
+    };
+}
+pub(crate) use stored_in_file;
+
+/// A node as its format sees it.
+#[derive(Clone, Debug)]
+pub(crate) enum Inner<Z, R> {
+    /// The format that is written.
+    Zarr(Z),
+    /// A format that is only read.
+    Read(R),
+}
+
+/// What [`Array`], [`Group`] and [`Node`] answer in the same way; `$stored` gives the [`StoredNode`].
+macro_rules! node_methods {
+    ($node:ident, $stored:ident) => {
+        impl $node {
+            /// The store.
+            pub fn store(&self) -> &Arc<dyn Store> {
+                self.$stored().store()
+            }
+
+            /// Where the store is, or the file.
+            pub fn url(&self) -> String {
+                self.file().map_or_else(|| self.store().url(), |file| file.url())
+            }
+
+            /// The file that it is in; `None`: its metadata is an object of its own.
+            pub fn file(&self) -> Option<DataFile> {
+                self.$stored().file()
+            }
+
+            /// The path in the store, or in the file; `""` for the root.
+            pub fn path(&self) -> &str {
+                self.$stored().path()
+            }
+
+            /// `/` and the path.
+            pub fn name(&self) -> String {
+                format!("/{}", self.path())
+            }
+
+            /// The format.
+            pub fn format(&self) -> Format {
+                self.$stored().format()
+            }
+
+            /// The user's attributes, an object. (HDF5's are read now; references are paths.)
+            pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+                self.$stored().attributes()
+            }
+        }
+    };
+    ($node:ident: $zarr:ty, $trait:ident) => {
+        node_methods!($node, node);
+
+        impl $node {
+            /// What every format answers.
+            pub(crate) fn node(&self) -> &dyn $trait {
+                match &self.0 {
+                    Inner::Zarr(node) => node,
+                    Inner::Read(node) => &**node,
+                }
+            }
+
+            /// As Zarr sees it; `None`: it is of another format.
+            pub fn as_zarr(&self) -> Option<&$zarr> {
+                match &self.0 {
+                    Inner::Zarr(node) => Some(node),
+                    Inner::Read(_) => None,
+                }
+            }
+
+            /// As Zarr sees it, to be changed. Errors with [`Error::OnlyRead`] for other formats.
+            pub fn as_zarr_mut(&mut self) -> Result<&mut $zarr, Error> {
+                match &mut self.0 {
+                    Inner::Zarr(node) => Ok(node),
+                    Inner::Read(node) => Err(Error::OnlyRead { format: node.format() }),
+                }
+            }
+
+            /// Replaces the attributes, atomically. (To change some of them as they are stored now:
+            /// `as_zarr_mut`.)
+            pub fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
+                Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
+            }
+
+            /// The type that one format alone has.
+            fn downcast<T: 'static>(&self) -> Option<&T> {
+                let node: &dyn std::any::Any = self.node();
+                node.downcast_ref()
+            }
+        }
+
+        impl From<$zarr> for $node {
+            fn from(node: $zarr) -> Self {
+                $node(Inner::Zarr(node))
+            }
+        }
+    };
+}
+pub(crate) use node_methods;
+
 /// A group.
-pub(crate) trait GroupNode: Stored {
-    /// See [`Group::walk`].
+pub(crate) trait GroupNode: StoredNode {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error>;
 
     /// What is of this name or relative path. Links are followed.
     fn object(&self, path: &str) -> Result<Object, Error>;
 
     /// What has this [`Below::id`], and is called so in the file.
-    fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
-        let _ = id;
+    fn object_by_id(&self, _: u64, path: &str) -> Result<Object, Error> {
         self.object(path)
     }
 
@@ -181,20 +309,17 @@ pub(crate) trait GroupNode: Stored {
     }
 
     /// The attributes that a copy gets.
-    fn copied_attributes(&self, copying: &mut Copying<'_>) -> Result<Json, Error> {
-        let _ = copying;
+    fn copied_attributes(&self, _: &mut Copying<'_>) -> Result<Json, Error> {
         Ok(self.attributes()?.into_owned())
     }
 }
 
-/// An array.
-pub(crate) trait ArrayNode: Stored {
+/// An array. What has no words here is told at [`Array`]'s method of that name.
+pub(crate) trait ArrayNode: StoredNode {
     fn layout(&self) -> &Arc<ArrayLayout>;
 
-    /// See [`Array::dimension_names`].
     fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error>;
 
-    /// See [`Array::chunks_stored`].
     fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error>;
 
     /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may
@@ -210,17 +335,14 @@ pub(crate) trait ArrayNode: Stored {
     /// What a copy takes over. Errors with [`Error::Copy`] where Zarr has no such array.
     fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied, Error>;
 
-    /// See [`Array::has_chunks`].
     fn has_chunks(&self) -> bool {
         true
     }
 
-    /// See [`Array::outer_chunk_shape`].
     fn outer_chunk_shape(&self) -> &[u64] {
         self.layout().grid().chunk_shape()
     }
 
-    /// See [`Array::shard_shape`].
     fn shard_shape(&self) -> Option<&[u64]> {
         None
     }
@@ -230,7 +352,6 @@ pub(crate) trait ArrayNode: Stored {
         Vec::new()
     }
 
-    /// See [`Array::codec_names`].
     fn codec_names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -240,7 +361,6 @@ pub(crate) trait ArrayNode: Stored {
         None
     }
 
-    /// See [`Array::vlen`].
     fn vlen(&self) -> Option<VlenKind> {
         None
     }
@@ -250,7 +370,6 @@ pub(crate) trait ArrayNode: Stored {
         None
     }
 
-    /// See [`Array::type_words`].
     fn type_words(&self) -> String {
         self.vlen().map_or_else(|| words::dtype(self.layout().dtype()), |kind| kind.to_string())
     }
@@ -260,12 +379,10 @@ pub(crate) trait ArrayNode: Stored {
         self.layout().dtype() == other.dtype()
     }
 
-    /// See [`Array::missing`].
     fn missing(&self) -> Missing {
         Missing::Defined
     }
 
-    /// See [`Array::result_order`].
     fn result_order(&self) -> ResultOrder {
         ResultOrder::C
     }
@@ -280,9 +397,8 @@ pub(crate) trait ArrayNode: Stored {
         &self,
         selection: &Selection,
         options: ReadOptions<'_>,
-        paths: &mut Paths,
+        _: &mut Paths,
     ) -> Result<Ragged, Error> {
-        let _ = paths;
         self.read_ragged(selection, options)
     }
 

@@ -1,13 +1,12 @@
 //! Variables of NetCDF-3 files as arrays, and their attributes as JSON.
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
-use crate::interface::{ArrayNode, Stored};
+use crate::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
 use crate::{DataFile, Dims, Error, Format, Json};
 use hyperslab_array::{ArrayLayout, element_count};
 use hyperslab_codec::Kind;
 use hyperslab_netcdf::{Attribute, Variable};
 use hyperslab_store::{Ask, Store};
-use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -29,31 +28,10 @@ impl NetcdfArray {
     }
 }
 
-impl Stored for NetcdfArray {
-    fn store(&self) -> &Arc<dyn Store> {
-        self.variable.file().store()
-    }
-
-    fn path(&self) -> &str {
-        self.variable.name()
-    }
-
-    fn format(&self) -> Format {
-        Format::NetCdf3
-    }
-
-    fn file(&self) -> Option<DataFile> {
-        Some(self.variable.file().clone().into())
-    }
-
-    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        Ok(Cow::Owned(attributes(self.variable.attributes())))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+stored_in_file!(NetcdfArray, |array|
+    file: array.variable.file(),
+    path: array.variable.name(),
+    attributes: attributes(array.variable.attributes()));
 
 impl ArrayNode for NetcdfArray {
     fn layout(&self) -> &Arc<ArrayLayout> {

@@ -1,12 +1,11 @@
 //! Files of NetCDF-3, which are also their only group.
 
-use crate::interface::{Below, FileNode, GroupNode, Object, Stored};
+use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::netcdf_array::attributes;
 use crate::{Array, DataFile, Error, Format, Group, Json, NodeKind};
 use hyperslab_hdf5::LinkTarget;
 use hyperslab_netcdf::{File, Variable};
 use hyperslab_store::{Ask, Store};
-use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -45,31 +44,10 @@ impl FileNode for File {
     }
 }
 
-impl Stored for File {
-    fn store(&self) -> &Arc<dyn Store> {
-        File::store(self)
-    }
-
-    fn path(&self) -> &str {
-        ""
-    }
-
-    fn format(&self) -> Format {
-        Format::NetCdf3
-    }
-
-    fn file(&self) -> Option<DataFile> {
-        Some(self.clone().into())
-    }
-
-    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        Ok(Cow::Owned(attributes(File::attributes(self))))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+stored_in_file!(File, |file|
+    file: file,
+    path: "",
+    attributes: attributes(File::attributes(file)));
 
 impl GroupNode for File {
     fn walk(&self, max_depth: Option<usize>, _: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {

@@ -1,6 +1,6 @@
 //! What is stored at a place.
 
-use crate::interface::Stored;
+use crate::interface::{StoredNode, node_methods};
 use crate::stores::{self, StoreOptions};
 use crate::{Array, DataFile, Error, Format, Group, Json};
 use hyperslab_store::Store;
@@ -78,6 +78,8 @@ pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> 
     Err(error.into())
 }
 
+node_methods!(Node, stored);
+
 impl Node {
     /// The array. Errors with [`Error::NodeKind`] if it is a group.
     pub fn into_array(self) -> Result<Array, Error> {
@@ -106,41 +108,11 @@ impl Node {
     }
 
     /// What every format answers of both kinds.
-    fn stored(&self) -> &dyn Stored {
+    fn stored(&self) -> &dyn StoredNode {
         match self {
             Node::Array(array) => array.node(),
             Node::Group(group) => group.node(),
         }
-    }
-
-    /// The store.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        self.stored().store()
-    }
-
-    /// Where the store is, or the file.
-    pub fn url(&self) -> String {
-        self.file().map_or_else(|| self.store().url(), |file| file.url())
-    }
-
-    /// The file that it is in; `None`: its metadata is an object of its own.
-    pub fn file(&self) -> Option<DataFile> {
-        self.stored().file()
-    }
-
-    /// The path in the store, or in the file; `""` for the root.
-    pub fn path(&self) -> &str {
-        self.stored().path()
-    }
-
-    /// The format.
-    pub fn format(&self) -> Format {
-        self.stored().format()
-    }
-
-    /// The user's attributes, an object.
-    pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        self.stored().attributes()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::copy::{CopyOptions, Copying, hdf5 as source};
 use crate::error::check;
 use crate::hdf5_array::{filter_name, place};
 use crate::interface::ArrayNode;
-use crate::{Array, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
+use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
 use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
@@ -41,16 +41,11 @@ pub struct References {
 
 /// A chunk that is stored: its place in the grid, offset in the file, bytes, and the filters that
 /// were left out as bits.
-type Chunk = (Dims, u64, u64, u32);
+type StoredChunk = (Dims, u64, u64, u32);
 
-/// The references of a dataset or group of HDF5, which becomes the root.
-pub fn references(node: &Node, options: &ReferenceOptions) -> Result<References, Error> {
-    references_asking(node, options, None)
-}
-
-/// As [`references`]; `ask` is asked between datasets and between chunks, `true` gives up with
-/// [`Error::Interrupted`].
-pub fn references_asking(
+/// The references of a dataset or group of HDF5, which becomes the root. `ask` is asked between
+/// datasets and between chunks, `true` gives up with [`Error::Interrupted`].
+pub fn references(
     node: &Node,
     options: &ReferenceOptions,
     ask: Option<Ask<'_>>,
@@ -74,7 +69,7 @@ pub fn references_asking(
             let attributes =
                 |group: &Group, name: &str| copying(name, is_netcdf, |to| group.node().copied_attributes(to));
             refs.push((".zattrs".into(), text(&attributes(group, "/")?)));
-            for (path, kind) in group.walk_asking(None, ask)? {
+            for Below { path, kind, .. } in group.below(None, ask)? {
                 check(ask)?;
                 match kind {
                     NodeKind::Array => refs.extend(add(&path, &group.array(&path)?)?),
@@ -146,10 +141,9 @@ fn dataset_references(
     document.set("filters", if codecs.is_empty() { Json::Null } else { Json::Array(codecs) });
     document.set("compressor", compressor.unwrap_or(Json::Null));
 
-    let base = if path.is_empty() { String::new() } else { format!("{path}/") };
     let mut refs = vec![
-        (format!("{base}.zarray"), text(&document)),
-        (format!("{base}.zattrs"), text(made.attributes())),
+        (zarr::join(path, ".zarray"), text(&document)),
+        (zarr::join(path, ".zattrs"), text(made.attributes())),
     ];
     let url = options.url.clone().unwrap_or_else(|| array.url());
     for (place, offset, len, skipped) in chunks {
@@ -168,7 +162,7 @@ fn dataset_references(
         } else {
             Json::Array(vec![url.as_str().into(), offset.into(), len.into()])
         };
-        refs.push((format!("{base}{key}"), value));
+        refs.push((zarr::join(path, &key), value));
     }
     Ok(refs)
 }
@@ -184,7 +178,7 @@ fn not_hdf5() -> Error {
 }
 
 /// The stored chunks, where they are ranges of the file; `None`: they are elsewhere.
-fn stored_chunks(dataset: &Dataset) -> Result<Option<Vec<Chunk>>, Error> {
+fn stored_chunks(dataset: &Dataset) -> Result<Option<Vec<StoredChunk>>, Error> {
     let base = dataset.file().source().base();
     let offset = |address: u64| address.saturating_add(base);
     if let Some(index) = dataset.chunk_index()? {
@@ -246,17 +240,19 @@ fn blosc(filter: &Filter) -> Json {
 }
 
 /// For each dataset where its chunks are: their place in the grid, offset in the file, bytes, and a
-/// mask of the filters that were left out.
-pub fn chunks(node: &Node) -> Result<Json, Error> {
-    chunks_asking(node, None)
-}
-
-/// As [`chunks`]; `ask` is asked between datasets, `true` gives up with [`Error::Interrupted`].
-pub fn chunks_asking(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
+/// mask of the filters that were left out. `ask` is asked between datasets, `true` gives up with
+/// [`Error::Interrupted`].
+pub fn chunks(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
     let mut datasets = Vec::new();
     match node {
         Node::Array(array) => datasets.push((array.name(), dataset_chunks(array)?)),
-        Node::Group(group) => add_chunks(group, &mut datasets, ask)?,
+        Node::Group(group) => {
+            for below in group.below(None, ask)?.iter().filter(|below| below.kind == NodeKind::Array) {
+                check(ask)?;
+                let array = group.array(&below.path)?;
+                datasets.push((array.name(), dataset_chunks(&array)?));
+            }
+        }
     }
     Ok(Json::from([
         ("file", node.url().as_str().into()),
@@ -265,22 +261,11 @@ pub fn chunks_asking(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
     ]))
 }
 
-fn add_chunks(group: &Group, datasets: &mut Vec<(String, Json)>, ask: Option<Ask<'_>>) -> Result<(), Error> {
-    for (path, kind) in group.walk_asking(None, ask)? {
-        check(ask)?;
-        if kind == NodeKind::Array {
-            let array = group.array(&path)?;
-            datasets.push((array.name(), dataset_chunks(&array)?));
-        }
-    }
-    Ok(())
-}
-
 fn dataset_chunks(array: &Array) -> Result<Json, Error> {
     let Some(hdf5) = array.hdf5() else { return Err(not_hdf5()) };
     let dataset = hdf5.dataset();
-    let list = |numbers: &[u64]| Json::Array(numbers.iter().map(|n| (*n).into()).collect());
-    let chunk = |(place, offset, len, skipped): Chunk| {
+    let list = |numbers: &[u64]| Json::from(numbers);
+    let chunk = |(place, offset, len, skipped): StoredChunk| {
         Json::Array(vec![list(&place), offset.into(), len.into(), skipped.into()])
     };
     let stored = stored_chunks(dataset)?.map(|chunks| chunks.into_iter().map(chunk).collect());

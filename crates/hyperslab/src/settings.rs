@@ -22,16 +22,15 @@ pub enum ExternalFiles {
 }
 
 impl ExternalFiles {
-    const ALL: [ExternalFiles; 3] =
-        [ExternalFiles::SameDirectory, ExternalFiles::Anywhere, ExternalFiles::Refuse];
+    const ALL: [(ExternalFiles, &str); 3] = [
+        (ExternalFiles::SameDirectory, "same-directory"),
+        (ExternalFiles::Anywhere, "anywhere"),
+        (ExternalFiles::Refuse, "refuse"),
+    ];
 
     /// As users write it.
     pub fn name(self) -> &'static str {
-        match self {
-            ExternalFiles::SameDirectory => "same-directory",
-            ExternalFiles::Anywhere => "anywhere",
-            ExternalFiles::Refuse => "refuse",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -39,7 +38,7 @@ impl FromStr for ExternalFiles {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
+        let found = Self::ALL.into_iter().find(|(_, name)| *name == text).map(|(policy, _)| policy);
         found.ok_or_else(|| format!("expected same-directory, anywhere or refuse, found {text:?}"))
     }
 }
@@ -76,7 +75,7 @@ static EXTERNAL: AtomicU8 = AtomicU8::new(0);
 
 /// Which other files may be read. Default: those in the same directory.
 pub fn external_files() -> ExternalFiles {
-    ExternalFiles::ALL.get(usize::from(EXTERNAL.load(Relaxed))).copied().unwrap_or_default()
+    ExternalFiles::ALL.get(usize::from(EXTERNAL.load(Relaxed))).map_or_else(Default::default, |found| found.0)
 }
 
 /// Sets [`external_files`], for files that are opened from now on.
@@ -90,7 +89,7 @@ mod tests {
 
     #[test]
     fn policies_by_name() {
-        for policy in ExternalFiles::ALL {
+        for (policy, _) in ExternalFiles::ALL {
             assert_eq!(policy.name().parse(), Ok(policy));
         }
         assert!("Anywhere".parse::<ExternalFiles>().is_err());

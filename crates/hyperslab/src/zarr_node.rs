@@ -1,21 +1,20 @@
 //! Arrays and groups of Zarr.
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
-use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, Stored};
+use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, StoredNode};
 use crate::{Dims, Error, Format, Group, Json, Node, NodeKind};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::registry;
 use hyperslab_codec::{ByteOrder, VlenKind};
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, Consolidation};
-use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What both kinds of nodes say of themselves in the same words.
 macro_rules! stored {
     ($node:ty) => {
-        impl Stored for $node {
+        impl StoredNode for $node {
             fn store(&self) -> &Arc<dyn Store> {
                 self.store()
             }
@@ -31,10 +30,6 @@ macro_rules! stored {
             fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
                 Ok(Cow::Borrowed(self.attributes()))
             }
-
-            fn as_any(&self) -> &dyn Any {
-                self
-            }
         }
     };
 }
@@ -44,7 +39,7 @@ stored!(zarr::Group);
 
 impl GroupNode for zarr::Group {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
-        let found = self.walk_asking(max_depth, ask)?;
+        let found = zarr::Group::walk(self, max_depth, ask)?;
         Ok(found.into_iter().map(|(path, kind)| Below { path, kind: kind.into(), id: None }).collect())
     }
 
@@ -77,7 +72,7 @@ impl ArrayNode for zarr::Array {
     }
 
     fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
-        Ok(self.chunks_stored_asking(ask)?)
+        Ok(zarr::Array::chunks_stored(self, ask)?)
     }
 
     fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {

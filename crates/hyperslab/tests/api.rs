@@ -1,14 +1,13 @@
 //! The facade: what wraps the layers below, with their errors.
 
+mod common;
+
+use common::{created, memory, spec};
 use hyperslab::prelude::*;
-use hyperslab::{Error, Json, MemoryStore, Store, open_node, zarr};
-use std::sync::Arc;
+use hyperslab::{Error, Json, open_node, zarr};
 
 fn array(dtype: &str) -> Array {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let mut spec = ArraySpec::new(zarr::Format::V2, &[3, 4], dtype.parse().unwrap());
-    spec.chunks = Some([2, 2].as_slice().into());
-    zarr::Array::create(store, "a", spec, false).unwrap().into()
+    created(&memory(), "a", spec(Format::ZarrV2, &[3, 4], &[2, 2], dtype))
 }
 
 #[test]
@@ -35,10 +34,7 @@ fn other_types_and_other_counts_are_refused() {
 
 #[test]
 fn a_result_too_large_for_memory_is_an_error() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let mut spec = ArraySpec::new(zarr::Format::V3, &[1 << 40, 1 << 22], "<f8".parse().unwrap());
-    spec.chunks = Some([1, 1].as_slice().into());
-    let array: Array = zarr::Array::create(store, "", spec, false).unwrap().into();
+    let array = created(&memory(), "", spec(Format::ZarrV3, &[1 << 40, 1 << 22], &[1, 1], "<f8"));
     let error = array.read_vec::<f64>(&[]).unwrap_err();
     assert!(error.to_string().contains("bytes of memory"), "{error}");
 }
@@ -78,14 +74,14 @@ fn groups_and_what_is_in_them() {
     );
     assert!(open_node(root.store(), "x", Some(Format::ZarrV2)).is_err());
 
-    let info = root.info().unwrap();
+    let info = root.info(None).unwrap();
     assert_eq!((info.groups, info.arrays, info.bytes, info.chunks_stored), (1, 1, 4, 1));
     std::fs::write(
         directory.path().join("a.zarr/x/y/zarr.json"),
         r#"{"zarr_format": 3, "node_type": "array"}"#,
     )
     .unwrap();
-    let info = root.info().unwrap();
+    let info = root.info(None).unwrap();
     assert_eq!((info.arrays, info.failures.len()), (0, 1));
     assert!(info.failures[0].1.contains("shape is missing"), "{:?}", info.failures);
 }
@@ -94,7 +90,7 @@ fn groups_and_what_is_in_them() {
 fn facts() {
     let array = array(">f4");
     array.write_slice(&[Index::At(0)], &[1f32; 4]).unwrap();
-    let info = array.info().unwrap();
+    let info = array.info(None).unwrap();
     assert_eq!((info.chunks_stored, info.chunks_total, info.bytes, info.chunk_bytes), (2, 4, 48, 16));
     assert_eq!(info.order_name(), Some("C"));
     let json = info.to_json();

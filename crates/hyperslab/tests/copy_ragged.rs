@@ -1,23 +1,15 @@
 //! Copies of elements of variable length: between formats of Zarr, and of HDF5 files of other
 //! projects (without which some tests have nothing to look at).
 
+mod common;
+
+use common::{corpus, created, memory, noise, opened};
 use hyperslab::copy::{CopyOptions, Shards, copy_to_store};
 use hyperslab::prelude::*;
 use hyperslab::zarr;
-use hyperslab::{
-    Choice, Error, Json, Key, MemoryStore, Ragged, ReadOptions, Store, VlenKind, WriteOptions, open_node,
-};
+use hyperslab::{Choice, Error, Json, Key, Ragged, ReadOptions, Store, VlenKind, WriteOptions, open_node};
 use proptest::prelude::*;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-fn memory() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::new())
-}
-
-fn opened(store: &Arc<dyn Store>, path: &str) -> Array {
-    open_node(store, path, None).unwrap().into_array().unwrap()
-}
 
 fn read(array: &Array) -> (Vec<i64>, Vec<u8>) {
     let all = Selection::all(array.shape());
@@ -33,19 +25,13 @@ fn texts(array: &Array) -> Vec<String> {
 
 /// An array of pseudo-random elements, of which the first `part` along the first axis are written.
 fn filled(store: &Arc<dyn Store>, spec: ArraySpec, part: u64) -> Array {
-    let array: Array = zarr::Array::create(store.clone(), "a", spec, false).unwrap().into();
+    let array = created(store, "a", spec);
     let item = array.vlen().unwrap().item_size();
-    let rows: Vec<Vec<u8>> = {
-        let others: u64 = array.shape().iter().skip(1).product();
-        let mut state = 0x9E37_79B9_u32;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 24
-        };
-        (0..part * others)
-            .map(|_| (0..next() as usize % 40 * item).map(|_| b'a' + (next() % 26) as u8).collect())
-            .collect()
-    };
+    let others: u64 = array.shape().iter().skip(1).product();
+    let mut next = noise();
+    let rows: Vec<Vec<u8>> = (0..part * others)
+        .map(|_| (0..usize::from(next()) % 40 * item).map(|_| b'a' + next() % 26).collect())
+        .collect();
     let shape: Vec<u64> = [part].into_iter().chain(array.shape().iter().skip(1).copied()).collect();
     let mut values = Ragged::of(&shape, rows.iter().map(Vec::as_slice)).unwrap();
     values.offsets.iter_mut().for_each(|at| *at /= item as i64);
@@ -150,17 +136,6 @@ fn a_damaged_source_is_refused() {
     let error =
         copy_to_store(&open_node(&store, "a", None).unwrap(), &memory(), "b", &verified(Format::ZarrV3));
     assert!(error.unwrap_err().to_string().contains("vlen-utf8"));
-}
-
-fn corpus(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("HYPERSLAB_CORPORA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora"), PathBuf::from);
-    let path = root.join("hdf5").join(name);
-    if !path.exists() {
-        println!("skipped: there is no {}", path.display());
-        return None;
-    }
-    Some(path)
 }
 
 fn copied(name: &str, format: Format) -> Option<(Arc<dyn Store>, hyperslab::copy::CopyReport)> {

@@ -1,22 +1,13 @@
 //! HDF5 and NetCDF files behind the same types. Files are those of other projects; without them the
 //! tests have nothing to look at.
 
+mod common;
+
+use common::{corpus, memory};
 use hyperslab::copy::{CopyOptions, copy_to_store};
 use hyperslab::references::{ReferenceOptions, chunks, references};
-use hyperslab::{Error, Format, Group, Index, Json, MemoryStore, Node, NodeKind, Store, hdf5, open};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-fn corpus(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("HYPERSLAB_CORPORA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora"), PathBuf::from);
-    let path = root.join("hdf5").join(name);
-    if !path.exists() {
-        println!("skipped: there is no {}", path.display());
-        return None;
-    }
-    Some(path)
-}
+use hyperslab::{Error, Format, Group, Index, Json, Node, NodeKind, hdf5, open};
+use std::path::Path;
 
 fn group(path: &Path) -> Group {
     open(path.to_str().unwrap()).unwrap().into_group().unwrap()
@@ -34,8 +25,8 @@ fn a_chunked_dataset() {
     assert!(array.has_chunks() && array.as_zarr().is_none() && array.as_hdf5().is_some());
     let all: Vec<i32> = array.read_vec(&[]).unwrap();
     assert_eq!(array.read_vec::<i32>(&[Index::At(-1), Index::At(1)]).unwrap(), [all[13]]);
-    let (number, bytes) = array.chunks_stored().unwrap();
-    let info = array.info().unwrap();
+    let (number, bytes) = array.chunks_stored(None).unwrap();
+    let info = array.info(None).unwrap();
     assert_eq!((info.chunks_stored, info.bytes_stored), (number, bytes));
     assert!(number > 0 && bytes > 0);
     assert_eq!(info.storage, Some("chunked, found by a fixed array"));
@@ -65,7 +56,7 @@ fn nothing_can_be_changed() {
     let refused = [
         file.set_attributes(Json::object()).unwrap_err(),
         file.create_group("new", Json::object()).unwrap_err(),
-        array.resize(&[1, 1]).unwrap_err(),
+        array.resize(&[1, 1], None).unwrap_err(),
         array.write_slice(&[], &[0i8; 15]).unwrap_err(),
         array.set_attributes(Json::object()).unwrap_err(),
         Group::create("/nowhere", Format::Hdf5).unwrap_err(),
@@ -106,15 +97,15 @@ fn every_file() {
             let Ok(node) = open(path.to_str().unwrap()) else { continue };
             let Node::Group(group) = &node else { panic!("{}: no group", path.display()) };
             opened += 1;
-            group.info().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            group.info(None).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             if group.format() == Format::Hdf5 {
-                chunks(&node).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                chunks(&node, None).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 let options = ReferenceOptions { skip_unsupported: true, ..ReferenceOptions::default() };
-                references(&node, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                references(&node, &options, None)
+                    .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             }
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
             let options = CopyOptions { skip_unsupported: true, verify: true, ..CopyOptions::default() };
-            match copy_to_store(&node, &store, "copy", &options) {
+            match copy_to_store(&node, &memory(), "copy", &options) {
                 Ok(report) => copied += report.arrays,
                 Err(error) => panic!("{}: {error}", path.display()),
             }

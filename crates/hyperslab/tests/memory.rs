@@ -2,6 +2,8 @@
 //! measures the process.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use hyperslab::copy::{CopyOptions, copy};
 use hyperslab::prelude::*;
 
@@ -22,8 +24,7 @@ fn reset() {
 fn memory_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).display().to_string();
-    let mut spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[192, 512, 512], "<f4".parse().unwrap());
-    spec.chunks = Some([1, 512, 512].as_slice().into());
+    let spec = common::spec(Format::ZarrV3, &[192, 512, 512], &[1, 512, 512], "<f4");
     let array = Array::create(&at("a.zarr"), &spec).unwrap();
     let mut map = vec![0f32; 512 * 512];
     for step in 0..192 {

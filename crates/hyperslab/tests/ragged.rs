@@ -1,21 +1,15 @@
 //! Elements of variable length of Zarr: what zarr-python writes is read, and written alike.
 
+mod common;
+
+use common::{created, memory, opened, spec as fixed};
 use hyperslab::prelude::*;
 use hyperslab::zarr::{self, Consolidation};
 use hyperslab::{
-    Choice, Error, Json, Key, MemoryStore, Ragged, ReadOptions, Source, Store, StreamOptions, VlenKind,
-    WriteOptions,
+    Choice, Error, Json, Key, Ragged, ReadOptions, Source, Store, StreamOptions, VlenKind, WriteOptions,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
-
-fn memory() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::new())
-}
-
-fn created(store: &Arc<dyn Store>, spec: ArraySpec) -> Array {
-    zarr::Array::create(store.clone(), "a", spec, false).unwrap().into()
-}
 
 fn of(shape: &[u64], rows: &[&str]) -> Arc<Ragged> {
     Arc::new(Ragged::of(shape, rows.iter().map(|row| row.as_bytes())).unwrap())
@@ -107,7 +101,7 @@ fn by_zarr_python() -> Vec<(ArraySpec, Stored)> {
 fn what_zarr_python_stores_is_read_and_stored_alike() {
     for (spec, stored) in by_zarr_python() {
         let store = memory();
-        let array = created(&store, spec.clone());
+        let array = created(&store, "a", spec.clone());
         for (key, bytes) in stored {
             store.write(Key::new(&format!("a/{key}")).unwrap(), &[bytes]).unwrap();
         }
@@ -117,11 +111,11 @@ fn what_zarr_python_stores_is_read_and_stored_alike() {
             rows(&array, &[Index::At(1), Index::List(&[2, 0])]),
             [expected[5].clone(), expected[3].clone()]
         );
-        assert_eq!(array.chunks_stored().unwrap().0, stored.len() as u64);
+        assert_eq!(array.chunks_stored(None).unwrap().0, stored.len() as u64);
 
         // Written row by row, which changes chunks in part.
         let store = memory();
-        let array = created(&store, spec);
+        let array = created(&store, "a", spec);
         for row in 0..3 {
             write(&array, &[Index::At(row)], &of(&[3], &ROWS[row as usize * 3..][..3]));
         }
@@ -131,7 +125,7 @@ fn what_zarr_python_stores_is_read_and_stored_alike() {
                 assert_eq!(object(&store, &format!("a/{key}")).as_deref(), Some(*bytes), "{key}");
             }
         }
-        assert_eq!(array.chunks_stored().unwrap().0, stored.len() as u64);
+        assert_eq!(array.chunks_stored(None).unwrap().0, stored.len() as u64);
     }
 }
 
@@ -142,7 +136,7 @@ fn arrays_as_elements() {
     let mut spec = ArraySpec::of_vlen(zarr::Format::V2, &[3], kind);
     spec.chunks = Some([2].as_slice().into());
     spec.compressors = Choice::Set(Vec::new());
-    let array = created(&store, spec);
+    let array = created(&store, "a", spec);
     assert_eq!(array.vlen(), Some(kind));
     let mut values = Ragged::of(&[2], [&[0, 0, 0, 0, 1, 0, 0, 0][..], &[]].into_iter()).unwrap();
     // Offsets count items.
@@ -156,7 +150,7 @@ fn arrays_as_elements() {
 #[test]
 fn one_size_and_variable_length_are_not_mixed_up() {
     let store = memory();
-    let mut text = created(&store, ArraySpec::of_vlen(zarr::Format::V3, &[4], VlenKind::Text));
+    let mut text = created(&store, "a", ArraySpec::of_vlen(zarr::Format::V3, &[4], VlenKind::Text));
     let all = text.select(&[]).unwrap();
     let source = [0; 64];
     let source = Source::dense(&source, &[4], 16).unwrap();
@@ -177,14 +171,7 @@ fn one_size_and_variable_length_are_not_mixed_up() {
     assert!(written.unwrap_err().to_string().contains("write_ragged"));
     assert_eq!(text.shape(), [4]);
 
-    let numbers: Array = zarr::Array::create(
-        store,
-        "n",
-        ArraySpec::new(zarr::Format::V3, &[4], "<i4".parse().unwrap()),
-        false,
-    )
-    .unwrap()
-    .into();
+    let numbers = created(&store, "n", fixed(Format::ZarrV3, &[4], &[4], "<i4"));
     let error = numbers.read_ragged(&all, ReadOptions::default()).unwrap_err();
     assert!(matches!(error, Error::ElementType { .. }), "{error}");
     assert_eq!(numbers.vlen(), None);
@@ -197,14 +184,14 @@ fn growing_shrinking_and_appending() {
         let mut spec = ArraySpec::of_vlen(format, &[2, 2], VlenKind::Text);
         spec.chunks = Some([2, 2].as_slice().into());
         spec.fill = Some("–".into());
-        let mut array = created(&store, spec);
+        let mut array = created(&store, "a", spec);
         write(&array, &[], &of(&[2, 2], &["a", "b", "c", "d"]));
         array.append_ragged(0, &of(&[1, 2], &["ee", "ff"])).unwrap();
-        array.resize(&[3, 3]).unwrap();
+        array.resize(&[3, 3], None).unwrap();
         assert_eq!(texts(&array, &[]), ["a", "b", "–", "c", "d", "–", "ee", "ff", "–"]);
-        array.resize(&[1, 2]).unwrap();
+        array.resize(&[1, 2], None).unwrap();
         assert_eq!(texts(&array, &[]), ["a", "b"]);
-        assert_eq!(array.chunks_stored().unwrap().0, 1);
+        assert_eq!(array.chunks_stored(None).unwrap().0, 1);
         for (axis, values) in [(0, of(&[1, 3], &["", "", ""])), (2, of(&[1], &[""])), (0, of(&[1], &[""]))] {
             assert!(array.append_ragged(axis, &values).is_err());
         }
@@ -214,10 +201,8 @@ fn growing_shrinking_and_appending() {
         assert_eq!(array.shape(), [1, 2]);
         // One value for all; what is nothing but fill value is not stored.
         write(&array, &[], &of(&[1], &["–"]));
-        assert_eq!(array.chunks_stored().unwrap().0, 0);
-        let open = zarr::open(&store, "a", None).unwrap();
-        let zarr::Node::Array(open) = open else { panic!("no array") };
-        open.delete().unwrap();
+        assert_eq!(array.chunks_stored(None).unwrap().0, 0);
+        opened(&store, "a").delete().unwrap();
         assert!(store.list(None).unwrap().iter().all(|key| !key.starts_with("a/")));
     }
 }
@@ -234,14 +219,14 @@ fn consolidated_metadata_and_facts() {
         let mut spec = ArraySpec::of_vlen(format, &[5], kind);
         spec.dimension_names = Some(vec![Some("x".into())]);
         spec.attributes = Json::parse(br#"{"long_name": "n"}"#).unwrap();
-        created(&store, spec);
-        group.consolidate().unwrap();
+        created(&store, "a", spec);
+        group.consolidate(None).unwrap();
         let group = zarr::Group::open(&store, "", None, Consolidation::Require).unwrap();
         let zarr::Node::Array(array) = group.child("a").unwrap() else { panic!("no array") };
         assert!(array.is_consolidated());
         let array: Array = array.into();
         assert_eq!(array.vlen(), Some(kind));
-        let info = array.info().unwrap();
+        let info = array.info(None).unwrap();
         assert_eq!((info.type_name().as_str(), info.vlen, info.ratio()), (name, Some(kind), None));
         assert_eq!(info.to_json().get("dtype"), Some(&name.into()));
         assert_eq!(info.dimension_names, Some(vec![Some("x".into())]));
@@ -257,7 +242,7 @@ fn chunks_that_are_not_right_are_refused() {
     let store = memory();
     let mut spec = ArraySpec::of_vlen(zarr::Format::V3, &[2], VlenKind::Text);
     spec.compressors = Choice::Set(Vec::new());
-    let array = created(&store, spec);
+    let array = created(&store, "a", spec);
     for bytes in [
         &b""[..],
         b"\x02\0\0",
@@ -334,7 +319,7 @@ proptest! {
             spec.compressors = Choice::Set(Json::parse(case.compressors.as_bytes()).unwrap().as_array().unwrap().to_vec());
         }
         let store = memory();
-        let array = created(&store, spec);
+        let array = created(&store, "a", spec);
         let count = shape.iter().product::<u64>() as usize;
         let mut model = vec![case.fill.to_owned(); count];
         for (ranges, texts) in &case.writes {
@@ -359,8 +344,7 @@ proptest! {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
             write(&array, &indices, &of(&inner, &values));
         }
-        let zarr::Node::Array(open) = zarr::open(&store, "a", None).unwrap() else { panic!("no array") };
-        prop_assert_eq!(texts(&open.into(), &[]), model.clone());
+        prop_assert_eq!(texts(&opened(&store, "a"), &[]), model.clone());
         let last = array.shape().len() - 1;
         let mut indices = vec![Index::ALL; last + 1];
         indices[last] = Index::At(-1);

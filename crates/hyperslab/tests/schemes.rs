@@ -1,9 +1,11 @@
 //! A scheme of one's own: the module `toy` and one line that registers it.
 
+mod common;
+
+use common::{corpus, memory, opened};
 use hyperslab::prelude::*;
 use hyperslab::stores::{self, StoreOptions};
-use hyperslab::{Error, Key, MemoryStore, Node, Store, copy};
-use std::path::{Path, PathBuf};
+use hyperslab::{Error, Key, Node, Store, copy};
 use std::sync::Arc;
 
 mod toy {
@@ -40,12 +42,6 @@ const NETCDF3: &[u8] = b"CDF\x01\0\0\0\0\
     \0\0\0\x0b\0\0\0\x01\0\0\0\x01v\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\
     \0\0\0\x01\0\0\0\x04\0\0\0\x50\x07\xf9\0\0";
 
-fn hdf5() -> Option<Vec<u8>> {
-    let root = std::env::var_os("HYPERSLAB_CORPORA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora"), PathBuf::from);
-    std::fs::read(root.join("hdf5/jhdf/chunked_v4_datasets.hdf5")).ok()
-}
-
 #[test]
 fn a_scheme_is_a_file_and_a_line() {
     register();
@@ -72,15 +68,15 @@ fn check_files(store: &Arc<dyn Store>, url: &str) {
     assert!(found.url().ends_with("/files/v.nc"), "{}", found.url());
     assert!(matches!(open(&format!("{url}/files/v.nc")).unwrap(), Node::Group(_)));
     assert!(matches!(open(&format!("{url}/files/v.nc/w")), Err(Error::NoVariable { .. })));
-    let mut found = hyperslab::open_node(store, "files/v.nc/v", None).unwrap().into_array().unwrap();
+    let mut found = opened(store, "files/v.nc/v");
     // It is an object as any other: a new one is seen by who looks again.
     store.write(Key::new("files/v.nc").unwrap(), &[&NETCDF3[..80], b"\x01\x02\0\0"]).unwrap();
     found.refresh().unwrap();
     assert_eq!(found.read_vec::<i8>(&[]).unwrap(), [1, 2]);
     assert!(matches!(open(&format!("{url}/files")), Err(Error::Zarr(_))));
 
-    let Some(bytes) = hdf5() else { return println!("skipped: there is no HDF5 file") };
-    store.write(Key::new("a.h5").unwrap(), &[&bytes]).unwrap();
+    let Some(file) = corpus("jhdf/chunked_v4_datasets.hdf5") else { return };
+    store.write(Key::new("a.h5").unwrap(), &[&std::fs::read(file).unwrap()]).unwrap();
     let path = "filtered_fixed_array/int32";
     let found = Array::open(&format!("{url}/a.h5/{path}")).unwrap();
     let file = open(&format!("{url}/a.h5")).unwrap().into_group().unwrap();
@@ -93,7 +89,7 @@ fn files_are_objects_of_any_store() {
     register();
     let toy: Arc<dyn Store> = Arc::new(toy::STORE.clone());
     check_files(&toy, "toy:/");
-    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let memory = memory();
     check_files(&memory, &memory.url());
     let directory = tempfile::tempdir().unwrap();
     let local = stores::reach(directory.path().to_str().unwrap(), StoreOptions::default()).unwrap();

@@ -1,26 +1,24 @@
 //! The base class of `hyperslab.Array`.
 
-use crate::array_handle::ArrayHandle;
 use crate::attributes::StoredAttributes;
 use crate::cache::CacheBase;
 use crate::cells;
 use crate::elements::{Elements, Types};
 use crate::engine;
-use crate::errors::{self, Failed};
+use crate::errors::{Failed, OrRaise};
 use crate::explain;
-use crate::fancy::{self, Meaning};
+use crate::handles::ArrayHandle;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
-use crate::index::{names_something, selection};
+use crate::index::names_something;
 use crate::once::interned;
 use crate::output::{Reading, read_new};
 use crate::ragged;
-use crate::settings;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
-use hyperslab::array::{ChunkCache, Selection, check_stored, element_count};
+use hyperslab::Array;
+use hyperslab::array::{ChunkCache, element_count};
 use hyperslab::zarr::{self, Json};
-use hyperslab::{Array, Missing, ResultOrder};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
@@ -36,11 +34,11 @@ pub(crate) struct ArrayBase {
     write_empty_chunks: Option<bool>,
     /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings
     /// say.
-    fortran: Option<bool>,
+    pub(crate) fortran: Option<bool>,
     /// Whether missing chunks are read as fill values; `None`: as the settings say.
-    read_missing: Option<bool>,
+    pub(crate) read_missing: Option<bool>,
     /// Where decoded chunks are kept.
-    cache: Option<Arc<ChunkCache>>,
+    pub(crate) cache: Option<Arc<ChunkCache>>,
     /// Made once. (A resize does not change them.)
     pub(crate) types: PyOnceLock<Types>,
 }
@@ -63,58 +61,8 @@ impl ArrayBase {
         })
     }
 
-    /// How a selection is read. Unless the array has an order of its own, results have that in
-    /// which Zarr v2 metadata says that elements are stored, as with zarr-python. Errors where a
-    /// chunk is missing, and that matters.
-    pub(crate) fn reading(
-        &self,
-        py: Python<'_>,
-        array: &Array,
-        selection: &Selection,
-    ) -> PyResult<Reading<'_>> {
-        self.check_stored(py, array, selection)?;
-        let fortran = self.fortran.unwrap_or_else(|| match array.result_order() {
-            ResultOrder::AsStored => !array.layout().encoding().is_c_order(),
-            ResultOrder::AsSet => settings::fortran_results(),
-            ResultOrder::C => false,
-        });
-        Ok(Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() })
-    }
-
-    fn check_stored(&self, py: Python<'_>, array: &Array, selection: &Selection) -> PyResult<()> {
-        if self.read_missing.unwrap_or_else(settings::read_missing_chunks)
-            || array.missing() == Missing::Defined
-        {
-            return Ok(());
-        }
-        engine::run(py, |stop| check_stored(array.layout(), selection, Some(stop)))
-    }
-
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
         self.slot.writable(py, self.read_only)
-    }
-
-    fn select(&self, array: &Array, key: Option<&Bound<'_, PyAny>>) -> PyResult<Selection> {
-        match key {
-            Some(key) => selection(key, array.layout()),
-            None => Ok(Selection::all(array.layout().shape())),
-        }
-    }
-
-    /// What an index selects; `meaning`: that of the index, where it is another than that of
-    /// ``array[selection]``.
-    fn select_as(
-        &self,
-        array: &Array,
-        key: Option<&Bound<'_, PyAny>>,
-        meaning: Option<&str>,
-    ) -> PyResult<Selection> {
-        match (key, meaning) {
-            (Some(key), Some(meaning)) => {
-                fancy::selection(key, array.layout(), Meaning::named(key.py(), meaning)?)
-            }
-            (key, _) => self.select(array, key),
-        }
     }
 }
 
@@ -236,7 +184,7 @@ impl ArrayBase {
     #[getter]
     fn dimension_names<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let array = self.array(py)?;
-        let names = py.detach(|| array.dimension_names()).map_err(|error| errors::any(py, &error))?;
+        let names = py.detach(|| array.dimension_names()).or_raise(py)?;
         names.map(|names| PyTuple::new(py, names)).transpose()
     }
 
@@ -268,7 +216,7 @@ impl ArrayBase {
             self.writable(py)?;
         }
         let array = self.array(py)?;
-        engine::run_with(py, |stop| array.compact(dry_run, Some(stop)), |error| errors::any(py, &error))
+        engine::run(py, |stop| array.compact(dry_run, Some(stop)))
     }
 
     /// The attributes, where they are in a file.
@@ -313,12 +261,12 @@ impl ArrayBase {
     /// Number of objects (chunks, or shards) stored, and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
-        engine::run_with(py, |ask| array.chunks_stored_asking(Some(ask)), |error| errors::any(py, &error))
+        engine::run(py, |ask| array.chunks_stored(Some(ask)))
     }
 
     fn _resize(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |array, ask| array.resize_with(&shape, Some(ask)))
+        self.slot.change(py, |array, ask| Ok(array.resize(&shape, Some(ask))?))
     }
 
     /// Makes an axis longer by that of `values`, which has its type, and writes them there; the new
@@ -333,25 +281,21 @@ impl ArrayBase {
         self.writable(py)?;
         let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
         let (more, values) = (like.get(axis).copied().unwrap_or(0), values.clone().unbind());
-        let shape = self.slot.change_with(
-            py,
-            |array, ask| {
-                array.append_with(axis, more, &like, Some(ask), |longer, rows| {
-                    let selection = longer.select(rows)?;
-                    // Other threads that wait for this array do so without the GIL.
-                    Python::attach(|py| self.assign(py, longer, &selection, values.bind(py), writing))
-                        .map_err(Failed::Python)
-                })?;
-                Ok(array.shape().to_vec())
-            },
-            |failed: Failed| failed.raise(py),
-        )?;
+        let shape = self.slot.change(py, |array, ask| {
+            array.append_with(axis, more, &like, Some(ask), |longer, rows| {
+                let selection = longer.select(rows)?;
+                // Other threads that wait for this array do so without the GIL.
+                Python::attach(|py| self.assign(py, longer, &selection, values.bind(py), writing))
+                    .map_err(Failed::Python)
+            })?;
+            Ok(array.shape().to_vec())
+        })?;
         PyTuple::new(py, shape)
     }
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |array, _| array.refresh())
+        self.slot.change(py, |array, _| Ok(array.refresh()?))
     }
 
     /// Errors where a chunk of a selection is missing, and that matters.

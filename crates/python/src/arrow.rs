@@ -24,6 +24,30 @@ use pyo3::types::{PyCapsule, PyDict};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 
+/// Arrow's formats of numbers, and NumPy's type strings of them without the byte order.
+pub(crate) const NUMBERS: [(&str, &str); 20] = [
+    ("b", "?"),
+    ("c", "i1"),
+    ("C", "u1"),
+    ("s", "i2"),
+    ("S", "u2"),
+    ("i", "i4"),
+    ("I", "u4"),
+    ("l", "i8"),
+    ("L", "u8"),
+    ("e", "f2"),
+    ("f", "f4"),
+    ("g", "f8"),
+    ("tss:", "M8[s]"),
+    ("tsm:", "M8[ms]"),
+    ("tsu:", "M8[us]"),
+    ("tsn:", "M8[ns]"),
+    ("tDs", "m8[s]"),
+    ("tDm", "m8[ms]"),
+    ("tDu", "m8[us]"),
+    ("tDn", "m8[ns]"),
+];
+
 /// What an Arrow array is.
 #[repr(C)]
 pub(crate) struct ArrowSchema {
@@ -56,38 +80,16 @@ pub(crate) struct ArrowArray {
 impl ArrowSchema {
     /// One to be filled by somebody else.
     pub(crate) fn released() -> Self {
-        let (format, name, metadata) = (null(), null(), null());
-        let (children, dictionary, private) = (null_mut(), null_mut(), null_mut());
-        ArrowSchema {
-            format,
-            name,
-            metadata,
-            flags: 0,
-            n_children: 0,
-            children,
-            dictionary,
-            release: None,
-            private,
-        }
+        // SAFETY: zeros are valid: null pointers, numbers, no function.
+        unsafe { std::mem::zeroed() }
     }
 }
 
 impl ArrowArray {
     /// One to be filled by somebody else.
     pub(crate) fn released() -> Self {
-        let (buffers, children, dictionary) = (null_mut(), null_mut(), null_mut());
-        ArrowArray {
-            length: 0,
-            null_count: 0,
-            offset: 0,
-            n_buffers: 0,
-            n_children: 0,
-            buffers,
-            children,
-            dictionary,
-            release: None,
-            private: null_mut(),
-        }
+        // SAFETY: as of the schema.
+        unsafe { std::mem::zeroed() }
     }
 }
 
@@ -263,29 +265,13 @@ impl Node {
         let name: String = dtype.getattr(interned!(py, "str"))?.extract()?;
         let format = match (dtype.kind(), name.get(1..).unwrap_or_default()) {
             (b'b', _) => "b".to_owned(),
-            (_, "i1") => "c".to_owned(),
-            (_, "u1") => "C".to_owned(),
-            (_, "i2") => "s".to_owned(),
-            (_, "u2") => "S".to_owned(),
-            (_, "i4") => "i".to_owned(),
-            (_, "u4") => "I".to_owned(),
-            (_, "i8") => "l".to_owned(),
-            (_, "u8") => "L".to_owned(),
-            (_, "f2") => "e".to_owned(),
-            (_, "f4") => "f".to_owned(),
-            (_, "f8") => "g".to_owned(),
-            (_, "M8[s]") => "tss:".to_owned(),
-            (_, "M8[ms]") => "tsm:".to_owned(),
-            (_, "M8[us]") => "tsu:".to_owned(),
-            (_, "M8[ns]") => "tsn:".to_owned(),
-            (_, "m8[s]") => "tDs".to_owned(),
-            (_, "m8[ms]") => "tDm".to_owned(),
-            (_, "m8[us]") => "tDu".to_owned(),
-            (_, "m8[ns]") => "tDn".to_owned(),
             (b'S' | b'V', _) if values.ndim() == 1 && !dtype.has_fields() => {
                 format!("w:{}", dtype.itemsize())
             }
-            _ => String::new(),
+            (_, name) => {
+                let number = NUMBERS.iter().find(|(_, numpy)| *numpy == name);
+                number.map_or_else(String::new, |(arrow, _)| (*arrow).to_owned())
+            }
         };
         if format.is_empty() || values.ndim() != 1 {
             return Err(PyTypeError::new_err(format!("Arrow has no type for items of type {dtype}")));

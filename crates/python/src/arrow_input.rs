@@ -3,7 +3,7 @@
 //! Text, bytes and lists of numbers, small and large, and views of text and bytes. What they are
 //! made of: <https://arrow.apache.org/docs/format/Columnar.html>.
 
-use crate::arrow::{ArrowArray, ArrowSchema};
+use crate::arrow::{ArrowArray, ArrowSchema, NUMBERS};
 use crate::errors;
 use crate::once::interned;
 use crate::vlen_input::Builder;
@@ -100,7 +100,7 @@ unsafe fn call(
         text.map(|text| CStr::from_ptr(text).to_string_lossy().into_owned())
     };
     let why = why.unwrap_or_else(|| format!("error {status}"));
-    Err(errors::exception(py, "InvalidArgumentError", format!("the Arrow stream cannot be read: {why}")))
+    Err(errors::invalid(py, format!("the Arrow stream cannot be read: {why}")))
 }
 
 fn kind_of<'py>(py: Python<'py>, schema: &ArrowSchema) -> PyResult<(Kind<'py>, Form)> {
@@ -143,29 +143,7 @@ fn kind_of<'py>(py: Python<'py>, schema: &ArrowSchema) -> PyResult<(Kind<'py>, F
 
 /// NumPy's type of a number of Arrow's.
 fn number(format: &str) -> Option<&'static str> {
-    Some(match format {
-        "b" => "?",
-        "c" => "i1",
-        "C" => "u1",
-        "s" => "i2",
-        "S" => "u2",
-        "i" => "i4",
-        "I" => "u4",
-        "l" => "i8",
-        "L" => "u8",
-        "e" => "f2",
-        "f" => "f4",
-        "g" => "f8",
-        "tss:" => "M8[s]",
-        "tsm:" => "M8[ms]",
-        "tsu:" => "M8[us]",
-        "tsn:" => "M8[ns]",
-        "tDs" => "m8[s]",
-        "tDm" => "m8[ms]",
-        "tDu" => "m8[us]",
-        "tDn" => "m8[ns]",
-        _ => return None,
-    })
+    NUMBERS.iter().find(|(arrow, _)| *arrow == format).map(|(_, numpy)| *numpy)
 }
 
 /// An array's memory. The interface promises that it is there.
@@ -235,7 +213,7 @@ impl<'a> View<'a> {
 
 #[cold]
 fn wrong(py: Python<'_>) -> PyErr {
-    errors::exception(py, "InvalidArgumentError", "the Arrow array contradicts itself")
+    errors::invalid(py, "the Arrow array contradicts itself")
 }
 
 fn copy(
@@ -284,7 +262,7 @@ fn copy(
                 "element {}: numbers that are null have no place in a ragged array",
                 index - view.offset
             );
-            return Err(errors::exception(py, "InvalidArgumentError", message));
+            return Err(errors::invalid(py, message));
         }
         push_items(py, &items, item, start, end, builder)?;
     }

@@ -183,6 +183,22 @@ pub(crate) fn objects<'py>(
     })
 }
 
+/// An array of bytes, or of text in this encoding.
+pub(crate) fn decoded<'py>(
+    cells: Cells<'_>,
+    encoding: Option<&str>,
+    errors: &str,
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let encoding = encoding.map(self::encoding);
+    let wanted = match &encoding {
+        None => Wanted::Bytes,
+        Some(encoding) => Wanted::Text { encoding, errors },
+    };
+    objects(cells, wanted, dtype, shape)
+}
+
 /// A new array of objects, one after the other.
 fn new_objects<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
@@ -326,7 +342,7 @@ pub(crate) fn fixed<'py>(
     if longest > len {
         let what = if wide { "characters" } else { "bytes" };
         let message = format!("an element has {longest} {what}, and only {len} fit: nothing is cut off");
-        return Err(errors::exception(py, "InvalidArgumentError", message));
+        return Err(errors::invalid(py, message));
     }
     let dtype = PyArrayDescr::new(py, format!("{}{len}", if wide { 'U' } else { 'S' }))?;
     // SAFETY: null: NumPy allocates.

@@ -1,15 +1,14 @@
 //! `hyperslab.copy`.
 
-use crate::array_handle::ArrayHandle;
 use crate::engine::Signals;
-use crate::errors;
-use crate::group::GroupHandle;
+use crate::errors::{self, OrRaise};
+use crate::handles::{ArrayHandle, GroupHandle};
+use crate::once::{dict, items};
 use crate::store::StoreHandle;
 use hyperslab::copy::{
     Compressors, CopyOptions, CopyReport, Order, Phase, Progress, Shards, copy as to_location, copy_to_store,
 };
 use hyperslab::{Error, Format, Node};
-use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::cell::{Cell, RefCell};
@@ -37,40 +36,20 @@ pub(crate) enum Destination<'py> {
     Location(String),
 }
 
-/// What the copy is to be like: the items of a dictionary.
-pub(crate) struct Wanted {
-    chunks: Option<Vec<Option<u64>>>,
-    shards: WantedShards,
-    compressors: Option<String>,
-    fortran_order: Option<bool>,
-    zarr_format: u32,
-    threads: Option<usize>,
-    max_memory: u64,
-    verify: bool,
-    skip_unsupported: bool,
-    overwrite: bool,
-    fsync: bool,
-}
-
-// Not derived: that makes names of items under a lock (see `once::interned`).
-impl<'py> FromPyObject<'_, 'py> for Wanted {
-    type Error = PyErr;
-
-    fn extract(items: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let item = |name: &str| items.get_item(name);
-        Ok(Wanted {
-            chunks: item("chunks")?.extract()?,
-            shards: item("shards")?.extract()?,
-            compressors: item("compressors")?.extract()?,
-            fortran_order: item("fortran_order")?.extract()?,
-            zarr_format: item("zarr_format")?.extract()?,
-            threads: item("threads")?.extract()?,
-            max_memory: item("max_memory")?.extract()?,
-            verify: item("verify")?.extract()?,
-            skip_unsupported: item("skip_unsupported")?.extract()?,
-            overwrite: item("overwrite")?.extract()?,
-            fsync: item("fsync")?.extract()?,
-        })
+items! {
+    /// What the copy is to be like.
+    pub(crate) struct Wanted {
+        chunks: Option<Vec<Option<u64>>>,
+        shards: WantedShards,
+        compressors: Option<String>,
+        fortran_order: Option<bool>,
+        zarr_format: u32,
+        threads: Option<usize>,
+        max_memory: u64,
+        verify: bool,
+        skip_unsupported: bool,
+        overwrite: bool,
+        fsync: bool,
     }
 }
 
@@ -149,13 +128,13 @@ pub(crate) fn copy<'py>(
         Destination::Store(handle) => ("", Some(handle.store.clone())),
     };
     let compressors: Option<Compressors> =
-        wanted.compressors.map(|text| text.parse()).transpose().map_err(|error| errors::any(py, &error))?;
+        wanted.compressors.map(|text| text.parse()).transpose().or_raise(py)?;
     let format = if wanted.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 };
     let order = wanted.fortran_order.map(|fortran| if fortran { Order::F } else { Order::C });
     let (result, raised) = py.detach(move || {
         let teller = Teller {
             told: progress,
-            signals: Signals::new(),
+            signals: Signals::default(),
             raised: RefCell::new(None),
             phase: Cell::new(Phase::Copy),
             done: Cell::new(0),
@@ -189,15 +168,9 @@ pub(crate) fn copy<'py>(
 }
 
 fn facts<'py>(py: Python<'py>, report: &CopyReport) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("groups", report.groups)?;
-    dict.set_item("arrays", report.arrays)?;
-    dict.set_item("bytes", report.bytes)?;
-    dict.set_item("stored_before", report.stored_before)?;
-    dict.set_item("stored_after", report.stored_after)?;
-    dict.set_item("seconds", report.elapsed.as_secs_f64())?;
-    dict.set_item("seconds_verified", report.verified.map(|time| time.as_secs_f64()))?;
-    dict.set_item("notes", report.notes.clone())?;
-    dict.set_item("skipped", report.skipped.clone())?;
-    Ok(dict)
+    let seconds_verified = report.verified.map(|time| time.as_secs_f64());
+    dict!(
+        py, report { groups, arrays, bytes, stored_before, stored_after, notes, skipped },
+        "seconds": report.elapsed.as_secs_f64(), "seconds_verified": seconds_verified,
+    )
 }

@@ -1,19 +1,19 @@
 //! Opening and creating nodes.
 
-use crate::array_handle::ArrayHandle;
 use crate::engine;
 use crate::errors::{self, Failed};
-use crate::group::{GroupHandle, NodeHandle};
+use crate::handles::{ArrayHandle, GroupHandle, NodeHandle};
+use crate::once::items;
 use crate::slot::Origin;
 use crate::store::StoreHandle;
 use hyperslab::codec::{DataType, VlenKind};
 use hyperslab::store::Ask;
 use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
-    Array, ArraySpec, Choice, Consolidation, Format, Group, IndexLocation, Json, KeyEncoding, open_with,
+    Array, ArraySpec, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json, KeyEncoding,
+    open_with,
 };
 use hyperslab::{Node, Object};
-use pyo3::Borrowed;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -31,8 +31,7 @@ pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
 
 /// JSON that Python wrote.
 pub(crate) fn json(py: Python<'_>, what: &str, text: &str) -> PyResult<Json> {
-    Json::parse(text.as_bytes())
-        .map_err(|error| errors::exception(py, "InvalidArgumentError", format!("{what}: {error}")))
+    Json::parse(text.as_bytes()).map_err(|error| errors::invalid(py, format!("{what}: {error}")))
 }
 
 /// Opens what is stored at a path. `consolidated`: only with consolidated metadata (true), never
@@ -91,8 +90,10 @@ pub(crate) fn open_root(
     })
 }
 
-/// Creates a group.
+/// Creates a group; with `overwrite`, in the place of what is there. `fill` is then called with a
+/// store that has the new group at its root, and creates its members before it takes its place.
 #[pyfunction]
+#[pyo3(signature = (store, path, zarr_format, attributes, overwrite, fill=None))]
 pub(crate) fn create_group(
     py: Python<'_>,
     store: &StoreHandle,
@@ -100,33 +101,21 @@ pub(crate) fn create_group(
     zarr_format: u32,
     attributes: &str,
     overwrite: bool,
+    fill: Option<Py<PyAny>>,
 ) -> PyResult<GroupHandle> {
     let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
     let attributes = json(py, "attributes", attributes)?;
-    let create = |ask: Ask<'_>| {
-        Group::create_with(store.store.clone(), path, format, attributes, overwrite, Some(ask))
+    let create = |ask: Ask<'_>| -> Result<Group, Failed> {
+        let (store, ask) = (store.store.clone(), Some(ask));
+        if !overwrite {
+            return Ok(Group::create_with(store, path, format, attributes, Creation::New, ask)?);
+        }
+        Group::replace_with(store, path, format, attributes, ask, |new| match &fill {
+            None => Ok(()),
+            Some(fill) => call(fill, StoreHandle::of(new.store().clone())),
+        })
     };
-    let group = engine::run_with(py, create, |error| errors::zarr(py, &error))?;
-    Ok(GroupHandle::new(group.into()))
-}
-
-/// Creates a group in the place of what is there. `fill` is called with a store that has the new
-/// group at its root, and creates its members; then the group takes its place.
-#[pyfunction]
-pub(crate) fn replace_group(
-    py: Python<'_>,
-    store: &StoreHandle,
-    path: &str,
-    zarr_format: u32,
-    attributes: &str,
-    fill: Py<PyAny>,
-) -> PyResult<GroupHandle> {
-    let format = format(Some(zarr_format))?.unwrap_or(Format::V3);
-    let attributes = json(py, "attributes", attributes)?;
-    let fill = |new: &Group| call(&fill, StoreHandle::of(new.store().clone()));
-    let create =
-        |ask: Ask<'_>| Group::replace_with(store.store.clone(), path, format, attributes, Some(ask), fill);
-    let group = engine::run_with(py, create, |failed: Failed| failed.raise(py))?;
+    let group = engine::run(py, create)?;
     Ok(GroupHandle::new(group.into()))
 }
 
@@ -136,58 +125,33 @@ fn call<A: for<'py> IntoPyObject<'py>>(function: &Py<PyAny>, argument: A) -> Res
     answer.map_err(Failed::Python)
 }
 
-/// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's type
-/// string.
-pub(crate) struct Spec {
-    zarr_format: u32,
-    shape: Vec<u64>,
-    dtype: String,
-    /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
-    vlen: Option<String>,
-    chunks: Option<Vec<u64>>,
-    shards: Option<Vec<u64>>,
-    choose_shards: bool,
-    index_at_start: bool,
-    filters: Option<String>,
-    compressors: Option<String>,
-    serializer: Option<String>,
-    fill: Option<Vec<u8>>,
-    fortran_order: bool,
-    attributes: String,
-    dimension_names: Option<Vec<Option<String>>>,
-    key_encoding: Option<(String, char)>,
-}
-
-// Not derived: that makes names of items under a lock (see `once::interned`).
-impl<'py> FromPyObject<'_, 'py> for Spec {
-    type Error = PyErr;
-
-    fn extract(items: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let item = |name: &str| items.get_item(name);
-        Ok(Spec {
-            zarr_format: item("zarr_format")?.extract()?,
-            shape: item("shape")?.extract()?,
-            dtype: item("dtype")?.extract()?,
-            vlen: item("vlen")?.extract()?,
-            chunks: item("chunks")?.extract()?,
-            shards: item("shards")?.extract()?,
-            choose_shards: item("choose_shards")?.extract()?,
-            index_at_start: item("index_at_start")?.extract()?,
-            filters: item("filters")?.extract()?,
-            compressors: item("compressors")?.extract()?,
-            serializer: item("serializer")?.extract()?,
-            fill: item("fill")?.extract()?,
-            fortran_order: item("fortran_order")?.extract()?,
-            attributes: item("attributes")?.extract()?,
-            dimension_names: item("dimension_names")?.extract()?,
-            key_encoding: item("key_encoding")?.extract()?,
-        })
+items! {
+    /// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's
+    /// type string.
+    pub(crate) struct Spec {
+        zarr_format: u32,
+        shape: Vec<u64>,
+        dtype: String,
+        /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
+        vlen: Option<String>,
+        chunks: Option<Vec<u64>>,
+        shards: Option<Vec<u64>>,
+        choose_shards: bool,
+        index_at_start: bool,
+        filters: Option<String>,
+        compressors: Option<String>,
+        serializer: Option<String>,
+        fill: Option<Vec<u8>>,
+        fortran_order: bool,
+        attributes: String,
+        dimension_names: Option<Vec<Option<String>>>,
+        key_encoding: Option<(String, char)>,
     }
 }
 
 impl Spec {
     fn parse(self, py: Python<'_>) -> PyResult<ArraySpec> {
-        let invalid = |message: String| errors::exception(py, "InvalidArgumentError", message);
+        let invalid = |message: String| errors::invalid(py, message);
         let format = format(Some(self.zarr_format))?.unwrap_or(Format::V3);
         let dtype: DataType =
             self.dtype.parse().map_err(|message| errors::exception(py, "DataTypeError", message))?;
@@ -263,10 +227,10 @@ pub(crate) fn create_array(
         if overwrite {
             return Array::replace_with(store, path, spec, Some(ask), fill);
         }
-        let new = Array::create_with(store, path, spec, false, Some(ask))?;
+        let new = Array::create_with(store, path, spec, Creation::New, Some(ask))?;
         fill(&new)?;
         Ok(new)
     };
-    let array = engine::run_with(py, create, |failed: Failed| failed.raise(py))?;
+    let array = engine::run(py, create)?;
     Ok(ArrayHandle::new(array.into()))
 }

@@ -2,16 +2,20 @@
 //! reading and writing by that.
 
 use crate::array::ArrayBase;
+use crate::engine;
+use crate::fancy::{self, Meaning};
 use crate::hdf5 as file;
+use crate::index::selection;
 use crate::once;
 use crate::output::{Reading, read_item, read_out};
 use crate::ragged::Form;
+use crate::settings;
 use crate::values::{Writing, assign};
 use crate::vlen::{self, Shown};
-use hyperslab::Array;
-use hyperslab::array::Selection;
+use hyperslab::array::{Selection, check_stored};
 use hyperslab::codec::{DataType, Kind, SMALL};
 use hyperslab::hdf5::dataspace::Dataspace;
+use hyperslab::{Array, Missing, ResultOrder};
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::prelude::*;
@@ -58,6 +62,56 @@ pub(crate) enum Elements {
 }
 
 impl ArrayBase {
+    /// How a selection is read. Unless the array has an order of its own, results have that in
+    /// which Zarr v2 metadata says that elements are stored, as with zarr-python. Errors where a
+    /// chunk is missing, and that matters.
+    pub(crate) fn reading(
+        &self,
+        py: Python<'_>,
+        array: &Array,
+        selection: &Selection,
+    ) -> PyResult<Reading<'_>> {
+        self.check_stored(py, array, selection)?;
+        let fortran = self.fortran.unwrap_or_else(|| match array.result_order() {
+            ResultOrder::AsStored => !array.layout().encoding().is_c_order(),
+            ResultOrder::AsSet => settings::fortran_results(),
+            ResultOrder::C => false,
+        });
+        Ok(Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() })
+    }
+
+    pub(crate) fn check_stored(&self, py: Python<'_>, array: &Array, selection: &Selection) -> PyResult<()> {
+        if self.read_missing.unwrap_or_else(settings::read_missing_chunks)
+            || array.missing() == Missing::Defined
+        {
+            return Ok(());
+        }
+        engine::run(py, |stop| check_stored(array.layout(), selection, Some(stop)))
+    }
+
+    pub(crate) fn select(&self, array: &Array, key: Option<&Bound<'_, PyAny>>) -> PyResult<Selection> {
+        match key {
+            Some(key) => selection(key, array.layout()),
+            None => Ok(Selection::all(array.layout().shape())),
+        }
+    }
+
+    /// What an index selects; `meaning`: that of the index, where it is another than that of
+    /// ``array[selection]``.
+    pub(crate) fn select_as(
+        &self,
+        array: &Array,
+        key: Option<&Bound<'_, PyAny>>,
+        meaning: Option<&str>,
+    ) -> PyResult<Selection> {
+        match (key, meaning) {
+            (Some(key), Some(meaning)) => {
+                fancy::selection(key, array.layout(), Meaning::named(key.py(), meaning)?)
+            }
+            (key, _) => self.select(array, key),
+        }
+    }
+
     pub(crate) fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
         once::get_or_try_make(&self.types, py, || {
             let memory = numpy_type(py, array.layout().dtype())?.unbind();

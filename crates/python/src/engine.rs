@@ -1,7 +1,6 @@
 //! Work without the GIL that Ctrl-C can stop.
 
-use crate::errors;
-use hyperslab::array::ArrayError;
+use crate::errors::Raise;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -9,42 +8,45 @@ use std::time::{Duration, Instant};
 /// How often signals are looked at: often enough for a person, too rarely to be felt as work.
 const EVERY: Duration = Duration::from_millis(50);
 
+/// Asks Python for a signal handler's exception, if it is time to. `asked`: when that was done last,
+/// or when time was first taken.
+fn look(asked: &Cell<Option<Instant>>) -> Option<PyErr> {
+    match asked.get() {
+        Some(then) if then.elapsed() >= EVERY => {}
+        Some(_) => return None,
+        None => {
+            asked.set(Some(Instant::now()));
+            return None;
+        }
+    }
+    // What is dropped while the interpreter ends finishes its work: nobody can stop it any more.
+    let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
+    asked.set(Some(Instant::now()));
+    raised
+}
+
 /// Asks Python now and then whether a signal came in (Ctrl-C). Lives on the calling thread.
+#[derive(Default)]
 pub(crate) struct Signals {
-    /// When Python was last asked, or time was first taken: after the second task, so that a
-    /// request of one chunk takes none.
+    /// Time is taken only after the second task, so that a request of one chunk takes none.
     asked: Cell<Option<Instant>>,
     begun: Cell<bool>,
     raised: RefCell<Option<PyErr>>,
 }
 
 impl Signals {
-    pub(crate) fn new() -> Self {
-        Signals { asked: Cell::new(None), begun: Cell::new(false), raised: RefCell::new(None) }
-    }
-
     /// Whether the work is to stop.
     pub(crate) fn ask(&self) -> bool {
         if !self.begun.replace(true) {
             return false;
         }
-        match self.asked.get() {
-            Some(asked) if asked.elapsed() >= EVERY => {}
-            Some(_) => return false,
-            None => {
-                self.asked.set(Some(Instant::now()));
-                return false;
+        match look(&self.asked) {
+            None => false,
+            raised => {
+                *self.raised.borrow_mut() = raised;
+                true
             }
         }
-        // What is dropped while the interpreter ends finishes its work: nobody can stop it any
-        // more.
-        let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
-        self.asked.set(Some(Instant::now()));
-        let stop = raised.is_some();
-        if stop {
-            *self.raised.borrow_mut() = raised;
-        }
-        stop
     }
 
     /// What a signal handler raised.
@@ -66,19 +68,8 @@ pub(crate) fn ask_in_file() -> bool {
         if raised.borrow().is_some() {
             return true;
         }
-        match asked.get() {
-            Some(then) if then.elapsed() >= EVERY => {}
-            Some(_) => return false,
-            None => {
-                asked.set(Some(Instant::now()));
-                return false;
-            }
-        }
-        let found = Python::try_attach(|py| py.check_signals().err()).flatten();
-        asked.set(Some(Instant::now()));
-        let stop = found.is_some();
-        *raised.borrow_mut() = found;
-        stop
+        *raised.borrow_mut() = look(asked);
+        raised.borrow().is_some()
     })
 }
 
@@ -89,27 +80,18 @@ pub(crate) fn raised_in_file() -> Option<PyErr> {
 
 /// Runs `work`, which is given the question whether to stop, without the GIL. What a signal handler
 /// raised wins over the error of the work that was stopped.
-pub(crate) fn run<T: Send>(
-    py: Python<'_>,
-    work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, ArrayError> + Send,
-) -> PyResult<T> {
-    run_with(py, work, |error| errors::array(py, &error))
-}
-
-/// [`run`], of work with its own kind of errors.
-pub(crate) fn run_with<T: Send, E: Send>(
+pub(crate) fn run<T: Send, E: Raise + Send>(
     py: Python<'_>,
     work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, E> + Send,
-    raise: impl FnOnce(E) -> PyErr,
 ) -> PyResult<T> {
     let (result, raised) = py.detach(|| {
-        let signals = Signals::new();
+        let signals = Signals::default();
         let result = work(&|| signals.ask());
         (result, signals.raised())
     });
     match (result, raised) {
         (Ok(value), None) => Ok(value),
         (_, Some(raised)) => Err(raised),
-        (Err(error), None) => Err(raise(error)),
+        (Err(error), None) => Err(error.raise(py)),
     }
 }

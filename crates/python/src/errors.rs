@@ -25,13 +25,45 @@ impl<E: Into<Error>> From<E> for Failed {
     }
 }
 
-impl Failed {
-    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+/// An error that Python has an exception for.
+pub(crate) trait Raise {
+    fn raise(self, py: Python<'_>) -> PyErr;
+}
+
+macro_rules! raised_by {
+    ($($error:ty: $function:path),* $(,)?) => {
+        $(impl Raise for $error {
+            fn raise(self, py: Python<'_>) -> PyErr {
+                $function(py, &self)
+            }
+        })*
+    };
+}
+raised_by!(Error: any, ArrayError: array, ZarrError: zarr, StoreError: store, Hdf5Error: hdf5);
+
+impl Raise for Failed {
+    fn raise(self, py: Python<'_>) -> PyErr {
         match self {
-            Failed::Ours(error) => any(py, &error),
+            Failed::Ours(error) => error.raise(py),
             Failed::Python(error) => error,
         }
     }
+}
+
+/// A result with Python's exception for its error.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Raise> OrRaise<T> for Result<T, E> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| error.raise(py))
+    }
+}
+
+/// An argument that makes no sense.
+pub(crate) fn invalid(py: Python<'_>, message: impl Into<String>) -> PyErr {
+    exception(py, "InvalidArgumentError", message)
 }
 
 /// The exception class of `hyperslab.errors` with this name, with this message.

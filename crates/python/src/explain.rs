@@ -1,6 +1,7 @@
 //! What a request would do, as Python's dictionaries and lists.
 
-use crate::errors;
+use crate::errors::OrRaise;
+use crate::once::dict;
 use hyperslab::array::{
     ArrayLayout, ChunkCache, Explain, ExplainTask, Selection, explain_read_cached, explain_write,
 };
@@ -20,44 +21,30 @@ pub(crate) fn told<'py>(
         true => explain_write(layout, selection, tasks),
         false => explain_read_cached(layout, selection, tasks, cache),
     });
-    to_dict(py, &told.map_err(|error| errors::array(py, &error))?)
+    to_dict(py, &told.or_raise(py)?)
 }
 
 /// All facts, and the text.
 fn to_dict<'py>(py: Python<'py>, explain: &Explain) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("array", &explain.array)?;
-    dict.set_item("write", explain.write)?;
-    dict.set_item("shape", PyTuple::new(py, &explain.shape)?)?;
-    dict.set_item("bytes", explain.bytes)?;
-    dict.set_item("chunks", explain.chunks)?;
-    dict.set_item("examined", explain.examined)?;
-    dict.set_item("objects", explain.objects)?;
-    dict.set_item("threads", explain.threads)?;
     let strategies = PyDict::new(py);
     for (strategy, count) in &explain.strategies {
         strategies.set_item(strategy.to_string(), count)?;
     }
-    dict.set_item("strategies", strategies)?;
-    dict.set_item("ranges", explain.ranges)?;
-    dict.set_item("bytes_read", explain.bytes_read)?;
-    dict.set_item("gap_bytes", explain.gap_bytes)?;
-    dict.set_item("index_bytes", explain.index_bytes)?;
-    dict.set_item("bytes_decoded", explain.bytes_decoded)?;
     let tasks: Vec<_> = explain.tasks.iter().map(|told| task(py, told)).collect::<PyResult<_>>()?;
-    dict.set_item("tasks", PyList::new(py, tasks)?)?;
-    dict.set_item("text", explain.to_string())?;
-    Ok(dict)
+    dict!(
+        py, explain {
+            array, write, bytes, chunks, examined, objects, threads, ranges, bytes_read, gap_bytes,
+            index_bytes, bytes_decoded,
+        },
+        "shape": PyTuple::new(py, &explain.shape)?, "strategies": strategies,
+        "tasks": PyList::new(py, tasks)?, "text": explain.to_string(),
+    )
 }
 
 fn task<'py>(py: Python<'py>, task: &ExplainTask) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("chunk", PyTuple::new(py, &task.chunk)?)?;
-    dict.set_item("key", &task.key)?;
-    dict.set_item("strategy", task.strategy.to_string())?;
-    dict.set_item("ranges", PyTuple::new(py, &task.ranges)?)?;
-    dict.set_item("elements", task.elements)?;
-    dict.set_item("bytes_read", task.bytes_read)?;
-    dict.set_item("bytes_decoded", task.bytes_decoded)?;
-    Ok(dict)
+    dict!(
+        py, task { key, elements, bytes_read, bytes_decoded },
+        "chunk": PyTuple::new(py, &task.chunk)?, "strategy": task.strategy.to_string(),
+        "ranges": PyTuple::new(py, &task.ranges)?,
+    )
 }

@@ -7,7 +7,7 @@
 //!
 //! Index arrays are copied before they are looked at: other threads may change the caller's.
 
-use crate::errors;
+use crate::errors::{self, OrRaise};
 use crate::index::basic;
 use hyperslab::array::{ArrayError, ArrayLayout, Index, Selection};
 use numpy::{
@@ -43,11 +43,7 @@ impl Meaning {
             "mask" => Meaning::Mask,
             "blocks" => Meaning::Blocks,
             _ => {
-                return Err(errors::exception(
-                    py,
-                    "InvalidArgumentError",
-                    format!("no kind of index: {name}"),
-                ));
+                return Err(errors::invalid(py, format!("no kind of index: {name}")));
             }
         })
     }
@@ -105,7 +101,7 @@ pub(crate) fn selection(
 }
 
 fn made(py: Python<'_>, selection: Result<Selection, ArrayError>) -> PyResult<Selection> {
-    selection.map_err(|error| errors::array(py, &error))
+    selection.or_raise(py)
 }
 
 fn unsupported(py: Python<'_>, message: &str) -> PyErr {

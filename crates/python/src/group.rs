@@ -1,105 +1,16 @@
 //! The base class of `hyperslab.Group`.
 
-use crate::array_handle::ArrayHandle;
 use crate::attributes::StoredAttributes;
-use crate::create;
 use crate::engine;
-use crate::errors;
-use crate::hdf5::{self as file, AttributeHandle, DatatypeHandle, Link};
-use crate::slot::{Origin, Slot, Stored};
-use crate::store::StoreHandle;
-use hyperslab::store::Ask;
-use hyperslab::zarr::{self, Consolidation, Format, Json};
-use hyperslab::{Error, Group, Object, hdf5, netcdf};
+use crate::errors::OrRaise;
+use crate::handles::{ArrayHandle, GroupHandle, NodeHandle};
+use crate::hdf5::{self as file, AttributeHandle, Link};
+use crate::slot::Slot;
+use hyperslab::{Error, Group, hdf5, netcdf};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-impl Stored for Group {
-    const KIND: &str = "group";
-
-    fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error> {
-        match origin {
-            Origin::Store(store) => Ok(zarr::Group::open(store, path, format, Consolidation::Auto)?.into()),
-            Origin::File(file) => file.open(path)?.into_group(),
-        }
-    }
-
-    fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
-        self.attributes()
-    }
-
-    fn change_attributes<R>(
-        &mut self,
-        ask: Option<Ask<'_>>,
-        change: impl FnOnce(&mut Json) -> R,
-    ) -> Result<R, Error> {
-        Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
-    }
-}
-
-/// A group to make a `GroupBase` of; perhaps not open yet.
-#[pyclass(frozen, module = "hyperslab._native")]
-pub(crate) struct GroupHandle {
-    pub(crate) slot: Arc<Slot<Group>>,
-}
-
-impl GroupHandle {
-    pub(crate) fn new(group: Group) -> Self {
-        let origin = match group.file() {
-            None => Origin::Store(group.store().clone()),
-            Some(file) => Origin::File(file),
-        };
-        let format = group.as_zarr().map(zarr::Group::format);
-        GroupHandle { slot: Slot::open(origin, group.path().to_owned(), format, group) }
-    }
-}
-
-#[pymethods]
-impl GroupHandle {
-    /// A group to be opened when it is first used.
-    #[staticmethod]
-    fn deferred(store: &StoreHandle, path: String, zarr_format: Option<u32>) -> PyResult<Self> {
-        let format = create::format(zarr_format)?;
-        Ok(GroupHandle { slot: Slot::deferred(store.origin(), path, format) })
-    }
-
-    /// The file that it is in; `None`: it is of Zarr.
-    #[getter]
-    fn file(&self) -> Option<StoreHandle> {
-        self.slot.file().cloned().map(StoreHandle::of_file)
-    }
-}
-
-/// A node as a handle of its kind.
-#[derive(IntoPyObject)]
-pub(crate) enum NodeHandle {
-    Array(ArrayHandle),
-    Group(GroupHandle),
-    Datatype(DatatypeHandle),
-}
-
-impl From<Object> for NodeHandle {
-    fn from(object: Object) -> Self {
-        match object {
-            Object::Array(array) => NodeHandle::Array(ArrayHandle::new(array)),
-            Object::Group(group) => NodeHandle::Group(GroupHandle::new(group)),
-            Object::Datatype(file, datatype) => NodeHandle::Datatype(DatatypeHandle { file, datatype }),
-        }
-    }
-}
-
-impl NodeHandle {
-    /// What a search finds.
-    pub(crate) fn found(
-        py: Python<'_>,
-        find: impl FnOnce() -> Result<Object, Error> + Send,
-    ) -> PyResult<Self> {
-        py.detach(find).map(NodeHandle::from).map_err(|error| errors::any(py, &error))
-    }
-}
 
 /// What Rust does for a group.
 #[pyclass(frozen, subclass, module = "hyperslab._native")]
@@ -119,7 +30,7 @@ impl GroupBase {
         question: impl FnOnce(&Group) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
         let group = self.slot.get(py)?;
-        py.detach(|| question(&group)).map_err(|error| errors::any(py, &error))
+        py.detach(|| question(&group)).or_raise(py)
     }
 }
 
@@ -180,9 +91,8 @@ impl GroupBase {
     #[pyo3(signature = (depth=None))]
     fn _walk(&self, py: Python<'_>, depth: Option<usize>) -> PyResult<Vec<(String, &'static str)>> {
         let group = self.slot.get(py)?;
-        let nodes =
-            engine::run_with(py, |ask| group.walk_asking(depth, Some(ask)), |error| errors::any(py, &error))?;
-        Ok(nodes.into_iter().map(|(path, kind)| (path, kind.name())).collect())
+        let nodes = engine::run(py, |ask| group.below(depth, Some(ask)))?;
+        Ok(nodes.into_iter().map(|below| (below.path, below.kind.name())).collect())
     }
 
     fn _child(&self, py: Python<'_>, path: &str) -> PyResult<NodeHandle> {
@@ -197,12 +107,12 @@ impl GroupBase {
 
     fn _delete_child(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.delete_child_with(path, Some(ask))?))
+        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.delete_child(path, Some(ask))?))
     }
 
     fn _consolidate(&self, py: Python<'_>) -> PyResult<()> {
         self.writable(py)?;
-        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.consolidate_with(Some(ask))?))
+        self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.consolidate(Some(ask))?))
     }
 
     /// Where the group came from consolidated metadata: sees a new node below, and the later
@@ -212,14 +122,14 @@ impl GroupBase {
         let group = self.slot.get(py)?;
         let Some(group) = group.as_zarr().filter(|group| group.is_consolidated()) else { return Ok(()) };
         match array {
-            None => py.detach(|| group.notice(path)).map_err(|error| errors::zarr(py, &error)),
+            None => py.detach(|| group.notice(path)).or_raise(py),
             Some(array) => array.slot.change(py, |array, _| Ok(group.adopt(array.as_zarr_mut()?)?)),
         }
     }
 
     /// Reads the metadata again.
     fn _refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.change(py, |group, _| group.refresh())
+        self.slot.change(py, |group, _| Ok(group.refresh()?))
     }
 
     /// The attributes, where they are in a file.

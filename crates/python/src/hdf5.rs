@@ -5,23 +5,22 @@
 //! read as raw bytes by the engine. [`ElementHandle`] says what the bytes are, and resolves heap
 //! ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
 
-use crate::cells::{self, Cells, Wanted};
-use crate::errors;
+use crate::cells::{self, Cells};
+use crate::errors::{self, OrRaise};
 use crate::frozen;
-use crate::group::NodeHandle;
 use crate::once::interned;
 use crate::output::over;
+use crate::references::{Reference, RegionReference};
 use crate::store::StoreHandle;
 use hyperslab::array::convert_elements as convert;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
-use hyperslab::hdf5::reference::{self, Part, Reference as Target};
+use hyperslab::hdf5::reference::{self, Part, Reference as Referred};
 use hyperslab::hdf5::selection::Selection;
-use hyperslab::hdf5::{self, Attribute, Hdf5Error, LinkTarget, NamedDatatype, Purpose, vlen};
-use hyperslab::{Array, DataFile, DataType, Group, Kind, Object, netcdf};
+use hyperslab::hdf5::{self, Attribute, Hdf5Error, LinkTarget, NamedDatatype, vlen};
+use hyperslab::{Array, DataType, Group, Kind, netcdf};
 use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArray};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
@@ -159,12 +158,7 @@ impl ElementHandle {
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let found = self.resolve(&memory, (offset, stride, count), &outer)?;
         let cells = Cells::new(&found.offsets, found.values.as_slice(), None, 1)?;
-        let encoding = encoding.map(cells::encoding);
-        let wanted = match &encoding {
-            None => Wanted::Bytes,
-            Some(encoding) => Wanted::Text { encoding, errors },
-        };
-        cells::objects(cells, wanted, &numpy::dtype::<Py<PyAny>>(py), &[count as u64])
+        cells::decoded(cells, encoding, errors, &numpy::dtype::<Py<PyAny>>(py), &[count as u64])
     }
 
     /// References, as objects.
@@ -182,7 +176,7 @@ impl ElementHandle {
             .map_err(|error| self.error(py, error))?;
         let is_region = matches!(self.element.kind, ElementKind::RegionReference);
         let made = found.into_iter().map(|target| -> PyResult<Bound<'py, PyAny>> {
-            let region = is_region || matches!(&target, Some(Target { part: Part::Region(_), .. }));
+            let region = is_region || matches!(&target, Some(Referred { part: Part::Region(_), .. }));
             let reference = Reference { file: self.file.clone(), target };
             match region {
                 false => Ok(Bound::new(py, reference)?.into_any()),
@@ -270,9 +264,9 @@ fn described<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyA
 
 /// An attribute of a file.
 #[pyclass(frozen, module = "hyperslab._native")]
-pub(crate) struct AttributeHandle(Stored);
+pub(crate) struct AttributeHandle(InFile);
 
-enum Stored {
+enum InFile {
     Hdf5(Attribute),
     NetCdf3(netcdf::Attribute),
 }
@@ -296,10 +290,10 @@ fn attributes(
     read: impl FnOnce() -> Option<Result<Vec<Attribute>, Hdf5Error>> + Send,
 ) -> PyResult<Vec<AttributeHandle>> {
     if let Some(found) = classic {
-        return Ok(found.iter().map(|found| AttributeHandle(Stored::NetCdf3(found.clone()))).collect());
+        return Ok(found.iter().map(|found| AttributeHandle(InFile::NetCdf3(found.clone()))).collect());
     }
-    let found = py.detach(read).transpose().map_err(|error| errors::hdf5(py, &error))?;
-    Ok(found.into_iter().flatten().map(Stored::Hdf5).map(AttributeHandle).collect())
+    let found = py.detach(read).transpose().or_raise(py)?;
+    Ok(found.into_iter().flatten().map(InFile::Hdf5).map(AttributeHandle).collect())
 }
 
 #[pymethods]
@@ -307,8 +301,8 @@ impl AttributeHandle {
     #[getter]
     fn name(&self) -> &str {
         match &self.0 {
-            Stored::Hdf5(attribute) => &attribute.name,
-            Stored::NetCdf3(attribute) => &attribute.name,
+            InFile::Hdf5(attribute) => &attribute.name,
+            InFile::NetCdf3(attribute) => &attribute.name,
         }
     }
 
@@ -316,11 +310,11 @@ impl AttributeHandle {
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         match &self.0 {
-            Stored::Hdf5(attribute) => match &attribute.dataspace {
+            InFile::Hdf5(attribute) => match &attribute.dataspace {
                 Dataspace::Null => Ok(None),
                 dataspace => PyTuple::new(py, dataspace.shape()).map(Some),
             },
-            Stored::NetCdf3(attribute) => {
+            InFile::NetCdf3(attribute) => {
                 let count = attribute.bytes.len() / attribute.external.dtype().size().max(1);
                 PyTuple::new(py, (count != 1).then_some(count)).map(Some)
             }
@@ -331,16 +325,16 @@ impl AttributeHandle {
     #[getter]
     fn text(&self) -> Option<String> {
         match &self.0 {
-            Stored::Hdf5(_) => None,
-            Stored::NetCdf3(attribute) => Some(attribute.text()?.trim_end_matches('\0').to_owned()),
+            InFile::Hdf5(_) => None,
+            InFile::NetCdf3(attribute) => Some(attribute.text()?.trim_end_matches('\0').to_owned()),
         }
     }
 
     /// The type of elements in HDF5.
     #[getter]
     fn element(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
-        let Stored::Hdf5(attribute) = &self.0 else { return Ok(None) };
-        let element = attribute.element().map_err(|error| errors::hdf5(py, &error))?;
+        let InFile::Hdf5(attribute) = &self.0 else { return Ok(None) };
+        let element = attribute.element().or_raise(py)?;
         let (file, name) = (attribute.file.clone(), Some(attribute.name.as_str().into()));
         Ok(Some(ElementHandle { file, element, path: None, attribute: name }))
     }
@@ -349,16 +343,16 @@ impl AttributeHandle {
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArrayDescr>>> {
         match &self.0 {
-            Stored::Hdf5(_) => Ok(None),
-            Stored::NetCdf3(attribute) => PyArrayDescr::new(py, attribute.external.dtype().numpy()).map(Some),
+            InFile::Hdf5(_) => Ok(None),
+            InFile::NetCdf3(attribute) => PyArrayDescr::new(py, attribute.external.dtype().numpy()).map(Some),
         }
     }
 
     /// Its elements in memory.
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let values = match &self.0 {
-            Stored::Hdf5(attribute) => attribute.values().map_err(|error| errors::hdf5(py, &error))?,
-            Stored::NetCdf3(attribute) => attribute.bytes.clone(),
+            InFile::Hdf5(attribute) => attribute.values().or_raise(py)?,
+            InFile::NetCdf3(attribute) => attribute.bytes.clone(),
         };
         Ok(PyArray1::from_vec(py, values))
     }
@@ -404,105 +398,8 @@ impl DatatypeHandle {
     }
 }
 
-/// A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is
-/// the object.
-#[pyclass(frozen, subclass, module = "hyperslab")]
-pub(crate) struct Reference {
-    file: hdf5::File,
-    target: Option<Target>,
-}
-
-#[pymethods]
-impl Reference {
-    fn __bool__(&self) -> bool {
-        self.target.is_some()
-    }
-
-    /// The path of the object from the root; ``None``: it leads nowhere, into another file, or no
-    /// link leads to it.
-    #[getter]
-    fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let Some(target) = &self.target else { return Ok(None) };
-        py.detach(|| target.path(&self.file)).map_err(|error| errors::hdf5(py, &error))
-    }
-
-    /// The other file that it leads into, as it is called there.
-    #[getter]
-    fn filename(&self) -> Option<&str> {
-        self.target.as_ref()?.file.as_deref()
-    }
-
-    /// The attribute that it leads to.
-    #[getter]
-    fn attribute(&self) -> Option<&str> {
-        match &self.target.as_ref()?.part {
-            Part::Attribute(name) => Some(name),
-            _ => None,
-        }
-    }
-
-    /// The object.
-    fn _open(&self, py: Python<'_>) -> PyResult<NodeHandle> {
-        let Some(target) = &self.target else {
-            return Err(PyValueError::new_err("the reference leads nowhere"));
-        };
-        let file = match &target.file {
-            None => self.file.clone(),
-            Some(name) => py
-                .detach(|| self.file.other(name, Purpose::Link))
-                .map_err(|error| errors::hdf5(py, &error))?
-                .ok_or_else(|| {
-                    errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'"))
-                })?,
-        };
-        NodeHandle::found(py, || {
-            DataFile::from(file.clone()).check_open()?;
-            let path = file.path_of(target.address)?;
-            Object::of_hdf5(&file, file.object_at(target.address, path.as_deref().unwrap_or(""))?)
-        })
-    }
-
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Reference>().is_ok_and(|other| {
-            let other = other.get();
-            self.target == other.target && (self.target.is_none() || self.file.is(&other.file))
-        })
-    }
-
-    fn __hash__(&self) -> u64 {
-        self.target.as_ref().map_or(0, |target| target.address)
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let name = self.name(py).ok().flatten();
-        match (&self.target, name) {
-            (None, _) => "<Reference to nothing>".into(),
-            (Some(_), Some(name)) => format!("<Reference to {name:?}>"),
-            (Some(target), None) => format!("<Reference to the object at {}>", target.address),
-        }
-    }
-}
-
-/// A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset,
-/// ``dataset[reference]`` the elements.
-#[pyclass(frozen, extends = Reference, module = "hyperslab")]
-pub(crate) struct RegionReference;
-
-#[pymethods]
-impl RegionReference {
-    /// The elements: ``("none",)``, ``("all",)``, ``("slabs", [(start, stride, count, block), …])``
-    /// with one for each axis, ``("points", [[…], …])``, or ``("blocks", [(first, last), …])``.
-    fn _selection<'py>(this: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        match this.as_super().target.as_ref().map(|target| &target.part) {
-            None | Some(Part::Attribute(_)) => selection(py, &Selection::None),
-            Some(Part::Whole) => selection(py, &Selection::All),
-            Some(Part::Region(found)) => selection(py, found),
-        }
-    }
-}
-
 /// A selection as `RegionReference._selection` gives it.
-fn selection<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py, PyTuple>> {
+pub(crate) fn selection<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py, PyTuple>> {
     match selection.clone().regularised() {
         Selection::None => PyTuple::new(py, ["none"]),
         Selection::All => PyTuple::new(py, ["all"]),
@@ -524,7 +421,7 @@ fn selection<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py,
 /// What a virtual dataset is made of: its elements, file, path, the source's elements.
 pub(crate) fn virtual_sources<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyList>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(PyList::empty(py)) };
-    let sources = py.detach(|| dataset.virtual_sources()).map_err(|error| errors::hdf5(py, &error))?;
+    let sources = py.detach(|| dataset.virtual_sources()).or_raise(py)?;
     let made = sources.into_iter().map(|source| -> PyResult<_> {
         let (target, from) = (selection(py, &source.target)?, selection(py, &source.source)?);
         (target, source.file, source.dataset, from).into_pyobject(py)
@@ -564,7 +461,7 @@ pub(crate) type ChunkColumns<'py> = (
 /// Where the chunks of a dataset are. `None`: it has no chunks.
 pub(crate) fn chunk_columns<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<ChunkColumns<'py>>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(None) };
-    let index = py.detach(|| dataset.chunk_index()).map_err(|error| errors::hdf5(py, &error))?;
+    let index = py.detach(|| dataset.chunk_index()).or_raise(py)?;
     let Some(index) = index else { return Ok(None) };
     let base = dataset.file().source().base();
     let records = || index.records.iter();

@@ -3,7 +3,7 @@
 
 use crate::errors;
 use crate::fancy::{self, Meaning};
-use crate::hdf5::RegionReference;
+use crate::references::RegionReference;
 use hyperslab::array::{ArrayLayout, Index, Selection};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};

@@ -12,7 +12,6 @@
 //! memory as they are: NumPy itself changes arrays without it.
 
 mod array;
-mod array_handle;
 mod arrow;
 mod arrow_input;
 mod attributes;
@@ -27,12 +26,14 @@ mod explain;
 mod fancy;
 mod frozen;
 mod group;
+mod handles;
 mod hdf5;
 mod index;
 mod npy_string;
 mod once;
 mod output;
 mod ragged;
+mod references;
 mod settings;
 mod slot;
 mod store;
@@ -52,8 +53,6 @@ mod _native {
     #[pymodule_export]
     use crate::array::ArrayBase;
     #[pymodule_export]
-    use crate::array_handle::ArrayHandle;
-    #[pymodule_export]
     use crate::arrow::{arrow_array, arrow_schema};
     #[pymodule_export]
     use crate::attributes::StoredAttributes;
@@ -62,21 +61,23 @@ mod _native {
     #[pymodule_export]
     use crate::copy::copy;
     #[pymodule_export]
-    use crate::create::{create_array, create_group, open_node, open_root, replace_group};
+    use crate::create::{create_array, create_group, open_node, open_root};
     #[pymodule_export]
     use crate::elements::small_numbers;
     #[pymodule_export]
     use crate::frozen::frozen;
     #[pymodule_export]
-    use crate::group::{GroupBase, GroupHandle};
+    use crate::group::GroupBase;
     #[pymodule_export]
-    use crate::hdf5::{
-        AttributeHandle, DatatypeHandle, ElementHandle, Reference, RegionReference, convert_elements,
-    };
+    use crate::handles::{ArrayHandle, GroupHandle};
+    #[pymodule_export]
+    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]
     use crate::ragged::{
         ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
     };
+    #[pymodule_export]
+    use crate::references::{Reference, RegionReference};
     #[pymodule_export]
     use crate::run_cli;
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! Values that are made once, without a lock while they are made.
 
-use numpy::PyArrayMethods;
+use numpy::{PyArrayDescr, PyArrayMethods, PyUntypedArray};
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -39,6 +39,37 @@ macro_rules! interned {
 }
 pub(crate) use interned;
 
+/// A structure of the items of a Python dictionary. `FromPyObject` is not derived: that makes the
+/// names of items under a lock, as `pyo3::intern!`.
+macro_rules! items {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        $vis struct $name {
+            $($(#[$about])* $field: $type,)*
+        }
+
+        impl<'py> pyo3::FromPyObject<'_, 'py> for $name {
+            type Error = pyo3::PyErr;
+
+            fn extract(items: pyo3::Borrowed<'_, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
+                Ok($name { $($field: items.get_item(stringify!($field))?.extract()?,)* })
+            }
+        }
+    };
+}
+pub(crate) use items;
+
+/// A dictionary of some fields of a structure, under their names, and of other items.
+macro_rules! dict {
+    ($py:expr, $of:ident { $($field:ident),* $(,)? }, $($name:literal: $value:expr),* $(,)?) => {{
+        let dict = pyo3::types::PyDict::new($py);
+        $(dict.set_item(stringify!($field), &$of.$field)?;)*
+        $(dict.set_item($name, $value)?;)*
+        Ok(dict)
+    }};
+}
+pub(crate) use dict;
+
 pub(crate) fn interned_in<'py>(
     cell: &PyOnceLock<Py<PyString>>,
     py: Python<'py>,
@@ -58,26 +89,14 @@ pub(crate) fn make_early(py: Python<'_>) {
     let empty = numpy::PyArray1::<u8>::zeros(py, 0, false);
     // Errors would come again where it is needed.
     drop(empty.try_readonly());
-    let types = [
-        PyBool::type_object(py),
-        PyByteArray::type_object(py),
-        PyBytes::type_object(py),
-        PyCapsule::type_object(py),
-        PyDict::type_object(py),
-        PyFloat::type_object(py),
-        PyInt::type_object(py),
-        PyIterator::type_object(py),
-        PyList::type_object(py),
-        PyMapping::type_object(py),
-        PyMemoryView::type_object(py),
-        PyModule::type_object(py),
-        PySequence::type_object(py),
-        PySlice::type_object(py),
-        PyString::type_object(py),
-        PyTuple::type_object(py),
-        PyType::type_object(py),
-        numpy::PyArrayDescr::type_object(py),
-        numpy::PyUntypedArray::type_object(py),
-    ];
+    macro_rules! make {
+        ($($type:ident)*) => {
+            [$($type::type_object(py)),*]
+        };
+    }
+    let types = make! {
+        PyBool PyByteArray PyBytes PyCapsule PyDict PyFloat PyInt PyIterator PyList PyMapping PyMemoryView
+        PyModule PySequence PySlice PyString PyTuple PyType PyArrayDescr PyUntypedArray
+    };
     drop(types);
 }

@@ -1,6 +1,6 @@
 //! `hyperslab.Ragged`: what it is made of, and what its methods need Rust for.
 
-use crate::cells::{self, Cells, Views, Wanted};
+use crate::cells::{self, Cells, Views};
 use crate::frozen::{self, FrozenArray, Validity};
 use crate::once;
 use crate::once::interned;
@@ -119,10 +119,11 @@ impl<'py> Parts<'py> {
         FrozenArray::of(bytes_of(&self.values)?.as_any())
     }
 
-    /// The elements as what `bytes` holds, of items of one byte.
-    fn cells<'a>(&'a self, bytes: &'a FrozenArray<'py, u8>) -> PyResult<Cells<'a>> {
-        let validity = self.validity.as_ref().map(Validity::as_slice);
-        Cells::new(self.offsets.as_slice(), bytes.as_slice(), validity, 1)
+    /// Lends `work` the elements, of items of one byte. `nulls`: those that are null stay so.
+    fn with_cells<R>(&self, nulls: bool, work: impl FnOnce(Cells<'_>) -> PyResult<R>) -> PyResult<R> {
+        let (bytes, validity) = (self.bytes()?, self.validity.as_ref().filter(|_| nulls));
+        let validity = validity.map(Validity::as_slice);
+        work(Cells::new(self.offsets.as_slice(), bytes.as_slice(), validity, 1)?)
     }
 }
 
@@ -145,9 +146,7 @@ pub(crate) fn ragged_strings<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
-    let bytes = parts.bytes()?;
-    let cells = parts.cells(&bytes)?;
-    cells::strings(cells.check_text(ragged.py())?, dtype, &parts.shape)
+    parts.with_cells(true, |cells| cells::strings(cells.check_text(ragged.py())?, dtype, &parts.shape))
 }
 
 /// As objects: `str` in an encoding, else `bytes`; what is null is `None`.
@@ -160,14 +159,7 @@ pub(crate) fn ragged_objects<'py>(
     errors: &str,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
-    let bytes = parts.bytes()?;
-    let cells = parts.cells(&bytes)?;
-    let encoding = encoding.map(cells::encoding);
-    let wanted = match &encoding {
-        None => Wanted::Bytes,
-        Some(encoding) => Wanted::Text { encoding, errors },
-    };
-    cells::objects(cells, wanted, dtype, &parts.shape)
+    parts.with_cells(true, |cells| cells::decoded(cells, encoding, errors, dtype, &parts.shape))
 }
 
 /// As bytes of fixed length, or as text of fixed length.
@@ -179,9 +171,7 @@ pub(crate) fn ragged_fixed<'py>(
     len: Option<usize>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
-    let bytes = parts.bytes()?;
-    let cells = Cells::new(parts.offsets.as_slice(), bytes.as_slice(), None, 1)?;
-    cells::fixed(ragged.py(), cells, wide, len, &parts.shape)
+    parts.with_cells(false, |cells| cells::fixed(ragged.py(), cells, wide, len, &parts.shape))
 }
 
 /// As objects that are views of the values, an array that may be written to.
@@ -203,10 +193,7 @@ pub(crate) fn ragged_views<'py>(
 /// Errors unless all elements are text in UTF-8.
 #[pyfunction]
 pub(crate) fn ragged_check_text(ragged: &Bound<'_, PyAny>) -> PyResult<()> {
-    let parts = Parts::of(ragged)?;
-    let bytes = parts.bytes()?;
-    let cells = Cells::new(parts.offsets.as_slice(), bytes.as_slice(), None, 1)?;
-    cells.check_text(ragged.py()).map(|_| ())
+    Parts::of(ragged)?.with_cells(false, |cells| cells.check_text(ragged.py()).map(|_| ()))
 }
 
 /// The elements at these places: offsets, and the bytes of the values. `size`: of an item.

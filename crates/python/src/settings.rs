@@ -31,65 +31,39 @@ pub(crate) fn set_read_missing_chunks(on: bool) {
     READ_MISSING.store(on, Relaxed);
 }
 
-/// Threads for one request; 0: one per core.
-#[pyfunction]
-pub(crate) fn set_threads(count: usize) {
-    settings::set_threads(count);
+/// Functions that pass a value on to the engine, without the GIL: giving pages back takes long.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $type:ty);)*) => {
+        $(
+            $(#[$doc])*
+            #[pyfunction]
+            pub(crate) fn $name(py: Python<'_>, $value: $type) {
+                py.detach(|| settings::$name($value));
+            }
+        )*
+    };
 }
-
-/// The most bytes kept for results to come.
-#[pyfunction]
-pub(crate) fn set_recycler_bound(py: Python<'_>, bytes: usize) {
-    // Giving pages back takes long.
-    py.detach(|| settings::set_recycler_bound(bytes));
-}
-
-/// Whether checksums are verified.
-#[pyfunction]
-pub(crate) fn set_verify_checksums(on: bool) {
-    settings::set_verify_checksums(on);
-}
-
-/// Whether chunks of nothing but fill value are stored.
-#[pyfunction]
-pub(crate) fn set_write_empty_chunks(on: bool) {
-    settings::set_write_empty_chunks(on);
-}
-
-/// Whether local stores opened from now on lock files against other processes.
-#[pyfunction]
-pub(crate) fn set_file_locks(on: bool) {
-    settings::set_file_locks(on);
-}
-
-/// How many inner chunks of shards are decoded at a time.
-#[pyfunction]
-pub(crate) fn set_decodes_in_flight(count: usize) {
-    settings::set_decodes_in_flight(count);
-}
-
-/// Whether only the wanted ranges of shards are read.
-#[pyfunction]
-pub(crate) fn set_partial_reads(on: bool) {
-    settings::set_partial_reads(on);
-}
-
-/// Whether chunks are decoded only as far as they are wanted.
-#[pyfunction]
-pub(crate) fn set_partial_decode(on: bool) {
-    settings::set_partial_decode(on);
-}
-
-/// The most bytes of indexes of shards that are kept.
-#[pyfunction]
-pub(crate) fn set_shard_index_bound(py: Python<'_>, bytes: usize) {
-    py.detach(|| settings::set_shard_index_bound(bytes));
-}
-
-/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
-#[pyfunction]
-pub(crate) fn set_vlen_chunk_bound(bytes: usize) {
-    settings::set_vlen_chunk_bound(bytes);
+setters! {
+    /// Threads for one request; 0: one per core.
+    set_threads(count: usize);
+    /// The most bytes kept for results to come.
+    set_recycler_bound(bytes: usize);
+    /// Whether checksums are verified.
+    set_verify_checksums(on: bool);
+    /// Whether chunks of nothing but fill value are stored.
+    set_write_empty_chunks(on: bool);
+    /// Whether local stores opened from now on lock files against other processes.
+    set_file_locks(on: bool);
+    /// How many inner chunks of shards are decoded at a time.
+    set_decodes_in_flight(count: usize);
+    /// Whether only the wanted ranges of shards are read.
+    set_partial_reads(on: bool);
+    /// Whether chunks are decoded only as far as they are wanted.
+    set_partial_decode(on: bool);
+    /// The most bytes of indexes of shards that are kept.
+    set_shard_index_bound(bytes: usize);
+    /// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
+    set_vlen_chunk_bound(bytes: usize);
 }
 
 /// Which other files a file may lead to.

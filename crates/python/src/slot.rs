@@ -1,7 +1,7 @@
 //! A node that is opened when it is first needed, and shared by all its Python objects.
 
 use crate::engine;
-use crate::errors;
+use crate::errors::{self, Failed, OrRaise};
 use hyperslab::store::fork::RwLock;
 use hyperslab::store::turns::{self, Refused};
 use hyperslab::store::{Ask, Store, StoreError};
@@ -21,7 +21,7 @@ pub(crate) enum Origin {
 }
 
 /// Something that is stored at a path.
-pub(crate) trait Stored: Clone + Send + Sync {
+pub(crate) trait SlotNode: Clone + Send + Sync {
     /// What messages call it.
     const KIND: &str;
 
@@ -49,7 +49,7 @@ pub(crate) struct Slot<T> {
     changing: u64,
 }
 
-impl<T: Stored> Slot<T> {
+impl<T: SlotNode> Slot<T> {
     /// An open node.
     pub(crate) fn open(origin: Origin, path: String, format: Option<Format>, node: T) -> Arc<Self> {
         let node = RwLock::new(Some(Arc::new(node)));
@@ -112,10 +112,10 @@ impl<T: Stored> Slot<T> {
 
     /// The node, opened now if it is not yet.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<T>> {
-        self.check_open().map_err(|error| errors::any(py, &error))?;
+        self.check_open().or_raise(py)?;
         match self.current() {
             Some(node) => Ok(node),
-            None => py.detach(|| self.get_or_open()).map_err(|error| errors::any(py, &error)),
+            None => py.detach(|| self.get_or_open()).or_raise(py),
         }
     }
 
@@ -125,17 +125,7 @@ impl<T: Stored> Slot<T> {
     pub(crate) fn change<R: Send>(
         &self,
         py: Python<'_>,
-        change: impl FnOnce(&mut T, Ask<'_>) -> Result<R, Error> + Send,
-    ) -> PyResult<R> {
-        self.change_with(py, change, |error| errors::any(py, &error))
-    }
-
-    /// [`Slot::change`] with errors of another kind.
-    pub(crate) fn change_with<R: Send, E: Send + From<Error>>(
-        &self,
-        py: Python<'_>,
-        change: impl FnOnce(&mut T, Ask<'_>) -> Result<R, E> + Send,
-        raise: impl FnOnce(E) -> PyErr,
+        change: impl FnOnce(&mut T, Ask<'_>) -> Result<R, Failed> + Send,
     ) -> PyResult<R> {
         let work = |ask: Ask<'_>| {
             let turn = turns::take(self.changing, Some(ask));
@@ -147,7 +137,7 @@ impl<T: Stored> Slot<T> {
             drop(old);
             result
         };
-        engine::run_with(py, work, raise)
+        engine::run(py, work)
     }
 
     fn refused(&self, refused: Refused) -> Error {

@@ -1,7 +1,7 @@
 //! Stores, held by the Python class `Store` and those derived from it.
 
 use crate::copy::Source as Node;
-use crate::errors;
+use crate::errors::{self, OrRaise};
 use crate::slot::Origin;
 use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use hyperslab::stores::{self, Reached, StoreOptions};
@@ -44,7 +44,7 @@ impl StoreHandle {
         py: Python<'_>,
         work: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send,
     ) -> PyResult<T> {
-        py.detach(|| work(&*self.store)).map_err(|error| errors::store(py, &error))
+        py.detach(|| work(&*self.store)).or_raise(py)
     }
 }
 
@@ -58,7 +58,7 @@ fn reached(location: &Bound<'_, PyAny>, options: StoreOptions) -> PyResult<Reach
             py.detach(|| stores::reach_path(&path, options))
         }
     };
-    found.map_err(|error| errors::any(py, &error))
+    found.or_raise(py)
 }
 
 #[pymethods]
@@ -69,7 +69,7 @@ impl StoreHandle {
     fn reach(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<(Self, String)> {
         let found = reached(location, StoreOptions { fsync, ..StoreOptions::default() })?;
         prepare_files();
-        match py.detach(|| found.file()).map_err(|error| errors::any(py, &error))? {
+        match py.detach(|| found.file()).or_raise(py)? {
             Some((file, path)) => Ok((Self::of_file(file), path)),
             None => Ok((Self::of(found.store), found.path)),
         }
@@ -82,8 +82,7 @@ impl StoreHandle {
             return Ok(None);
         }
         prepare_files();
-        let found =
-            py.detach(|| DataFile::find(&self.store, path)).map_err(|error| errors::any(py, &error))?;
+        let found = py.detach(|| DataFile::find(&self.store, path)).or_raise(py)?;
         Ok(found.map(|(file, path)| (Self::of_file(file), path)))
     }
 
@@ -91,7 +90,7 @@ impl StoreHandle {
     #[staticmethod]
     fn local(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<Self> {
         let path = match location.extract::<String>() {
-            Ok(text) => stores::local_path(&text).map_err(|error| errors::any(py, &error))?,
+            Ok(text) => stores::local_path(&text).or_raise(py)?,
             Err(_) => Some(location.extract()?),
         };
         let Some(path) = path else {
@@ -99,15 +98,14 @@ impl StoreHandle {
             return Err(errors::exception(py, "UnsupportedError", message));
         };
         let options = LocalOptions { fsync, file_locks: settings::file_locks() };
-        let store =
-            py.detach(|| LocalStore::open(path, options)).map_err(|error| errors::store(py, &error))?;
+        let store = py.detach(|| LocalStore::open(path, options)).or_raise(py)?;
         Ok(Self::of(Arc::new(store)))
     }
 
     /// Refuses a name that ends as those of files do, unless there is such a directory.
     fn refuse_file_name(&self, py: Python<'_>) -> PyResult<()> {
         let refused = self.store.local_path(None).map_or(Ok(()), |root| stores::refuse_file_name(&root));
-        refused.map_err(|error| errors::exception(py, "InvalidArgumentError", error.to_string()))
+        refused.map_err(|error| errors::invalid(py, error.to_string()))
     }
 
     /// Objects in memory.
@@ -139,7 +137,7 @@ impl StoreHandle {
     /// Errors where it was closed.
     fn check_open(&self, py: Python<'_>) -> PyResult<()> {
         let checked = self.file.as_ref().map_or(Ok(()), DataFile::check_open);
-        checked.map_err(|error| errors::any(py, &error))
+        checked.or_raise(py)
     }
 
     /// The path of the file.

@@ -1,9 +1,9 @@
 //! `for index, row in array.stream()`.
 
-use crate::array_handle::ArrayHandle;
 use crate::elements::numpy_type;
 use crate::engine;
-use crate::errors;
+use crate::errors::{self, OrRaise};
+use crate::handles::ArrayHandle;
 use crate::output::{over, scalar_of};
 use hyperslab::array::{ArrayLayout, Dims, Stream as Rows, StreamOptions};
 use hyperslab::store::fork;
@@ -49,13 +49,12 @@ impl Stream {
         let counted = if axis < 0 { axis + rank as i64 } else { axis };
         let Some(len) = usize::try_from(counted).ok().and_then(|axis| layout.shape().get(axis)) else {
             let message = format!("axis {axis} is out of bounds for an array of {rank} axes");
-            return Err(errors::exception(py, "InvalidArgumentError", message));
+            return Err(errors::invalid(py, message));
         };
         let start = bound(start, 0, *len);
         let stop = bound(stop, *len, *len).max(start);
         let options = StreamOptions { ahead, threads, verify };
-        let rows = Rows::new(layout.clone(), counted as usize, start..stop, options)
-            .map_err(|error| errors::array(py, &error))?;
+        let rows = Rows::new(layout.clone(), counted as usize, start..stop, options).or_raise(py)?;
         let dtype = match dtype {
             Some(dtype) if dtype.bind(py).itemsize() == layout.dtype().size() => dtype,
             _ => numpy_type(py, layout.dtype())?.unbind(),
@@ -73,7 +72,7 @@ impl Stream {
         let next = self.with(|rows| {
             if rows.is_ready() {
                 // Sooner done than the GIL is released.
-                return rows.next_row(None).transpose().map_err(|error| errors::array(py, &error));
+                return rows.next_row(None).transpose().or_raise(py);
             }
             engine::run(py, |stop| rows.next_row(Some(stop)).transpose())
         })?;

@@ -14,6 +14,13 @@ pub(crate) struct Writing {
     pub(crate) write_empty_chunks: Option<bool>,
 }
 
+impl Writing {
+    pub(crate) fn options<'a>(self, interrupt: &'a dyn Fn() -> bool) -> WriteOptions<'a> {
+        let Writing { threads, write_empty_chunks } = self;
+        WriteOptions { threads, write_empty_chunks, interrupt: Some(interrupt) }
+    }
+}
+
 /// Writes `value` to a selection, with NumPy's rules: conversion as in an assignment, and
 /// broadcasting.
 pub(crate) fn assign(
@@ -24,14 +31,7 @@ pub(crate) fn assign(
     writing: Writing,
 ) -> PyResult<()> {
     with_source(dtype, selection, value, |source| {
-        engine::run(dtype.py(), |stop| {
-            let options = WriteOptions {
-                threads: writing.threads,
-                write_empty_chunks: writing.write_empty_chunks,
-                interrupt: Some(stop),
-            };
-            write(layout, selection, source, options)
-        })
+        engine::run(dtype.py(), |stop| write(layout, selection, source, writing.options(stop)))
     })
 }
 

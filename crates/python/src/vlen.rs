@@ -8,8 +8,8 @@ use crate::hdf5::{descr, is_made_of_objects};
 use crate::output::Reading;
 use crate::ragged::{Form, Parts, bytes_of};
 use crate::values::Writing;
-use crate::vlen_input::{self, Target, is_list};
-use hyperslab::array::{Ragged, Selection, WriteOptions};
+use crate::vlen_input::{self, is_list};
+use hyperslab::array::{Ragged, Selection};
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::{Array, Memory, VlenKind};
 use numpy::{
@@ -71,11 +71,9 @@ pub(crate) fn read(
     selection: &Selection,
     reading: Reading<'_>,
 ) -> PyResult<Ragged> {
-    let mut found = engine::run_with(
-        py,
-        |stop| array.read_ragged(selection, Reading { fortran: false, ..reading }.options(stop)),
-        |error| errors::any(py, &error),
-    )?;
+    let mut found = engine::run(py, |stop| {
+        array.read_ragged(selection, Reading { fortran: false, ..reading }.options(stop))
+    })?;
     if matches!(form, Form::Items(_)) {
         found.validity = None;
     }
@@ -181,19 +179,8 @@ pub(crate) fn write(
     let empty = matches!(form, Form::Items(_)) && is_list(value) && value.len()? == 0;
     let none = if empty { Some(PyArray1::<u8>::zeros(py, 0, false).into_any()) } else { None };
     let value = none.as_ref().unwrap_or(value);
-    let ragged = to_engine(&vlen_input::of(value, &Target::of(form, py))?, array)?;
-    engine::run_with(
-        py,
-        |stop| {
-            let options = WriteOptions {
-                threads: writing.threads,
-                write_empty_chunks: writing.write_empty_chunks,
-                interrupt: Some(stop),
-            };
-            array.write_ragged(selection, &ragged, options)
-        },
-        |error| errors::any(py, &error),
-    )
+    let ragged = to_engine(&vlen_input::of(value, &vlen_input::Wanted::of(form, py))?, array)?;
+    engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)))
 }
 
 /// A `hyperslab.Ragged` as the engine has it: offsets from 0, and values of its own.

@@ -75,16 +75,16 @@ pub(crate) fn ragged_of<'py>(
     item: Option<Bound<'py, PyArrayDescr>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let target = match kind {
-        None => Target::Any,
-        Some("text") => Target::Text,
-        Some("bytes") => Target::Bytes,
-        Some(_) => Target::Items(item),
+        None => Wanted::Any,
+        Some("text") => Wanted::Text,
+        Some("bytes") => Wanted::Bytes,
+        Some(_) => Wanted::Items(item),
     };
     of(values, &target)
 }
 
 /// What values are to become.
-pub(crate) enum Target<'py> {
+pub(crate) enum Wanted<'py> {
     /// Whatever they are.
     Any,
     Text,
@@ -93,43 +93,43 @@ pub(crate) enum Target<'py> {
     Items(Option<Bound<'py, PyArrayDescr>>),
 }
 
-impl<'py> Target<'py> {
+impl<'py> Wanted<'py> {
     /// Of an array that they are written to.
     pub(crate) fn of(form: &Form, py: Python<'py>) -> Self {
         match form {
-            Form::Text => Target::Text,
-            Form::Bytes => Target::Bytes,
-            Form::Items(item) => Target::Items(Some(item.bind(py).clone())),
+            Form::Text => Wanted::Text,
+            Form::Bytes => Wanted::Bytes,
+            Form::Items(item) => Wanted::Items(Some(item.bind(py).clone())),
         }
     }
 
     fn name(&self) -> &'static str {
         match self {
-            Target::Any => "anything",
-            Target::Text => "text",
-            Target::Bytes => "bytes",
-            Target::Items(_) => "arrays",
+            Wanted::Any => "anything",
+            Wanted::Text => "text",
+            Wanted::Bytes => "bytes",
+            Wanted::Items(_) => "arrays",
         }
     }
 
     /// Whether values of a kind may become this.
     fn check(&self, found: &Form) -> PyResult<()> {
         match (self, found) {
-            (Target::Any, _)
-            | (Target::Text, Form::Text)
-            | (Target::Bytes, Form::Bytes)
-            | (Target::Items(_), Form::Items(_)) => Ok(()),
-            (Target::Text, Form::Bytes) => {
+            (Wanted::Any, _)
+            | (Wanted::Text, Form::Text)
+            | (Wanted::Bytes, Form::Bytes)
+            | (Wanted::Items(_), Form::Items(_)) => Ok(()),
+            (Wanted::Text, Form::Bytes) => {
                 Err(PyTypeError::new_err("expected text, found bytes: decode them"))
             }
-            (Target::Bytes, Form::Text) => Err(PyTypeError::new_err("expected bytes, found text: encode it")),
+            (Wanted::Bytes, Form::Text) => Err(PyTypeError::new_err("expected bytes, found text: encode it")),
             _ => Err(PyTypeError::new_err(format!("expected {}, found {}", self.name(), found.name()))),
         }
     }
 }
 
 /// Values as `hyperslab.Ragged`.
-pub(crate) fn of<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn of<'py>(values: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = values.py();
     if let Ok(array) = values.cast::<PyUntypedArray>() {
         return of_array(array, target);
@@ -151,7 +151,7 @@ pub(crate) fn of<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyRes
     if array.ndim() == 0 {
         let kind = values.get_type().name()?;
         let expected =
-            if matches!(target, Target::Items(_)) { "an array, or a list of numbers" } else { target.name() };
+            if matches!(target, Wanted::Items(_)) { "an array, or a list of numbers" } else { target.name() };
         return Err(PyTypeError::new_err(format!("expected {expected}, found {kind}")));
     }
     of_array(&array, target)
@@ -167,7 +167,7 @@ fn is_bytes(object: &Bound<'_, PyAny>) -> bool {
         || object.is_instance_of::<PyMemoryView>()
 }
 
-fn of_ragged<'py>(ragged: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+fn of_ragged<'py>(ragged: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = ragged.py();
     let kind: String = ragged.getattr(interned!(py, "_kind"))?.extract()?;
     let values = ragged.getattr(interned!(py, "values"))?;
@@ -176,7 +176,7 @@ fn of_ragged<'py>(ragged: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<
         "bytes" => Form::Bytes,
         _ => match values.cast::<PyUntypedArray>() {
             Ok(values) => Form::Items(values.dtype().unbind()),
-            Err(_) if matches!(target, Target::Any | Target::Items(None)) => return Ok(ragged.clone()),
+            Err(_) if matches!(target, Wanted::Any | Wanted::Items(None)) => return Ok(ragged.clone()),
             Err(_) => {
                 return Err(PyTypeError::new_err(format!(
                     "expected {}, found arrays of arrays",
@@ -187,14 +187,14 @@ fn of_ragged<'py>(ragged: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<
     };
     target.check(&found)?;
     match (target, &found) {
-        (Target::Items(Some(wanted)), Form::Items(item)) if !item.bind(py).is_equiv_to(wanted) => {
+        (Wanted::Items(Some(wanted)), Form::Items(item)) if !item.bind(py).is_equiv_to(wanted) => {
             ragged.call_method1(interned!(py, "_with_items"), (wanted,))
         }
         _ => Ok(ragged.clone()),
     }
 }
 
-fn of_arrow<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+fn of_arrow<'py>(values: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
     let mut builder = Builder::new(0);
     let form = match arrow_input::read(values, &mut builder)? {
         Kind::Text => Form::Text,
@@ -209,7 +209,7 @@ fn of_arrow<'py>(values: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<B
     of_ragged(&found, target)
 }
 
-fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
     let (py, dtype) = (array.py(), array.dtype());
     let shape: Vec<u64> = array.shape().iter().map(|len| *len as u64).collect();
     match dtype.kind() {
@@ -243,7 +243,7 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> Py
         b'U' => of_characters(array, &shape, target),
         b'S' => of_fixed(array, &shape, target),
         _ => {
-            let (Target::Items(_) | Target::Any) = target else {
+            let (Wanted::Items(_) | Wanted::Any) = target else {
                 return Err(PyTypeError::new_err(format!(
                     "expected {}, found an array of {dtype}",
                     target.name()
@@ -258,7 +258,7 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Target<'py>) -> Py
 fn of_characters<'py>(
     array: &Bound<'py, PyUntypedArray>,
     shape: &[u64],
-    target: &Target<'py>,
+    target: &Wanted<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
     target.check(&Form::Text)?;
@@ -293,10 +293,10 @@ fn of_characters<'py>(
 fn of_fixed<'py>(
     array: &Bound<'py, PyUntypedArray>,
     shape: &[u64],
-    target: &Target<'py>,
+    target: &Wanted<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let form = match target {
-        Target::Text => Form::Text,
+        Wanted::Text => Form::Text,
         _ => Form::Bytes,
     };
     target.check(&form)?;
@@ -322,7 +322,7 @@ fn of_fixed<'py>(
 fn of_rows<'py>(
     array: &Bound<'py, PyUntypedArray>,
     shape: &[u64],
-    target: &Target<'py>,
+    target: &Wanted<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
     let Some((len, shape)) = shape.split_last() else {
@@ -330,7 +330,7 @@ fn of_rows<'py>(
     };
     let numpy = py.import(interned!(py, "numpy"))?;
     let item = match target {
-        Target::Items(Some(item)) => item.clone(),
+        Wanted::Items(Some(item)) => item.clone(),
         _ => array.dtype(),
     };
     // A copy: what is made of values does not change with them.
@@ -343,11 +343,11 @@ fn of_rows<'py>(
 }
 
 /// Nested lists.
-fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Target<'py>) -> PyResult<Bound<'py, PyAny>> {
+fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
     let (levels, leaf) = nesting(list)?;
     // Of numbers the innermost level is the element.
     let levels = match (target, leaf) {
-        (Target::Text | Target::Bytes, _) | (_, Leaf::Null) | (Target::Any, Leaf::Text) => levels,
+        (Wanted::Text | Wanted::Bytes, _) | (_, Leaf::Null) | (Wanted::Any, Leaf::Text) => levels,
         (_, Leaf::Nothing) if levels == 1 => levels,
         _ => levels.saturating_sub(1),
     };
@@ -429,17 +429,17 @@ fn of_objects<'py>(
     py: Python<'py>,
     shape: &[u64],
     objects: &[Bound<'py, PyAny>],
-    target: &Target<'py>,
+    target: &Wanted<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let first = objects.iter().find(|object| !object.is_none());
     let form = match (target, first) {
-        (Target::Text, _) => Form::Text,
-        (Target::Bytes, _) => Form::Bytes,
-        (Target::Items(item), _) => return of_arrays(py, shape, objects, item.as_ref()),
-        (Target::Any, None) => Form::Text,
-        (Target::Any, Some(first)) if first.is_instance_of::<PyString>() => Form::Text,
-        (Target::Any, Some(first)) if is_bytes(first) => Form::Bytes,
-        (Target::Any, Some(_)) => return of_arrays(py, shape, objects, None),
+        (Wanted::Text, _) => Form::Text,
+        (Wanted::Bytes, _) => Form::Bytes,
+        (Wanted::Items(item), _) => return of_arrays(py, shape, objects, item.as_ref()),
+        (Wanted::Any, None) => Form::Text,
+        (Wanted::Any, Some(first)) if first.is_instance_of::<PyString>() => Form::Text,
+        (Wanted::Any, Some(first)) if is_bytes(first) => Form::Bytes,
+        (Wanted::Any, Some(_)) => return of_arrays(py, shape, objects, None),
     };
     let mut builder = Builder::new(objects.len());
     for (index, object) in objects.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! `with array.writer() as w: w[selection] = values`.
 
-use crate::array_handle::ArrayHandle;
 use crate::elements::numpy_type;
 use crate::engine;
 use crate::errors;
+use crate::handles::ArrayHandle;
 use crate::index::selection;
 use crate::slot::Slot;
 use crate::values::{Writing, with_source};
@@ -47,7 +47,7 @@ impl Writer {
     fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         if self.closed.load(Ordering::Relaxed) {
             let message = format!("array '/{}': the writer is closed", self.slot.path());
-            return Err(errors::exception(py, "InvalidArgumentError", message));
+            return Err(errors::invalid(py, message));
         }
         // As it is now: it may have grown.
         let array = self.slot.get(py)?;

@@ -1,13 +1,13 @@
 //! Arrays: metadata bound to a place in a store.
 
 use crate::consolidated::Copied;
-use crate::create;
+use crate::create::{self, Creation};
 use crate::json::Json;
 use crate::metadata::Metadata;
-use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
-use crate::{ArraySpec, Format, KeyEncoding, ZarrError, walk};
+use crate::{ArraySpec, Format, KeyEncoding, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
 use hyperslab_store::{Ask, Identity, Key, Store};
@@ -45,7 +45,8 @@ impl Array {
         spec: ArraySpec,
         overwrite: bool,
     ) -> Result<Self, ZarrError> {
-        Self::create_with(store, path, spec, overwrite, None)
+        let how = if overwrite { Creation::Replace } else { Creation::New };
+        Self::create_with(store, path, spec, how, None)
     }
 
     /// [`Array::create`]; `ask` is asked while this waits for others and deletes, `true` gives up.
@@ -53,31 +54,12 @@ impl Array {
         store: Arc<dyn Store>,
         path: &str,
         spec: ArraySpec,
-        overwrite: bool,
+        how: Creation,
         ask: Option<Ask<'_>>,
     ) -> Result<Self, ZarrError> {
-        Self::create_by(store, path, spec, |store, path, format, documents| {
-            create::node(store, path, format, documents, overwrite, ask)
-        })
-    }
-
-    /// [`Array::create`] in a store that nobody else knows yet, where nothing is at `path` and the
-    /// groups above it are there: nothing is looked at.
-    pub fn create_unseen(store: Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<Self, ZarrError> {
-        Self::create_by(store, path, spec, create::unseen)
-    }
-
-    /// [`Array::create`] in a group that the caller has just made: the groups above are not looked
-    /// at.
-    pub fn create_inside(
-        store: Arc<dyn Store>,
-        path: &str,
-        spec: ArraySpec,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Self, ZarrError> {
-        Self::create_by(store, path, spec, |store, path, format, documents| {
-            create::inside(store, path, format, documents, ask)
-        })
+        let (array, documents) = Self::planned(&store, path, spec)?;
+        create::node(&store, &array.path, array.format(), &documents, how, ask)?;
+        Ok(array)
     }
 
     /// Creates an array with its elements in the place of whatever is stored at `path` and below,
@@ -109,17 +91,6 @@ impl Array {
         Ok(array)
     }
 
-    fn create_by(
-        store: Arc<dyn Store>,
-        path: &str,
-        spec: ArraySpec,
-        create: impl FnOnce(&Arc<dyn Store>, &str, Format, &create::Documents) -> Result<(), ZarrError>,
-    ) -> Result<Self, ZarrError> {
-        let (array, documents) = Self::planned(&store, path, spec)?;
-        create(&store, &array.path, array.format(), &documents)?;
-        Ok(array)
-    }
-
     /// An array that is not stored yet, and its documents.
     fn planned(
         store: &Arc<dyn Store>,
@@ -133,7 +104,7 @@ impl Array {
             Format::V2 => (ZARRAY, Some(attributes.clone())),
             Format::V3 => (ZARR_JSON, None),
         };
-        let stored = Stored {
+        let stored = StoredNode {
             format: spec.format,
             kind: NodeKind::Array,
             key: join(&path, file),
@@ -159,7 +130,7 @@ impl Array {
     pub(crate) fn from_stored(
         store: Arc<dyn Store>,
         path: String,
-        stored: Stored,
+        stored: StoredNode,
         consolidated: bool,
         seen: Option<Identity>,
     ) -> Result<Self, ZarrError> {
@@ -301,11 +272,6 @@ impl Array {
         &self.metadata.document
     }
 
-    /// The metadata document as text.
-    pub fn metadata_text(&self) -> String {
-        self.metadata.document.to_text(Some(2))
-    }
-
     /// Whether the metadata comes from consolidated metadata of a group above.
     pub fn is_consolidated(&self) -> bool {
         self.consolidated
@@ -315,7 +281,7 @@ impl Array {
     pub(crate) fn from_copy(
         store: Arc<dyn Store>,
         path: String,
-        stored: Stored,
+        stored: StoredNode,
         copy: Copied,
     ) -> Result<Self, ZarrError> {
         let mut array = Self::from_stored(store, path, stored, true, None)?;
@@ -329,7 +295,7 @@ impl Array {
     }
 
     /// Becomes what is stored now.
-    pub(crate) fn become_stored(&mut self, stored: &Stored, mut now: Array) {
+    pub(crate) fn become_stored(&mut self, stored: &StoredNode, mut now: Array) {
         now.copy = self.copy.take();
         if let Some(copy) = &now.copy {
             copy.put(stored.clone());
@@ -341,27 +307,26 @@ impl Array {
     /// metadata).
     pub fn refresh(&mut self) -> Result<(), ZarrError> {
         let stored = self.read()?;
-        let now = Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false, None)?;
+        let now = self.of_stored(&stored)?;
         self.become_stored(&stored, now);
         Ok(())
     }
 
+    /// What is at this array's path, by its metadata.
+    pub(crate) fn of_stored(&self, stored: &StoredNode) -> Result<Self, ZarrError> {
+        Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false, None)
+    }
+
     /// The array's metadata as it is stored now.
-    pub(crate) fn read(&self) -> Result<Stored, ZarrError> {
+    pub(crate) fn read(&self) -> Result<StoredNode, ZarrError> {
         let missing =
             || ZarrError::NotFound { what: "array", url: self.store.url(), path: self.path.clone() };
         node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(missing)
     }
 
     /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the
-    /// store.
-    pub fn chunks_stored(&self) -> Result<(u64, u64), ZarrError> {
-        self.chunks_stored_asking(None)
-    }
-
-    /// As [`Array::chunks_stored`]; `ask` is asked now and then, `true` gives up with
-    /// [`ZarrError::Interrupted`].
-    pub fn chunks_stored_asking(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
+    /// store. `ask` is asked now and then, `true` gives up with [`ZarrError::Interrupted`].
+    pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
         for (key, chunk) in self.chunk_keys(ask)? {
@@ -382,9 +347,7 @@ impl Array {
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, ZarrError> {
         if !dry {
             // What killed writers left, also of arrays without shards.
-            let prefix =
-                (!self.path.is_empty()).then(|| hyperslab_store::Key::new(&self.path)).transpose()?;
-            self.store.sweep(prefix, interrupt)?;
+            self.store.sweep(locked::prefix(&self.path)?, interrupt)?;
         }
         if self.shards().is_none() {
             return Ok(0);
@@ -394,12 +357,8 @@ impl Array {
         for (_, shard) in self.chunk_keys(interrupt)? {
             walk::check(interrupt)?;
             if shard.iter().zip(&counts).all(|(index, count)| index < count) {
-                bytes = bytes.saturating_add(hyperslab_array::compact_asking(
-                    &self.layout,
-                    &shard,
-                    dry,
-                    interrupt,
-                )?);
+                let freed = hyperslab_array::compact_asking(&self.layout, &shard, dry, interrupt)?;
+                bytes = bytes.saturating_add(freed);
             }
         }
         Ok(bytes)

@@ -5,7 +5,7 @@
 
 use crate::json::Json;
 use crate::locked;
-use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::objects::Beyond;
 use crate::path::join;
 use crate::{Array, Format, ZarrError};
@@ -38,7 +38,7 @@ impl Array {
             Format::V3 if changed => stored.document.set("attributes", attributes.clone()),
             Format::V3 => {}
         }
-        let now = Self::from_stored(store.clone(), path.clone(), stored.clone(), false, None)?;
+        let now = self.of_stored(&stored)?;
         if changed {
             match stored.format {
                 Format::V2 => node::write_document(&store, &join(&path, ZATTRS), &attributes)?,
@@ -53,21 +53,18 @@ impl Array {
     /// deleted. What a resize cuts off never comes back: after growing, new elements are fill
     /// value, also in objects at the former edge, and also if the resize that cut them off, or an
     /// append, was killed.
-    pub fn resize(&mut self, shape: &[u64]) -> Result<(), ZarrError> {
-        self.resize_with(shape, None)
-    }
-
-    /// [`Array::resize`]; `ask` is asked while this waits for others, and before each object;
-    /// `true` stops it. Then the array has the old shape or the new one.
+    ///
+    /// `ask` is asked while this waits for others, and before each object; `true` stops it. Then
+    /// the array has the old shape or the new one.
     ///
     /// Before the array grows, objects outside of it are deleted, and elements outside of it in
     /// objects at its edge are overwritten with the fill value; then the metadata is replaced. So
     /// leftovers of a killed resize or append, or of other software, never become visible. When the
     /// array shrinks, the metadata is replaced first, then objects are deleted.
-    pub fn resize_with(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
-        let old = Self::from_stored(store.clone(), path.clone(), self.read()?, false, None)?;
+        let old = self.of_stored(&self.read()?)?;
         let (changed, stored) = old.reshaped(shape)?;
         if changed.layout().shape() == old.layout().shape() {
             self.become_stored(&stored, changed);
@@ -98,7 +95,7 @@ impl Array {
     ) -> Result<(), E> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
-        let old = Self::from_stored(store.clone(), path.clone(), self.read()?, false, None)?;
+        let old = self.of_stored(&self.read()?)?;
         let shape = old.layout().shape();
         let mut longer = shape.to_vec();
         let Some(extent) = longer.get_mut(axis) else {
@@ -128,7 +125,7 @@ impl Array {
     }
 
     /// The array with another extent, not stored yet, and its metadata.
-    pub(crate) fn reshaped(&self, shape: &[u64]) -> Result<(Array, Stored), ZarrError> {
+    pub(crate) fn reshaped(&self, shape: &[u64]) -> Result<(Array, StoredNode), ZarrError> {
         let invalid = |why: String| ZarrError::Invalid { path: self.path().to_owned(), why };
         let old = self.layout().shape();
         if shape.len() != old.len() {
@@ -143,16 +140,14 @@ impl Array {
         if shape != old {
             metadata.set_shape(shape);
         }
-        let stored = Stored {
+        let stored = StoredNode {
             format: metadata.format,
             kind: NodeKind::Array,
             key: join(self.path(), self.document_name()),
             document: metadata.document,
             attributes: Some(metadata.attributes),
         };
-        let changed =
-            Self::from_stored(self.store().clone(), self.path().to_owned(), stored.clone(), false, None)?;
-        Ok((changed, stored))
+        Ok((self.of_stored(&stored)?, stored))
     }
 
     fn document_name(&self) -> &'static str {
@@ -252,3 +247,7 @@ impl Array {
         Ok(value)
     }
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

@@ -62,8 +62,8 @@ pub(crate) fn keep(mut texts: Texts, metadata: &Arc<Metadata>) {
 mod tests {
     use super::*;
     use crate::format::v2;
-    use crate::{Array, ArraySpec, Json};
-    use hyperslab_store::{MemoryStore, Store};
+    use crate::testing::{memory, spec_of};
+    use crate::{Array, Json};
 
     fn texts(fill: usize) -> Texts {
         let document = format!(
@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn an_array_that_changed_is_read_again() {
         for format in [Format::V2, Format::V3] {
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-            let spec = ArraySpec::new(format, &[4], "<i4".parse().unwrap());
+            let store = memory();
+            let spec = spec_of(format, &[4], &[4], "<i4");
             let mut array = Array::create(store.clone(), "a", spec, false).unwrap();
             let open = || Array::open(&store, "a", None).unwrap();
             assert_eq!((open().layout().shape(), open().layout().shape()), (&[4][..], &[4][..]));
-            array.resize(&[7]).unwrap();
+            array.resize(&[7], None).unwrap();
             assert_eq!((open().layout().shape(), open().layout().shape()), (&[7][..], &[7][..]));
             array.set_attributes(Json::from([("a", 1u32.into())])).unwrap();
             assert_eq!(open().attributes().to_text(None), r#"{"a": 1}"#);
@@ -117,15 +117,10 @@ mod tests {
 
     #[test]
     fn the_same_text_in_two_places_is_two_arrays() {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let store = memory();
         for path in ["a", "b"] {
-            Array::create(
-                store.clone(),
-                path,
-                ArraySpec::new(Format::V3, &[4], "<i4".parse().unwrap()),
-                false,
-            )
-            .unwrap();
+            let spec = spec_of(Format::V3, &[4], &[4], "<i4");
+            Array::create(store.clone(), path, spec, false).unwrap();
         }
         for path in ["a", "b"] {
             assert_eq!(Array::open(&store, path, None).unwrap().name(), format!("/{path}"));

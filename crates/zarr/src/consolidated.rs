@@ -11,11 +11,11 @@
 //! A group that was opened with it keeps it in memory ([`Shared`]), shared with all nodes that are
 //! reached from the group. What they change is changed there, too; what others change is not seen.
 
-use crate::error::{Problem, ZarrError, invalid};
+use crate::error::{Problem, ZarrError, expected, invalid};
 use crate::format::v3;
 use crate::json::Json;
 use crate::locked;
-use crate::node::{self, NodeKind, Stored, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
+use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::path::{join, normalize_path};
 use crate::{Format, Group, walk};
 use hyperslab_store::fork::RwLock;
@@ -27,56 +27,35 @@ use std::sync::{Arc, Weak};
 pub(crate) const MEMBER: &str = "consolidated_metadata";
 
 /// The metadata of all nodes below a group, by their paths relative to it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Consolidated {
-    nodes: BTreeMap<String, Stored>,
+pub(crate) type Nodes = BTreeMap<String, StoredNode>;
+
+/// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there is
+/// none, or none of a known kind.
+pub(crate) fn read(
+    store: &Arc<dyn Store>,
+    path: &str,
+    stored: &mut StoredNode,
+) -> Result<Option<Nodes>, ZarrError> {
+    let (key, parsed) = match stored.format {
+        Format::V3 => {
+            let member = stored.document.remove(MEMBER).unwrap_or(Json::Null);
+            (stored.key.clone(), from_v3(member, &stored.key))
+        }
+        Format::V2 => {
+            let key = join(path, ZMETADATA);
+            let Some(document) = node::read_document(store, &key)? else { return Ok(None) };
+            let parsed = from_v2(document, &key).map(Some);
+            (key, parsed)
+        }
+    };
+    parsed.map_err(|problem| problem.at(&store.url(), &key))
 }
 
-impl Consolidated {
-    /// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there
-    /// is none, or none of a known kind.
-    pub(crate) fn read(
-        store: &Arc<dyn Store>,
-        path: &str,
-        stored: &mut Stored,
-    ) -> Result<Option<Self>, ZarrError> {
-        let (key, parsed) = match stored.format {
-            Format::V3 => {
-                let member = stored.document.remove(MEMBER).unwrap_or(Json::Null);
-                (stored.key.clone(), from_v3(member, &stored.key))
-            }
-            Format::V2 => {
-                let key = join(path, ZMETADATA);
-                match node::read_document(store, &key)? {
-                    None => return Ok(None),
-                    Some(document) => {
-                        let parsed = from_v2(document, &key).map(Some);
-                        (key, parsed)
-                    }
-                }
-            }
-        };
-        let nodes = parsed.map_err(|problem| problem.at(&store.url(), &key))?;
-        Ok(nodes.map(|nodes| Consolidated { nodes }))
-    }
-
-    /// The node at a path.
-    pub(crate) fn get(&self, path: &str) -> Option<&Stored> {
-        self.nodes.get(path)
-    }
-
-    /// All nodes below `base` (`""`: all), in the order of their paths, relative to `base`.
-    pub(crate) fn below<'a>(&'a self, base: &str) -> impl Iterator<Item = (&'a str, NodeKind)> {
-        let prefix = if base.is_empty() { String::new() } else { format!("{base}/") };
-        self.nodes.range(prefix.clone()..).map_while(move |(path, stored)| {
-            path.strip_prefix(prefix.as_str()).map(|name| (name, stored.kind))
-        })
-    }
-
-    /// Forgets a node and all below it.
-    pub(crate) fn forget(&mut self, path: &str) {
-        self.nodes.retain(|other, _| !is_within(other, path));
-    }
+/// All nodes below `base` (`""`: all), in the order of their paths, relative to `base`.
+fn below(nodes: &Nodes, base: &str) -> Vec<(String, NodeKind)> {
+    let prefix = if base.is_empty() { String::new() } else { format!("{base}/") };
+    let from = nodes.range(prefix.clone()..);
+    from.map_while(|(path, stored)| Some((path.strip_prefix(&prefix)?.to_owned(), stored.kind))).collect()
 }
 
 /// The consolidated metadata of a group, as that group and the nodes reached from it see it.
@@ -84,7 +63,7 @@ pub(crate) struct Shared {
     /// The path of the group that it is stored with.
     owner: String,
     /// Gated.
-    nodes: RwLock<Consolidated>,
+    nodes: RwLock<Nodes>,
 }
 
 /// The part of consolidated metadata that is a group's.
@@ -104,15 +83,15 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    pub(crate) fn put(&self, stored: Stored) {
+    pub(crate) fn put(&self, stored: StoredNode) {
         if let Some(all) = self.all.upgrade() {
-            all.nodes.write().nodes.insert(self.path.clone(), stored);
+            all.nodes.write().insert(self.path.clone(), stored);
         }
     }
 }
 
 impl View {
-    pub(crate) fn new(owner: &str, nodes: Consolidated) -> Self {
+    pub(crate) fn new(owner: &str, nodes: Nodes) -> Self {
         let nodes = RwLock::new(nodes);
         View { all: Arc::new(Shared { owner: owner.to_owned(), nodes }), base: String::new() }
     }
@@ -144,7 +123,7 @@ impl View {
         View { all: self.all.clone(), base: self.place(relative) }
     }
 
-    pub(crate) fn get(&self, relative: &str) -> Option<Stored> {
+    pub(crate) fn get(&self, relative: &str) -> Option<StoredNode> {
         self.all.nodes.read().get(&self.place(relative)).cloned()
     }
 
@@ -154,8 +133,7 @@ impl View {
 
     /// Paths of all nodes below, relative to this view's group.
     pub(crate) fn below(&self) -> Vec<(String, NodeKind)> {
-        let nodes = self.all.nodes.read();
-        nodes.below(&self.base).map(|(path, kind)| (path.to_owned(), kind)).collect()
+        below(&self.all.nodes.read(), &self.base)
     }
 
     /// Where an array below finds its copy.
@@ -165,7 +143,7 @@ impl View {
 
     /// Puts the metadata of a node below in the place of what was known of it. Of the owner itself
     /// nothing is kept.
-    pub(crate) fn put(&self, relative: &str, mut stored: Stored) {
+    pub(crate) fn put(&self, relative: &str, mut stored: StoredNode) {
         let place = self.place(relative);
         if place.is_empty() {
             return;
@@ -173,12 +151,13 @@ impl View {
         if stored.kind == NodeKind::Group && stored.format == Format::V3 {
             stored.document.remove(MEMBER);
         }
-        self.all.nodes.write().nodes.insert(place, stored);
+        self.all.nodes.write().insert(place, stored);
     }
 
     /// Forgets a node below and all below that.
     pub(crate) fn forget(&self, relative: &str) {
-        self.all.nodes.write().forget(&self.place(relative));
+        let place = self.place(relative);
+        self.all.nodes.write().retain(|other, _| !is_within(other, &place));
     }
 }
 
@@ -207,7 +186,7 @@ fn checked(path: &str) -> Result<(), Problem> {
     }
 }
 
-fn from_v3(mut member: Json, key: &str) -> Result<Option<BTreeMap<String, Stored>>, Problem> {
+fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
     if member.get("kind").and_then(Json::as_str) != Some("inline") {
         return Ok(None);
     }
@@ -221,16 +200,16 @@ fn from_v3(mut member: Json, key: &str) -> Result<Option<BTreeMap<String, Stored
         };
         // Errors about this document name it as the part of the object that it is in.
         let key = format!("{key}: {path}");
-        nodes.insert(path, Stored { format: Format::V3, kind, key, document, attributes: None });
+        nodes.insert(path, StoredNode { format: Format::V3, kind, key, document, attributes: None });
     }
     Ok(Some(nodes))
 }
 
-fn from_v2(mut document: Json, key: &str) -> Result<BTreeMap<String, Stored>, Problem> {
+fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
     match document.get("zarr_consolidated_format") {
         Some(format) if format.as_integer() == Some(1u8) => {}
         Some(other) => {
-            return invalid(format!("zarr_consolidated_format: expected 1, found {}", other.brief()));
+            return expected("zarr_consolidated_format", "1", other);
         }
         None => return invalid("zarr_consolidated_format is missing"),
     }
@@ -261,7 +240,7 @@ fn from_v2(mut document: Json, key: &str) -> Result<BTreeMap<String, Stored>, Pr
         let attributes = attributes.remove(&path);
         // An array wins over a group of the same path, as when the objects themselves are read.
         if kind == NodeKind::Array || !nodes.contains_key(&path) {
-            nodes.insert(path, Stored { format: Format::V2, kind, key, document, attributes });
+            nodes.insert(path, StoredNode { format: Format::V2, kind, key, document, attributes });
         }
     }
     Ok(nodes)
@@ -362,18 +341,18 @@ pub(crate) fn with_own_attributes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{cases, json};
 
-    fn paths(nodes: BTreeMap<String, Stored>) -> Vec<(String, NodeKind)> {
-        let all = Consolidated { nodes };
-        all.below("").map(|(path, kind)| (path.to_owned(), kind)).collect()
+    fn paths(nodes: Nodes) -> Vec<(String, NodeKind)> {
+        below(&nodes, "")
     }
 
     fn v2(text: &str) -> Result<Vec<(String, NodeKind)>, String> {
-        from_v2(Json::parse(text.as_bytes()).unwrap(), ".zmetadata").map(paths).map_err(Problem::text)
+        from_v2(json(text), ".zmetadata").map(paths).map_err(Problem::text)
     }
 
     fn v3(text: &str) -> Result<Option<Vec<(String, NodeKind)>>, String> {
-        let member = Json::parse(text.as_bytes()).unwrap();
+        let member = json(text);
         from_v3(member, "zarr.json").map(|nodes| nodes.map(paths)).map_err(Problem::text)
     }
 
@@ -384,15 +363,17 @@ mod tests {
             r#"{{"metadata": {{".zgroup": {group}, ".zattrs": {{"t": 1}}, "x/.zattrs": {{}}, "x/.zgroup": {group}, "x/a/.zarray": {{}}}}, "zarr_consolidated_format": 1}}"#
         );
         assert_eq!(v2(&text), Ok(vec![("x".into(), NodeKind::Group), ("x/a".into(), NodeKind::Array)]));
-        for (text, want) in [
-            (r#"{"metadata": {}}"#, "zarr_consolidated_format is missing"),
-            (r#"{"metadata": {}, "zarr_consolidated_format": 2}"#, "expected 1, found 2"),
-            (r#"{"zarr_consolidated_format": 1}"#, "metadata: expected an object, found null"),
-            (r#"{"metadata": {"../x/.zgroup": {}}, "zarr_consolidated_format": 1}"#, "found \"../x\""),
-            (r#"{"metadata": {"/x/.zgroup": {}}, "zarr_consolidated_format": 1}"#, "found \"/x\""),
-            (r#"{"metadata": {"x/zarr.json": {}}, "zarr_consolidated_format": 1}"#, "found \"x/zarr.json\""),
-            ("[]", "zarr_consolidated_format is missing"),
-        ] {
+        for [text, want] in cases(
+            r#"
+            {"metadata": {}} | zarr_consolidated_format is missing
+            {"metadata": {}, "zarr_consolidated_format": 2} | expected 1, found 2
+            {"zarr_consolidated_format": 1} | metadata: expected an object, found null
+            {"metadata": {"../x/.zgroup": {}}, "zarr_consolidated_format": 1} | found "../x"
+            {"metadata": {"/x/.zgroup": {}}, "zarr_consolidated_format": 1} | found "/x"
+            {"metadata": {"x/zarr.json": {}}, "zarr_consolidated_format": 1} | found "x/zarr.json"
+            [] | zarr_consolidated_format is missing
+        "#,
+        ) {
             let error = v2(text).unwrap_err();
             assert!(error.contains(want), "{text}: {error}");
         }
@@ -411,15 +392,14 @@ mod tests {
         assert_eq!(found.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["x", "x-y", "x/a"]);
         assert_eq!(v3("null"), Ok(None));
         assert_eq!(v3(r#"{"kind": "elsewhere", "metadata": 3}"#), Ok(None));
-        for (text, want) in [
-            (r#"{"kind": "inline"}"#, "expected an object, found null"),
-            (
-                r#"{"kind": "inline", "metadata": {"a": {"zarr_format": 2}}}"#,
-                "a: zarr_format: expected 3, found 2",
-            ),
-            (r#"{"kind": "inline", "metadata": {"a/../b": {}}}"#, "found \"a/../b\""),
-            (r#"{"kind": "inline", "metadata": {"a": 3}}"#, "a: expected an object, found 3"),
-        ] {
+        for [text, want] in cases(
+            r#"
+            {"kind": "inline"} | expected an object, found null
+            {"kind": "inline", "metadata": {"a": {"zarr_format": 2}}} | a: zarr_format: expected 3, found 2
+            {"kind": "inline", "metadata": {"a/../b": {}}} | found "a/../b"
+            {"kind": "inline", "metadata": {"a": 3}} | a: expected an object, found 3
+        "#,
+        ) {
             let error = v3(text).unwrap_err();
             assert!(error.contains(want), "{text}: {error}");
         }
@@ -431,12 +411,14 @@ mod tests {
         let names = ["a", "a-b", "a-b/c", "a/b", "a/b/c", "a.b", "ab"];
         let members: Vec<String> = names.iter().map(|name| format!("\"{name}\": {group}")).collect();
         let text = format!(r#"{{"kind": "inline", "metadata": {{{}}}}}"#, members.join(", "));
-        let nodes = from_v3(Json::parse(text.as_bytes()).unwrap(), "k").unwrap().unwrap();
-        let mut all = Consolidated { nodes };
-        assert_eq!(all.below("a").map(|(path, _)| path).collect::<Vec<_>>(), ["b", "b/c"]);
-        assert_eq!(all.below("").count(), 7);
+        let nodes = from_v3(json(&text), "k").unwrap().unwrap();
+        let all = View::new("", nodes);
+        let names =
+            |base: &str| -> Vec<String> { all.of(base).below().into_iter().map(|(path, _)| path).collect() };
+        assert_eq!(names("a"), ["b", "b/c"]);
+        assert_eq!(names("").len(), 7);
         all.forget("a");
-        assert_eq!(all.below("").map(|(path, _)| path).collect::<Vec<_>>(), ["a-b", "a-b/c", "a.b", "ab"]);
+        assert_eq!(names(""), ["a-b", "a-b/c", "a.b", "ab"]);
         assert!(all.get("a").is_none() && all.get("ab").is_some());
     }
 }

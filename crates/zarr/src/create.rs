@@ -15,27 +15,49 @@ pub(crate) type Document = (&'static str, Json);
 /// Documents of a node in the order in which they are written: the node is there with the last.
 pub(crate) type Documents = [Document];
 
-/// Creates a node, and missing groups above it, as zarr-python does. Nothing is changed where the
-/// node cannot be.
+/// How a node is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Creation {
+    /// With missing groups above it. An array or group that is there is an error.
+    New,
+    /// With missing groups above it, in the place of whatever is there and below.
+    Replace,
+    /// In a group that the caller has just made. The groups above are not looked at, which would be
+    /// all of them for every node of a deep hierarchy. An array or group that is there is an error.
+    Inside,
+    /// In a store that nobody else knows yet, where nothing is at the path and the groups above it
+    /// are there. Nothing is looked at: in a hierarchy of many nodes that would take most of the
+    /// time.
+    Unseen,
+}
+
+/// Creates a node. Nothing is changed where the node cannot be.
 ///
-/// If several processes create one node at once, one wins; for the others it exists. `overwrite`:
-/// see [`replacing`].
+/// If several processes create one node at once, one wins; for the others it exists.
 pub(crate) fn node(
     store: &Arc<dyn Store>,
     path: &str,
     format: Format,
     documents: &Documents,
-    overwrite: bool,
+    how: Creation,
     ask: Option<Ask<'_>>,
 ) -> Result<(), ZarrError> {
-    if overwrite {
+    if how == Creation::Replace {
         return replacing(store, path, format, documents, ask, |_| Ok(()));
     }
-    let missing = check(store, path, format, documents)?;
+    check(path, format, documents)?;
+    if how == Creation::Unseen {
+        return documents
+            .iter()
+            .try_for_each(|(name, document)| node::write_document(store, &join(path, name), document));
+    }
+    let missing = if how == Creation::New { missing_parents(store, path, format)? } else { Vec::new() };
     refuse_existing(store, path)?;
     make_parents(store, missing, format, ask)?;
     let lock = locked::lock(store, path, ask)?;
-    refuse_existing(store, path)?;
+    if how == Creation::New {
+        refuse_existing(store, path)?;
+    }
     if put_new(store, path, documents, &lock, ask)? {
         return Ok(());
     }
@@ -59,7 +81,8 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     ask: Option<Ask<'_>>,
     fill: impl FnOnce(&Arc<dyn Store>) -> Result<(), E>,
 ) -> Result<(), E> {
-    check(store, path, format, documents)?;
+    check(path, format, documents)?;
+    missing_parents(store, path, format)?;
     let staged = store.stage(locked::prefix(path)?).map_err(ZarrError::from)?;
     let new = staged.store();
     for (name, document) in documents {
@@ -74,21 +97,19 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     Ok(staged.commit(ask).map_err(ZarrError::from)?)
 }
 
-/// Checks that a node can be at `path`. Returns the groups above it that are missing.
-fn check<'p>(
-    store: &Arc<dyn Store>,
-    path: &'p str,
-    format: Format,
-    documents: &Documents,
-) -> Result<Vec<&'p str>, ZarrError> {
+/// Checks documents, and the name of the node.
+fn check(path: &str, format: Format, documents: &Documents) -> Result<(), ZarrError> {
     for (name, document) in documents {
         node::check_document(&join(path, name), document)?;
     }
-    let missing = missing_parents(store, path, format)?;
-    for new in missing.iter().copied().chain([path]).filter(|new| !new.is_empty()) {
-        check_node_name(new.rsplit('/').next().unwrap_or(new), format)?;
+    check_name(path, format)
+}
+
+fn check_name(path: &str, format: Format) -> Result<(), ZarrError> {
+    match path.rsplit('/').next() {
+        None | Some("") => Ok(()),
+        Some(name) => check_node_name(name, format),
     }
-    Ok(missing)
 }
 
 /// Creates groups, outermost first.
@@ -108,46 +129,6 @@ fn make_parents(
         }
     }
     Ok(())
-}
-
-/// Creates a node in a store that nobody else knows yet, where nothing is at `path` and the groups
-/// above it are there already. Nothing is looked at: of a hierarchy of many nodes, or a deep one,
-/// that would take most of the time.
-pub(crate) fn unseen(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Format,
-    documents: &Documents,
-) -> Result<(), ZarrError> {
-    if let Some(name) = path.rsplit('/').next().filter(|name| !name.is_empty()) {
-        check_node_name(name, format)?;
-    }
-    for (name, document) in documents {
-        node::check_document(&join(path, name), document)?;
-        node::write_document(store, &join(path, name), document)?;
-    }
-    Ok(())
-}
-
-/// Creates a node in a group that the caller has just made: the groups above are not looked at,
-/// which would be all of them for every node of a deep hierarchy.
-pub(crate) fn inside(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Format,
-    documents: &Documents,
-    ask: Option<Ask<'_>>,
-) -> Result<(), ZarrError> {
-    for (name, document) in documents {
-        node::check_document(&join(path, name), document)?;
-    }
-    check_node_name(path.rsplit('/').next().unwrap_or(path), format)?;
-    refuse_existing(store, path)?;
-    let lock = locked::lock(store, path, ask)?;
-    if put_new(store, path, documents, &lock, ask)? {
-        return Ok(());
-    }
-    refuse_existing(store, path)
 }
 
 /// The documents of a new group. Attributes first: the group appears when it is complete.
@@ -224,7 +205,7 @@ fn in_the_way(store: &Arc<dyn Store>, parent: &str) -> ZarrError {
 }
 
 /// The groups above a node that are not there, outermost first. Errors where what is there cannot
-/// hold the node.
+/// hold the node, or where a group cannot have such a name.
 fn missing_parents<'p>(
     store: &Arc<dyn Store>,
     path: &'p str,
@@ -247,6 +228,7 @@ fn missing_parents<'p>(
             );
             return Err(ZarrError::Invalid { path: path.to_owned(), why });
         }
+        check_name(parent, format)?;
         missing.push(parent);
     }
     Ok(missing)

@@ -7,7 +7,7 @@
 //! `raw_bytes`, and those of [`hyperslab_codec::SMALL`] (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2:
 //! NumPy's type strings.
 
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected, invalid};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use hyperslab_codec::{ByteOrder, DataType, Kind, SMALL, TimeUnit};
@@ -114,17 +114,9 @@ fn length(extension: &Extension<'_>) -> Result<usize, Problem> {
 
 /// The v3 `data_type` of a type.
 pub(crate) fn to_v3(dtype: DataType) -> Json {
-    let length = |name: &str| {
-        Json::from([
-            ("name", name.into()),
-            ("configuration", Json::from([("length_bytes", dtype.size().into())])),
-        ])
-    };
+    let length = |name: &str| Json::named(name, [("length_bytes", dtype.size().into())]);
     let time = |name: &str, unit: TimeUnit| {
-        Json::from([
-            ("name", name.into()),
-            ("configuration", Json::from([("unit", unit.unit.into()), ("scale_factor", unit.scale.into())])),
-        ])
+        Json::named(name, [("unit", unit.unit.into()), ("scale_factor", unit.scale.into())])
     };
     match dtype.kind() {
         kind @ (Kind::Bool | Kind::Int | Kind::UInt | Kind::Float | Kind::Complex) => {
@@ -150,7 +142,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
                 json.brief()
             )));
         }
-        other => return invalid(format!("dtype: expected NumPy's type string, found {}", other.brief())),
+        other => return expected("dtype", "NumPy's type string", other),
     };
     if SMALL.iter().any(|small| small.name == name) {
         return Err(Problem::Unsupported(format!("data type \"{name}\" is not one of Zarr v2")));
@@ -187,120 +179,85 @@ fn sized(field: &str, dtype: DataType) -> Result<DataType, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parse(text: &str) -> Json {
-        Json::parse(text.as_bytes()).unwrap()
-    }
+    use crate::testing::{cases, json};
 
     #[test]
     fn v3_names_round_trip() {
-        for (text, numpy) in [
-            (r#""bool""#, "|b1"),
-            (r#""int8""#, "|i1"),
-            (r#""uint64""#, "<u8"),
-            (r#""float16""#, "<f2"),
-            (r#""complex64""#, "<c8"),
-            (r#""complex128""#, "<c16"),
-            (r#""bfloat16""#, "bfloat16"),
-            (r#""int4""#, "int4"),
-            (
-                r#"{"name": "numpy.datetime64", "configuration": {"unit": "us", "scale_factor": 10}}"#,
-                "<M8[10us]",
-            ),
-            (
-                r#"{"name": "numpy.timedelta64", "configuration": {"unit": "generic", "scale_factor": 1}}"#,
-                "<m8",
-            ),
-            (r#"{"name": "fixed_length_utf32", "configuration": {"length_bytes": 12}}"#, "<U3"),
-            (r#"{"name": "null_terminated_bytes", "configuration": {"length_bytes": 5}}"#, "|S5"),
-            (r#"{"name": "raw_bytes", "configuration": {"length_bytes": 7}}"#, "|V7"),
-        ] {
-            let dtype = from_v3(&parse(text)).unwrap();
+        for [text, numpy] in cases(
+            r#"
+            "bool" | |b1
+            "int8" | |i1
+            "uint64" | <u8
+            "float16" | <f2
+            "complex64" | <c8
+            "complex128" | <c16
+            {"name": "numpy.datetime64", "configuration": {"unit": "us", "scale_factor": 10}} | <M8[10us]
+            {"name": "numpy.timedelta64", "configuration": {"unit": "generic", "scale_factor": 1}} | <m8
+            {"name": "fixed_length_utf32", "configuration": {"length_bytes": 12}} | <U3
+            {"name": "null_terminated_bytes", "configuration": {"length_bytes": 5}} | |S5
+            {"name": "raw_bytes", "configuration": {"length_bytes": 7}} | |V7
+        "#,
+        ) {
+            let dtype = from_v3(&json(text)).unwrap();
             assert_eq!(dtype, numpy.parse::<DataType>().unwrap().with_order(ByteOrder::NATIVE));
             assert_eq!(to_v3(dtype).to_text(None), text);
         }
-        assert_eq!(from_v3(&parse(r#"{"name": "int16"}"#)).unwrap().size(), 2);
-        assert_eq!(from_v3(&parse(r#""r24""#)).unwrap().to_string(), "|V3");
+        assert_eq!(from_v3(&json(r#"{"name": "int16"}"#)).unwrap().size(), 2);
+        assert_eq!(from_v3(&json(r#""r24""#)).unwrap().to_string(), "|V3");
         let micro = r#"{"name": "numpy.datetime64", "configuration": {"unit": "μs", "scale_factor": 1}}"#;
-        assert_eq!(to_v3(from_v3(&parse(micro)).unwrap()).to_text(None), micro.replace('μ', "u"));
+        assert_eq!(to_v3(from_v3(&json(micro)).unwrap()).to_text(None), micro.replace('μ', "u"));
     }
 
     #[test]
     fn v3_refusals() {
-        for (text, want) in [
-            (r#""float128""#, "data type \"float128\" is not supported"),
-            (
-                r#"{"name": "struct", "configuration": {"fields": []}}"#,
-                "data type \"struct\" is not supported",
-            ),
-            (r#""r7""#, "multiples of 8"),
-            (r#""r0""#, "multiples of 8"),
-            (r#""r99999999999999999999999""#, "multiples of 8"),
-            (r#""r34359738368""#, "not an element type"),
-            (r#""r134217736""#, "elements of 16777217 bytes are not supported"),
-            (r#"{"name": "int8", "configuration": {"x": 1}}"#, "\"x\""),
-            (
-                r#"{"name": "fixed_length_utf32", "configuration": {"length_bytes": 13}}"#,
-                "not an element type",
-            ),
-            (
-                r#"{"name": "fixed_length_utf32", "configuration": {"length_bytes": -4}}"#,
-                "positive integer, found -4",
-            ),
-            (r#"{"name": "raw_bytes", "configuration": {"length_bytes": 0}}"#, "positive integer, found 0"),
-            (r#""raw_bytes""#, "length_bytes"),
-            (
-                r#"{"name": "numpy.datetime64", "configuration": {"unit": "week", "scale_factor": 1}}"#,
-                "unit is one of",
-            ),
-            (
-                r#"{"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 0}}"#,
-                "found \"s\" and 0",
-            ),
-            (r#"{"name": "numpy.datetime64", "configuration": {"unit": 3, "scale_factor": 0}}"#, "found 3"),
-            ("3", "data_type"),
-            ("{}", "name"),
-        ] {
-            let text_of = from_v3(&parse(text)).unwrap_err().text();
+        for [text, want] in cases(
+            r#"
+            "float128" | data type "float128" is not supported
+            {"name": "struct", "configuration": {"fields": []}} | data type "struct" is not supported
+            "r7" | multiples of 8
+            "r0" | multiples of 8
+            "r99999999999999999999999" | multiples of 8
+            "r34359738368" | not an element type
+            "r134217736" | elements of 16777217 bytes are not supported
+            {"name": "int8", "configuration": {"x": 1}} | "x"
+            {"name": "fixed_length_utf32", "configuration": {"length_bytes": 13}} | not an element type
+            {"name": "fixed_length_utf32", "configuration": {"length_bytes": -4}} | positive integer, found -4
+            {"name": "raw_bytes", "configuration": {"length_bytes": 0}} | positive integer, found 0
+            "raw_bytes" | length_bytes
+            {"name": "numpy.datetime64", "configuration": {"unit": "week", "scale_factor": 1}} | unit is one of
+            {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 0}} | found "s" and 0
+            {"name": "numpy.datetime64", "configuration": {"unit": 3, "scale_factor": 0}} | found 3
+            3 | data_type
+            {} | name
+        "#,
+        ) {
+            let text_of = from_v3(&json(text)).unwrap_err().text();
             assert!(text_of.contains(want), "{text}: {text_of}");
         }
     }
 
     #[test]
     fn v2_names() {
-        for name in [
-            "|b1",
-            "|i1",
-            ">i2",
-            "<u8",
-            "<f2",
-            ">f8",
-            ">c16",
-            "|S5",
-            "<U3",
-            ">U3",
-            "|V7",
-            "<M8[ns]",
-            ">m8[10us]",
-        ] {
+        for name in "|b1 |i1 >i2 <u8 <f2 >f8 >c16 |S5 <U3 >U3 |V7 <M8[ns] >m8[10us]".split(' ') {
             assert_eq!(from_v2(&name.into()).unwrap().numpy(), name);
         }
-        for (text, want) in [
-            (r#""|O""#, "object data type"),
-            (r#"[["a", "<i4"]]"#, "structured data type"),
-            (r#""<f16""#, "data type \"<f16\" is not supported"),
-            (r#""bfloat16""#, "not one of Zarr v2"),
-            (r#""f4""#, "byte order"),
-            (r#""|f4""#, "byte order"),
-            (r#""=f4""#, "byte order"),
-            (r#""|S0""#, "no bytes"),
-            (r#""|V2147483647""#, "elements of 2147483647 bytes are not supported"),
-            (r#""""#, "dtype"),
-            (r#""<M8[parsec]""#, "dtype"),
-            ("null", "found null"),
-            ("4", "found 4"),
-        ] {
-            let text_of = from_v2(&parse(text)).unwrap_err().text();
+        for [text, want] in cases(
+            r#"
+            "|O" | object data type
+            [["a", "<i4"]] | structured data type
+            "<f16" | data type "<f16" is not supported
+            "f4" | byte order
+            "|f4" | byte order
+            "=f4" | byte order
+            "|S0" | no bytes
+            "|V2147483647" | elements of 2147483647 bytes are not supported
+            "" | dtype
+            "<M8[parsec]" | dtype
+            null | found null
+            4 | found 4
+        "#,
+        ) {
+            let text_of = from_v2(&json(text)).unwrap_err().text();
             assert!(text_of.contains(want), "{text}: {text_of}");
         }
     }

@@ -1,5 +1,6 @@
 //! What can go wrong between stored metadata and an array.
 
+use crate::json::Json;
 use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
@@ -117,4 +118,9 @@ impl Problem {
 /// Shorthand for a refusal.
 pub(crate) fn invalid<T>(why: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::Invalid(why.into()))
+}
+
+/// Refuses a value of a metadata field.
+pub(crate) fn expected<T>(field: &str, what: &str, found: &Json) -> Result<T, Problem> {
+    invalid(format!("{field}: expected {what}, found {}", found.brief()))
 }

@@ -1,10 +1,10 @@
 //! Groups: nodes that hold arrays and other groups.
 
-use crate::consolidated::{self, Consolidated, View};
-use crate::create;
+use crate::consolidated::{self, View};
+use crate::create::{self, Creation};
 use crate::json::Json;
 use crate::locked;
-use crate::node::{self, Node, NodeKind, Stored, ZATTRS};
+use crate::node::{self, Node, NodeKind, StoredNode, ZATTRS};
 use crate::path::{join, normalize_path, parents};
 use crate::{Array, Format, ZarrError, walk};
 use hyperslab_store::{Ask, Store};
@@ -65,7 +65,8 @@ impl Group {
         attributes: Json,
         overwrite: bool,
     ) -> Result<Self, ZarrError> {
-        Self::create_with(store, path, format, attributes, overwrite, None)
+        let how = if overwrite { Creation::Replace } else { Creation::New };
+        Self::create_with(store, path, format, attributes, how, None)
     }
 
     /// [`Group::create`]; `ask` is asked while this waits for others and deletes, `true` gives up.
@@ -74,14 +75,13 @@ impl Group {
         path: &str,
         format: Format,
         attributes: Json,
-        overwrite: bool,
+        how: Creation,
         ask: Option<Ask<'_>>,
     ) -> Result<Self, ZarrError> {
-        let path = normalize_path(path)?;
-        node::check_attributes(&path, &attributes)?;
-        let documents = create::group(format, attributes.clone());
-        create::node(&store, &path, format, &documents, overwrite, ask)?;
-        Ok(Group { store, path, format, attributes, consolidated: None })
+        let group = Self::planned(store, path, format, attributes)?;
+        let documents = create::group(format, group.attributes.clone());
+        create::node(&group.store, &group.path, format, &documents, how, ask)?;
+        Ok(group)
     }
 
     /// Creates a group with its members in the place of whatever is stored at `path` and below, as
@@ -95,19 +95,16 @@ impl Group {
         ask: Option<Ask<'_>>,
         fill: impl FnOnce(&Group) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let path = normalize_path(path)?;
-        node::check_attributes(&path, &attributes)?;
-        let documents = create::group(format, attributes.clone());
-        let made = |store, path| Group { store, path, format, attributes, consolidated: None };
-        create::replacing(&store, &path, format, &documents, ask, |new| {
-            fill(&made.clone()(new.clone(), String::new()))
+        let group = Self::planned(store, path, format, attributes)?;
+        let documents = create::group(format, group.attributes.clone());
+        create::replacing(&group.store, &group.path, format, &documents, ask, |new| {
+            fill(&Group { store: new.clone(), path: String::new(), ..group.clone() })
         })?;
-        Ok(made(store, path))
+        Ok(group)
     }
 
-    /// [`Group::create`] in a store that nobody else knows yet, where nothing is at `path` and the
-    /// groups above it are there: nothing is looked at.
-    pub fn create_unseen(
+    /// A group that is not stored yet.
+    fn planned(
         store: Arc<dyn Store>,
         path: &str,
         format: Format,
@@ -115,34 +112,18 @@ impl Group {
     ) -> Result<Self, ZarrError> {
         let path = normalize_path(path)?;
         node::check_attributes(&path, &attributes)?;
-        create::unseen(&store, &path, format, &create::group(format, attributes.clone()))?;
-        Ok(Group { store, path, format, attributes, consolidated: None })
-    }
-
-    /// [`Group::create`] in a group that the caller has just made: the groups above are not looked
-    /// at.
-    pub fn create_inside(
-        store: Arc<dyn Store>,
-        path: &str,
-        format: Format,
-        attributes: Json,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Self, ZarrError> {
-        let path = normalize_path(path)?;
-        node::check_attributes(&path, &attributes)?;
-        create::inside(&store, &path, format, &create::group(format, attributes.clone()), ask)?;
         Ok(Group { store, path, format, attributes, consolidated: None })
     }
 
     pub(crate) fn from_stored(
         store: Arc<dyn Store>,
         path: String,
-        mut stored: Stored,
+        mut stored: StoredNode,
         consolidation: Consolidation,
     ) -> Result<Self, ZarrError> {
         let all = match consolidation {
             Consolidation::Ignore => None,
-            _ => Consolidated::read(&store, &path, &mut stored)?,
+            _ => consolidated::read(&store, &path, &mut stored)?,
         };
         if all.is_none() && consolidation == Consolidation::Require {
             return Err(ZarrError::NotFound { what: "consolidated metadata", url: store.url(), path });
@@ -154,7 +135,7 @@ impl Group {
     fn with_view(
         store: Arc<dyn Store>,
         path: String,
-        stored: &Stored,
+        stored: &StoredNode,
         consolidated: Option<View>,
     ) -> Result<Self, ZarrError> {
         let url = store.url();
@@ -247,21 +228,16 @@ impl Group {
 
     /// The nodes directly below, sorted by name.
     pub fn children(&self) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        self.walk(Some(1))
+        self.walk(Some(1), None)
     }
 
     /// All nodes below, with their paths relative to this group: each group is followed by what is
     /// in it; at most `max_depth` levels (1: the direct children).
     ///
     /// A group that a symbolic link leads back to is listed, but what is in it is not listed again.
-    /// A node whose document cannot be read is listed as an array.
-    pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, ZarrError> {
-        self.walk_asking(max_depth, None)
-    }
-
-    /// As [`Group::walk`]; `ask` is asked between nodes, `true` gives up with
-    /// [`ZarrError::Interrupted`].
-    pub fn walk_asking(
+    /// A node whose document cannot be read is listed as an array. `ask` is asked between nodes,
+    /// `true` gives up with [`ZarrError::Interrupted`].
+    pub fn walk(
         &self,
         max_depth: Option<usize>,
         ask: Option<Ask<'_>>,
@@ -339,14 +315,9 @@ impl Group {
     }
 
     /// Deletes a node below this group, and all below that. Consolidated metadata that this group
-    /// was opened with forgets it, also where it is stored.
-    pub fn delete_child(&mut self, name: &str) -> Result<(), ZarrError> {
-        self.delete_child_with(name, None)
-    }
-
-    /// [`Group::delete_child`]; `ask` is asked while this waits for others and deletes, `true`
-    /// gives up.
-    pub fn delete_child_with(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    /// was opened with forgets it, also where it is stored. `ask` is asked while this waits for
+    /// others and deletes, `true` gives up.
+    pub fn delete_child(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         let relative = normalize_path(name)?;
         let path = join(&self.path, &relative);
         if relative.is_empty() || self.child_kind(&relative)?.is_none() {
@@ -367,13 +338,8 @@ impl Group {
     }
 
     /// Stores the metadata of all nodes below with this group, as it is in the store now, and uses
-    /// it from here on.
-    pub fn consolidate(&mut self) -> Result<(), ZarrError> {
-        self.consolidate_with(None)
-    }
-
-    /// [`Group::consolidate`]; `ask` is asked while this waits for others, `true` gives up.
-    pub fn consolidate_with(&mut self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    /// it from here on. `ask` is asked while this waits for others, `true` gives up.
+    pub fn consolidate(&mut self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
         consolidated::write(self, ask)?;
         self.reopen(Consolidation::Require)
     }

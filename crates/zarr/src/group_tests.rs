@@ -1,19 +1,7 @@
 use super::*;
 use crate::ArraySpec;
+use crate::testing::{json, memory, put};
 use hyperslab_store::Key;
-use hyperslab_store::MemoryStore;
-
-fn memory() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::new())
-}
-
-fn json(text: &str) -> Json {
-    Json::parse(text.as_bytes()).unwrap()
-}
-
-fn put(store: &Arc<dyn Store>, key: &str, text: &str) {
-    store.write(Key::new(key).unwrap(), &[text.as_bytes()]).unwrap();
-}
 
 fn stored(store: &Arc<dyn Store>, key: &str) -> Json {
     node::read_document(store, key).unwrap().unwrap()
@@ -39,6 +27,15 @@ fn hierarchy(format: Format) -> Arc<dyn Store> {
     store
 }
 
+fn root(store: &Arc<dyn Store>) -> Group {
+    Group::open(store, "", None, Consolidation::Auto).unwrap()
+}
+
+fn array_in(group: &Group, name: &str) -> Array {
+    let Node::Array(array) = group.child(name).unwrap() else { panic!("{name} is no array") };
+    array
+}
+
 const NODES: [(&str, NodeKind); 5] = [
     ("b", NodeKind::Group),
     ("x", NodeKind::Group),
@@ -60,12 +57,12 @@ fn hierarchies_are_walked() {
         assert_eq!(group.attributes().to_text(None), r#"{"t": 1}"#);
         for consolidated in [false, true] {
             if consolidated {
-                group.consolidate().unwrap();
+                group.consolidate(None).unwrap();
             }
             assert_eq!(group.is_consolidated(), consolidated);
-            assert_eq!(group.walk(None).unwrap(), owned(&NODES));
+            assert_eq!(group.walk(None, None).unwrap(), owned(&NODES));
             let two: Vec<_> = NODES.into_iter().filter(|(path, _)| path.matches('/').count() < 2).collect();
-            assert_eq!(group.walk(Some(2)).unwrap(), owned(&two));
+            assert_eq!(group.walk(Some(2), None).unwrap(), owned(&two));
             assert_eq!(
                 group.children().unwrap(),
                 owned(&[("b", NodeKind::Group), ("x", NodeKind::Group), ("x-z", NodeKind::Array)])
@@ -74,8 +71,11 @@ fn hierarchies_are_walked() {
             assert_eq!(x.path(), "x");
             assert_eq!(x.is_consolidated(), consolidated);
             assert_eq!(x.children().unwrap(), owned(&[("y", NodeKind::Group)]));
-            assert_eq!(x.walk(None).unwrap(), owned(&[("y", NodeKind::Group), ("y/arr", NodeKind::Array)]));
-            let Node::Array(array) = x.child("y/arr").unwrap() else { panic!("an array") };
+            assert_eq!(
+                x.walk(None, None).unwrap(),
+                owned(&[("y", NodeKind::Group), ("y/arr", NodeKind::Array)])
+            );
+            let array = array_in(&x, "y/arr");
             assert_eq!(array.path(), "x/y/arr");
             assert_eq!(array.is_consolidated(), consolidated);
             assert_eq!(array.attributes().to_text(None), r#"{"u": "m"}"#);
@@ -92,33 +92,21 @@ fn hierarchies_are_walked() {
 #[test]
 fn consolidated_metadata_is_zarr_pythons() {
     let store = hierarchy(Format::V2);
-    Group::open(&store, "", None, Consolidation::Auto).unwrap().consolidate().unwrap();
+    root(&store).consolidate(None).unwrap();
     let document = stored(&store, ".zmetadata");
     assert_eq!(document.get("zarr_consolidated_format"), Some(&1u32.into()));
     let metadata = document.get("metadata").unwrap();
     let names: Vec<&str> = metadata.as_object().unwrap().iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(
-        names,
-        [
-            ".zgroup",
-            ".zattrs",
-            "b/.zgroup",
-            "b/.zattrs",
-            "x/.zgroup",
-            "x/.zattrs",
-            "x-z/.zarray",
-            "x-z/.zattrs",
-            "x/y/.zgroup",
-            "x/y/.zattrs",
-            "x/y/arr/.zarray",
-            "x/y/arr/.zattrs"
-        ]
+        names.join(" "),
+        ".zgroup .zattrs b/.zgroup b/.zattrs x/.zgroup x/.zattrs x-z/.zarray x-z/.zattrs x/y/.zgroup x/y/.zattrs \
+         x/y/arr/.zarray x/y/arr/.zattrs"
     );
     assert_eq!(metadata.get(".zattrs").unwrap().to_text(None), r#"{"t": 1}"#);
     assert_eq!(metadata.get("x-z/.zarray"), Some(&stored(&store, "x-z/.zarray")));
 
     let store = hierarchy(Format::V3);
-    Group::open(&store, "", None, Consolidation::Auto).unwrap().consolidate().unwrap();
+    root(&store).consolidate(None).unwrap();
     let document = stored(&store, "zarr.json");
     let consolidated = document.get("consolidated_metadata").unwrap();
     assert_eq!(consolidated.get("kind"), Some(&"inline".into()));
@@ -137,12 +125,12 @@ fn consolidated_metadata_is_zarr_pythons() {
 fn consolidated_metadata_goes_stale_and_is_renewed() {
     for format in [Format::V2, Format::V3] {
         let store = hierarchy(format);
-        let mut group = Group::open(&store, "", None, Consolidation::Auto).unwrap();
+        let mut group = root(&store);
         assert!(matches!(
             Group::open(&store, "", None, Consolidation::Require),
             Err(ZarrError::NotFound { what: "consolidated metadata", .. })
         ));
-        group.consolidate().unwrap();
+        group.consolidate(None).unwrap();
         // A node that another handle has made since then is not listed and not found.
         Array::create(store.clone(), "new", spec(format), false).unwrap();
         assert_eq!(group.children().unwrap().len(), 3);
@@ -151,20 +139,20 @@ fn consolidated_metadata_goes_stale_and_is_renewed() {
         let plain = Group::open(&store, "", None, Consolidation::Ignore).unwrap();
         assert_eq!(plain.children().unwrap().len(), 4);
         // A changed one is listed as it was.
-        let Node::Array(mut array) = plain.child("x-z").unwrap() else { panic!("an array") };
-        array.resize(&[9]).unwrap();
-        let Node::Array(mut old) = group.child("x-z").unwrap() else { panic!("an array") };
+        let mut array = array_in(&plain, "x-z");
+        array.resize(&[9], None).unwrap();
+        let mut old = array_in(&group, "x-z");
         assert_eq!(old.layout().shape(), [4]);
         // A change through the stale handle builds on what is stored.
         old.set_attributes(json(r#"{"k": 2}"#)).unwrap();
         assert_eq!(old.layout().shape(), [9]);
         assert!(!old.is_consolidated());
         // And shows in the group.
-        let Node::Array(again) = group.child("x-z").unwrap() else { panic!("an array") };
+        let again = array_in(&group, "x-z");
         assert_eq!((again.layout().shape(), again.attributes()), (&[9][..], old.attributes()));
-        group.consolidate().unwrap();
+        group.consolidate(None).unwrap();
         assert_eq!(group.children().unwrap().len(), 4);
-        let Node::Array(renewed) = group.child("x-z").unwrap() else { panic!("an array") };
+        let renewed = array_in(&group, "x-z");
         assert_eq!(renewed.layout().shape(), [9]);
         assert!(renewed.is_consolidated());
     }
@@ -174,13 +162,13 @@ fn consolidated_metadata_goes_stale_and_is_renewed() {
 fn attributes_of_groups() {
     for format in [Format::V2, Format::V3] {
         let store = hierarchy(format);
-        let mut group = Group::open(&store, "", None, Consolidation::Auto).unwrap();
-        group.consolidate().unwrap();
+        let mut group = root(&store);
+        group.consolidate(None).unwrap();
         group.set_attributes(json(r#"{"big": 1e999, "n": NaN}"#)).unwrap();
         assert_eq!(group.attributes().to_text(None), r#"{"big": 1e999, "n": NaN}"#);
         let mut reopened = Group::open(&store, "", None, Consolidation::Require).unwrap();
         assert_eq!(reopened.attributes(), group.attributes());
-        assert_eq!(reopened.walk(None).unwrap().len(), 5);
+        assert_eq!(reopened.walk(None, None).unwrap().len(), 5);
         if format == Format::V2 {
             let copy = stored(&store, ".zmetadata");
             assert_eq!(copy.get("metadata").unwrap().get(".zattrs"), Some(group.attributes()));
@@ -195,16 +183,19 @@ fn attributes_of_groups() {
 fn deleted_children_are_gone_from_copies_too() {
     for format in [Format::V2, Format::V3] {
         let store = hierarchy(format);
-        let mut group = Group::open(&store, "", None, Consolidation::Auto).unwrap();
-        group.consolidate().unwrap();
-        group.delete_child("x").unwrap();
+        let mut group = root(&store);
+        group.consolidate(None).unwrap();
+        group.delete_child("x", None).unwrap();
         for group in [group.clone(), Group::open(&store, "", None, Consolidation::Require).unwrap()] {
-            assert_eq!(group.walk(None).unwrap(), owned(&[("b", NodeKind::Group), ("x-z", NodeKind::Array)]));
+            assert_eq!(
+                group.walk(None, None).unwrap(),
+                owned(&[("b", NodeKind::Group), ("x-z", NodeKind::Array)])
+            );
         }
         assert!(store.list(Some(Key::new("x").unwrap())).unwrap().is_empty());
-        assert!(matches!(group.delete_child("x"), Err(ZarrError::NotFound { .. })));
-        assert!(matches!(group.delete_child("folder"), Err(ZarrError::NotFound { .. })));
-        assert!(matches!(group.delete_child(""), Err(ZarrError::NotFound { .. })));
+        assert!(matches!(group.delete_child("x", None), Err(ZarrError::NotFound { .. })));
+        assert!(matches!(group.delete_child("folder", None), Err(ZarrError::NotFound { .. })));
+        assert!(matches!(group.delete_child("", None), Err(ZarrError::NotFound { .. })));
         let Node::Group(b) = group.child("b").unwrap() else { panic!("a group") };
         b.delete().unwrap();
         assert!(matches!(
@@ -259,9 +250,9 @@ fn unreadable_arrays_do_not_stop_a_listing() {
     ] {
         let store = hierarchy(format);
         put(&store, key, text);
-        let mut group = Group::open(&store, "", None, Consolidation::Auto).unwrap();
+        let mut group = root(&store);
         assert_eq!(group.children().unwrap().len(), 4);
-        group.consolidate().unwrap();
+        group.consolidate(None).unwrap();
         assert_eq!(group.children().unwrap().len(), 4);
         let error = group.child("odd").unwrap_err();
         assert!(error.to_string().contains("odd"), "{error}");
@@ -270,7 +261,7 @@ fn unreadable_arrays_do_not_stop_a_listing() {
         let mut group = Group::open(&store, "", None, Consolidation::Ignore).unwrap();
         assert_eq!(group.children().unwrap().len(), 4);
         assert_eq!(group.child_kind("odd").unwrap(), Some(NodeKind::Array));
-        group.delete_child("odd").unwrap();
+        group.delete_child("odd", None).unwrap();
         assert_eq!(group.child_kind("odd").unwrap(), None);
     }
 }
@@ -279,34 +270,34 @@ fn unreadable_arrays_do_not_stop_a_listing() {
 fn what_is_changed_through_a_consolidated_group_shows_in_it() {
     for format in [Format::V2, Format::V3] {
         let store = hierarchy(format);
-        let mut group = Group::open(&store, "", None, Consolidation::Auto).unwrap();
-        group.consolidate().unwrap();
+        let mut group = root(&store);
+        group.consolidate(None).unwrap();
         let Node::Group(mut x) = group.child("x").unwrap() else { panic!("a group") };
         x.set_attributes(json(r#"{"k": 1}"#)).unwrap();
         let Node::Group(again) = group.child("x").unwrap() else { panic!("a group") };
         assert_eq!(again.attributes().to_text(None), r#"{"k": 1}"#);
-        let Node::Array(mut array) = x.child("y/arr").unwrap() else { panic!("an array") };
+        let mut array = array_in(&x, "y/arr");
         array.change_attributes(None, |all| all.set("v", 2u32.into())).unwrap();
         array.change_attributes(None, |all| all.set("w", 3u32.into())).unwrap();
-        let Node::Array(again) = group.child("x/y/arr").unwrap() else { panic!("an array") };
+        let again = array_in(&group, "x/y/arr");
         assert_eq!(again.attributes().to_text(None), r#"{"u": "m", "v": 2, "w": 3}"#);
         // New nodes, and groups made on the way.
         let mut new = Array::create(store.clone(), "x/p/q/new", spec(format), false).unwrap();
         x.adopt(&mut new).unwrap();
-        new.resize(&[9]).unwrap();
+        new.resize(&[9], None).unwrap();
         assert_eq!(group.child_kind("x/p").unwrap(), Some(NodeKind::Group));
         assert_eq!(x.children().unwrap(), owned(&[("p", NodeKind::Group), ("y", NodeKind::Group)]));
-        let Node::Array(again) = group.child("x/p/q/new").unwrap() else { panic!("an array") };
+        let again = array_in(&group, "x/p/q/new");
         assert_eq!(again.layout().shape(), [9]);
         // What is stored is deleted from the copy that is stored.
-        x.delete_child("y").unwrap();
+        x.delete_child("y", None).unwrap();
         assert!(matches!(group.child("x/y/arr"), Err(ZarrError::NotFound { .. })));
         let stored = Group::open(&store, "", None, Consolidation::Require).unwrap();
         assert_eq!(stored.child_kind("x/y").unwrap(), None);
         // Consolidated again, handles from before still keep up.
-        group.consolidate().unwrap();
-        new.resize(&[11]).unwrap();
-        let Node::Array(again) = group.child("x/p/q/new").unwrap() else { panic!("an array") };
+        group.consolidate(None).unwrap();
+        new.resize(&[11], None).unwrap();
+        let again = array_in(&group, "x/p/q/new");
         assert_eq!(again.layout().shape(), [11]);
     }
 }

@@ -96,6 +96,11 @@ impl Json {
         Json::Object(Vec::new())
     }
 
+    /// An extension of v3 metadata: `{"name": name, "configuration": {…}}`.
+    pub fn named<const N: usize>(name: &str, configuration: [(&str, Json); N]) -> Json {
+        Json::from([("name", name.into()), ("configuration", configuration.into())])
+    }
+
     /// A number as Python writes floats; `NaN` and infinities become Python's tokens.
     pub fn float(value: f64) -> Json {
         Json::Number(python_float(value).into())
@@ -261,6 +266,12 @@ macro_rules! from_integer {
     };
 }
 from_integer!(u32, u64, i64, usize, i128);
+
+impl From<&[u64]> for Json {
+    fn from(numbers: &[u64]) -> Json {
+        Json::Array(numbers.iter().map(|n| (*n).into()).collect())
+    }
+}
 
 impl<const N: usize> From<[(&str, Json); N]> for Json {
     fn from(members: [(&str, Json); N]) -> Json {

@@ -173,28 +173,8 @@ mod tests {
     #[test]
     fn other_objects_are_no_chunks() {
         for encoding in ENCODINGS {
-            for other in [
-                "",
-                "zarr.json",
-                ".zarray",
-                "c",
-                "c/",
-                "c/1",
-                "1",
-                "1.",
-                "1/",
-                "c.01.2",
-                "01.2",
-                "1.2.3",
-                "1/2/3",
-                "c/1/2/3",
-                "+1.2",
-                "1.-2",
-                "d/1/2",
-                "1.18446744073709551616",
-                "c/1.2",
-                "c.1/2",
-            ] {
+            // The first is empty.
+            for other in " zarr.json .zarray c c/ c/1 1 1. 1/ c.01.2 01.2 1.2.3 1/2/3 c/1/2/3 +1.2 1.-2 d/1/2 1.18446744073709551616 c/1.2 c.1/2".split(' ') {
                 assert_eq!(encoding.parse(other, 2), None, "{encoding:?} {other}");
             }
         }

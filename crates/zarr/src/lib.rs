@@ -50,16 +50,19 @@ mod objects;
 mod origin;
 mod path;
 mod spec;
+#[cfg(test)]
+mod testing;
 mod vlen;
 mod walk;
 
 pub use array::Array;
 pub use base64::encode as base64;
+pub use create::Creation;
 pub use error::ZarrError;
 pub use format::Format;
 pub use group::{Consolidation, Group};
 pub use json::{Json, JsonError};
 pub use keys::KeyEncoding;
 pub use node::{Node, NodeKind, open, open_with};
-pub use path::{check_node_name, normalize_path};
+pub use path::{check_node_name, join, normalize_path};
 pub use spec::{ArraySpec, Choice, IndexLocation};

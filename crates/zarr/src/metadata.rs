@@ -1,6 +1,6 @@
 //! What the metadata of one array says, whichever format it is in.
 
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected, invalid};
 use crate::format::sharding::Shards;
 use crate::json::Json;
 use crate::keys::{ChunkKeys, KeyEncoding};
@@ -91,9 +91,8 @@ impl Metadata {
     /// Puts another shape into the document, and the shape of objects as it was understood: an axis
     /// that had no elements may have chunks of zero in the document, which only such an axis may.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
-        let list = |sizes: &[u64]| Json::Array(sizes.iter().map(|n| (*n).into()).collect());
-        let objects = list(self.object_shape());
-        self.document.set("shape", list(shape));
+        let objects = Json::from(self.object_shape());
+        self.document.set("shape", shape.into());
         let (parent, member) = match self.format {
             Format::V2 => (Some(&mut self.document), "chunks"),
             Format::V3 => {
@@ -119,7 +118,7 @@ pub(crate) fn require<'a>(document: &'a Json, name: &str) -> Result<&'a Json, Pr
 /// Sizes of axes: a list of integers from 0 to 2⁶³ - 1.
 pub(crate) fn sizes(field: &str, json: &Json) -> Result<Dims, Problem> {
     let Some(items) = json.as_array() else {
-        return invalid(format!("{field}: expected a list of integers, found {}", json.brief()));
+        return expected(field, "a list of integers", json);
     };
     if items.len() > MAX_RANK {
         return invalid(format!("{field}: expected at most {MAX_RANK} axes, found {}", items.len()));
@@ -161,7 +160,7 @@ pub(crate) fn separator(field: &str, json: &Json) -> Result<char, Problem> {
     match json.as_str() {
         Some("/") => Ok('/'),
         Some(".") => Ok('.'),
-        _ => invalid(format!("{field}: expected \"/\" or \".\", found {}", json.brief())),
+        _ => expected(field, "\"/\" or \".\"", json),
     }
 }
 
@@ -170,7 +169,7 @@ pub(crate) fn attributes(json: Option<&Json>) -> Result<Json, Problem> {
     match json {
         None | Some(Json::Null) => Ok(Json::object()),
         Some(object @ Json::Object(_)) => Ok(object.clone()),
-        Some(other) => invalid(format!("attributes: expected an object, found {}", other.brief())),
+        Some(other) => expected("attributes", "an object", other),
     }
 }
 
@@ -186,7 +185,7 @@ pub(crate) fn codec_problem(field: &str, error: CodecError) -> Problem {
 mod tests {
     use super::*;
     use crate::format::{v2, v3};
-    use hyperslab_store::MemoryStore;
+    use crate::testing::{json, memory};
     use proptest::prelude::*;
 
     const V2: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": ">f4", "fill_value": "NaN", "order": "F", "filters": [{"id": "crc32c"}],
@@ -210,49 +209,17 @@ mod tests {
         "configuration": {"chunk_shape": [4, 4], "codecs": [{"name": "vlen-utf8"}, "crc32c"], "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]}"#;
     const OBJECTS: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": "|O", "fill_value": 0, "order": "C", "compressor": null, "zarr_format": 2,
         "filters": [{"id": "vlen-array", "dtype": "<i4"}, {"id": "crc32c"}]}"#;
-    const HOSTILE: &[&str] = &[
-        "null",
-        "true",
-        "0",
-        "1",
-        "-1",
-        "2",
-        "3",
-        "0.5",
-        "1e400",
-        "NaN",
-        "9223372036854775807",
-        "9223372036854775808",
-        "18446744073709551616",
-        "123456789012345678901234567890",
-        "\"\"",
-        "\"x\"",
-        "\"bytes\"",
-        "\"r8\"",
-        "\"|V2147483647\"",
-        "\"|O\"",
-        "\"string\"",
-        "\"vlen-bytes\"",
-        "{\"id\": \"vlen-utf8\"}",
-        "\"<U536870911\"",
-        "\"0x7fc00001\"",
-        "[]",
-        "{}",
-        "[[]]",
-        "[0]",
-        "[0, 0]",
-        "[9223372036854775807, 9223372036854775807]",
-        "[1, 1, 1]",
-        "[\"bytes\", \"bytes\"]",
-        "{\"name\": \"bytes\"}",
-        "{\"id\": \"zlib\"}",
-        "{\"must_understand\": false}",
-        "{\"name\": \"r16\", \"configuration\": {\"length_bytes\": 4}}",
-        "{\"name\": \"sharding_indexed\"}",
-        "[1, 1]",
-        "[9223372036854775807, 1]",
-        "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"little\"}}, {\"name\": \"zstd\", \"configuration\": {\"level\": 0, \"checksum\": false}}]",
-    ];
+    /// A list of values that replace others.
+    const HOSTILE: &str = r#"[
+        null, true, 0, 1, -1, 2, 3, 0.5, 1e400, NaN, 9223372036854775807, 9223372036854775808,
+        18446744073709551616, 123456789012345678901234567890, "", "x", "bytes", "r8", "|V2147483647", "|O",
+        "string", "vlen-bytes", {"id": "vlen-utf8"}, "<U536870911", "0x7fc00001", [], {}, [[]], [0],
+        [0, 0], [9223372036854775807, 9223372036854775807], [1, 1, 1], ["bytes", "bytes"],
+        {"name": "bytes"}, {"id": "zlib"}, {"must_understand": false},
+        {"name": "r16", "configuration": {"length_bytes": 4}}, {"name": "sharding_indexed"}, [1, 1],
+        [9223372036854775807, 1],
+        [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}]
+    ]"#;
 
     /// Replaces (or removes) the `which`-th value of a document, in the order of its text.
     fn damage(json: &mut Json, which: &mut usize, by: Option<&Json>) {
@@ -290,15 +257,15 @@ mod tests {
         #[test]
         fn damaged_documents_are_refused_or_sound(
             text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS]),
-            damages in proptest::collection::vec((0usize..60, proptest::option::of(0..HOSTILE.len())), 1..4),
+            damages in proptest::collection::vec((0usize..60, proptest::option::of(any::<prop::sample::Index>())), 1..4),
         ) {
-            let mut document = Json::parse(text.as_bytes()).unwrap();
+            let (mut document, hostile) = (json(text), json(HOSTILE));
             for (mut which, by) in damages {
-                let by = by.map(|at| Json::parse(HOSTILE[at].as_bytes()).unwrap());
+                let by = by.map(|at| at.get(hostile.as_array().unwrap()).clone());
                 damage(&mut document, &mut which, by.as_ref());
             }
             let parsed = if ![V2, OBJECTS].contains(&text) { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            let store = memory();
             match parsed {
                 Err(problem) => prop_assert!(!problem.text().is_empty()),
                 Ok(metadata) => if let Ok(layout) = metadata.layout(&store, "a", "a/zarr.json") {
@@ -315,10 +282,10 @@ mod tests {
 
     #[test]
     fn undamaged_documents_are_sound() {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let v2 = v2::parse(&Json::parse(V2.as_bytes()).unwrap(), Json::object()).unwrap();
-        let v3 = v3::parse(&Json::parse(V3.as_bytes()).unwrap()).unwrap();
-        let sharded = v3::parse(&Json::parse(SHARDED.as_bytes()).unwrap()).unwrap();
+        let store = memory();
+        let v2 = v2::parse(&json(V2), Json::object()).unwrap();
+        let v3 = v3::parse(&json(V3)).unwrap();
+        let sharded = v3::parse(&json(SHARDED)).unwrap();
         assert_eq!((sharded.chunk.as_slice(), sharded.codecs.order.as_slice()), (&[2, 1][..], &[0, 1][..]));
         assert_eq!(sharded.layout(&store, "", "zarr.json").unwrap().sharding().unwrap().levels().len(), 2);
         for metadata in [v2, v3] {

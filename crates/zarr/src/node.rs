@@ -1,7 +1,7 @@
 //! What is stored at a path.
 
 use crate::compiled::{self, Texts};
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected};
 use crate::format::{v2, v3};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
@@ -103,7 +103,7 @@ pub(crate) fn open_array(
 
 /// The metadata of a node as it is stored.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredNode {
     pub(crate) format: Format,
     pub(crate) kind: NodeKind,
     /// The key of `document`.
@@ -114,7 +114,7 @@ pub(crate) struct Stored {
     pub(crate) attributes: Option<Json>,
 }
 
-impl Stored {
+impl StoredNode {
     /// The metadata of an array.
     pub(crate) fn array(&self, store: &Arc<dyn Store>) -> Result<Metadata, ZarrError> {
         let parsed = match self.format {
@@ -164,7 +164,7 @@ impl Stored {
 }
 
 /// The metadata of a node as it lies in the store, not parsed.
-struct Found {
+struct FoundNode {
     /// The key of the document.
     key: String,
     /// What v2 says by the name of the object; in v3 the document says it.
@@ -172,8 +172,8 @@ struct Found {
     texts: Texts,
 }
 
-impl Found {
-    fn parse(&self, store: &Arc<dyn Store>, path: &str) -> Result<Stored, ZarrError> {
+impl FoundNode {
+    fn parse(&self, store: &Arc<dyn Store>, path: &str) -> Result<StoredNode, ZarrError> {
         let document = parse_document(store, &self.key, &self.texts.document)?;
         let kind = match self.kind {
             Some(kind) => kind,
@@ -186,7 +186,7 @@ impl Found {
             Some(text) => Some(parse_document(store, &join(path, ZATTRS), text)?),
             None => None,
         };
-        Ok(Stored { format: self.texts.format, kind, key: self.key.clone(), document, attributes })
+        Ok(StoredNode { format: self.texts.format, kind, key: self.key.clone(), document, attributes })
     }
 
     /// The array, where it is one; otherwise the path and the parsed metadata of what it is
@@ -196,7 +196,7 @@ impl Found {
         store: &Arc<dyn Store>,
         path: String,
         seen: Option<Identity>,
-    ) -> Result<Result<Array, (String, Stored)>, ZarrError> {
+    ) -> Result<Result<Array, (String, StoredNode)>, ZarrError> {
         // Only arrays are kept there.
         if let Some(metadata) = compiled::find(&self.texts) {
             return Array::bind(store.clone(), path, metadata, &self.key, false, seen).map(Ok);
@@ -212,12 +212,12 @@ impl Found {
 }
 
 /// Finds the metadata at a path, of this format or of any.
-fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<Found>, ZarrError> {
+fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<FoundNode>, ZarrError> {
     if format != Some(Format::V2) {
         let key = join(path, ZARR_JSON);
         if let Some(document) = read_text(store, &key)? {
             let texts = Texts { format: Format::V3, document, attributes: None };
-            return Ok(Some(Found { key, kind: None, texts }));
+            return Ok(Some(FoundNode { key, kind: None, texts }));
         }
     }
     if format != Some(Format::V3) {
@@ -226,7 +226,7 @@ fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Op
             if let Some(document) = read_text(store, &key)? {
                 let attributes = read_text(store, &join(path, ZATTRS))?;
                 let texts = Texts { format: Format::V2, document, attributes };
-                return Ok(Some(Found { key, kind: Some(kind), texts }));
+                return Ok(Some(FoundNode { key, kind: Some(kind), texts }));
             }
         }
     }
@@ -238,7 +238,7 @@ pub(crate) fn read(
     store: &Arc<dyn Store>,
     path: &str,
     format: Option<Format>,
-) -> Result<Option<Stored>, ZarrError> {
+) -> Result<Option<StoredNode>, ZarrError> {
     find(store, path, format)?.map(|found| found.parse(store, path)).transpose()
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn check_document(key: &str, document: &Json) -> Result<String, ZarrE
 pub(crate) fn check_attributes(path: &str, attributes: &Json) -> Result<(), ZarrError> {
     let checked: Result<(), Problem> = match attributes {
         Json::Object(_) => Ok(()),
-        other => invalid(format!("attributes: expected an object, found {}", other.brief())),
+        other => expected("attributes", "an object", other),
     };
     checked.map_err(|problem| ZarrError::Invalid { path: path.to_owned(), why: problem.text() })
 }

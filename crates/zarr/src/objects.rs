@@ -274,4 +274,25 @@ mod tests {
             assert!(matches!(stopped, Err(ZarrError::Array(ArrayError::Interrupted { .. }))));
         }
     }
+
+    #[test]
+    fn lost_chunks_are_visited_once() {
+        let lost = |old: &[u64], new: &[u64]| {
+            let mut seen = Vec::new();
+            for_each_lost(old, new, &mut |chunk| {
+                seen.push(chunk.to_vec());
+                Ok(())
+            })
+            .unwrap();
+            seen
+        };
+        let all = (0..3).flat_map(|i| (0..4).flat_map(move |j| (0..2).map(move |k| vec![i, j, k])));
+        let expected: Vec<Vec<u64>> = all.filter(|at| at[0] >= 2 || at[2] >= 1).collect();
+        let mut sorted = lost(&[3, 4, 2], &[2, 5, 1]);
+        sorted.sort();
+        assert_eq!(sorted, expected);
+        assert!(lost(&[], &[]).is_empty());
+        assert!(lost(&[2, 2], &[2, 3]).is_empty());
+        assert!(lost(&[2, 0], &[1, 0]).is_empty());
+    }
 }

@@ -91,15 +91,11 @@ fn alike(one: &Json, other: &Json) -> bool {
 #[cfg(test)]
 mod tests {
     use super::alike;
-    use crate::Json;
-
-    fn parsed(text: &str) -> Json {
-        Json::parse(text.as_bytes()).unwrap()
-    }
+    use crate::testing::json;
 
     #[test]
     fn documents_are_alike_if_chunks_mean_the_same() {
-        let array = parsed(r#"{"shape": [4], "chunks": [2], "dtype": "<f8", "attributes": {"a": 1}}"#);
+        let array = json(r#"{"shape": [4], "chunks": [2], "dtype": "<f8", "attributes": {"a": 1}}"#);
         for (other, expected) in [
             (r#"{"dtype": "<f8", "chunks": [2], "shape": [9]}"#, true),
             (r#"{"shape": [4], "chunks": [2], "dtype": "<f4"}"#, false),
@@ -108,7 +104,7 @@ mod tests {
             (r#"{"shape": [4], "chunks": [2], "dtype": "<f8", "order": "F"}"#, false),
             ("[]", false),
         ] {
-            assert_eq!(alike(&array, &parsed(other)), expected, "{other}");
+            assert_eq!(alike(&array, &json(other)), expected, "{other}");
         }
     }
 }

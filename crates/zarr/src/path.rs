@@ -38,8 +38,8 @@ pub fn check_node_name(name: &str, format: Format) -> Result<(), ZarrError> {
     Err(ZarrError::Path { path: name.to_owned(), why })
 }
 
-/// A path below another.
-pub(crate) fn join(parent: &str, child: &str) -> String {
+/// A path below another; `""` is the root.
+pub fn join(parent: &str, child: &str) -> String {
     match (parent, child) {
         ("", child) => child.to_owned(),
         (parent, "") => parent.to_owned(),

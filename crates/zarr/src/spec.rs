@@ -1,6 +1,6 @@
 //! The description of a new array.
 
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, chunks, fill};
@@ -123,7 +123,7 @@ impl ArraySpec {
             return invalid(format!("shape: expected at most {MAX_RANK} axes, found {}", self.shape.len()));
         }
         if !matches!(self.attributes, Json::Object(_)) {
-            return invalid(format!("attributes: expected an object, found {}", self.attributes.brief()));
+            return expected("attributes", "an object", &self.attributes);
         }
         match self.format {
             Format::V2 => crate::format::v2::document(self),
@@ -182,8 +182,7 @@ impl ArraySpec {
                 shards.as_slice()
             ));
         }
-        let list = |shape: &Dims| Json::Array(shape.iter().map(|n| (*n).into()).collect());
-        Ok((list(&chunk), shards.map(list)))
+        Ok((chunk.as_slice().into(), shards.map(|shards| shards.as_slice().into())))
     }
 
     /// A shape of chunks. Those without elements are refused also on axes without elements: other
@@ -200,10 +199,6 @@ impl ArraySpec {
             return invalid(format!("{field}: expected positive integers, found {:?}", chunk.as_slice()));
         }
         Ok(chunk)
-    }
-
-    pub(crate) fn shape_json(&self) -> Json {
-        Json::Array(self.shape.iter().map(|n| (*n).into()).collect())
     }
 
     pub(crate) fn fill_json(&self) -> Result<Json, Problem> {

@@ -108,7 +108,7 @@ fn v3_name(kind: VlenKind) -> Option<&'static str> {
 
 /// The v3 codec of a kind.
 pub(crate) fn v3_codec(kind: VlenKind) -> Json {
-    Json::from([("name", kind.codec_name().into()), ("configuration", Json::object())])
+    Json::named(kind.codec_name(), [])
 }
 
 /// Whether a v2 codec is one of those that make bytes of objects (all of numcodecs').

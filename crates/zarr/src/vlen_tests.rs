@@ -1,12 +1,7 @@
 use super::*;
+use crate::testing::{cases, json, memory, put};
 use crate::{Array, ArraySpec, Choice};
 use hyperslab_codec::Cell;
-use hyperslab_store::{Key, MemoryStore, Store};
-use std::sync::Arc;
-
-fn json(text: &str) -> Json {
-    Json::parse(text.as_bytes()).unwrap()
-}
 
 fn int() -> VlenKind {
     VlenKind::Array("<i4".parse().unwrap())
@@ -43,21 +38,23 @@ fn v2_filters_say_what_objects_are() {
         let (element, behind) = from_v2(&object, &filters).unwrap();
         assert_eq!((element, behind), (Element::Vlen(kind), &filters[1..]));
     }
-    for (dtype, filters, want) in [
-        (r#""|O""#, "[]", "\"|O\" needs a first filter that makes bytes of objects (vlen-utf8"),
-        (r#""|O""#, r#"[{"id": "json2"}]"#, "object codec \"json2\" is not supported"),
-        (r#""|O""#, r#"[{"id": "pickle", "protocol": 5}]"#, "\"pickle\" is not supported"),
-        (r#""|O""#, r#"[{"id": "msgpack2"}]"#, "\"msgpack2\" is not supported"),
-        (r#""|O""#, r#"[{"id": "categorize", "labels": []}]"#, "\"categorize\" is not supported"),
-        (r#""|O""#, r#"[{"id": "crc32c"}, {"id": "vlen-utf8"}]"#, "\"vlen-utf8\" makes bytes of objects"),
-        (r#""|O""#, r#"[{"id": "crc32c"}]"#, "expected a first filter that makes bytes of objects"),
-        (r#""|O""#, "[3]", "found 3"),
-        (r#""|O""#, r#"[{"id": "vlen-utf8", "x": 1}]"#, "unknown member \"x\""),
-        (r#""|O""#, r#"[{"id": "vlen-array"}]"#, "\"vlen-array\": dtype is missing"),
-        (r#""|O""#, r#"[{"id": "vlen-array", "dtype": "|O"}]"#, "\"vlen-array\": object"),
-        (r#""|O""#, r#"[{"id": "vlen-array", "dtype": "<i4", "x": 1}]"#, "unknown member \"x\""),
-        (r#""<i4""#, r#"[{"id": "vlen-utf8"}]"#, "of dtype \"|O\", found dtype \"<i4\""),
-    ] {
+    for [dtype, filters, want] in cases(
+        r#"
+        "|O" | [] | "|O" needs a first filter that makes bytes of objects (vlen-utf8
+        "|O" | [{"id": "json2"}] | object codec "json2" is not supported
+        "|O" | [{"id": "pickle", "protocol": 5}] | "pickle" is not supported
+        "|O" | [{"id": "msgpack2"}] | "msgpack2" is not supported
+        "|O" | [{"id": "categorize", "labels": []}] | "categorize" is not supported
+        "|O" | [{"id": "crc32c"}, {"id": "vlen-utf8"}] | "vlen-utf8" makes bytes of objects
+        "|O" | [{"id": "crc32c"}] | expected a first filter that makes bytes of objects
+        "|O" | [3] | found 3
+        "|O" | [{"id": "vlen-utf8", "x": 1}] | unknown member "x"
+        "|O" | [{"id": "vlen-array"}] | "vlen-array": dtype is missing
+        "|O" | [{"id": "vlen-array", "dtype": "|O"}] | "vlen-array": object
+        "|O" | [{"id": "vlen-array", "dtype": "<i4", "x": 1}] | unknown member "x"
+        "<i4" | [{"id": "vlen-utf8"}] | of dtype "|O", found dtype "<i4"
+    "#,
+    ) {
         let filters = json(filters).as_array().unwrap().to_vec();
         let error = from_v2(&json(dtype), &filters).unwrap_err().text();
         assert!(error.contains(want), "{filters:?}: {error}");
@@ -110,7 +107,7 @@ fn created(format: Format, kind: VlenKind, change: impl FnOnce(&mut ArraySpec)) 
     let mut spec = ArraySpec::of_vlen(format, &[5, 6], kind);
     spec.chunks = Some([2, 3].as_slice().into());
     change(&mut spec);
-    let array = Array::create(Arc::new(MemoryStore::new()), "a", spec, false).unwrap();
+    let array = Array::create(memory(), "a", spec, false).unwrap();
     let text = array.to_json().to_text(None);
     (array, text)
 }
@@ -175,7 +172,7 @@ fn chunks_are_those_of_zarr_python_where_that_is_sane() {
     let chunks = |n: u64, shards: Option<u64>| {
         let mut spec = ArraySpec::of_vlen(Format::V3, &[n], VlenKind::Text);
         spec.shards = shards.map(|n| [n].as_slice().into());
-        Array::create(Arc::new(MemoryStore::new()), "a", spec, false).unwrap().chunks().to_vec()
+        Array::create(memory(), "a", spec, false).unwrap().chunks().to_vec()
     };
     assert_eq!(chunks(100, None), [100]);
     assert_eq!(chunks(1_000_000, None), [250_000]);
@@ -187,75 +184,46 @@ fn chunks_are_those_of_zarr_python_where_that_is_sane() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let refused = |text: &str, from: &str, to: &str| {
+        let documents = [("TRANSPOSED", TRANSPOSED), ("SHARDED", SHARDED), ("BYTES", BYTES), ("V2", V2)];
+        let text = documents.into_iter().find(|(name, _)| *name == text).unwrap().1;
         assert!(text.contains(from), "{from}");
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let store = memory();
         let key = if text.contains("node_type") { "zarr.json" } else { ".zarray" };
-        store.write(Key::new(key).unwrap(), &[text.replace(from, to).as_bytes()]).unwrap();
+        put(&store, key, &text.replace(from, to));
         Array::open(&store, "", None).map(|_| ()).map_err(|error| error.to_string())
     };
-    for (text, from, to, want) in [
-        (
-            TRANSPOSED,
-            "vlen-utf8",
-            "vlen-bytes",
-            "expected \"vlen-utf8\" for elements of type string, found \"vlen-bytes\"",
-        ),
-        (
-            TRANSPOSED,
-            r#""vlen-utf8", "configuration": {}"#,
-            r#""bytes""#,
-            "expected \"vlen-utf8\" for elements of type string, found \"bytes\"",
-        ),
-        (
-            TRANSPOSED,
-            "\"string\"",
-            r#"{"name": "null_terminated_bytes", "configuration": {"length_bytes": 5}}"#,
-            "expected \"bytes\" for elements of type |S5, found \"vlen-utf8\"",
-        ),
-        (
-            TRANSPOSED,
-            r#", {"name": "vlen-utf8", "configuration": {}}"#,
-            "",
-            "(\"vlen-utf8\", \"sharding_indexed\"), found none",
-        ),
-        (
-            TRANSPOSED,
-            r#"{"name": "vlen-utf8", "configuration": {}}"#,
-            r#""vlen-utf8", "vlen-utf8""#,
-            "besides another",
-        ),
-        (
-            TRANSPOSED,
-            r#""vlen-utf8", "configuration": {}"#,
-            r#""vlen-utf8", "configuration": {"x": 1}"#,
-            "unknown member \"x\"",
-        ),
-        (TRANSPOSED, r#""fill_value": """#, r#""fill_value": 0"#, "fill_value: expected text, found 0"),
-        (SHARDED, "vlen-utf8", "vlen-bytes", "\"sharding_indexed\": codecs: expected \"vlen-utf8\""),
-        (
-            SHARDED,
-            r#"{"name": "bytes", "configuration": {"endian": "little"}}"#,
-            r#""vlen-utf8""#,
-            "\"vlen-utf8\" has no fixed size",
-        ),
-        (BYTES, "YWI=", "YWI", "fill_value: expected base 64 text, found \"YWI\""),
-        (V2, "vlen-utf8", "json2", "object codec \"json2\" is not supported"),
-        (V2, r#"[{"id": "vlen-utf8"}]"#, "null", "needs a first filter"),
-        (V2, "\"|O\"", "\"<i4\"", "found dtype \"<i4\""),
-    ] {
+    for [text, from, to, want] in cases(
+        r#"
+        TRANSPOSED | vlen-utf8 | vlen-bytes | expected "vlen-utf8" for elements of type string, found "vlen-bytes"
+        TRANSPOSED | "vlen-utf8", "configuration": {} | "bytes" | expected "vlen-utf8" for elements of type string, found "bytes"
+        TRANSPOSED | "string" | {"name": "null_terminated_bytes", "configuration": {"length_bytes": 5}} | expected "bytes" for elements of type |S5, found "vlen-utf8"
+        TRANSPOSED | , {"name": "vlen-utf8", "configuration": {}} |  | ("vlen-utf8", "sharding_indexed"), found none
+        TRANSPOSED | {"name": "vlen-utf8", "configuration": {}} | "vlen-utf8", "vlen-utf8" | besides another
+        TRANSPOSED | "vlen-utf8", "configuration": {} | "vlen-utf8", "configuration": {"x": 1} | unknown member "x"
+        TRANSPOSED | "fill_value": "" | "fill_value": 0 | fill_value: expected text, found 0
+        SHARDED | vlen-utf8 | vlen-bytes | "sharding_indexed": codecs: expected "vlen-utf8"
+        SHARDED | {"name": "bytes", "configuration": {"endian": "little"}} | "vlen-utf8" | "vlen-utf8" has no fixed size
+        BYTES | YWI= | YWI | fill_value: expected base 64 text, found "YWI"
+        V2 | vlen-utf8 | json2 | object codec "json2" is not supported
+        V2 | [{"id": "vlen-utf8"}] | null | needs a first filter
+        V2 | "|O" | "<i4" | found dtype "<i4"
+    "#,
+    ) {
         let error = refused(text, from, to).unwrap_err();
         assert!(error.contains(want), "{to}: {error}");
     }
-    for (text, from, to) in [
-        (TRANSPOSED, "\"string\"", r#"{"name": "string", "configuration": {}}"#),
-        (TRANSPOSED, r#"{"name": "vlen-utf8", "configuration": {}}"#, "\"vlen-utf8\""),
-        (BYTES, "\"variable_length_bytes\"", "\"bytes\""),
-        (V2, r#""fill_value": "a""#, r#""fill_value": null"#),
-    ] {
+    for [text, from, to] in cases(
+        r#"
+        TRANSPOSED | "string" | {"name": "string", "configuration": {}}
+        TRANSPOSED | {"name": "vlen-utf8", "configuration": {}} | "vlen-utf8"
+        BYTES | "variable_length_bytes" | "bytes"
+        V2 | "fill_value": "a" | "fill_value": null
+    "#,
+    ) {
         assert_eq!(refused(text, from, to), Ok(()));
     }
     let spec = ArraySpec::of_vlen(Format::V3, &[5], int());
-    let error = Array::create(Arc::new(MemoryStore::new()), "", spec, false).unwrap_err().to_string();
+    let error = Array::create(memory(), "", spec, false).unwrap_err().to_string();
     assert!(error.contains("use Zarr v2"), "{error}");
 }
 
@@ -263,7 +231,7 @@ fn what_does_not_fit_is_refused() {
 fn resizing_keeps_the_elements_type() {
     for format in [Format::V2, Format::V3] {
         let (mut array, _) = created(format, VlenKind::Text, |_| {});
-        array.resize(&[7, 2]).unwrap();
+        array.resize(&[7, 2], None).unwrap();
         let open = Array::open(array.store(), "a", None).unwrap();
         assert_eq!((open.layout().shape(), open.vlen()), (&[7, 2][..], Some(VlenKind::Text)));
     }

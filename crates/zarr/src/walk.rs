@@ -8,7 +8,7 @@
 
 use crate::node::{self, NodeKind};
 use crate::path::join;
-use crate::{Format, Group, ZarrError};
+use crate::{Format, Group, ZarrError, locked};
 use hyperslab_store::{Ask, Identity, Key, Store, StoreError};
 use std::collections::HashMap;
 use std::io;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 const MOST_VISITS: u32 = 2000;
 
 /// A path relative to the group that is walked, and what is there.
-pub(crate) type Found = (String, NodeKind);
+pub(crate) type Listed = (String, NodeKind);
 
 /// [`ZarrError::Interrupted`] where the answer is `true`.
 pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
@@ -37,7 +37,7 @@ pub(crate) fn stopped(error: StoreError) -> ZarrError {
 /// A group under way, and what of it is still to be visited, the next one last.
 struct Level {
     identity: Option<Identity>,
-    pending: Vec<Found>,
+    pending: Vec<Listed>,
 }
 
 /// All nodes below a group, in the order of [`Group::walk`], by listing the store.
@@ -45,7 +45,7 @@ pub(crate) fn stored_nodes(
     group: &Group,
     max_depth: Option<usize>,
     ask: Option<Ask<'_>>,
-) -> Result<Vec<Found>, ZarrError> {
+) -> Result<Vec<Listed>, ZarrError> {
     let mut walk = Walk { group, ask, visits: HashMap::new() };
     let mut found = Vec::new();
     let mut levels = Vec::new();
@@ -76,7 +76,7 @@ impl Walk<'_> {
     fn enter(&mut self, below: &str, above: &[Level]) -> Result<Option<Level>, ZarrError> {
         check(self.ask)?;
         let parent = join(self.group.path(), below);
-        let prefix = if parent.is_empty() { None } else { Some(Key::new(&parent)?) };
+        let prefix = locked::prefix(&parent)?;
         let store = self.group.store();
         let identity = store.identity(prefix)?;
         if let Some(identity) = identity {

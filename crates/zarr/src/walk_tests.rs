@@ -18,7 +18,7 @@ fn local() -> (tempfile::TempDir, Arc<dyn Store>, Group) {
 }
 
 fn paths(group: &Group) -> Vec<String> {
-    group.walk(None).unwrap().into_iter().map(|(path, _)| path).collect()
+    group.walk(None, None).unwrap().into_iter().map(|(path, _)| path).collect()
 }
 
 #[test]
@@ -31,8 +31,8 @@ fn circles_of_links_are_listed_once() {
     // "again" is no circle: what is in it is listed there, too.
     assert_eq!(paths(&root), ["a", "a/b", "a/up", "again", "again/b", "again/up", "one", "two"]);
     let mut root = root;
-    root.consolidate().unwrap();
-    assert_eq!(root.walk(None).unwrap().len(), 8);
+    root.consolidate(None).unwrap();
+    assert_eq!(root.walk(None, None).unwrap().len(), 8);
     // A part of a circle.
     let below = Group::open(&store, "a", None, Consolidation::Ignore).unwrap();
     assert_eq!(paths(&below), ["b", "up", "up/a", "up/again", "up/one", "up/two"]);
@@ -49,9 +49,9 @@ fn links_that_double_at_each_level_are_an_error() {
         }
     }
     group(&store, "level30");
-    let error = root.walk(None).unwrap_err().to_string();
+    let error = root.walk(None, None).unwrap_err().to_string();
     assert!(error.contains("symbolic links"), "{error}");
-    assert_eq!(root.walk(Some(2)).unwrap().len(), 31 + 60);
+    assert_eq!(root.walk(Some(2), None).unwrap().len(), 31 + 60);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_node_that_cannot_be_read_is_listed() {
         std::fs::create_dir(directory.path().join(name)).unwrap();
         std::fs::write(directory.path().join(name).join("zarr.json"), document).unwrap();
     }
-    let kinds = root.walk(None).unwrap();
+    let kinds = root.walk(None, None).unwrap();
     let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["broken", "empty", "good", "odd"]);
     assert!(kinds.iter().all(|(_, kind)| *kind == NodeKind::Array));
@@ -91,13 +91,13 @@ fn a_walk_can_be_stopped() {
         }
     };
     let stop = after(10);
-    assert!(matches!(root.walk_asking(None, Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
+    assert!(matches!(root.walk(None, Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
     assert_eq!(asked.get(), 11);
     let stop = after(110);
-    assert!(matches!(root.consolidate_with(Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
+    assert!(matches!(root.consolidate(Some(&|| stop(&asked))), Err(ZarrError::Interrupted)));
     assert!(!Group::open(&store, "", None, Consolidation::Auto).unwrap().is_consolidated());
     let stop = after(1000);
-    assert_eq!(root.walk_asking(None, Some(&|| stop(&asked))).unwrap().len(), 50);
+    assert_eq!(root.walk(None, Some(&|| stop(&asked))).unwrap().len(), 50);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn hierarchies_may_be_deep() {
     let root = group(&store, "");
     let path = vec!["d"; 300].join("/");
     group(&store, &path);
-    assert_eq!(root.walk(None).unwrap().len(), 300);
-    assert_eq!(root.walk(Some(7)).unwrap().len(), 7);
-    assert_eq!(root.walk(Some(0)).unwrap().len(), 0);
+    assert_eq!(root.walk(None, None).unwrap().len(), 300);
+    assert_eq!(root.walk(Some(7), None).unwrap().len(), 7);
+    assert_eq!(root.walk(Some(0), None).unwrap().len(), 0);
 }

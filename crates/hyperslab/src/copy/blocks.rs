@@ -205,12 +205,8 @@ impl Blocks {
     /// The block of this index.
     pub(super) fn block(&self, at: &[u64]) -> Block {
         let first: Dims = at.iter().zip(&self.block).map(|(index, block)| index * block).collect();
-        let len = first
-            .iter()
-            .zip(&self.block)
-            .zip(&self.shape)
-            .map(|((at, block), n)| (*block).min(n - at))
-            .collect();
+        let axes = first.iter().zip(&self.block).zip(&self.shape);
+        let len = axes.map(|((at, block), n)| (*block).min(n - at)).collect();
         Block { first, len }
     }
 }
@@ -248,6 +244,11 @@ impl Block {
     /// Number of elements.
     pub(super) fn elements(&self) -> u64 {
         self.len.iter().product()
+    }
+
+    /// Bytes of all elements, of `size` bytes each.
+    pub(super) fn bytes(&self, size: usize) -> Option<usize> {
+        usize::try_from(self.elements()).ok()?.checked_mul(size)
     }
 
     /// What it has in common with a chunk of a grid.

@@ -64,45 +64,37 @@ fn refuse(why: String) -> Error {
 
 /// The v2 metadata of a short form.
 fn short(text: &str) -> Result<Vec<Json>, Error> {
+    let refuse_part = |part: &str, why: &str| refuse(format!("in {text:?}, {part:?} is {why}"));
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
-    let mut level = |default: i64| match parts.next() {
+    let level = |part: Option<&str>, default: i64| match part {
         None | Some("") => Ok(Json::from(default)),
         Some(level) => match level.parse::<i64>() {
             Ok(level) => Ok(level.into()),
-            Err(_) => Err(refuse(format!("in {text:?}, {level:?} is no number"))),
+            Err(_) => Err(refuse_part(level, "no number")),
         },
     };
     let json = match name {
         "none" => None,
-        "zstd" => Some(Json::from([("id", name.into()), ("level", level(3)?)])),
-        "gzip" | "zlib" => Some(Json::from([("id", name.into()), ("level", level(6)?)])),
-        "lz4" => Some(Json::from([("id", name.into()), ("acceleration", level(1)?)])),
+        "zstd" => Some(Json::from([("id", name.into()), ("level", level(parts.next(), 3)?)])),
+        "gzip" | "zlib" => Some(Json::from([("id", name.into()), ("level", level(parts.next(), 6)?)])),
+        "lz4" => Some(Json::from([("id", name.into()), ("acceleration", level(parts.next(), 1)?)])),
         "blosc" => {
             let cname = parts.next().filter(|cname| !cname.is_empty()).unwrap_or("zstd");
-            let clevel = match parts.next().filter(|level| !level.is_empty()) {
-                None => 5_i64,
-                Some(level) => {
-                    level.parse().map_err(|_| refuse(format!("in {text:?}, {level:?} is no number")))?
-                }
-            };
+            let clevel = level(parts.next(), 5)?;
             // numcodecs' numbers.
             let shuffle = match parts.next() {
                 None | Some("") => -1_i64,
                 Some("noshuffle" | "none") => 0,
                 Some("shuffle" | "byteshuffle") => 1,
                 Some("bitshuffle") => 2,
-                Some(other) => {
-                    return Err(refuse(format!(
-                        "in {text:?}, {other:?} is not shuffle, bitshuffle or noshuffle"
-                    )));
-                }
+                Some(other) => return Err(refuse_part(other, "not shuffle, bitshuffle or noshuffle")),
             };
             Some(Json::from([
                 ("id", name.into()),
                 ("cname", cname.into()),
-                ("clevel", Json::from(clevel)),
-                ("shuffle", Json::from(shuffle)),
+                ("clevel", clevel),
+                ("shuffle", shuffle.into()),
                 ("blocksize", 0u32.into()),
             ]))
         }
@@ -113,7 +105,7 @@ fn short(text: &str) -> Result<Vec<Json>, Error> {
         }
     };
     match parts.next() {
-        Some(rest) => Err(refuse(format!("in {text:?}, {rest:?} is one setting too many"))),
+        Some(rest) => Err(refuse_part(rest, "one setting too many")),
         None => Ok(json.into_iter().collect()),
     }
 }

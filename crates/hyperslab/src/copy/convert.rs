@@ -83,9 +83,7 @@ pub(crate) enum CopiedCodecs {
 pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArraySpec, Error> {
     let (name, options, format) = (copying.name, copying.options, copying.format());
     let same_format = format == array.format();
-    let refuse = |why: String| Error::Copy { array: name.to_owned(), why };
     let facts = array.node().copied(copying)?;
-    let notes = &mut *copying.notes;
     let (dtype, stored) = (array.dtype(), facts.order);
 
     let vlen = ragged::kind(facts.vlen, name, format)?;
@@ -104,7 +102,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
         fill
     });
     if spec.fill.is_none() && format == Format::ZarrV3 {
-        notes.entry(NO_FILL).or_default().push(name.to_owned());
+        copying.note(NO_FILL);
     }
 
     spec.attributes = facts.attributes;
@@ -114,7 +112,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     }
     if format == Format::ZarrV2 && spec.dimension_names.as_ref().is_some_and(|names| names.contains(&None)) {
         spec.dimension_names = None;
-        notes.entry(NO_NAMES).or_default().push(name.to_owned());
+        copying.note(NO_NAMES);
     }
     spec.key_encoding = match (format, facts.key_encoding) {
         (_, Some(encoding)) if same_format => Some(encoding),
@@ -134,7 +132,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
             spec.fortran_order = if identity { options.order.is_none() && facts.fortran_order } else { true };
         }
         Format::ZarrV2 => {
-            return Err(refuse(format!(
+            return Err(copying.refuse(format!(
                 "its axes are stored in the order {order:?}, which Zarr v2 has not; choose order C or F"
             )));
         }
@@ -150,8 +148,8 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
 
     let mut set = |codecs: Vec<Arc<dyn Codec>>, hint| {
         let metadata = codecs.iter().map(|codec| {
-            in_format(codec, format)
-                .ok_or_else(|| refuse(format!("{format} has no codec {:?}{hint}", codec.name())))
+            let why = || format!("{format} has no codec {:?}{hint}", codec.name());
+            in_format(codec, format).ok_or_else(|| copying.refuse(why()))
         });
         set_codecs(&mut spec, metadata.collect::<Result<_, _>>()?, format);
         Ok::<_, Error>(())
@@ -179,19 +177,18 @@ fn set_shards(
     codec: Option<(Vec<Json>, Json, Vec<Json>)>,
     copying: &mut Copying<'_>,
 ) -> Result<(), Error> {
-    let (name, options) = (copying.name, copying.options);
+    let options = copying.options;
     let v2 = options.format == Some(Format::ZarrV2);
-    let refuse = |why: String| Error::Copy { array: name.to_owned(), why };
     let chunks = spec.chunks.clone().unwrap_or_default();
     match &options.shards {
         Shards::Shape(shards) if shards.len() == array.shape().len() => {
             let axes = shards.iter().zip(array.shape()).zip(&chunks);
             let shards: Dims = axes.map(|((size, n), chunk)| size.unwrap_or(whole(*n, *chunk))).collect();
             if v2 {
-                return Err(refuse(format!("shards of {:?}: Zarr v2 has none", shards.as_slice())));
+                return Err(copying.refuse(format!("shards of {:?}: Zarr v2 has none", shards.as_slice())));
             }
             if shards.iter().zip(&chunks).any(|(shard, chunk)| shard % chunk != 0) {
-                return Err(refuse(format!(
+                return Err(copying.refuse(format!(
                     "shards of {:?} are no multiples of its chunks {:?}; choose other shards or chunks",
                     shards.as_slice(),
                     chunks.as_slice()
@@ -199,8 +196,8 @@ fn set_shards(
             }
             spec.shards = Some(shards);
         }
-        Shards::Auto if v2 => return Err(refuse("shards: Zarr v2 has none".into())),
-        Shards::Auto => spec.choose_shards().map_err(refuse)?,
+        Shards::Auto if v2 => return Err(copying.refuse("shards: Zarr v2 has none")),
+        Shards::Auto => spec.choose_shards().map_err(|why| copying.refuse(why))?,
         Shards::None => {}
         Shards::Keep | Shards::Shape(_) => {
             let Some(sharding) = array.layout().sharding() else { return Ok(()) };

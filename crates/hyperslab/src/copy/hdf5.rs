@@ -36,30 +36,25 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
     }
     let mut attributes = attributes(&dataset.attributes()?, copying)?;
     let vlen = match &dataset.element().kind {
-        ElementKind::Plain(_) | ElementKind::FixedString { .. } => None,
+        ElementKind::Plain(_) | ElementKind::FixedString { .. } => Ok(None),
         ElementKind::Enum { members, .. } => {
             flags(&mut attributes, members, copying);
-            None
+            Ok(None)
         }
-        ElementKind::VlenString { .. } | ElementKind::ObjectReference => Some(VlenKind::Text),
+        ElementKind::VlenString { .. } | ElementKind::ObjectReference => Ok(Some(VlenKind::Text)),
         ElementKind::Vlen { element, .. } => match element.kind {
-            ElementKind::Plain(plain) => Some(VlenKind::Array(plain)),
-            _ => return Err(copying.refuse("sequences of what is no plain number are not supported in Zarr")),
+            ElementKind::Plain(plain) => Ok(Some(VlenKind::Array(plain))),
+            _ => Err("sequences of what is no plain number are not supported in Zarr"),
         },
-        ElementKind::Struct(_) => {
-            return Err(copying.refuse("compound elements are not supported in Zarr yet"));
-        }
-        ElementKind::Array { .. } => {
-            return Err(copying.refuse("arrays as elements are not supported in Zarr"));
-        }
-        ElementKind::Extended { .. } => {
-            return Err(copying.refuse("floats of 80 bits are not supported in Zarr"));
-        }
+        ElementKind::Struct(_) => Err("compound elements are not supported in Zarr yet"),
+        ElementKind::Array { .. } => Err("arrays as elements are not supported in Zarr"),
+        ElementKind::Extended { .. } => Err("floats of 80 bits are not supported in Zarr"),
         ElementKind::RegionReference | ElementKind::AnyReference => {
-            return Err(copying.refuse("references to regions as elements are not supported in Zarr"));
+            Err("references to regions as elements are not supported in Zarr")
         }
         ElementKind::Unsupported(what) => return Err(copying.refuse(format!("{what} is not supported"))),
     };
+    let vlen = vlen.map_err(|why| copying.refuse(why))?;
     let dtype = array.layout().dtype();
     Ok(Copied {
         order: dtype.order(),

@@ -34,8 +34,8 @@ use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, info, sett
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Key, Store};
-use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation};
-use place::{Place, Room};
+use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
+use place::{Destination, Room};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -78,19 +78,13 @@ pub enum Phase {
 /// Hears how far a copy is, and says whether to go on. Called on the thread that called [`copy`].
 pub trait Progress {
     /// A phase begins, of so many bytes of elements.
-    fn begin(&self, phase: Phase, bytes: u64) {
-        let _ = (phase, bytes);
-    }
+    fn begin(&self, _phase: Phase, _bytes: u64) {}
 
     /// The next array.
-    fn array(&self, name: &str) {
-        let _ = name;
-    }
+    fn array(&self, _name: &str) {}
 
     /// So many more bytes are done.
-    fn advance(&self, bytes: u64) {
-        let _ = bytes;
-    }
+    fn advance(&self, _bytes: u64) {}
 
     /// Whether to stop. Asked between chunks.
     fn cancelled(&self) -> bool {
@@ -209,9 +203,9 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     refuse_file_name(&target)?;
     let origin = origin(source);
     let walked = Walked::new(source, Some(Room::of(&target)), options)?;
-    let place = Place::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
+    let place = Destination::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
-    let report = walked.copy(&staged.store(), "", options, true)?;
+    let report = walked.copy(&staged.store(), "", true)?;
     options.check()?;
     place.commit(staged, Some(&|| options.stops()))?;
     Ok(report)
@@ -238,9 +232,8 @@ pub fn copy_to_store(
 ) -> Result<CopyReport, Error> {
     let path = zarr::normalize_path(path)?;
     let within = |outer: &str, inner: &str| {
-        inner
-            .strip_prefix(outer)
-            .is_some_and(|rest| outer.is_empty() || rest.is_empty() || rest.starts_with('/'))
+        let rest = inner.strip_prefix(outer);
+        rest.is_some_and(|rest| outer.is_empty() || rest.is_empty() || rest.starts_with('/'))
     };
     if source.store().url() == store.url() && (within(source.path(), &path) || within(&path, source.path())) {
         return Err(Error::Copy {
@@ -258,7 +251,7 @@ pub fn copy_to_store(
         }
     }
     let walked = Walked::new(source, None, options)?;
-    walked.copy(store, &path, options, false).inspect_err(|_| {
+    walked.copy(store, &path, false).inspect_err(|_| {
         // The first error is the one to report.
         if let Ok(node) = zarr::open(store, &path, None) {
             let _ = match node {
@@ -270,7 +263,8 @@ pub fn copy_to_store(
 }
 
 /// The source, and what its copy is to be. Paths are relative to the source.
-struct Walked {
+struct Walked<'o> {
+    options: &'o CopyOptions<'o>,
     groups: Vec<(String, Json)>,
     arrays: Vec<(String, Array, ArraySpec)>,
     consolidated: bool,
@@ -279,10 +273,11 @@ struct Walked {
     report: CopyReport,
 }
 
-impl Walked {
+impl<'o> Walked<'o> {
     /// `room`: what paths have in the destination, if it is a directory.
-    fn new(source: &Node, room: Option<Room>, options: &CopyOptions<'_>) -> Result<Self, Error> {
+    fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self, Error> {
         let mut walked = Walked {
+            options,
             groups: Vec::new(),
             arrays: Vec::new(),
             consolidated: false,
@@ -291,8 +286,8 @@ impl Walked {
             report: CopyReport::default(),
         };
         match source {
-            Node::Array(array) => walked.add_array(String::new(), array.clone(), options)?,
-            Node::Group(group) => walked.add_group(group, room, options)?,
+            Node::Array(array) => walked.add_array(String::new(), array.clone())?,
+            Node::Group(group) => walked.add_group(group, room)?,
         }
         if let Some(chunks) = &options.chunks {
             walked.check_rank("chunks", chunks.len())?;
@@ -309,10 +304,10 @@ impl Walked {
 
     /// Refuses a shape that fits none of the arrays.
     fn check_rank(&self, what: &str, rank: usize) -> Result<(), Error> {
-        if self.arrays.iter().any(|(_, array, _)| array.shape().len() == rank) {
+        let ranks: BTreeSet<usize> = self.arrays.iter().map(|(_, array, _)| array.shape().len()).collect();
+        if ranks.contains(&rank) {
             return Ok(());
         }
-        let ranks: BTreeSet<usize> = self.arrays.iter().map(|(_, array, _)| array.shape().len()).collect();
         let ranks = match ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => "no arrays".into(),
             ranks => format!("arrays of {ranks} axes"),
@@ -320,19 +315,24 @@ impl Walked {
         Err(Error::Options(format!("{what}: {rank} sizes are given, but the source has {ranks}")))
     }
 
+    fn format(&self) -> Result<zarr::Format, Error> {
+        self.options.format.unwrap_or(Format::ZarrV3).zarr()
+    }
+
+    /// The copy of one array or group, on its way.
+    fn copying<'c>(&'c mut self, name: &'c str) -> Copying<'c> {
+        let (options, is_netcdf) = (self.options, self.is_netcdf);
+        Copying { name, options, is_netcdf, notes: &mut self.notes }
+    }
+
     /// The group, and all below it.
-    fn add_group(
-        &mut self,
-        group: &Group,
-        room: Option<Room>,
-        options: &CopyOptions<'_>,
-    ) -> Result<(), Error> {
+    fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<(), Error> {
         self.consolidated = group.is_consolidated();
         // Consolidated metadata is a copy that may be out of date: what is stored counts.
         let group = group.node().as_stored()?.unwrap_or_else(|| group.clone());
-        let attributes = self.attributes(&group, "/", options)?;
+        let attributes = group.node().copied_attributes(&mut self.copying("/"))?;
         self.groups.push((String::new(), attributes));
-        let format = options.format.unwrap_or(Format::ZarrV3).zarr()?;
+        let (options, format) = (self.options, self.format()?);
         // What is in a group that was left out follows it.
         let mut skipped: Option<String> = None;
         for below in group.below(None, Some(&|| options.stops()))? {
@@ -342,7 +342,6 @@ impl Walked {
                 continue;
             }
             let name = path.rsplit('/').next().unwrap_or_default();
-            let is_group = *kind == NodeKind::Group;
             let added = match kind {
                 NodeKind::Datatype => {
                     self.notes.entry(hdf5::NO_DATATYPES).or_default().push(shown(path));
@@ -354,24 +353,18 @@ impl Walked {
                     continue;
                 }
                 // HDF5 allows names that Zarr does not.
-                _ if zarr::check_node_name(name, format).is_err() => zarr::check_node_name(name, format)
-                    .map_err(|why| Error::Copy { array: shown(path), why: why.to_string() }),
+                _ if let Err(why) = zarr::check_node_name(name, format) => {
+                    Err(Error::Copy { array: shown(path), why: why.to_string() })
+                }
                 _ if let Some(why) = room.and_then(|room| room.check(path).err()) => {
                     Err(Error::Copy { array: shortened(path), why })
                 }
-                NodeKind::Group => open(&group, &below).and_then(Node::into_group).and_then(|group| {
-                    let attributes = self.attributes(&group, &shown(path), options)?;
-                    self.groups.push((path.clone(), attributes));
-                    Ok(())
-                }),
-                NodeKind::Array => open(&group, &below)
-                    .and_then(Node::into_array)
-                    .and_then(|array| self.add_array(path.clone(), array, options)),
+                _ => open(&group, &below).and_then(|node| self.add(path, node)),
             };
             match added {
                 Err(error) if options.skip_unsupported && is_unsupported(&error) => {
                     self.report.skipped.push((shown(path), error.to_string()));
-                    skipped = is_group.then(|| format!("{path}/"));
+                    skipped = (*kind == NodeKind::Group).then(|| format!("{path}/"));
                 }
                 added => added?,
             }
@@ -379,58 +372,47 @@ impl Walked {
         Ok(())
     }
 
-    /// The attributes that the copy of a group gets.
-    fn attributes(&mut self, group: &Group, name: &str, options: &CopyOptions<'_>) -> Result<Json, Error> {
-        let is_netcdf = self.is_netcdf;
-        group.node().copied_attributes(&mut Copying { name, options, is_netcdf, notes: &mut self.notes })
+    /// A group without what is below it, or an array.
+    fn add(&mut self, path: &str, node: Node) -> Result<(), Error> {
+        match node {
+            Node::Array(array) => self.add_array(path.to_owned(), array),
+            Node::Group(group) => {
+                let attributes = group.node().copied_attributes(&mut self.copying(&shown(path)))?;
+                self.groups.push((path.to_owned(), attributes));
+                Ok(())
+            }
+        }
     }
 
-    fn add_array(&mut self, path: String, array: Array, options: &CopyOptions<'_>) -> Result<(), Error> {
-        let (name, is_netcdf) = (shown(&path), self.is_netcdf);
-        let spec = convert(&array, &mut Copying { name: &name, options, is_netcdf, notes: &mut self.notes })?;
+    fn add_array(&mut self, path: String, array: Array) -> Result<(), Error> {
+        let spec = convert(&array, &mut self.copying(&shown(&path)))?;
         self.report.bytes = self.report.bytes.saturating_add(info::array_bytes(&array));
         self.arrays.push((path, array, spec));
         Ok(())
     }
 
     /// Makes the copy. `unseen`: the store is empty, and nobody else knows it.
-    fn copy(
-        mut self,
-        store: &Arc<dyn Store>,
-        base: &str,
-        options: &CopyOptions<'_>,
-        unseen: bool,
-    ) -> Result<CopyReport, Error> {
+    fn copy(mut self, store: &Arc<dyn Store>, base: &str, unseen: bool) -> Result<CopyReport, Error> {
         let start = Instant::now();
+        let (options, format) = (self.options, self.format()?);
         let ask: Option<Ask<'_>> = Some(&|| options.stops());
-        let format = options.format.unwrap_or(Format::ZarrV3).zarr()?;
-        let target = |path: &str| match (base, path) {
-            ("", path) => path.to_owned(),
-            (base, "") => base.to_owned(),
-            (base, path) => format!("{base}/{path}"),
+        let how = |path: &str| match unseen {
+            true => Creation::Unseen,
+            false if path.is_empty() => Creation::New,
+            false => Creation::Inside,
         };
         for (path, attributes) in &self.groups {
             options.check()?;
-            let (store, place, attributes) = (store.clone(), target(path), attributes.clone());
-            match unseen {
-                true => zarr::Group::create_unseen(store, &place, format, attributes)?,
-                false if path.is_empty() => {
-                    zarr::Group::create_with(store, &place, format, attributes, false, ask)?
-                }
-                false => zarr::Group::create_inside(store, &place, format, attributes, ask)?,
-            };
+            let (place, attributes) = (zarr::join(base, path), attributes.clone());
+            zarr::Group::create_with(store.clone(), &place, format, attributes, how(path), ask)?;
         }
         let mut jobs = Vec::new();
         for (path, array, spec) in self.arrays.drain(..) {
             options.check()?;
-            let (_, bytes) = array.chunks_stored_asking(ask)?;
+            let (_, bytes) = array.chunks_stored(ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(bytes);
-            let (store, place) = (store.clone(), target(&path));
-            let copied = match unseen {
-                true => zarr::Array::create_unseen(store, &place, spec)?,
-                false if path.is_empty() => zarr::Array::create_with(store, &place, spec, false, ask)?,
-                false => zarr::Array::create_inside(store, &place, spec, ask)?,
-            };
+            let copied =
+                zarr::Array::create_with(store.clone(), &zarr::join(base, &path), spec, how(&path), ask)?;
             jobs.push(Job { name: shown(&path), source: array, target: copied.into() });
         }
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
@@ -448,7 +430,7 @@ impl Walked {
             _ => Err(error),
         })?;
         if self.consolidated {
-            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate_with(ask)?;
+            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
         }
         self.report.elapsed = start.elapsed();
         if options.verify {
@@ -459,7 +441,7 @@ impl Walked {
         self.report.block_bytes = transfer.block_bytes();
         self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
         for job in &jobs {
-            let (_, bytes) = job.target.chunks_stored_asking(ask)?;
+            let (_, bytes) = job.target.chunks_stored(ask)?;
             self.report.stored_after = self.report.stored_after.saturating_add(bytes);
         }
         Ok(self.report)

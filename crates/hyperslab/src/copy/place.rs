@@ -71,7 +71,7 @@ impl Room {
 
 /// A destination that may be made.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Destination {
     destination: PathBuf,
     store: LocalStore,
     /// The destination in the store; `None`: it is the root.
@@ -79,14 +79,14 @@ pub(super) struct Place {
     replace: bool,
 }
 
-impl Place {
+impl Destination {
     /// Step 1. `source`: where the source is, if it is on this machine.
     pub(super) fn prepare(
         destination: &Path,
         source: Option<&Path>,
         overwrite: bool,
         fsync: bool,
-    ) -> Result<Place, Error> {
+    ) -> Result<Destination, Error> {
         let refuse = |why: &str| Error::Destination { path: destination.to_owned(), why: why.to_owned() };
         let fail = |source| Error::Io { what: "make", path: destination.to_owned(), source };
         let destination: PathBuf = std::path::absolute(destination).map_err(fail)?.components().collect();
@@ -120,7 +120,7 @@ impl Place {
             None => (destination.as_path(), None),
         };
         let store = LocalStore::unseen(root, LocalOptions { fsync, ..LocalOptions::default() })?;
-        Ok(Place { destination, store, prefix, replace })
+        Ok(Destination { destination, store, prefix, replace })
     }
 
     /// Step 2.
@@ -184,7 +184,7 @@ mod tests {
 
     /// A copy of one file.
     fn copy_to(destination: &Path, text: &str, overwrite: bool) -> Result<(), Error> {
-        let place = Place::prepare(destination, None, overwrite, false)?;
+        let place = Destination::prepare(destination, None, overwrite, false)?;
         let staged = place.stage()?;
         staged.store().write(Key::new("zarr.json")?, &[text.as_bytes()])?;
         place.commit(staged, None)
@@ -194,7 +194,7 @@ mod tests {
     fn dropped_leaves_nothing_and_committed_all() {
         let root = tempfile::tempdir().unwrap();
         let destination = root.path().join("x/y/new.zarr");
-        let place = Place::prepare(&destination, None, false, true).unwrap();
+        let place = Destination::prepare(&destination, None, false, true).unwrap();
         let staged = place.stage().unwrap();
         staged.store().write(Key::new("a").unwrap(), &[b"1"]).unwrap();
         drop(staged);
@@ -213,10 +213,10 @@ mod tests {
         fs::create_dir(&destination).unwrap();
         fs::write(destination.join("zarr.json"), "old").unwrap();
         fs::write(destination.join("chunk"), "old").unwrap();
-        let error = Place::prepare(&destination, None, false, false).unwrap_err().to_string();
+        let error = Destination::prepare(&destination, None, false, false).unwrap_err().to_string();
         assert!(error.contains("exists already"), "{error}");
 
-        drop(Place::prepare(&destination, None, true, false).unwrap().stage().unwrap());
+        drop(Destination::prepare(&destination, None, true, false).unwrap().stage().unwrap());
         assert_eq!(names(&destination), ["chunk", "zarr.json"]);
 
         copy_to(&destination, "new", true).unwrap();
@@ -226,7 +226,7 @@ mod tests {
 
         // Made by somebody else while the copy was under way.
         let late = root.path().join("late.zarr");
-        let place = Place::prepare(&late, None, false, false).unwrap();
+        let place = Destination::prepare(&late, None, false, false).unwrap();
         let staged = place.stage().unwrap();
         staged.store().write(Key::new("zarr.json").unwrap(), &[b"mine"]).unwrap();
         fs::create_dir(&late).unwrap();
@@ -244,10 +244,10 @@ mod tests {
         fs::create_dir(&home).unwrap();
         fs::write(home.join("thesis.tex"), "years of work").unwrap();
         for destination in [home.clone(), home.join("thesis.tex")] {
-            let error = Place::prepare(&destination, None, true, false).unwrap_err().to_string();
+            let error = Destination::prepare(&destination, None, true, false).unwrap_err().to_string();
             assert!(error.contains("no array or group"), "{error}");
         }
-        assert!(Place::prepare(Path::new("/"), None, true, false).is_err());
+        assert!(Destination::prepare(Path::new("/"), None, true, false).is_err());
         assert_eq!(names(&home), ["thesis.tex"]);
     }
 
@@ -265,12 +265,12 @@ mod tests {
             ("link/b.zarr", "inside the source"),
             ("", "the source lies inside it"),
         ] {
-            let error = Place::prepare(&root.path().join(destination), Some(&source), true, false)
+            let error = Destination::prepare(&root.path().join(destination), Some(&source), true, false)
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(why), "{destination}: {error}");
         }
-        assert!(Place::prepare(&root.path().join("a.zarr2"), Some(&source), false, false).is_ok());
+        assert!(Destination::prepare(&root.path().join("a.zarr2"), Some(&source), false, false).is_ok());
         assert_eq!(names(root.path()), ["a.zarr", "link"]);
     }
 

@@ -28,19 +28,16 @@ pub(super) struct Sizes {
 }
 
 /// The blocks that have to be looked at.
-pub(super) enum Wanted<'a> {
-    All(&'a Blocks),
-    Some {
-        blocks: &'a Blocks,
-        /// With the objects of the source, and of the copy, that are in each.
-        places: BTreeMap<Dims, [Vec<usize>; 2]>,
-        /// Whether other objects are not to be asked for.
-        sparse: bool,
-    },
+pub(super) struct Wanted<'a> {
+    pub(super) blocks: &'a Blocks,
+    /// Which, with the objects of the source, and of the copy, that are in each; `None`: all.
+    pub(super) places: Option<BTreeMap<Dims, [Vec<usize>; 2]>>,
+    /// Whether other objects are not to be asked for.
+    pub(super) sparse: bool,
 }
 
 /// The objects of an array that are stored; `None`: any may be.
-pub(super) type Stored = Option<Vec<Dims>>;
+pub(super) type StoredObjects = Option<Vec<Dims>>;
 
 /// Elements per axis of what one object holds: a shard, or a chunk where there are none.
 pub(super) fn objects(array: &Array) -> &[u64] {
@@ -70,14 +67,14 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims])]) -> Want
         n.saturating_add(each.saturating_mul(stored.len() as u64))
     });
     let most = stored.saturating_mul(LOOKED_UP).saturating_add(FEW);
-    let Some(places) = holding(&sizes.large) else { return Wanted::All(&sizes.large) };
-    if chunks(&sizes.large).saturating_mul(places.len() as u64) <= most {
-        return Wanted::Some { blocks: &sizes.large, places, sparse: false };
+    let places = holding(&sizes.large);
+    if let Some(few) = &places
+        && chunks(&sizes.large).saturating_mul(few.len() as u64) > most
+        && let small @ Some(_) = holding(&sizes.small)
+    {
+        return Wanted { blocks: &sizes.small, places: small, sparse: true };
     }
-    match holding(&sizes.small) {
-        Some(places) => Wanted::Some { blocks: &sizes.small, places, sparse: true },
-        None => Wanted::Some { blocks: &sizes.large, places, sparse: false },
-    }
+    Wanted { blocks: &sizes.large, places, sparse: false }
 }
 
 /// Whether a block has so many more chunks than are stored of it that these are read one by one.
@@ -101,8 +98,8 @@ pub(super) fn read<'s>(
     let mut part = Vec::new();
     for place in stored {
         let common = block.common(place, object);
-        let len = usize::try_from(common.elements()).ok().and_then(|n| n.checked_mul(array.dtype().size()));
-        let len = len.filter(|len| *len <= bytes.len()).ok_or_else(wrong_size)?;
+        let len = common.bytes(array.dtype().size()).filter(|len| *len <= bytes.len());
+        let len = len.ok_or_else(wrong_size)?;
         part.resize(part.len().max(len), 0);
         let part = front(&mut part, len)?;
         let selection = array.select(&common.index())?;

@@ -1,7 +1,7 @@
 //! Moving elements, block by block, and comparing them.
 
-use super::blocks::{Block, Blocks, Cut};
-use super::stored::{self, Sizes, Stored, Wanted, is_sparse, objects};
+use super::blocks::{Block, Cut};
+use super::stored::{self, Sizes, StoredObjects, Wanted, is_sparse, objects};
 use super::{Paths, Phase, Progress, ragged};
 use crate::element::swap_bytes;
 use crate::error::check;
@@ -148,43 +148,39 @@ impl<'a> Transfer<'a> {
         let Some([copied, compared]) = self.blocks.get(number) else { return Err(wrong_size()) };
         let sizes = if phase == Phase::Copy { copied } else { compared };
         let threads = self.threads.get(number).copied().unwrap_or(1);
-        let step = Step { job, threads, cancelled: &|| self.cancelled() };
+        let mover = Mover { job, threads, cancelled: &|| self.cancelled() };
         let mut paths = Paths::new();
-        let stored = step.stored(phase)?;
-        let wanted = step.wanted(sizes, &stored, phase);
-        let (blocks, places): (&Blocks, Box<dyn Iterator<Item = Place<'_>> + '_>) = match &wanted {
-            Wanted::All(blocks) => (blocks, Box::new(blocks.all().map(|at| (at, [None; 2])))),
-            Wanted::Some { blocks, places, sparse } => {
-                (blocks, Box::new(places.iter().map(|(at, found)| (at.clone(), lists(found, *sparse)))))
-            }
+        let stored = mover.stored(phase)?;
+        let wanted = mover.wanted(sizes, &stored, phase);
+        let blocks = wanted.blocks;
+        let places: Box<dyn Iterator<Item = (Dims, &[Vec<usize>; 2])>> = match &wanted.places {
+            None => Box::new(blocks.all().map(|at| (at, &NONE_LISTED))),
+            Some(places) => Box::new(places.iter().map(|(at, found)| (at.clone(), found))),
         };
         for (at, found) in places {
             if self.cancelled() {
                 return Err(Error::Interrupted);
             }
             let block = blocks.block(&at);
-            let len = usize::try_from(block.elements())
-                .ok()
-                .and_then(|n| n.checked_mul(job.source.dtype().size()))
-                .ok_or_else(wrong_size)?;
+            let len = block.bytes(job.source.dtype().size()).ok_or_else(wrong_size)?;
             let mut buffer = self.buffer.borrow_mut();
             if job.target.vlen().is_none() {
                 self.make_room(&mut buffer, len, phase, &job.name)?;
             }
-            let parts = [0, 1].map(|which| {
-                let array = if which == 0 { &job.source } else { &job.target };
-                let numbers = found[which]?;
-                let all = stored[which].as_deref()?;
-                is_sparse(array, blocks, numbers.len()).then_some(Part { numbers, all })
-            });
+            let listed = |array: &Array, which: usize| {
+                let (numbers, all) = (&found[which], stored[which].as_deref()?);
+                let sparse = wanted.sparse && is_sparse(array, blocks, numbers.len());
+                sparse.then_some(Listed { numbers, all })
+            };
+            let parts = [listed(&job.source, 0), listed(&job.target, 1)];
             let done = match (phase, job.target.vlen()) {
-                (Phase::Copy, None) => step.copy(&block, parts, buffer.as_mut_slice(), len),
-                (Phase::Verify, None) => step.compare(&block, parts, buffer.as_mut_slice(), len),
-                (Phase::Copy, Some(kind)) => step.copy_ragged(&block, &mut paths, kind).map(|bytes| {
+                (Phase::Copy, None) => mover.copy(&block, parts, buffer.as_mut_slice(), len),
+                (Phase::Verify, None) => mover.compare(&block, parts, buffer.as_mut_slice(), len),
+                (Phase::Copy, Some(kind)) => mover.copy_ragged(&block, &mut paths, kind).map(|bytes| {
                     let (all, most) = self.values.get();
                     self.values.set((all.saturating_add(bytes), most.max(bytes + len as u64)));
                 }),
-                (Phase::Verify, Some(kind)) => step.compare_ragged(&block, &mut paths, kind),
+                (Phase::Verify, Some(kind)) => mover.compare_ragged(&block, &mut paths, kind),
             };
             done.map_err(|error| match error {
                 Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
@@ -227,31 +223,26 @@ fn memory(bytes: u64, array: &str) -> Result<Memory, Error> {
     })?)
 }
 
-/// A block, and where little is stored: which objects of the source and of the copy are in it.
-type Place<'a> = (Dims, [Option<&'a [usize]>; 2]);
-
-fn lists(found: &[Vec<usize>; 2], sparse: bool) -> [Option<&[usize]>; 2] {
-    let [source, target] = found;
-    [source, target].map(|list| sparse.then_some(list.as_slice()))
-}
+/// The objects in a block, of the source and of the copy, where nobody listed them.
+static NONE_LISTED: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
 
 /// The objects that are stored of a block, by their numbers among all that are.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct Listed<'a> {
     numbers: &'a [usize],
     all: &'a [Dims],
 }
 
 /// What is done with each block of an array.
-struct Step<'a> {
+struct Mover<'a> {
     job: &'a Job,
     threads: usize,
     cancelled: &'a dyn Fn() -> bool,
 }
 
-impl Step<'_> {
+impl Mover<'_> {
     /// The objects that are stored of the source, and where that matters of the copy. Lists stores.
-    fn stored(&self, phase: Phase) -> Result<[Stored; 2], Error> {
+    fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2], Error> {
         let (source, target) = (&self.job.source, &self.job.target);
         if source.node().copies_absent() {
             return Ok([None, None]);
@@ -263,21 +254,21 @@ impl Step<'_> {
     }
 
     /// The blocks that are not all fill value.
-    fn wanted<'b>(&self, sizes: &'b Sizes, stored: &[Stored; 2], phase: Phase) -> Wanted<'b> {
+    fn wanted<'b>(&self, sizes: &'b Sizes, stored: &[StoredObjects; 2], phase: Phase) -> Wanted<'b> {
         let (source, target) = (&self.job.source, &self.job.target);
         match (phase, stored) {
             (Phase::Copy, [Some(list), _]) => stored::wanted(sizes, &[(source, list)]),
             (Phase::Verify, [Some(list), Some(copied)]) => {
                 stored::wanted(sizes, &[(source, list), (target, copied)])
             }
-            _ => Wanted::All(&sizes.large),
+            _ => Wanted { blocks: &sizes.large, places: None, sparse: false },
         }
     }
 
     fn copy(
         &self,
         block: &Block,
-        [part, _]: [Option<Part<'_>>; 2],
+        [part, _]: [Option<Listed<'_>>; 2],
         buffer: &mut [u8],
         len: usize,
     ) -> Result<(), Error> {
@@ -329,7 +320,7 @@ impl Step<'_> {
     fn compare(
         &self,
         block: &Block,
-        [part, copied]: [Option<Part<'_>>; 2],
+        [part, copied]: [Option<Listed<'_>>; 2],
         buffer: &mut [u8],
         len: usize,
     ) -> Result<(), Error> {
@@ -353,10 +344,10 @@ impl Step<'_> {
         &self,
         array: &Array,
         block: &Block,
-        part: Option<Part<'_>>,
+        part: Option<Listed<'_>>,
         bytes: &mut [u8],
     ) -> Result<(), Error> {
-        if let Some(Part { numbers, all }) = part {
+        if let Some(Listed { numbers, all }) = part {
             let places = numbers.iter().filter_map(|number| all.get(*number));
             return stored::read(array, block, places, bytes, self.read_options());
         }

@@ -3,7 +3,7 @@
 
 use super::extension::Extension;
 use super::sharding;
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::metadata::codec_problem;
 use crate::vlen::Element;
@@ -57,7 +57,7 @@ impl<'a> Chain<'a> {
         array: Context<'a>,
     ) -> Result<Self, Problem> {
         let Some(list) = json.as_array() else {
-            return invalid(format!("{field}: expected a list, found {}", json.brief()));
+            return expected(field, "a list", json);
         };
         check_count(field, list)?;
         let mut arrays = ArrayCodecs::new(order, array);

@@ -2,7 +2,7 @@
 //! "must_understand": …}`
 //! (<https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#extension-definition>).
 
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 
 /// A named extension point. `must_understand` is not kept: data types, grids, key encodings and
@@ -24,10 +24,7 @@ impl<'a> Extension<'a> {
             Json::String(name) => return Ok(Extension { field, name, configuration: None }),
             Json::Object(members) => members,
             other => {
-                return invalid(format!(
-                    "{field}: expected a name or an object with a name, found {}",
-                    other.brief()
-                ));
+                return expected(field, "a name or an object with a name", other);
             }
         };
         let (mut name, mut configuration) = (None, None);

@@ -17,7 +17,7 @@
 use super::codecs::{Chain, Serializer, normalized as normalized_list};
 use super::extension::Extension;
 use crate::dtypes;
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::metadata::sizes;
 use crate::spec::IndexLocation;
@@ -252,7 +252,7 @@ pub(super) fn normalized(
             Some(Json::Array(list)) => {
                 normalized_list(&field, list, array, depth + 1).map(Json::Array).map(Some)
             }
-            Some(other) => invalid(format!("{field}: expected a list, found {}", other.brief())),
+            Some(other) => expected(&field, "a list", other),
         }
     };
     let shape = sharding.require("chunk_shape")?;
@@ -287,13 +287,13 @@ fn codec(chunk: Json, codecs: Json, index_codecs: Json, location: IndexLocation)
         IndexLocation::End => "end",
         IndexLocation::Start => "start",
     };
-    let configuration = Json::from([
+    let configuration = [
         ("chunk_shape", chunk),
         ("codecs", codecs),
         ("index_codecs", index_codecs),
         ("index_location", location.into()),
-    ]);
-    Json::from([("name", NAME.into()), ("configuration", configuration)])
+    ];
+    Json::named(NAME, configuration)
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 use crate::format::v3;
 use crate::metadata::Metadata;
+use crate::testing::{cases, json, memory};
 use crate::{ArraySpec, Choice, Format, IndexLocation, Json};
 use hyperslab_array::Dims;
 use hyperslab_codec::ByteOrder;
-use hyperslab_store::{MemoryStore, Store};
-use std::sync::Arc;
 
 const BYTES: &str = r#"{"name": "bytes", "configuration": {"endian": "little"}}"#;
 const ZSTD: &str = r#"{"name": "zstd", "configuration": {"level": 0, "checksum": false}}"#;
@@ -30,7 +29,7 @@ fn document(shape: &str, grid: &str, codecs: &[&str]) -> String {
 }
 
 fn parse(text: &str) -> Result<Metadata, String> {
-    v3::parse(&Json::parse(text.as_bytes()).unwrap()).map_err(|problem| problem.text())
+    v3::parse(&json(text)).map_err(|problem| problem.text())
 }
 
 fn dims(sizes: &[u64]) -> Option<Dims> {
@@ -47,7 +46,7 @@ fn what_zarr_python_writes() {
     // The codecs shown are those of the chunks.
     assert_eq!(metadata.serializer.as_ref().unwrap().to_text(None), BYTES);
     assert_eq!(metadata.compressors[0].to_text(None), ZSTD);
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store = memory();
     let layout = metadata.layout(&store, "a", "a/zarr.json").unwrap();
     assert_eq!(layout.grid().chunk_shape(), [2, 4]);
     assert_eq!(layout.object_grid().chunk_shape(), [4, 8]);
@@ -121,59 +120,30 @@ fn other_valid_forms() {
 #[test]
 fn documents_that_are_refused() {
     let good = sharding("[2, 2]", &[BYTES]);
-    for (from, to, want) in [
-        (
-            "[2, 2]",
-            "[3, 2]",
-            r#"codecs: "sharding_indexed": chunk_shape: inner chunks of shape [3, 2] do not divide shards of shape [4, 6] evenly"#,
-        ),
-        (
-            "[2, 2]",
-            "[2, 0]",
-            r#"codecs: "sharding_indexed": chunk_shape: axis 1: expected a positive integer, found 0"#,
-        ),
-        ("[2, 2]", "[2]", "chunk_shape: expected 2 axes as in shape, found 1"),
-        ("[2, 2]", "[2, 18446744073709551616]", "chunk_shape: axis 1: expected an integer"),
-        ("[2, 2]", "2", "chunk_shape: expected a list of integers, found 2"),
-        (
-            r#""chunk_shape": [2, 2], "#,
-            "",
-            r#"codecs: the configuration of "sharding_indexed" lacks chunk_shape"#,
-        ),
-        (
-            r#""index_location": "end""#,
-            r#""index_location": null"#,
-            r#"codecs: "sharding_indexed": index_location: expected "start" or "end", found null"#,
-        ),
-        (r#""index_location": "end""#, r#""index_place": "end""#, "unknown member \"index_place\""),
-        (r#""codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "#, "", "lacks codecs"),
-        (
-            r#""codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]"#,
-            r#""codecs": []"#,
-            r#"codecs: "sharding_indexed": codecs: expected a codec from array to bytes"#,
-        ),
-        (
-            r#""codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]"#,
-            r#""codecs": ["bytes"]"#,
-            r#"codecs: "sharding_indexed": codecs: "bytes" needs "endian" for elements of type <u2"#,
-        ),
-        (r#""codecs": ["#, r#""codecs": ["crc32c", "#, "must come after \"bytes\""),
-        (INDEX, "[]", r#"codecs: "sharding_indexed": index_codecs: expected a codec from array to bytes"#),
-        (INDEX, "[\"bytes\"]", "index_codecs: \"bytes\" needs \"endian\""),
-        (INDEX, "3", "index_codecs: expected a list, found 3"),
-        (
-            INDEX,
-            r#"[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}]"#,
-            "index_codecs: index codecs must keep the size of the index fixed; found [\"zstd\"]",
-        ),
-        (
-            INDEX,
-            r#"[{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}}]"#,
-            "index_codecs: \"transpose\": expected an order of 3 axes, found [1, 0]",
-        ),
-    ] {
-        assert!(good.contains(from), "{from}");
-        let error = parse(&document("[8, 8]", "[4, 6]", &[&good.replacen(from, to, 1)])).unwrap_err();
+    for [from, to, want] in cases(
+        r#"
+        [2, 2] | [3, 2] | codecs: "sharding_indexed": chunk_shape: inner chunks of shape [3, 2] do not divide shards of shape [4, 6] evenly
+        [2, 2] | [2, 0] | codecs: "sharding_indexed": chunk_shape: axis 1: expected a positive integer, found 0
+        [2, 2] | [2] | chunk_shape: expected 2 axes as in shape, found 1
+        [2, 2] | [2, 18446744073709551616] | chunk_shape: axis 1: expected an integer
+        [2, 2] | 2 | chunk_shape: expected a list of integers, found 2
+        "chunk_shape": [2, 2],  |  | codecs: the configuration of "sharding_indexed" lacks chunk_shape
+        "index_location": "end" | "index_location": null | codecs: "sharding_indexed": index_location: expected "start" or "end", found null
+        "index_location": "end" | "index_place": "end" | unknown member "index_place"
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],  |  | lacks codecs
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}] | "codecs": [] | codecs: "sharding_indexed": codecs: expected a codec from array to bytes
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}] | "codecs": ["bytes"] | codecs: "sharding_indexed": codecs: "bytes" needs "endian" for elements of type <u2
+        "codecs": [ | "codecs": ["crc32c",  | must come after "bytes"
+        INDEX | [] | codecs: "sharding_indexed": index_codecs: expected a codec from array to bytes
+        INDEX | ["bytes"] | index_codecs: "bytes" needs "endian"
+        INDEX | 3 | index_codecs: expected a list, found 3
+        INDEX | [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}] | index_codecs: index codecs must keep the size of the index fixed; found ["zstd"]
+        INDEX | [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}}] | index_codecs: "transpose": expected an order of 3 axes, found [1, 0]
+    "#,
+    ) {
+        let from = from.replace("INDEX", INDEX);
+        assert!(good.contains(&from), "{from}");
+        let error = parse(&document("[8, 8]", "[4, 6]", &[&good.replacen(&from, to, 1)])).unwrap_err();
         assert!(error.contains(want), "{to}: {error}");
     }
     let refused = |codecs: &[&str]| parse(&document("[8, 8]", "[4, 6]", codecs)).unwrap_err();
@@ -244,13 +214,13 @@ fn new_documents() {
     let given = r#"{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 2]}}"#;
     let document = created(|spec| {
         spec.chunks = dims(&[20, 20]);
-        spec.serializer = Choice::Set(Json::parse(given.as_bytes()).unwrap());
+        spec.serializer = Choice::Set(json(given));
     });
     assert_eq!(codecs(document.unwrap()), format!("[{}]", sharding("[2, 2]", &[BYTES])));
     let document = created(|spec| {
         spec.chunks = dims(&[4, 4]);
         spec.shards = dims(&[20, 20]);
-        spec.serializer = Choice::Set(Json::parse(given.as_bytes()).unwrap());
+        spec.serializer = Choice::Set(json(given));
     });
     assert_eq!(
         codecs(document.unwrap()),
@@ -279,6 +249,6 @@ fn new_arrays_that_cannot_be() {
     });
     assert_eq!(v2.unwrap_err(), "shards: Zarr v2 has none, found [20, 20]");
     let bad = r#"{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 2], "codecs": 3}}"#;
-    let bad = created(|spec| spec.serializer = Choice::Set(Json::parse(bad.as_bytes()).unwrap()));
+    let bad = created(|spec| spec.serializer = Choice::Set(json(bad)));
     assert_eq!(bad.unwrap_err(), r#"codecs: "sharding_indexed": codecs: expected a list, found 3"#);
 }

@@ -9,7 +9,7 @@
 //! `dimension_separator` may be absent.
 
 use super::codecs;
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
@@ -30,7 +30,7 @@ pub(crate) fn check_format(document: &Json) -> Result<(), Problem> {
     }
     match require(document, "zarr_format")? {
         format if format.as_integer() == Some(2u8) => Ok(()),
-        other => invalid(format!("zarr_format: expected 2, found {}", other.brief())),
+        other => expected("zarr_format", "2", other),
     }
 }
 
@@ -41,15 +41,10 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
     let chunk = chunk_sizes("chunks", require(document, "chunks")?, &shape)?;
     let dtype = require(document, "dtype")?;
     let fill = require(document, "fill_value")?;
-    let fortran = match require(document, "order")?.as_str() {
-        Some("C") => false,
-        Some("F") => true,
-        _ => {
-            return invalid(format!(
-                "order: expected \"C\" or \"F\", found {}",
-                require(document, "order")?.brief()
-            ));
-        }
+    let fortran = match require(document, "order")? {
+        Json::String(order) if order == "C" => false,
+        Json::String(order) if order == "F" => true,
+        other => return expected("order", "\"C\" or \"F\"", other),
     };
     let filters = match document.get("filters") {
         None | Some(Json::Null) => Vec::new(),
@@ -57,13 +52,13 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
             codecs::check_count("filters", filters)?;
             filters.clone()
         }
-        Some(other) => return invalid(format!("filters: expected null or a list, found {}", other.brief())),
+        Some(other) => return expected("filters", "null or a list", other),
     };
     let compressors = match document.get("compressor") {
         None | Some(Json::Null) => Vec::new(),
         Some(compressor @ Json::Object(_)) => vec![compressor.clone()],
         Some(other) => {
-            return invalid(format!("compressor: expected null or an object, found {}", other.brief()));
+            return expected("compressor", "null or an object", other);
         }
     };
     let (element, _) = vlen::from_v2(dtype, &filters)?;
@@ -211,7 +206,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         }
     }
     let document = Json::from([
-        ("shape", spec.shape_json()),
+        ("shape", spec.shape.as_slice().into()),
         ("chunks", spec.grid_json()?.0),
         ("dtype", spec.vlen.map_or_else(|| Json::String(spec.dtype.numpy()), |_| "|O".into())),
         ("fill_value", spec.fill_json()?),
@@ -227,9 +222,10 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{cases, json};
 
     fn parse_text(text: &str) -> Result<Metadata, String> {
-        parse(&Json::parse(text.as_bytes()).unwrap(), Json::object()).map_err(Problem::text)
+        parse(&json(text), Json::object()).map_err(Problem::text)
     }
 
     const PLAIN: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": ">f4", "fill_value": "NaN", "order": "F", "filters": null, "dimension_separator": "/", "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}"#;
@@ -270,9 +266,8 @@ mod tests {
 
     #[test]
     fn xarray_names_of_axes() {
-        let document = Json::parse(PLAIN.as_bytes()).unwrap();
-        let names =
-            |text: &str| parse(&document, Json::parse(text.as_bytes()).unwrap()).unwrap().dimension_names;
+        let document = json(PLAIN);
+        let names = |text: &str| parse(&document, json(text)).unwrap().dimension_names;
         assert_eq!(
             names(r#"{"_ARRAY_DIMENSIONS": ["y", "x"]}"#),
             Some(vec![Some("y".into()), Some("x".into())])
@@ -289,66 +284,48 @@ mod tests {
 
     #[test]
     fn documents_that_are_refused() {
-        for (from, to, want) in [
-            ("\"zarr_format\": 2", "\"zarr_format\": 3", "zarr_format: expected 2, found 3"),
-            (", \"zarr_format\": 2", "", "zarr_format is missing"),
-            ("\"shape\": [4, 5], ", "", "shape is missing"),
-            ("\"chunks\": [2, 2], ", "", "chunks is missing"),
-            ("\"dtype\": \">f4\", ", "", "dtype is missing"),
-            ("\"fill_value\": \"NaN\", ", "", "fill_value is missing"),
-            ("\"order\": \"F\", ", "", "order is missing"),
-            ("[4, 5]", "[4, -5]", "shape: axis 1: expected an integer from 0 to 2⁶³ - 1, found -5"),
-            ("[4, 5]", "[4, 5.0]", "found 5.0"),
-            ("[4, 5]", "[4, 9223372036854775808]", "found 9223372036854775808"),
-            ("[4, 5]", "[4, 1e3]", "found 1e3"),
-            ("[4, 5]", "[4, true]", "found true"),
-            ("[4, 5]", "[4, null]", "found null"),
-            ("[4, 5]", "20", "shape: expected a list of integers, found 20"),
-            ("[4, 5]", "{\"0\": 4}", "expected a list"),
-            ("[2, 2]", "[2]", "chunks: expected 2 axes as in shape, found 1"),
-            ("[2, 2]", "[2, 2, 2]", "found 3"),
-            ("[2, 2]", "[2, 0]", "chunks: axis 1: expected a positive integer, found 0"),
-            ("[2, 2]", "[2, -1]", "chunks: axis 1"),
-            ("[2, 2]", "[2, [1, 1]]", "chunks: axis 1"),
-            ("[2, 2]", "false", "chunks: expected a list"),
-            ("\">f4\"", "\">f5\"", "data type \">f5\" is not supported"),
-            ("\">f4\"", "\"|O\"", "\"|O\" needs a first filter"),
-            ("\">f4\"", "[[\"a\", \"<f4\"]]", "structured data type"),
-            (
-                "\"NaN\"",
-                "\"many\"",
-                "fill_value: expected a number, \"NaN\", \"Infinity\" or \"-Infinity\", found \"many\"",
-            ),
-            ("\"order\": \"F\"", "\"order\": \"A\"", "order: expected \"C\" or \"F\", found \"A\""),
-            ("\"order\": \"F\"", "\"order\": null", "found null"),
-            ("\"filters\": null", "\"filters\": {}", "filters: expected null or a list, found {}"),
-            ("\"filters\": null", "\"filters\": [3]", "filters: "),
-            (
-                "\"filters\": null",
-                "\"filters\": [{\"id\": \"delta\", \"dtype\": \"<f4\"}]",
-                "filters: codec \"delta\" is not supported",
-            ),
-            ("\"filters\": null", "\"filters\": [{}]", "filters: "),
-            (
-                "{\"id\": \"zstd\", \"level\": 0}",
-                "\"zstd\"",
-                "compressor: expected null or an object, found \"zstd\"",
-            ),
-            (
-                "{\"id\": \"zstd\", \"level\": 0}",
-                "{\"id\": \"bz2\"}",
-                "compressor: codec \"bz2\" is not supported",
-            ),
-            (
-                "{\"id\": \"zstd\", \"level\": 0}",
-                "{\"id\": \"vlen-utf8\"}",
-                "compressor: codec \"vlen-utf8\" is not supported but as the first filter",
-            ),
-            ("\"level\": 0", "\"level\": NaN", "compressor: "),
-            ("\"level\": 0", "\"level\": \"high\"", "compressor: "),
-            ("\"/\"", "\"-\"", "dimension_separator: expected \"/\" or \".\", found \"-\""),
-            ("\"/\"", "null", "dimension_separator"),
-        ] {
+        for [from, to, want] in cases(
+            r#"
+            "zarr_format": 2 | "zarr_format": 3 | zarr_format: expected 2, found 3
+            , "zarr_format": 2 |  | zarr_format is missing
+            "shape": [4, 5],  |  | shape is missing
+            "chunks": [2, 2],  |  | chunks is missing
+            "dtype": ">f4",  |  | dtype is missing
+            "fill_value": "NaN",  |  | fill_value is missing
+            "order": "F",  |  | order is missing
+            [4, 5] | [4, -5] | shape: axis 1: expected an integer from 0 to 2⁶³ - 1, found -5
+            [4, 5] | [4, 5.0] | found 5.0
+            [4, 5] | [4, 9223372036854775808] | found 9223372036854775808
+            [4, 5] | [4, 1e3] | found 1e3
+            [4, 5] | [4, true] | found true
+            [4, 5] | [4, null] | found null
+            [4, 5] | 20 | shape: expected a list of integers, found 20
+            [4, 5] | {"0": 4} | expected a list
+            [2, 2] | [2] | chunks: expected 2 axes as in shape, found 1
+            [2, 2] | [2, 2, 2] | found 3
+            [2, 2] | [2, 0] | chunks: axis 1: expected a positive integer, found 0
+            [2, 2] | [2, -1] | chunks: axis 1
+            [2, 2] | [2, [1, 1]] | chunks: axis 1
+            [2, 2] | false | chunks: expected a list
+            ">f4" | ">f5" | data type ">f5" is not supported
+            ">f4" | "|O" | "|O" needs a first filter
+            ">f4" | [["a", "<f4"]] | structured data type
+            "NaN" | "many" | fill_value: expected a number, "NaN", "Infinity" or "-Infinity", found "many"
+            "order": "F" | "order": "A" | order: expected "C" or "F", found "A"
+            "order": "F" | "order": null | found null
+            "filters": null | "filters": {} | filters: expected null or a list, found {}
+            "filters": null | "filters": [3] | filters:
+            "filters": null | "filters": [{"id": "delta", "dtype": "<f4"}] | filters: codec "delta" is not supported
+            "filters": null | "filters": [{}] | filters:
+            {"id": "zstd", "level": 0} | "zstd" | compressor: expected null or an object, found "zstd"
+            {"id": "zstd", "level": 0} | {"id": "bz2"} | compressor: codec "bz2" is not supported
+            {"id": "zstd", "level": 0} | {"id": "vlen-utf8"} | compressor: codec "vlen-utf8" is not supported but as the first filter
+            "level": 0 | "level": NaN | compressor:
+            "level": 0 | "level": "high" | compressor:
+            "/" | "-" | dimension_separator: expected "/" or ".", found "-"
+            "/" | null | dimension_separator
+        "#,
+        ) {
             assert!(PLAIN.contains(from), "{from}");
             let error = parse_text(&PLAIN.replace(from, to)).unwrap_err();
             assert!(error.contains(want), "{to}: {error}");

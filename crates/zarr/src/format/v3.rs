@@ -14,7 +14,7 @@
 use super::codecs::normalized;
 use super::extension::Extension;
 use super::sharding::{self, Codecs};
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes, chunk_sizes, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
@@ -48,12 +48,12 @@ pub(crate) fn is_array(document: &Json) -> Result<bool, Problem> {
     }
     match require(document, "zarr_format")? {
         format if format.as_integer() == Some(3u8) => {}
-        other => return invalid(format!("zarr_format: expected 3, found {}", other.brief())),
+        other => return expected("zarr_format", "3", other),
     }
     match require(document, "node_type")? {
         Json::String(kind) if kind == "array" => Ok(true),
         Json::String(kind) if kind == "group" => Ok(false),
-        other => invalid(format!("node_type: expected \"array\" or \"group\", found {}", other.brief())),
+        other => expected("node_type", "\"array\" or \"group\"", other),
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
             }
         }
         Some(other) => {
-            return invalid(format!("storage_transformers: expected a list, found {}", other.brief()));
+            return expected("storage_transformers", "a list", other);
         }
     }
     let codecs = Codecs::parse(require(document, "codecs")?, element.context(&chunk, &fill))?;
@@ -161,7 +161,7 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
     let names = match json {
         None | Some(Json::Null) => return Ok(None),
         Some(Json::Array(names)) => names,
-        Some(other) => return invalid(format!("dimension_names: expected a list, found {}", other.brief())),
+        Some(other) => return expected("dimension_names", "a list", other),
     };
     if names.len() != rank {
         return invalid(format!(
@@ -172,7 +172,7 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
     let names = names.iter().map(|name| match name {
         Json::Null => Ok(None),
         Json::String(name) => Ok(Some(name.clone())),
-        other => invalid(format!("dimension_names: expected text or null, found {}", other.brief())),
+        other => expected("dimension_names", "text or null", other),
     });
     names.collect::<Result<_, _>>().map(Some)
 }
@@ -209,8 +209,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         // Compressed as a whole, shards could not be read in parts.
         Choice::Auto if matches!(&spec.serializer, Choice::Set(json) if sharding::is_sharding(json)) => {}
         Choice::Auto => {
-            let level = Json::from([("level", 0u32.into()), ("checksum", false.into())]);
-            codecs.push(Json::from([("name", "zstd".into()), ("configuration", level)]));
+            codecs.push(Json::named("zstd", [("level", 0u32.into()), ("checksum", false.into())]));
         }
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
@@ -231,14 +230,11 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         Some(KeyEncoding::Default { separator }) => ("default", separator),
         Some(KeyEncoding::V2 { separator }) => ("v2", separator),
     };
-    let named = |name: &str, member: &str, value: Json| {
-        Json::from([("name", name.into()), ("configuration", Json::from([(member, value)]))])
-    };
     let mut document = Json::from([
-        ("shape", spec.shape_json()),
+        ("shape", spec.shape.as_slice().into()),
         ("data_type", data_type),
-        ("chunk_grid", named("regular", "chunk_shape", objects)),
-        ("chunk_key_encoding", named(name, "separator", Json::String(separator.into()))),
+        ("chunk_grid", Json::named("regular", [("chunk_shape", objects)])),
+        ("chunk_key_encoding", Json::named(name, [("separator", Json::String(separator.into()))])),
         ("fill_value", spec.fill_json()?),
         ("codecs", Json::Array(codecs)),
         ("attributes", spec.attributes.clone()),

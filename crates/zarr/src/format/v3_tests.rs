@@ -1,11 +1,12 @@
 use super::*;
+use crate::testing::{cases, json};
 use hyperslab_codec::DataType;
 
 const PLAIN: &str = r#"{"shape": [4, 5], "data_type": "float32", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 0.0, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}], "attributes": {"a": NaN}, "dimension_names": ["x", null], "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
 const CODECS: &str = r#"[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}]"#;
 
 fn parse_text(text: &str) -> Result<Metadata, String> {
-    parse(&Json::parse(text.as_bytes()).unwrap()).map_err(Problem::text)
+    parse(&json(text)).map_err(Problem::text)
 }
 
 fn with(from: &str, to: &str) -> Result<Metadata, String> {
@@ -96,98 +97,59 @@ fn transpositions_compose() {
 #[test]
 fn documents_that_are_refused() {
     let bytes = r#"{"name": "bytes", "configuration": {"endian": "little"}}"#;
-    let list = |codecs: &[&str]| format!("[{}]", codecs.join(", "));
-    for (from, to, want) in [
-        ("\"zarr_format\": 3", "\"zarr_format\": 2", "zarr_format: expected 3, found 2"),
-        ("\"zarr_format\": 3", "\"zarr_format\": \"3\"", "zarr_format: expected 3, found \"3\""),
-        ("\"node_type\": \"array\", ", "", "node_type is missing"),
-        ("\"array\"", "\"group\"", "node_type: expected \"array\", found \"group\""),
-        ("\"array\"", "\"dataset\"", "node_type: expected \"array\" or \"group\", found \"dataset\""),
-        ("\"shape\": [4, 5], ", "", "shape is missing"),
-        ("\"data_type\": \"float32\", ", "", "data_type is missing"),
-        ("\"fill_value\": 0.0, ", "", "fill_value is missing"),
-        ("\"fill_value\": 0.0", "\"fill_value\": null", "fill_value: expected a number"),
-        ("[4, 5]", "[4, -5]", "shape: axis 1: expected an integer from 0 to 2⁶³ - 1, found -5"),
-        ("[4, 5]", "[4, 18446744073709551616]", "found 18446744073709551616"),
-        ("[4, 5]", "[4, \"5\"]", "found \"5\""),
-        ("[4, 5]", "[4]", "chunk_grid: chunk_shape: expected 1 axes as in shape, found 2"),
-        ("[2, 2]", "[2, 0]", "chunk_grid: chunk_shape: axis 1: expected a positive integer, found 0"),
-        ("[2, 2]", "[2, 2.5]", "chunk_grid: chunk_shape: axis 1"),
-        ("\"regular\"", "\"rectilinear\"", "chunk grid \"rectilinear\" is not supported"),
-        ("{\"chunk_shape\": [2, 2]}", "{}", "the configuration of \"regular\" lacks chunk_shape"),
-        (
-            "{\"chunk_shape\": [2, 2]}",
-            "{\"chunk_shape\": [2, 2], \"offset\": [1, 1]}",
-            "unknown member \"offset\"",
-        ),
-        ("{\"chunk_shape\": [2, 2]}", "[2, 2]", "chunk_grid: configuration is an object, found [2, 2]"),
-        ("\"default\"", "\"hilbert\"", "chunk key encoding \"hilbert\" is not supported"),
-        (
-            "{\"separator\": \"/\"}",
-            "{\"separator\": \"-\"}",
-            "separator: expected \"/\" or \".\", found \"-\"",
-        ),
-        ("{\"separator\": \"/\"}", "{\"width\": 3}", "unknown member \"width\""),
-        ("\"float32\"", "\"float128\"", "data type \"float128\" is not supported"),
-        ("[\"x\", null]", "[\"x\"]", "dimension_names: expected 2 names, one per axis, found 1"),
-        ("[\"x\", null]", "[\"x\", 3]", "dimension_names: expected text or null, found 3"),
-        ("[\"x\", null]", "\"xy\"", "dimension_names: expected a list, found \"xy\""),
-        ("{\"a\": NaN}", "[1]", "attributes: expected an object, found [1]"),
-        (
-            "\"storage_transformers\": []",
-            "\"storage_transformers\": [{\"name\": \"cow\"}]",
-            "storage transformer \"cow\" is not supported",
-        ),
-        (
-            "\"storage_transformers\": []",
-            "\"storage_transformers\": 3",
-            "storage_transformers: expected a list",
-        ),
-        ("\"storage_transformers\": []", "\"extra\": 1", "field \"extra\" is not known"),
-        (
-            "\"storage_transformers\": []",
-            "\"extra\": {\"must_understand\": true}",
-            "field \"extra\" is not known",
-        ),
-        ("\"storage_transformers\": []", "\"extra\": {\"name\": \"x\"}", "field \"extra\" is not known"),
-        (CODECS, "{}", "codecs: expected a list, found {}"),
-        (CODECS, "[]", "codecs: expected a codec from array to bytes"),
-        (CODECS, "[\"bytes\"]", "\"bytes\" needs \"endian\" for elements of type <f4"),
-        (CODECS, "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"middle\"}}]", "codecs: "),
-        (CODECS, &list(&[bytes, bytes]), "\"bytes\" is there besides another codec from array to bytes"),
-        (CODECS, &list(&["\"crc32c\"", bytes]), "\"crc32c\" works on bytes; it must come after \"bytes\""),
-        (
-            CODECS,
-            &list(&[bytes, "{\"name\": \"transpose\", \"configuration\": {\"order\": [1, 0]}}"]),
-            "cannot come after \"bytes\"",
-        ),
-        (
-            CODECS,
-            &list(&[bytes, "{\"name\": \"lzma\", \"must_understand\": false}"]),
-            "codec \"lzma\" is not supported",
-        ),
-        (
-            CODECS,
-            "[{\"name\": \"vlen-utf8\"}]",
-            "expected \"bytes\" for elements of type <f4, found \"vlen-utf8\"",
-        ),
-        (
-            CODECS,
-            &list(&[bytes, "{\"name\": \"gzip\", \"configuration\": {\"level\": NaN}}"]),
-            "codecs: \"gzip\"",
-        ),
-        (CODECS, &list(&[bytes, "{\"name\": \"gzip\", \"configuration\": {\"level\": \"9\"}}"]), "codecs: "),
-        (CODECS, &list(&[bytes, "{\"name\": \"gzip\", \"config\": {}}"]), "found \"config\""),
-        (CODECS, &list(&[bytes, "{\"configuration\": {}}"]), "codecs: the name is missing"),
-        (CODECS, &list(&[bytes, "{\"name\": 3}"]), "codecs: name is text, found 3"),
-        (CODECS, &list(&[bytes, "3"]), "codecs: expected a name or an object with a name, found 3"),
-        (
-            CODECS,
-            &list(&[bytes, "{\"name\": \"gzip\", \"must_understand\": 1}"]),
-            "must_understand is true or false, found 1",
-        ),
-    ] {
-        let error = with(from, to).unwrap_err();
+    for [from, to, want] in cases(
+        r#"
+        "zarr_format": 3 | "zarr_format": 2 | zarr_format: expected 3, found 2
+        "zarr_format": 3 | "zarr_format": "3" | zarr_format: expected 3, found "3"
+        "node_type": "array",  |  | node_type is missing
+        "array" | "group" | node_type: expected "array", found "group"
+        "array" | "dataset" | node_type: expected "array" or "group", found "dataset"
+        "shape": [4, 5],  |  | shape is missing
+        "data_type": "float32",  |  | data_type is missing
+        "fill_value": 0.0,  |  | fill_value is missing
+        "fill_value": 0.0 | "fill_value": null | fill_value: expected a number
+        [4, 5] | [4, -5] | shape: axis 1: expected an integer from 0 to 2⁶³ - 1, found -5
+        [4, 5] | [4, 18446744073709551616] | found 18446744073709551616
+        [4, 5] | [4, "5"] | found "5"
+        [4, 5] | [4] | chunk_grid: chunk_shape: expected 1 axes as in shape, found 2
+        [2, 2] | [2, 0] | chunk_grid: chunk_shape: axis 1: expected a positive integer, found 0
+        [2, 2] | [2, 2.5] | chunk_grid: chunk_shape: axis 1
+        "regular" | "rectilinear" | chunk grid "rectilinear" is not supported
+        {"chunk_shape": [2, 2]} | {} | the configuration of "regular" lacks chunk_shape
+        {"chunk_shape": [2, 2]} | {"chunk_shape": [2, 2], "offset": [1, 1]} | unknown member "offset"
+        {"chunk_shape": [2, 2]} | [2, 2] | chunk_grid: configuration is an object, found [2, 2]
+        "default" | "hilbert" | chunk key encoding "hilbert" is not supported
+        {"separator": "/"} | {"separator": "-"} | separator: expected "/" or ".", found "-"
+        {"separator": "/"} | {"width": 3} | unknown member "width"
+        "float32" | "float128" | data type "float128" is not supported
+        ["x", null] | ["x"] | dimension_names: expected 2 names, one per axis, found 1
+        ["x", null] | ["x", 3] | dimension_names: expected text or null, found 3
+        ["x", null] | "xy" | dimension_names: expected a list, found "xy"
+        {"a": NaN} | [1] | attributes: expected an object, found [1]
+        "storage_transformers": [] | "storage_transformers": [{"name": "cow"}] | storage transformer "cow" is not supported
+        "storage_transformers": [] | "storage_transformers": 3 | storage_transformers: expected a list
+        "storage_transformers": [] | "extra": 1 | field "extra" is not known
+        "storage_transformers": [] | "extra": {"must_understand": true} | field "extra" is not known
+        "storage_transformers": [] | "extra": {"name": "x"} | field "extra" is not known
+        CODECS | {} | codecs: expected a list, found {}
+        CODECS | [] | codecs: expected a codec from array to bytes
+        CODECS | ["bytes"] | "bytes" needs "endian" for elements of type <f4
+        CODECS | [{"name": "bytes", "configuration": {"endian": "middle"}}] | codecs:
+        CODECS | [BYTES, BYTES] | "bytes" is there besides another codec from array to bytes
+        CODECS | ["crc32c", BYTES] | "crc32c" works on bytes; it must come after "bytes"
+        CODECS | [BYTES, {"name": "transpose", "configuration": {"order": [1, 0]}}] | cannot come after "bytes"
+        CODECS | [BYTES, {"name": "lzma", "must_understand": false}] | codec "lzma" is not supported
+        CODECS | [{"name": "vlen-utf8"}] | expected "bytes" for elements of type <f4, found "vlen-utf8"
+        CODECS | [BYTES, {"name": "gzip", "configuration": {"level": NaN}}] | codecs: "gzip"
+        CODECS | [BYTES, {"name": "gzip", "configuration": {"level": "9"}}] | codecs:
+        CODECS | [BYTES, {"name": "gzip", "config": {}}] | found "config"
+        CODECS | [BYTES, {"configuration": {}}] | codecs: the name is missing
+        CODECS | [BYTES, {"name": 3}] | codecs: name is text, found 3
+        CODECS | [BYTES, 3] | codecs: expected a name or an object with a name, found 3
+        CODECS | [BYTES, {"name": "gzip", "must_understand": 1}] | must_understand is true or false, found 1
+    "#,
+    ) {
+        let error = with(&from.replace("CODECS", CODECS), &to.replace("BYTES", bytes)).unwrap_err();
         assert!(error.contains(want), "{to}: {error}");
     }
     for text in ["null", "[]", "3", "\"x\"", "{}"] {
@@ -197,7 +159,7 @@ fn documents_that_are_refused() {
 
 #[test]
 fn groups() {
-    let group = |text: &str| parse_group(&Json::parse(text.as_bytes()).unwrap()).map_err(Problem::text);
+    let group = |text: &str| parse_group(&json(text)).map_err(Problem::text);
     assert_eq!(
         group(r#"{"attributes": {"t": 1}, "zarr_format": 3, "node_type": "group"}"#).unwrap().to_text(None),
         r#"{"t": 1}"#
@@ -218,7 +180,7 @@ fn groups() {
 fn new_documents() {
     let mut spec = ArraySpec::new(Format::V3, &[4, 5], "<f4".parse().unwrap());
     spec.chunks = Some([2, 2].into_iter().collect());
-    spec.attributes = Json::parse(br#"{"a": NaN}"#).unwrap();
+    spec.attributes = json(r#"{"a": NaN}"#);
     spec.dimension_names = Some(vec![Some("x".into()), None]);
     if ByteOrder::NATIVE == ByteOrder::Little {
         assert_eq!(document(&spec).unwrap().0.to_text(None), PLAIN);
@@ -234,9 +196,9 @@ fn new_documents() {
     assert_eq!(
         codecs(&|s| {
             s.fortran_order = true;
-            s.serializer = Choice::Set(Json::parse(br#"{"name": "bytes", "configuration": {"endian": "big"}}"#).unwrap());
+            s.serializer = Choice::Set(json(r#"{"name": "bytes", "configuration": {"endian": "big"}}"#));
             s.compressors = Choice::Set(vec![
-                Json::parse(br#"{"name": "gzip", "configuration": {"level": 5}}"#).unwrap(),
+                json(r#"{"name": "gzip", "configuration": {"level": 5}}"#),
                 "crc32c".into(),
             ]);
         }),

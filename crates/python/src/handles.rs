@@ -1,0 +1,112 @@
+//! Arrays and groups for Python, open or to be opened.
+
+use crate::create;
+use crate::errors::OrRaise;
+use crate::hdf5::DatatypeHandle;
+use crate::slot::{Origin, Slot, SlotNode};
+use crate::store::StoreHandle;
+use hyperslab::store::Ask;
+use hyperslab::zarr::{self, Consolidation, Format, Json};
+use hyperslab::{Array, Error, Group, Object};
+use pyo3::prelude::*;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A class of handles; `$open`: opens a node of Zarr.
+macro_rules! handle {
+    ($(#[$doc:meta])* $handle:ident, $node:ident, $kind:literal, $into:ident, $open:expr) => {
+        impl SlotNode for $node {
+            const KIND: &str = $kind;
+
+            fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error> {
+                match origin {
+                    Origin::Store(store) => Ok($open(store, path, format)?.into()),
+                    Origin::File(file) => file.open(path)?.$into(),
+                }
+            }
+
+            fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+                self.attributes()
+            }
+
+            fn change_attributes<R>(
+                &mut self,
+                ask: Option<Ask<'_>>,
+                change: impl FnOnce(&mut Json) -> R,
+            ) -> Result<R, Error> {
+                Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
+            }
+        }
+
+        $(#[$doc])*
+        #[pyclass(frozen, module = "hyperslab._native")]
+        pub(crate) struct $handle {
+            pub(crate) slot: Arc<Slot<$node>>,
+        }
+
+        impl $handle {
+            pub(crate) fn new(node: $node) -> Self {
+                let origin = match node.file() {
+                    None => Origin::Store(node.store().clone()),
+                    Some(file) => Origin::File(file),
+                };
+                let format = node.as_zarr().map(zarr::$node::format);
+                $handle { slot: Slot::open(origin, node.path().to_owned(), format, node) }
+            }
+        }
+
+        #[pymethods]
+        impl $handle {
+            /// A node to be opened when it is first used.
+            #[staticmethod]
+            fn deferred(store: &StoreHandle, path: String, zarr_format: Option<u32>) -> PyResult<Self> {
+                let format = create::format(zarr_format)?;
+                Ok($handle { slot: Slot::deferred(store.origin(), path, format) })
+            }
+
+            /// The file that it is in; `None`: it is of Zarr.
+            #[getter]
+            fn file(&self) -> Option<StoreHandle> {
+                self.slot.file().cloned().map(StoreHandle::of_file)
+            }
+        }
+    };
+}
+
+handle!(
+    /// An array to make an `ArrayBase` of; perhaps not open yet.
+    ArrayHandle, Array, "array", into_array, zarr::Array::open
+);
+handle!(
+    /// A group to make a `GroupBase` of; perhaps not open yet.
+    GroupHandle, Group, "group", into_group,
+    |store, path, format| zarr::Group::open(store, path, format, Consolidation::Auto)
+);
+
+/// A node as a handle of its kind.
+#[derive(IntoPyObject)]
+pub(crate) enum NodeHandle {
+    Array(ArrayHandle),
+    Group(GroupHandle),
+    Datatype(DatatypeHandle),
+}
+
+impl From<Object> for NodeHandle {
+    fn from(object: Object) -> Self {
+        match object {
+            Object::Array(array) => NodeHandle::Array(ArrayHandle::new(array)),
+            Object::Group(group) => NodeHandle::Group(GroupHandle::new(group)),
+            Object::Datatype(file, datatype) => NodeHandle::Datatype(DatatypeHandle { file, datatype }),
+        }
+    }
+}
+
+impl NodeHandle {
+    /// What a search finds.
+    pub(crate) fn found(
+        py: Python<'_>,
+        find: impl FnOnce() -> Result<Object, Error> + Send,
+    ) -> PyResult<Self> {
+        py.detach(find).map(NodeHandle::from).or_raise(py)
+    }
+}
