@@ -171,7 +171,7 @@ fn explain(
     explain.threads = tasks::worthwhile(work, costs::INLINE_WORK, explain.chunks, limit);
     explain.examined = most - seen.left;
     explain.objects = seen.objects.len();
-    explain.strategies = seen.strategies.into_values().collect();
+    explain.strategies = seen.strategies.into_iter().map(|(name, n)| (Strategy(name), n)).collect();
     Ok(explain)
 }
 
@@ -183,7 +183,7 @@ struct Telling<'a> {
     cache: Option<&'a ChunkCache>,
     /// How many more chunks are looked at.
     left: usize,
-    strategies: BTreeMap<String, (Strategy, usize)>,
+    strategies: BTreeMap<&'static str, usize>,
     /// Numbers and keys of objects: other arrays may have the same keys elsewhere.
     objects: BTreeSet<(u64, String)>,
 }
@@ -191,7 +191,7 @@ struct Telling<'a> {
 impl Telling<'_> {
     fn tell(&mut self, layout: &ArrayLayout, told: ExplainTask, explain: &mut Explain) {
         self.left -= 1;
-        self.strategies.entry(told.strategy.to_string()).or_insert((told.strategy, 0)).1 += 1;
+        *self.strategies.entry(told.strategy.name()).or_default() += 1;
         explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
         explain.ranges = explain.ranges.saturating_add(told.ranges.len());
         explain.bytes_decoded = explain.bytes_decoded.saturating_add(told.bytes_decoded);
@@ -390,17 +390,17 @@ impl Telling<'_> {
             // Without the values nobody knows which chunks hold nothing but fill value.
             let writer = ChunkWriter { layout, src, strides, places: &[], fill, keep_empty: true };
             let strategy = strategies::choose(&writer, task, &write_region(layout, task, strides).0);
-            let reads = stored.filter(|_| strategy.reads_old());
+            let reads = stored.filter(|_| strategy.reads_old);
             let encoding = layout.encoding();
             let decodes = reads.filter(|_| !encoding.chain().is_identity());
             let decoded = decodes.map_or(0, |_| encoding.decoded_size() as u64);
-            let strategy = Strategy(strategy.name());
+            let strategy = Strategy(strategy.name);
             return Ok(told(strategy, reads.into_iter().collect(), decoded, scratch));
         }
         let Some(stored) = stored else { return Ok(told(Strategy::FILL, Vec::new(), 0, scratch)) };
         let tell = |reader: &ChunkReader<'_>, scratch: &mut Scratch| {
             let task = &scratch.task;
-            let (strategy, decodes) = (reader.strategy.name(), reader.strategy.decodes(reader, task));
+            let (strategy, decodes) = (reader.strategy.name, (reader.strategy.decodes)(reader, task));
             Ok(told(Strategy(strategy), reader.ranges(task, stored), decodes, scratch))
         };
         if joined || held.is_some() {

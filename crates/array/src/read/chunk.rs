@@ -24,7 +24,7 @@ pub(crate) fn read_region(layout: &ArrayLayout, task: &Task, target: &[isize]) -
 
 /// Reads one chunk's share of a request, by a strategy that was chosen when this was made.
 pub(crate) struct ChunkReader<'a> {
-    pub(crate) strategy: &'static dyn ReadStrategy,
+    pub(crate) strategy: &'static ReadStrategy,
     pub(crate) request: &'a Request<'a>,
     /// That of the chunk, some of whose codecs may have been left out.
     pub(crate) layout: &'a ArrayLayout,
@@ -77,7 +77,7 @@ impl<'a> ChunkReader<'a> {
 
     /// Reads, for the task at hand. Returns whether the chunk exists.
     pub(crate) fn read(&self, scratch: &mut Scratch, stored: Stored<'_>) -> Result<bool, ArrayError> {
-        self.strategy.read(self, scratch, stored)
+        (self.strategy.read)(self, scratch, stored)
     }
 
     /// The output as one row of `len` bytes: to be dereferenced only for a region of which
@@ -124,7 +124,7 @@ impl<'a> ChunkReader<'a> {
     /// The ranges that [`ChunkReader::read`] asks for of a chunk of `stored.1` bytes from `stored.0`
     /// on, ascending. Those that touch are one, as a store reads them.
     pub(crate) fn ranges(&self, task: &Task, stored: (u64, u64)) -> Vec<(u64, u64)> {
-        let mut ranges = self.strategy.ranges(self, task, stored);
+        let mut ranges = (self.strategy.ranges)(self, task, stored);
         join_touching(&mut ranges);
         ranges
     }

@@ -391,7 +391,7 @@ impl<'a> Request<'a> {
             let start = (chunk.offset - run.offset) as usize;
             let bytes = encoded.get(start..start + chunk.len as usize).unwrap_or_default();
             let reader = ChunkReader::new(self, layout, &scratch.task, None, true);
-            reader.strategy.place(&reader, scratch, bytes, location(chunk), vouched)?;
+            (reader.strategy.place)(&reader, scratch, bytes, location(chunk), vouched)?;
         }
         Ok(())
     }

@@ -21,7 +21,8 @@ use crate::layout::locate::Location;
 use crate::plan::task::Task;
 use crate::plan::task::within_chunk;
 use crate::runtime::memory::Memory;
-use crate::write::strategies::{self, MODIFY};
+use crate::write::strategies;
+use crate::write::strategies::modify::MODIFY;
 use hyperslab_codec::{self as codec, CodecChain, CodecError};
 use hyperslab_store::{Ask, Expected, Opened};
 
@@ -88,10 +89,10 @@ impl ChunkWriter<'_> {
         let _turn = tasks::take(layout, &scratch.task, key, Some(ask))?;
         let (region, offset) = write_region(layout, &scratch.task, self.strides);
         let strategy = strategies::choose(self, &scratch.task, &region);
-        if strategy.reads_old() && layout.store().is_shared() {
+        if strategy.reads_old && layout.store().is_shared() {
             return self.modify_shared(scratch, &region, offset, ask);
         }
-        let produced = strategy.produce(self, scratch, &region, offset, Old::Stored)?;
+        let produced = (strategy.produce)(self, scratch, &region, offset, Old::Stored)?;
         let key = tasks::key(layout, &scratch.task, &scratch.key)?;
         match self.bytes(scratch, produced) {
             Some(bytes) => layout.store().write(key, &[bytes]),
@@ -144,7 +145,7 @@ impl ChunkWriter<'_> {
         };
         let locked = lock.as_ref().is_some_and(|lock| lock.is_held());
         let mut change = |opened: Option<&dyn Opened>| {
-            let produced = MODIFY.produce(self, scratch, region, offset, Old::Opened(opened))?;
+            let produced = (MODIFY.produce)(self, scratch, region, offset, Old::Opened(opened))?;
             let expected = match opened {
                 None => Expected::Absent,
                 Some(opened) if locked => Expected::Locked(opened),
@@ -167,7 +168,8 @@ impl ChunkWriter<'_> {
     /// Makes what the chunk of `scratch.task` is to be stored as.
     pub(crate) fn produce(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<Produced, ArrayError> {
         let (region, offset) = write_region(self.layout, &scratch.task, self.strides);
-        strategies::choose(self, &scratch.task, &region).produce(self, scratch, &region, offset, old)
+        let strategy = strategies::choose(self, &scratch.task, &region);
+        (strategy.produce)(self, scratch, &region, offset, old)
     }
 
     /// The bytes that were produced; `None`: nothing is to be stored.

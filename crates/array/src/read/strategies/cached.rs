@@ -1,32 +1,17 @@
-//! Cached: a cache holds the chunk, decoded.
+//! Cached: a cache holds the chunk, decoded. Scatters from there.
 
-use crate::error::ArrayError;
-use crate::execute::scratch::Scratch;
-use crate::plan::task::Task;
-use crate::read::chunk::ChunkReader;
-use crate::read::fetch::Stored;
-use crate::read::strategies::ReadStrategy;
+use super::{ReadStrategy, WHOLE};
 
-/// Scatters from the cache.
-pub(crate) struct Cached;
-
-impl ReadStrategy for Cached {
-    fn name(&self) -> &'static str {
-        "cached"
-    }
-
-    fn fits(&self, chunk: &ChunkReader<'_>, _task: &Task) -> bool {
-        chunk.held.is_some()
-    }
-
-    fn read(&self, chunk: &ChunkReader<'_>, _: &mut Scratch, _: Stored<'_>) -> Result<bool, ArrayError> {
+pub(crate) static CACHED: ReadStrategy = ReadStrategy {
+    name: "cached",
+    fits: |chunk, _| chunk.held.is_some(),
+    read: |chunk, _, _| {
         if let Some(held) = &chunk.held {
             chunk.scatter(held.as_slice());
         }
         Ok(true)
-    }
-
-    fn ranges(&self, _chunk: &ChunkReader<'_>, _task: &Task, _stored: (u64, u64)) -> Vec<(u64, u64)> {
-        Vec::new()
-    }
-}
+    },
+    ranges: |_, _, _| Vec::new(),
+    decodes: |_, _| 0,
+    ..WHOLE
+};

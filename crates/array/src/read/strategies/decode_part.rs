@@ -1,28 +1,18 @@
-//! Decode-part: a part of a chunk, of a codec that can decode it by itself.
+//! Decode-part: a part of a chunk, of a codec that can decode it by itself: each byte to its place in
+//! scratch of a whole chunk, which is scattered.
 
+use super::{ReadStrategy, WHOLE};
 use crate::costs;
-use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, sized};
 use crate::execute::tasks::{codec_error, memory_error};
-use crate::layout::locate::Location;
-use crate::plan::task::{Task, reach};
-use crate::read::chunk::ChunkReader;
-use crate::read::strategies::ReadStrategy;
+use crate::plan::task::reach;
 use crate::runtime::settings;
 use hyperslab_codec::Reach;
-use hyperslab_store::Stamp;
 
-/// Decodes only as much as the task needs, each byte to its place in scratch of a whole chunk, then
-/// scatters.
-pub(crate) struct DecodePart;
-
-impl ReadStrategy for DecodePart {
-    fn name(&self) -> &'static str {
-        "decode-part"
-    }
-
-    /// Step by step costs a little more than all at once, and checks less: a part has to be worth it.
-    fn fits(&self, chunk: &ChunkReader<'_>, task: &Task) -> bool {
+pub(crate) static DECODE_PART: ReadStrategy = ReadStrategy {
+    name: "decode-part",
+    // Step by step costs a little more than all at once, and checks less: a part has to be worth it.
+    fits: |chunk, task| {
         let encoding = chunk.layout.encoding();
         if chunk.keep || encoding.decoded_size() < costs::WORTH_A_PART {
             return false;
@@ -33,16 +23,8 @@ impl ReadStrategy for DecodePart {
             Reach::Whole | Reach::Bytes => return false,
         };
         encoding.decoded_size() - decoded >= costs::WORTH_A_PART && settings::partial_decode()
-    }
-
-    fn place(
-        &self,
-        chunk: &ChunkReader<'_>,
-        scratch: &mut Scratch,
-        encoded: &[u8],
-        _location: Location,
-        _stamp: Option<Stamp>,
-    ) -> Result<(), ArrayError> {
+    },
+    place: |chunk, scratch, encoded, _, _| {
         let (layout, verify) = (chunk.layout, chunk.request.verify);
         let wanted = reach(layout, &scratch.task);
         let Scratch { decoded, codec, task, key, .. } = scratch;
@@ -52,11 +34,11 @@ impl ReadStrategy for DecodePart {
         done.map_err(|source| codec_error(layout, task, key, source))?;
         chunk.scatter(out);
         Ok(())
-    }
-
-    fn decodes(&self, chunk: &ChunkReader<'_>, task: &Task) -> u64 {
+    },
+    decodes: |chunk, task| {
         let wanted = reach(chunk.layout, task);
         let blocks = chunk.layout.encoding().chain().reach() == Reach::Blocks;
         (if blocks { wanted.len() } else { wanted.end }) as u64
-    }
-}
+    },
+    ..WHOLE
+};

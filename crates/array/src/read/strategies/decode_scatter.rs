@@ -1,56 +1,40 @@
-//! Decode-scatter: any chunk with codecs.
+//! Decode-scatter: any chunk.
 
+use super::{ReadStrategy, WHOLE};
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
 use crate::execute::tasks::{self, codec_error};
 use crate::layout::locate::Location;
-use crate::plan::task::Task;
 use crate::read::cache::Wanted;
 use crate::read::chunk::ChunkReader;
 use crate::read::fetch::decoded;
-use crate::read::strategies::ReadStrategy;
 use crate::runtime::memory::Memory;
 use hyperslab_store::Stamp;
 use std::sync::Arc;
 
+pub(crate) static DECODE_SCATTER: ReadStrategy =
+    ReadStrategy { name: "decode-scatter", fits: |_, _| true, ..WHOLE };
+
 /// Decodes to scratch, or to memory of the chunk's own if a cache is to keep it, then scatters.
-pub(crate) struct DecodeScatter;
-
-impl ReadStrategy for DecodeScatter {
-    fn name(&self) -> &'static str {
-        "decode-scatter"
-    }
-
-    fn fits(&self, _chunk: &ChunkReader<'_>, _task: &Task) -> bool {
-        true
-    }
-
-    fn place(
-        &self,
-        chunk: &ChunkReader<'_>,
-        scratch: &mut Scratch,
-        encoded: &[u8],
-        location: Location,
-        stamp: Option<Stamp>,
-    ) -> Result<(), ArrayError> {
-        let (layout, verify) = (chunk.layout, chunk.request.verify);
-        let cache = chunk.request.keep.filter(|_| chunk.keep).zip(stamp);
-        // Where there is no memory to keep the chunk in, it is read as without a cache.
-        let kept = cache.and_then(|cache| Some((cache, Memory::dirty(layout.encoding().decoded_size())?)));
-        let Some(((cache, stamp), mut memory)) = kept else {
-            chunk.scatter(decoded(layout, scratch, encoded, verify)?);
-            return Ok(());
-        };
-        let done =
-            layout.encoding().chain().decode(encoded, memory.as_mut_slice(), &mut scratch.codec, verify);
-        done.map_err(|source| codec_error(layout, &scratch.task, &scratch.key, source))?;
-        chunk.scatter(memory.as_slice());
-        let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-        cache.keep(&Wanted::new(layout, key, location, verify), stamp, Arc::new(memory));
-        Ok(())
-    }
-
-    fn decodes(&self, chunk: &ChunkReader<'_>, _task: &Task) -> u64 {
-        chunk.layout.encoding().decoded_size() as u64
-    }
+pub(super) fn place(
+    chunk: &ChunkReader<'_>,
+    scratch: &mut Scratch,
+    encoded: &[u8],
+    location: Location,
+    stamp: Option<Stamp>,
+) -> Result<(), ArrayError> {
+    let (layout, verify) = (chunk.layout, chunk.request.verify);
+    let cache = chunk.request.keep.filter(|_| chunk.keep).zip(stamp);
+    // Where there is no memory to keep the chunk in, it is read as without a cache.
+    let kept = cache.and_then(|cache| Some((cache, Memory::dirty(layout.encoding().decoded_size())?)));
+    let Some(((cache, stamp), mut memory)) = kept else {
+        chunk.scatter(decoded(layout, scratch, encoded, verify)?);
+        return Ok(());
+    };
+    let done = layout.encoding().chain().decode(encoded, memory.as_mut_slice(), &mut scratch.codec, verify);
+    done.map_err(|source| codec_error(layout, &scratch.task, &scratch.key, source))?;
+    chunk.scatter(memory.as_slice());
+    let key = tasks::key(layout, &scratch.task, &scratch.key)?;
+    cache.keep(&Wanted::new(layout, key, location, verify), stamp, Arc::new(memory));
+    Ok(())
 }

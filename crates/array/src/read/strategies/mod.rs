@@ -16,82 +16,67 @@ use crate::execute::scratch::Scratch;
 use crate::layout::locate::Location;
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
-use crate::read::fetch::{Stored, decoded, fetch_stamped};
+use crate::read::fetch::{Stored, fetch_stamped};
 use hyperslab_store::Stamp;
 
 /// All of them, in the order in which they are asked.
-static STRATEGIES: &[&dyn ReadStrategy] = &[
+static STRATEGIES: &[&ReadStrategy] = &[
     #[cfg(test)]
-    &toy::Toy,
-    &cached::Cached,
-    &read_scatter::ReadScatter,
-    &read_into::ReadInto,
-    &read_rows::ReadRows,
-    &decode_into::DecodeInto,
-    &decode_part::DecodePart,
+    &toy::TOY,
+    &cached::CACHED,
+    &read_scatter::READ_SCATTER,
+    &read_into::READ_INTO,
+    &read_rows::READ_ROWS,
+    &decode_into::DECODE_INTO,
+    &decode_part::DECODE_PART,
     LAST,
 ];
 
 /// Fits every chunk.
-pub(crate) const LAST: &dyn ReadStrategy = &decode_scatter::DecodeScatter;
+pub(crate) static LAST: &ReadStrategy = &decode_scatter::DECODE_SCATTER;
 
-/// A way to read one chunk's share of a request. The task is always `scratch.task`, where it is not
-/// given.
-///
-/// What [`ReadStrategy::ranges`] and [`ReadStrategy::decodes`] tell is what reading does, byte for
-/// byte: `explain` shows it.
-pub(crate) trait ReadStrategy: Sync {
+/// A way to read one chunk's share of a request. Where no task is given it is `scratch.task`.
+pub(crate) struct ReadStrategy {
     /// What `explain` calls it.
-    fn name(&self) -> &'static str;
-
+    pub(crate) name: &'static str,
     /// Whether it is right for a stored chunk, of which all but the strategy is known.
-    fn fits(&self, chunk: &ChunkReader<'_>, task: &Task) -> bool;
-
+    pub(crate) fits: fn(&ChunkReader<'_>, &Task) -> bool,
     /// Reads the stored bytes and puts the elements of the task where they belong. Returns whether
     /// the chunk exists.
-    fn read(
-        &self,
-        chunk: &ChunkReader<'_>,
-        scratch: &mut Scratch,
-        stored: Stored<'_>,
-    ) -> Result<bool, ArrayError> {
+    pub(crate) read: fn(&ChunkReader<'_>, &mut Scratch, Stored<'_>) -> Result<bool, ArrayError>,
+    /// Puts the elements of the task where they belong, out of the stored bytes of the whole chunk.
+    /// The stamp is that under which the decoded chunk may be kept.
+    pub(crate) place: Place,
+    /// The ranges that `read` asks for of a chunk, of which start and length are given. `explain`
+    /// shows them: they are what is read, byte for byte.
+    pub(crate) ranges: fn(&ChunkReader<'_>, &Task, (u64, u64)) -> Vec<(u64, u64)>,
+    /// How many bytes come out of decoders.
+    pub(crate) decodes: fn(&ChunkReader<'_>, &Task) -> u64,
+}
+
+/// See [`ReadStrategy::place`].
+type Place = fn(&ChunkReader<'_>, &mut Scratch, &[u8], Location, Option<Stamp>) -> Result<(), ArrayError>;
+
+/// Reads all of a chunk, decodes it to scratch, and scatters. Strategies say what they do otherwise.
+const WHOLE: ReadStrategy = ReadStrategy {
+    name: "",
+    fits: |_, _| false,
+    read: |chunk, scratch, stored| {
         let (found, stamp) = fetch_stamped(chunk.layout, scratch, stored, chunk.keep)?;
         if !found {
             return Ok(false);
         }
         let encoded = std::mem::take(&mut scratch.encoded);
-        let outcome = self.place(chunk, scratch, &encoded, stored.location, stamp);
+        let outcome = (chunk.strategy.place)(chunk, scratch, &encoded, stored.location, stamp);
         scratch.encoded = encoded;
         outcome.map(|()| true)
-    }
-
-    /// Puts the elements of the task where they belong, out of the stored bytes of the whole chunk.
-    /// `stamp`: under which the decoded chunk may be kept.
-    fn place(
-        &self,
-        chunk: &ChunkReader<'_>,
-        scratch: &mut Scratch,
-        encoded: &[u8],
-        _location: Location,
-        _stamp: Option<Stamp>,
-    ) -> Result<(), ArrayError> {
-        chunk.scatter(decoded(chunk.layout, scratch, encoded, chunk.request.verify)?);
-        Ok(())
-    }
-
-    /// The ranges that [`ReadStrategy::read`] asks for, of a chunk of `stored.1` bytes that start at
-    /// `stored.0` of its object.
-    fn ranges(&self, _chunk: &ChunkReader<'_>, _task: &Task, stored: (u64, u64)) -> Vec<(u64, u64)> {
-        vec![stored]
-    }
-
-    /// How many bytes come out of decoders.
-    fn decodes(&self, _chunk: &ChunkReader<'_>, _task: &Task) -> u64 {
-        0
-    }
-}
+    },
+    place: decode_scatter::place,
+    ranges: |_, _, stored| vec![stored],
+    decodes: |chunk, _| chunk.layout.encoding().decoded_size() as u64,
+};
 
 /// Chooses for a stored chunk: the one place that decides.
-pub(crate) fn choose(chunk: &ChunkReader<'_>, task: &Task) -> &'static dyn ReadStrategy {
-    STRATEGIES.iter().find(|strategy| strategy.fits(chunk, task)).copied().unwrap_or(LAST)
+pub(crate) fn choose(chunk: &ChunkReader<'_>, task: &Task) -> &'static ReadStrategy {
+    STRATEGIES.iter().find(|strategy| (strategy.fits)(chunk, task)).copied().unwrap_or(LAST)
 }

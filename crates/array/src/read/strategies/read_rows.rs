@@ -1,4 +1,6 @@
-//! Read-rows: of a chunk without codecs, only the byte ranges that are wanted.
+//! Read-rows: of a chunk without codecs, only the byte ranges that are wanted: straight to the output
+//! where rows are long and the same there; else to scratch, which is scattered. Points:
+//! [`crate::read::windows`].
 
 #![expect(
     clippy::indexing_slicing,
@@ -9,39 +11,22 @@
     reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
 )]
 
+use super::{ReadStrategy, WHOLE};
 use crate::copy::strided::{self, Region};
 use crate::dims::Strides;
-use crate::error::ArrayError;
-use crate::execute::scratch::{Scratch, sized, with_ranges};
+use crate::execute::scratch::{sized, with_ranges};
 use crate::execute::tasks::memory_error;
 use crate::layout::encoding::ChunkEncoding;
 use crate::plan::task::{Task, within_chunk};
-use crate::read::chunk::ChunkReader;
-use crate::read::fetch::{Stored, ranges_of};
-use crate::read::strategies::ReadStrategy;
+use crate::read::fetch::ranges_of;
 use crate::read::windows;
 use hyperslab_store::RangeRead;
 use smallvec::SmallVec;
 
-/// Reads rows straight to the output where they are long and the same there; else ranges to
-/// scratch, then scatters. Points: [`crate::read::windows`].
-pub(crate) struct ReadRows;
-
-impl ReadStrategy for ReadRows {
-    fn name(&self) -> &'static str {
-        "read-rows"
-    }
-
-    fn fits(&self, chunk: &ChunkReader<'_>, _task: &Task) -> bool {
-        chunk.is_plain()
-    }
-
-    fn read(
-        &self,
-        chunk: &ChunkReader<'_>,
-        scratch: &mut Scratch,
-        stored: Stored<'_>,
-    ) -> Result<bool, ArrayError> {
+pub(crate) static READ_ROWS: ReadStrategy = ReadStrategy {
+    name: "read-rows",
+    fits: |chunk, _| chunk.is_plain(),
+    read: |chunk, scratch, stored| {
         let layout = chunk.layout;
         if !chunk.places.is_empty() {
             return windows::read(chunk, scratch, stored);
@@ -74,9 +59,8 @@ impl ReadStrategy for ReadRows {
             unsafe { strided::copy(&region, chunk.dst, buffer.as_ptr()) };
         }
         Ok(found)
-    }
-
-    fn ranges(&self, chunk: &ChunkReader<'_>, task: &Task, (start, _): (u64, u64)) -> Vec<(u64, u64)> {
+    },
+    ranges: |chunk, task, (start, _)| {
         let cost = chunk.layout.store().cost().range;
         let mut ranges = match chunk.region.direct_row() {
             _ if !chunk.places.is_empty() => {
@@ -97,8 +81,10 @@ impl ReadStrategy for ReadRows {
         };
         ranges.iter_mut().for_each(|(offset, _)| *offset += start);
         ranges
-    }
-}
+    },
+    decodes: |_, _| 0,
+    ..WHOLE
+};
 
 /// The byte ranges of an unencoded chunk that hold a part of it: `Π outer counts` ranges of `span`
 /// bytes each.

@@ -1,36 +1,18 @@
-//! Elide: a whole chunk of nothing but fill value.
+//! Elide: a whole chunk of nothing but fill value. Nothing is stored.
 
-use crate::copy::strided::{self, Region};
-use crate::error::ArrayError;
-use crate::execute::scratch::Scratch;
-use crate::plan::task::Task;
-use crate::write::chunk::{ChunkWriter, Old, Produced};
-use crate::write::strategies::WriteStrategy;
+use super::WriteStrategy;
+use crate::copy::strided;
+use crate::write::chunk::Produced;
 
-/// Stores nothing.
-pub(crate) struct Elide;
-
-impl WriteStrategy for Elide {
-    fn name(&self) -> &'static str {
-        "elide"
-    }
-
-    /// Points are looked at once they are gathered.
-    fn fits(&self, chunk: &ChunkWriter<'_>, task: &Task, _region: &Region) -> bool {
+pub(crate) static ELIDE: WriteStrategy = WriteStrategy {
+    name: "elide",
+    // Points are looked at once they are gathered.
+    fits: |chunk, task, _| {
         let fill = chunk.layout.fill().bytes();
         // SAFETY: the source covers the task's elements.
         let blank = || unsafe { strided::all_equal(&task.count, chunk.strides, fill, chunk.src) };
         task.whole && task.picks.is_empty() && !chunk.keep_empty && blank()
-    }
-
-    fn produce(
-        &self,
-        _: &ChunkWriter<'_>,
-        _: &mut Scratch,
-        _: &Region,
-        _: usize,
-        _: Old<'_>,
-    ) -> Result<Produced, ArrayError> {
-        Ok(Produced::Nothing)
-    }
-}
+    },
+    produce: |_, _, _, _, _| Ok(Produced::Nothing),
+    reads_old: false,
+};

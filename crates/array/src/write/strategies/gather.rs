@@ -1,33 +1,13 @@
 //! Gather: a whole chunk that is not one row of bytes of the caller's memory, or changes its byte
-//! order, or reaches past the array's end.
+//! order, or reaches past the array's end. It is gathered into scratch, then encoded.
 
-use crate::copy::strided::Region;
-use crate::error::ArrayError;
-use crate::execute::scratch::Scratch;
-use crate::plan::task::Task;
-use crate::write::chunk::{ChunkWriter, Old, Produced};
-use crate::write::strategies::WriteStrategy;
+use super::WriteStrategy;
+use crate::write::chunk::Produced;
 
-/// Gathers into scratch, then encodes and writes.
-pub(crate) struct Gather;
-
-impl WriteStrategy for Gather {
-    fn name(&self) -> &'static str {
-        "gather"
-    }
-
-    fn fits(&self, _chunk: &ChunkWriter<'_>, _task: &Task, _region: &Region) -> bool {
-        true
-    }
-
-    fn produce(
-        &self,
-        chunk: &ChunkWriter<'_>,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        _old: Old<'_>,
-    ) -> Result<Produced, ArrayError> {
+pub(crate) static GATHER: WriteStrategy = WriteStrategy {
+    name: "gather",
+    fits: |_, _, _| true,
+    produce: |chunk, scratch, region, offset, _| {
         let encoding = chunk.layout.encoding();
         let inside = scratch.task.elements();
         let padded = inside as u128 * encoding.element_size() as u128 != encoding.decoded_size() as u128;
@@ -44,5 +24,6 @@ impl WriteStrategy for Gather {
             return Ok(Produced::Nothing);
         }
         chunk.finish(scratch)
-    }
-}
+    },
+    reads_old: false,
+};

@@ -4,7 +4,7 @@
 mod elide;
 mod encode_from;
 mod gather;
-mod modify;
+pub(crate) mod modify;
 mod write_from;
 
 use crate::copy::strided::Region;
@@ -14,42 +14,29 @@ use crate::plan::task::Task;
 use crate::write::chunk::{ChunkWriter, Old, Produced};
 
 /// All of them, in the order in which they are asked.
-static STRATEGIES: &[&dyn WriteStrategy] =
-    &[MODIFY, &elide::Elide, &write_from::WriteFrom, &encode_from::EncodeFrom, LAST];
-
-/// For parts of chunks.
-pub(crate) const MODIFY: &dyn WriteStrategy = &modify::Modify;
+static STRATEGIES: &[&WriteStrategy] =
+    &[&modify::MODIFY, &elide::ELIDE, &write_from::WRITE_FROM, &encode_from::ENCODE_FROM, LAST];
 
 /// Fits every whole chunk.
-const LAST: &dyn WriteStrategy = &gather::Gather;
+static LAST: &WriteStrategy = &gather::GATHER;
 
 /// A way to write one chunk's share of a request.
-pub(crate) trait WriteStrategy: Sync {
+pub(crate) struct WriteStrategy {
     /// What `explain` calls it.
-    fn name(&self) -> &'static str;
-
-    /// Whether it is right for a task, of which those before did not fit. `region` is the copy from
-    /// the caller's memory to the decoded chunk.
-    fn fits(&self, chunk: &ChunkWriter<'_>, task: &Task, region: &Region) -> bool;
-
-    /// Makes what the chunk of `scratch.task` is to be stored as; `offset`: where `region` begins
-    /// in the decoded chunk.
-    fn produce(
-        &self,
-        chunk: &ChunkWriter<'_>,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        old: Old<'_>,
-    ) -> Result<Produced, ArrayError>;
-
+    pub(crate) name: &'static str,
+    /// Whether it is right for a task, of which those before did not fit. The region is the copy
+    /// from the caller's memory to the decoded chunk.
+    pub(crate) fits: fn(&ChunkWriter<'_>, &Task, &Region) -> bool,
+    /// Makes what the chunk of `scratch.task` is to be stored as.
+    pub(crate) produce: Produce,
     /// Whether it needs the chunk as it was before.
-    fn reads_old(&self) -> bool {
-        false
-    }
+    pub(crate) reads_old: bool,
 }
 
+/// See [`WriteStrategy::produce`]. The number is where the region begins in the decoded chunk.
+type Produce = fn(&ChunkWriter<'_>, &mut Scratch, &Region, usize, Old<'_>) -> Result<Produced, ArrayError>;
+
 /// Chooses for a chunk: the one place that decides.
-pub(crate) fn choose(chunk: &ChunkWriter<'_>, task: &Task, region: &Region) -> &'static dyn WriteStrategy {
-    STRATEGIES.iter().find(|strategy| strategy.fits(chunk, task, region)).copied().unwrap_or(LAST)
+pub(crate) fn choose(chunk: &ChunkWriter<'_>, task: &Task, region: &Region) -> &'static WriteStrategy {
+    STRATEGIES.iter().find(|strategy| (strategy.fits)(chunk, task, region)).copied().unwrap_or(LAST)
 }

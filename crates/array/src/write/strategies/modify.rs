@@ -1,35 +1,17 @@
-//! Modify: a part of a chunk.
+//! Modify: a part of a chunk. The chunk is read, overlaid and replaced.
 
-use crate::copy::strided::Region;
+use super::WriteStrategy;
 use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, sized};
 use crate::execute::tasks::{self, store_error};
-use crate::plan::task::Task;
 use crate::read::fetch::fetch;
 use crate::write::chunk::{ChunkWriter, Old, Produced};
-use crate::write::strategies::WriteStrategy;
 use hyperslab_store::{Opened, RangeRead, StoreError};
 
-/// Reads, overlays, replaces.
-pub(crate) struct Modify;
-
-impl WriteStrategy for Modify {
-    fn name(&self) -> &'static str {
-        "modify"
-    }
-
-    fn fits(&self, _chunk: &ChunkWriter<'_>, task: &Task, _region: &Region) -> bool {
-        !task.whole
-    }
-
-    fn produce(
-        &self,
-        chunk: &ChunkWriter<'_>,
-        scratch: &mut Scratch,
-        region: &Region,
-        offset: usize,
-        old: Old<'_>,
-    ) -> Result<Produced, ArrayError> {
+pub(crate) static MODIFY: WriteStrategy = WriteStrategy {
+    name: "modify",
+    fits: |_, task, _| !task.whole,
+    produce: |chunk, scratch, region, offset, old| {
         chunk.load(scratch, old)?;
         let buffer = chunk.buffer(scratch)?;
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
@@ -38,12 +20,9 @@ impl WriteStrategy for Modify {
             return Ok(Produced::Nothing);
         }
         chunk.finish(scratch)
-    }
-
-    fn reads_old(&self) -> bool {
-        true
-    }
-}
+    },
+    reads_old: true,
+};
 
 impl ChunkWriter<'_> {
     /// Brings the chunk as it was, or fill value, into `scratch.decoded`.

@@ -1,32 +1,14 @@
-//! Write-from: a whole chunk without codecs, as one row of bytes of the caller's memory.
+//! Write-from: a whole chunk without codecs, as one row of bytes of the caller's memory. They are
+//! written as they are.
 
-use crate::copy::strided::Region;
-use crate::error::ArrayError;
-use crate::execute::scratch::Scratch;
-use crate::plan::task::Task;
-use crate::write::chunk::{ChunkWriter, Old, Produced};
-use crate::write::strategies::WriteStrategy;
+use super::WriteStrategy;
+use crate::write::chunk::Produced;
 
-/// Writes the caller's memory as it is.
-pub(crate) struct WriteFrom;
-
-impl WriteStrategy for WriteFrom {
-    fn name(&self) -> &'static str {
-        "write-from"
-    }
-
-    fn fits(&self, chunk: &ChunkWriter<'_>, task: &Task, region: &Region) -> bool {
+pub(crate) static WRITE_FROM: WriteStrategy = WriteStrategy {
+    name: "write-from",
+    fits: |chunk, task, region| {
         chunk.is_one_row(task, region) && chunk.layout.encoding().chain().is_identity()
-    }
-
-    fn produce(
-        &self,
-        _: &ChunkWriter<'_>,
-        _: &mut Scratch,
-        _: &Region,
-        _: usize,
-        _: Old<'_>,
-    ) -> Result<Produced, ArrayError> {
-        Ok(Produced::Source)
-    }
-}
+    },
+    produce: |_, _, _, _, _| Ok(Produced::Source),
+    reads_old: false,
+};
