@@ -5,10 +5,7 @@
 //! region is walked, and the places are the innermost loop, compiled once per element size.
 
 #![expect(clippy::indexing_slicing, reason = "the slice was matched to have a first element")]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::copy::places::Places;
 use crate::copy::row::{Axis, copy_row};

@@ -1,9 +1,6 @@
 //! Where the points of a task are.
 
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 /// Some points that follow each other along the last of their axes, in the chunk and in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

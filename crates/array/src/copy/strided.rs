@@ -11,10 +11,7 @@
 //! * anything else: a strided loop.
 
 #![expect(clippy::indexing_slicing, reason = "places of axes come from the list itself")]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::copy::row::{Axis, copy_row};
 use crate::copy::transpose;

@@ -1,9 +1,6 @@
 //! What reading and writing have in common: tasks on threads, errors with their context.
 
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::costs;
 use crate::error::ArrayError;

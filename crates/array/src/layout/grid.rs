@@ -1,9 +1,6 @@
 //! How an array is cut into chunks.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
+#![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
 use crate::dims::Dims;
 

@@ -4,10 +4,7 @@
 //! written out: where such an axis meets a selection, or another such axis, the elements are a few
 //! runs of equal steps ([`Interval`]). All other patterns are lists of rows.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
+#![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
 use crate::dims::element_count;
 use smallvec::{SmallVec, smallvec};

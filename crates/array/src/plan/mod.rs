@@ -105,14 +105,8 @@ pub struct Plan {
     count: usize,
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#[expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
+#[expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 impl Plan {
     /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks
     /// than can be counted, or where there is no memory for the table of points.

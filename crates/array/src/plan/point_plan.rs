@@ -10,14 +10,8 @@
 //!
 //! An entry is 16 bytes, however many axes there are.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have; spans have the numbers of their entries"
-)]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, spans as their entries")]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::copy::places::{LEN_BITS, LONGEST, MOST, PlacedStretch, Places};
 use crate::dims::Dims;

@@ -1,9 +1,6 @@
 //! One chunk's share of a request.
 
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::dims::{Dims, Strides};
 use crate::layout::ArrayLayout;

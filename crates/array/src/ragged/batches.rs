@@ -5,14 +5,8 @@
 //! decoded twice, a part ends where a chunk ends, if it can ([`Cuts`] says where for points): a
 //! smaller part is taken for that, or a larger one within a bound.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use super::cuts::{Bounds, Cuts};
 use crate::dims::element_count;

@@ -8,10 +8,7 @@
 //!   sorted by chunks, those of rows of chunks for a mask on several axes, none where points jump
 //!   back and forth.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
+#![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
 use crate::dims::Dims;
 use crate::select::points::{Points, Stretch};

@@ -10,10 +10,7 @@
 //! elements of the chunks that it touched.
 
 #![expect(clippy::indexing_slicing, reason = "offsets were pushed for every cell before they are looked at")]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use super::batches::Batches;
 use super::parts::each_part;

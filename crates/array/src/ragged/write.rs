@@ -3,10 +3,7 @@
 //! refer to. Of chunks that are written in part the old elements go to the same heap, until the
 //! chunk is encoded.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
+#![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
 use super::read::{codec, one_size};
 use super::{Ragged, heap};

@@ -13,10 +13,7 @@
 //! do instead of doing it.
 
 #![expect(clippy::indexing_slicing, reason = "steps have the numbers of the lots that they were made of")]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::costs;
 use crate::error::ArrayError;

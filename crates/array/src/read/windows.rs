@@ -12,10 +12,7 @@
 //!    that is replaced meanwhile would make a chunk that never was.
 
 #![expect(clippy::indexing_slicing, reason = "places of axes come from the list itself")]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::copy::gather;
 use crate::copy::places::Places;

@@ -55,10 +55,7 @@ pub struct Selection {
 /// What stands for an axis that points are on: it takes no part in the result by itself.
 const PICKED: AxisSelection = AxisSelection { first: 0, step: 1, len: 1, dropped: true };
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
+#[expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 impl Selection {
     /// Everything of an array of `shape`.
     pub fn all(shape: &[u64]) -> Self {
@@ -286,10 +283,7 @@ pub(crate) enum Factor {
 }
 
 /// Selects everything along the axes up to `end` that are not selected yet.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
+#[expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 fn all(axes: &mut SmallVec<[AxisSelection; 8]>, shape: &[u64], end: usize) {
     for len in &shape[axes.len()..end] {
         axes.push(AxisSelection { first: 0, step: 1, len: *len, dropped: false });

@@ -6,14 +6,8 @@
 //! rows is a few numbers per row, and a list costs 16 bytes for each point. What is as regular as a
 //! slice becomes one ([`Points::as_range`]).
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have"
-)]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::dims::{Dims, element_count};
 use crate::error::ArrayError;

@@ -6,12 +6,9 @@
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "axes are numbered below the rank, which all vectors of one array have; values were made for the selection"
+    reason = "axes are numbered below the rank; values were made for the selection"
 )]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::copy::strided;
 use crate::copy::strided::Region;

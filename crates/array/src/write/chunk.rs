@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "a decoded chunk is as long as the encoding says; axes are numbered below the rank, which all vectors of one array have"
+    reason = "a decoded chunk is as long as the encoding says; axes are below the rank"
 )]
 
 use crate::copy::gather;

@@ -5,10 +5,7 @@
 //! leaves a copy, up to a bound, and waits beyond it.
 
 #![expect(clippy::indexing_slicing, reason = "the buffer was just made longer by so much")]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::costs;
 use crate::error::ArrayError;

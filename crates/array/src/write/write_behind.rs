@@ -16,12 +16,9 @@
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "places of jobs come from the queue, under its lock; axes are numbered below the rank, which all vectors of one array have"
+    reason = "jobs are numbered by the queue, under its lock; axes below the rank"
 )]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::copy::strided;
 use crate::copy::strided::Region;

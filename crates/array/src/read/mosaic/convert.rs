@@ -20,10 +20,7 @@
     clippy::indexing_slicing,
     reason = "buffers have the sizes of the types, which were checked before"
 )]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 

@@ -11,10 +11,7 @@
 //!    those of another type, which are converted in between.
 
 #![expect(clippy::indexing_slicing, reason = "memory was made for all elements that the pieces have")]
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "sizes in memory, and numbers of what is in memory: 64 bits, and checked where they came in"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use super::convert;
 use super::nesting::Nesting;
