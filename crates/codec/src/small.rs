@@ -99,6 +99,9 @@ impl SmallNumber {
 }
 
 impl SmallBits {
+    /// IEEE 754 half precision.
+    pub const HALF: SmallBits = SmallBits::Float(5, 10, 15, Special::Ieee);
+
     /// The value of some bits, of a float.
     pub fn to_f64(self, bits: u16) -> f64 {
         let SmallBits::Float(exponent_bits, mantissa_bits, bias, special) = self else { return f64::NAN };

@@ -18,7 +18,6 @@
 use crate::error::{Problem, invalid};
 use crate::json::{Json, python_float};
 use crate::{Format, base64};
-use half::f16;
 use hyperslab_codec::{ByteOrder, DataType, Kind, SmallBits, SmallNumber};
 use std::ops::Range;
 
@@ -149,9 +148,8 @@ fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
         Given::Number(value) => value,
     };
     Some(match size {
-        2 if value.is_nan() => 0x7e00u16.to_le_bytes().to_vec(),
+        2 => SmallBits::HALF.from_f64(value)?.to_le_bytes().to_vec(),
         4 if value.is_nan() => 0x7fc0_0000u32.to_le_bytes().to_vec(),
-        2 => f16::from_f64(value).to_le_bytes().to_vec(),
         #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest, as NumPy does")]
         4 => (value as f32).to_le_bytes().to_vec(),
         _ => value.to_le_bytes().to_vec(),
@@ -304,7 +302,7 @@ fn write_small(small: SmallNumber, bits: u64) -> Json {
 #[expect(clippy::cast_possible_truncation, reason = "`bits` are those of a float of `size` bytes")]
 fn write_float(size: usize, bits: u64, format: Format) -> Json {
     let (value, plain_nan) = match size {
-        2 => (f16::from_bits(bits as u16).to_f64(), bits == 0x7e00),
+        2 => (SmallBits::HALF.to_f64(bits as u16), bits == 0x7e00),
         4 => (f64::from(f32::from_bits(bits as u32)), bits == 0x7fc0_0000),
         _ => (f64::from_bits(bits), bits == 0x7ff8_0000_0000_0000),
     };
