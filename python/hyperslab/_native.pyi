@@ -45,7 +45,6 @@ __all__ = [
     "ragged_take",
     "ragged_views",
     "recycled_bytes",
-    "replace_group",
     "run_cli",
     "set_decodes_in_flight",
     "set_external_files",

@@ -44,8 +44,7 @@ impl Command for CompactArgs {
                     match group.child(&path) {
                         Ok(Node::Array(array)) => arrays.push((path, array)),
                         Ok(Node::Group(_)) => {}
-                        // The others can be compacted all the same. If nobody reads this, nothing is
-                        // lost.
+                        // The others can be compacted all the same. Nobody has to read this.
                         Err(error) => {
                             let _ = writeln!(
                                 io::stderr(),
@@ -66,7 +65,7 @@ impl Command for CompactArgs {
         for (name, array) in &sharded {
             let line = compact(array, self.dry_run, watch)?;
             writeln!(out, "{}  {line}", text::plain(name))?;
-            // Arrays may take long: each is told of when it is done.
+            // An array may take long: show each when it is done.
             out.flush()?;
         }
         Ok(())

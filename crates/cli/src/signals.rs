@@ -2,8 +2,8 @@
 //! instead of a traceback.
 //!
 //! While a [`Watch`] exists, the first SIGINT or SIGTERM only sets a flag, and a second one ends
-//! the process as if nobody watched. When it is dropped, the handlers are those of before: inside a
-//! Python process they are Python's.
+//! the process as if nobody watched. Dropping it restores the former handlers: inside a Python
+//! process they are Python's.
 
 use hyperslab::hdf5;
 use std::mem::MaybeUninit;
@@ -43,7 +43,7 @@ impl Watch {
         SIGNAL.load(Relaxed) != 0
     }
 
-    /// The exit code that tells of the signal, as shells have it: 130 of SIGINT, 143 of SIGTERM.
+    /// The exit code for the signal, as in shells: 130 for SIGINT, 143 for SIGTERM.
     pub(crate) fn exit_code(&self) -> i32 {
         match SIGNAL.load(Relaxed) {
             0 => 128 + libc::SIGINT,

@@ -122,7 +122,7 @@ impl Array {
 
     /// Everything that the engine knows about the array.
     pub fn layout(&self) -> &Arc<ArrayLayout> {
-        // Asked by every read: without a call through a table for the usual format.
+        // Every read asks for the layout: the usual format answers without a virtual call.
         match &self.0 {
             Inner::Zarr(array) => array.layout(),
             Inner::Read(array) => array.layout(),
@@ -326,7 +326,7 @@ impl Array {
     }
 
     /// Writes that return before they are done: other threads encode and store. [`Writer::flush`]
-    /// waits for them, and tells of errors (also where the array can only be read).
+    /// waits for them and returns their errors, also that an array can only be read.
     pub fn writer(&self, options: WriterOptions) -> Writer {
         Writer::new(self.layout().clone(), options)
     }
@@ -355,8 +355,7 @@ impl Array {
         };
         let len =
             engine::element_count(&shape).and_then(|n| usize::try_from(n).ok()).ok_or_else(no_memory)?;
-        // Asked first, because `vec!` aborts where there is not enough; and `vec!`, because it gets
-        // zeros without writing them.
+        // `vec!` gets zeros without writing them. It aborts without memory: ask first.
         Vec::<T>::new().try_reserve_exact(len).map_err(|_| no_memory())?;
         let mut elements = vec![T::zeroed(); len];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
@@ -400,8 +399,8 @@ impl Array {
     }
 
     /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them
-    /// there. Of several who append at once (handles, threads, processes), each gets steps of its
-    /// own. If writing fails, or is killed, the axis is as long as before.
+    /// there. Handles, threads and processes that append at once get steps of their own. If writing
+    /// fails, or is killed, the axis is as long as before.
     pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<(), Error> {
         self.check_element::<T>()?;
         let refuse = |why: String| Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why });
@@ -448,7 +447,7 @@ impl Array {
         }
     }
 
-    /// What is read and written as [`Ragged`] is nothing else: the engine's cells mean nothing
+    /// Refuses arrays that are read and written as [`Ragged`] only: the engine's cells mean nothing
     /// without the heap of their request.
     fn check_fixed(&self) -> Result<(), Error> {
         match self.node().vlen_only() {

@@ -6,9 +6,9 @@ use hyperslab_codec::VlenKind;
 use std::sync::Arc;
 
 impl Array {
-    /// What its elements of variable length are; `None`: its elements have one size. (Of HDF5: text
-    /// is what the file calls so; sequences of what is no plain number are arrays of raw bytes, of
-    /// which [`Array::as_hdf5`] says what they are.)
+    /// What its elements of variable length are; `None`: its elements have one size. (In HDF5, text
+    /// is what the file calls text. Sequences of anything but plain numbers are arrays of raw
+    /// bytes; [`Array::as_hdf5`] says what the bytes mean.)
     pub fn vlen(&self) -> Option<VlenKind> {
         self.node().vlen()
     }

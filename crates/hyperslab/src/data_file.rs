@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Opens an object, if it is of one format.
 type Opener = fn(&Arc<dyn Store>, &str) -> Result<Option<DataFile>, Error>;
 
-/// The formats. One that is told by the first bytes comes before one that is searched for.
+/// The formats. One that shows in the first bytes comes before one whose signature is searched for.
 const FORMATS: [Opener; 2] = [netcdf_file::open, hdf5_file::open];
 
 /// An open file: a local one, or an object of any other store. Cheap to clone; may be used by many
@@ -75,12 +75,12 @@ impl DataFile {
         self.0.key()
     }
 
-    /// Its URL. (The store has that of the directory.)
+    /// Its URL. (The URL of the store is that of the directory.)
     pub fn url(&self) -> String {
         format!("{}/{}", self.store().url().trim_end_matches('/'), self.key())
     }
 
-    /// Gives back what it holds open. Arrays and groups in it cannot be read any more.
+    /// Closes the file. Its arrays and groups cannot be read any more.
     pub fn close(&self) {
         self.0.close();
     }

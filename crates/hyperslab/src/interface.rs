@@ -61,7 +61,7 @@ impl From<Node> for Object {
     }
 }
 
-/// Something below a group.
+/// A node below a group.
 #[derive(Clone, Debug)]
 pub struct Below {
     /// Its path, relative to the group.
@@ -149,7 +149,7 @@ macro_rules! stored_in_file {
                 FileNode::store($file)
             }
 
-            #[allow(unused_variables, reason = "the path of a file's root is none of its facts")]
+            #[allow(unused_variables, reason = "the root of a file has a constant path")]
             fn path(&self) -> &str {
                 let $this = self;
                 $path
@@ -277,15 +277,15 @@ pub(crate) use node_methods;
 pub(crate) trait GroupNode: StoredNode {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error>;
 
-    /// What is of this name or relative path. Links are followed.
+    /// What has this name or relative path. Links are followed.
     fn object(&self, path: &str) -> Result<Object, Error>;
 
-    /// What has this [`Below::id`], and is called so in the file.
+    /// What has this [`Below::id`]; `path` is its path in the group.
     fn object_by_id(&self, _: u64, path: &str) -> Result<Object, Error> {
         self.object(path)
     }
 
-    /// The kind of what is of this name or relative path; `None`: there is nothing.
+    /// The kind of what has this name or relative path; `None`: there is nothing.
     fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error>;
 
     /// Names directly below and where they lead, in a file that has links.
@@ -314,7 +314,7 @@ pub(crate) trait GroupNode: StoredNode {
     }
 }
 
-/// An array. What has no words here is told at [`Array`]'s method of that name.
+/// An array. A method without a comment is documented at [`Array`]'s method of the same name.
 pub(crate) trait ArrayNode: StoredNode {
     fn layout(&self) -> &Arc<ArrayLayout>;
 
@@ -374,7 +374,7 @@ pub(crate) trait ArrayNode: StoredNode {
         self.vlen().map_or_else(|| words::dtype(self.layout().dtype()), |kind| kind.to_string())
     }
 
-    /// Whether elements of another array, this one opened anew, are of the same type.
+    /// Whether `other`, the same array opened again, has elements of the same type.
     fn has_elements_of(&self, other: &Array) -> bool {
         self.layout().dtype() == other.dtype()
     }
@@ -392,7 +392,7 @@ pub(crate) trait ArrayNode: StoredNode {
         Ok(engine::read_ragged(self.layout(), selection, options)?)
     }
 
-    /// As [`ArrayNode::read_ragged`], as a copy holds it. `paths` is kept from call to call.
+    /// Reads what a copy stores of elements of variable length. Pass each call the same [`Paths`].
     fn read_copied(
         &self,
         selection: &Selection,
@@ -407,8 +407,7 @@ pub(crate) trait ArrayNode: StoredNode {
         false
     }
 
-    /// Whether missing chunks hold values that the fill value of a copy does not say. Such chunks
-    /// are copied, too.
+    /// Whether missing chunks hold values other than the fill value of a copy, and so are copied.
     fn copies_absent(&self) -> bool {
         false
     }

@@ -7,9 +7,10 @@
 //! 1. An absolute path that leads to nothing is looked for by its last part: the files were moved
 //!    together.
 //! 2. A relative path of a link or of a virtual dataset's source is looked for in the directories
-//!    that the environment names, in that of the file that has it, and in the working directory.
-//!    One of raw data: in the directory that the environment names, by default the working
-//!    directory, and then, as the library does not, in that of the file.
+//!    that the environment names, in the directory of the referring file, and in the working
+//!    directory.
+//!    A file of raw data: in the directory that the environment names, by default the working
+//!    directory, and then, other than with the library, in the directory of the referring file.
 //! 3. Links are resolved, and what is found must be where [`settings::external_files`] allows:
 //!    usually in the directory of the file that was opened, or below. A file cannot lead out of
 //!    there, nor to what is no regular file.

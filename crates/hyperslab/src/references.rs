@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct ReferenceOptions {
     /// What the file is called; by default its `file://` URL.
     pub url: Option<String>,
-    /// Chunks of at most so many bytes are written into the references.
+    /// Chunks of at most this many bytes are written into the references.
     pub inline: u64,
     /// Whether datasets that references cannot say are left out; otherwise the first is an error.
     pub skip_unsupported: bool,

@@ -56,8 +56,8 @@ pub struct Prefixes {
 
 static PREFIXES: Lazy<Prefixes> = Lazy::new();
 
-/// Where other files are looked for besides. The environment is read once, on the first call: later
-/// it may be changed while it is read.
+/// More places to look for other files. The environment is read once, on the first call: later,
+/// another thread might change it at the same time.
 pub fn external_prefixes() -> &'static Prefixes {
     PREFIXES.get_or_make(|| {
         let list = |name| {

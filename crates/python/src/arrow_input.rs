@@ -165,7 +165,7 @@ impl<'a> View<'a> {
         if number as i64 >= self.array.n_buffers {
             return std::ptr::null();
         }
-        // SAFETY: there are so many.
+        // SAFETY: `number` is below the count of buffers.
         unsafe { (*self.array.buffers.add(number)).cast() }
     }
 

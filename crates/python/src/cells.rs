@@ -348,7 +348,7 @@ pub(crate) fn fixed<'py>(
     // SAFETY: null: NumPy allocates.
     let array = unsafe { new_array(&dtype, shape, null_mut(), false) }?;
     let bytes = array.len().checked_mul(len * unit).unwrap_or(0);
-    // SAFETY: the array is new, in C order, of so many bytes, and nobody else knows it.
+    // SAFETY: the array is new, in C order, has `bytes` bytes, and nobody else knows it.
     let memory = unsafe {
         let first = data_of(&array);
         first.write_bytes(0, bytes);

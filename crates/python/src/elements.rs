@@ -62,9 +62,9 @@ pub(crate) enum Elements {
 }
 
 impl ArrayBase {
-    /// How a selection is read. Unless the array has an order of its own, results have that in
-    /// which Zarr v2 metadata says that elements are stored, as with zarr-python. Errors where a
-    /// chunk is missing, and that matters.
+    /// How a selection is read. Unless the array has an order of its own, results of Zarr v2 have
+    /// the order in which elements are stored, as with zarr-python. Errors where a chunk is
+    /// missing, and that matters.
     pub(crate) fn reading(
         &self,
         py: Python<'_>,
@@ -96,7 +96,7 @@ impl ArrayBase {
         }
     }
 
-    /// What an index selects; `meaning`: that of the index, where it is another than that of
+    /// What an index selects; `meaning`: what the index means, if not the same as in
     /// ``array[selection]``.
     pub(crate) fn select_as(
         &self,

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::io;
 
-/// What goes wrong in work that runs Python code in its middle: our own errors, or exceptions.
+/// The error of work that runs Python code in its middle: our own error, or an exception.
 pub(crate) enum Failed {
     Ours(Error),
     Python(PyErr),
@@ -96,7 +96,7 @@ fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
     }
 }
 
-/// An error of a store. `message` is that of the outermost error.
+/// An error of a store. `message` comes from the outermost error.
 fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     match error {
         StoreError::Io { source, .. } => system(py, source, message),
@@ -169,7 +169,7 @@ pub(crate) fn hdf5(py: Python<'_>, error: &Hdf5Error) -> PyErr {
     hdf5_class(py, error, error.to_string())
 }
 
-/// An error of an HDF5 file. `message` is that of the outermost error.
+/// An error of an HDF5 file. `message` comes from the outermost error.
 fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
     let class = match error {
         Hdf5Error::Interrupted { .. } => match engine::raised_in_file() {

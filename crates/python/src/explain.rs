@@ -8,7 +8,7 @@ use hyperslab::array::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// Tells what reading or writing a selection would do; of at most so many tasks one by one.
+/// What reading or writing a selection would do, with the first `tasks` tasks one by one.
 pub(crate) fn told<'py>(
     py: Python<'py>,
     layout: &ArrayLayout,

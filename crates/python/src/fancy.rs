@@ -177,14 +177,10 @@ fn mask_of_some_axes(
     items: &[Item<'_>],
     mask: &PyReadonlyArrayDyn<'_, bool>,
 ) -> PyResult<Selection> {
-    let named: usize = items.iter().map(|item| if item.is_basic() { 1 } else { item.rank() }).sum();
-    let ellipses = items.iter().filter(|item| matches!(item, Item::Basic(Index::Ellipsis))).count();
-    let rank = layout.shape().len();
-    let skipped = rank.saturating_sub(named - ellipses);
     let mut axis = 0;
     for item in items {
         match item {
-            Item::Basic(Index::Ellipsis) => axis += skipped,
+            Item::Basic(Index::Ellipsis) => axis += skipped(layout, items),
             Item::Basic(_) => axis += 1,
             _ => break,
         }
@@ -206,14 +202,22 @@ fn mask_of_some_axes(
     for item in items {
         match item {
             Item::Basic(index) => indices.push(*index),
-            _ => {
-                for list in &lists {
-                    indices.push(Index::List(list.as_slice()?));
-                }
-            }
+            _ => lists
+                .iter()
+                .try_for_each(|list| list.as_slice().map(|list| indices.push(Index::List(list))))?,
         }
     }
     made(py, Selection::pointwise(layout.name(), layout.shape(), &indices, &[count]))
+}
+
+/// How many axes an ellipsis among the items stands for.
+fn skipped(layout: &ArrayLayout, items: &[Item<'_>]) -> usize {
+    let named = items.iter().map(|item| match item {
+        Item::Basic(Index::Ellipsis) => 0,
+        Item::Basic(_) => 1,
+        lists => lists.rank(),
+    });
+    layout.shape().len().saturating_sub(named.sum())
 }
 
 /// Coordinates for all axes; an integer is a list of one.
@@ -221,23 +225,22 @@ fn coordinates(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyRe
     let rank = layout.shape().len();
     let mut all = Vec::new();
     for item in items {
-        all.push(match item {
-            Item::Integers(array) => Item::Integers(array.clone()),
-            Item::Basic(Index::At(at)) => Item::Integers(integers(py, PyList::new(py, [*at])?.as_any())?),
-            _ => return Err(invalid_coordinates(py, rank)),
-        });
+        match item {
+            Item::Integers(array) => all.push(Item::Integers(array.clone())),
+            Item::Basic(Index::At(at)) => {
+                all.push(Item::Integers(integers(py, PyList::new(py, [*at])?.as_any())?));
+            }
+            // Too few are refused below.
+            _ => break,
+        }
     }
-    if all.len() != rank || rank == 0 {
-        return Err(invalid_coordinates(py, rank));
+    if all.len() != rank || items.len() != rank || rank == 0 {
+        let message = format!(
+            "points are selected by integers or integer arrays, one for each of {rank} axes, or by a mask of the array's shape"
+        );
+        return Err(errors::exception(py, "VindexInvalidSelectionError", message));
     }
     pointwise(py, layout, &all)
-}
-
-fn invalid_coordinates(py: Python<'_>, rank: usize) -> PyErr {
-    let message = format!(
-        "points are selected by integers or integer arrays, one for each of {rank} axes, or by a mask of the array's shape"
-    );
-    errors::exception(py, "VindexInvalidSelectionError", message)
 }
 
 /// A mask of the array's shape.
@@ -258,8 +261,6 @@ fn mask(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Se
 fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     let (rank, grid) = (layout.shape().len(), layout.object_grid());
     let counts = grid.counts(layout.shape());
-    let ellipses = items.iter().filter(|item| matches!(item, Item::Basic(Index::Ellipsis))).count();
-    let skipped = rank.saturating_sub(items.len() - ellipses);
     let mut axis = 0;
     let mut indices = Vec::new();
     for item in items {
@@ -287,7 +288,7 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
                 Index::range(place(bound(start, 0)), place(bound(stop, count)))
             }
             Index::Ellipsis => {
-                axis += skipped;
+                axis += skipped(layout, items);
                 indices.push(Index::Ellipsis);
                 continue;
             }

@@ -2,8 +2,8 @@
 //!
 //! Offsets are checked once and then lent, to Arrow even beyond the life of the `Ragged`. So nobody
 //! may be able to change them, and a NumPy array that is merely read-only is not enough: its base,
-//! or another view, may be writeable. [`Frozen`] keeps a block of which no writeable array was ever
-//! made. NumPy does not let an array over it become writeable: it asks the base for a writeable
+//! or another view, may be writeable. [`Frozen`] keeps a block, and no writeable array over it was
+//! ever made. NumPy does not let an array over it become writeable: it asks the base for a writeable
 //! buffer, and this one has none. Views of such an array have the same base.
 //!
 //! What is not frozen is copied, and checked in the copy.

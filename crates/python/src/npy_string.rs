@@ -2,7 +2,7 @@
 //!
 //! An element is 16 opaque bytes, which only the allocator of the array's own data type can read or
 //! write (<https://numpy.org/doc/stable/reference/c-api/strings.html>). The allocator is locked
-//! while we have it, so nothing of Python's may run meanwhile: it might ask for the same lock.
+//! while we have it. No Python code may run meanwhile: it might ask for the same lock.
 
 use crate::errors;
 use crate::once;

@@ -193,8 +193,7 @@ pub(crate) fn scalar_of<'py>(
     scalar.map_err(|error| no_scalar(layout, py, error))
 }
 
-/// Text is what NumPy cannot make a scalar of: where the stored number is beyond the last character
-/// there is.
+/// NumPy makes no scalar of text with a stored number beyond the last character.
 #[cold]
 fn no_scalar(layout: &ArrayLayout, py: Python<'_>, error: PyErr) -> PyErr {
     match error.is_instance_of::<PySystemError>(py) {

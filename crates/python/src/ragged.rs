@@ -94,8 +94,8 @@ pub(crate) struct Parts<'py> {
 }
 
 impl<'py> Parts<'py> {
-    /// Whatever `ragged` is, and whatever was done to its attributes: what has to fit each other is
-    /// checked here, and offsets by [`Cells`].
+    /// Of any object: somebody may have changed its attributes. Here the parts are checked against
+    /// each other, offsets by [`Cells`].
     pub(crate) fn of(ragged: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = ragged.py();
         let kind: String = ragged.getattr(interned!(py, "_kind"))?.extract()?;

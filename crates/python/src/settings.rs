@@ -62,7 +62,7 @@ setters! {
     set_partial_decode(on: bool);
     /// The most bytes of indexes of shards that are kept.
     set_shard_index_bound(bytes: usize);
-    /// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
+    /// Bytes to which any chunk of elements of variable length may decode, however few are stored.
     set_vlen_chunk_bound(bytes: usize);
 }
 

@@ -119,9 +119,9 @@ impl<T: SlotNode> Slot<T> {
         }
     }
 
-    /// Changes the node; if that fails, it is what `change` made of it. Without the GIL. `change`
-    /// is given the question whether to stop, which it asks while it waits for others. A signal
-    /// handler that changes a node which its own thread is changing gets an error.
+    /// Changes the node, without the GIL. After an error, the node is what `change` made of it.
+    /// `change` gets a function that says whether to stop, and calls it while it waits for others.
+    /// A signal handler gets an error if its own thread is already changing the node.
     pub(crate) fn change<R: Send>(
         &self,
         py: Python<'_>,

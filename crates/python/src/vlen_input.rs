@@ -271,7 +271,7 @@ fn of_characters<'py>(
         text.clear();
         let mut end = 0;
         for at in 0..len {
-            // SAFETY: elements have so many characters.
+            // SAFETY: elements have `len` characters.
             let number = unsafe { place.cast::<u32>().add(at).read_unaligned() };
             let character = char::from_u32(number).ok_or_else(|| {
                 PyValueError::new_err(format!(
@@ -303,7 +303,7 @@ fn of_fixed<'py>(
     let (len, mut builder) = (array.dtype().itemsize(), Builder::new(array.len()));
     let mut element = vec![0; len];
     for (index, place) in Places::of(array).enumerate() {
-        // SAFETY: elements have so many bytes. They are copied first: another thread may change
+        // SAFETY: elements have `len` bytes. They are copied first: another thread may change
         // them.
         unsafe { place.copy_to_nonoverlapping(element.as_mut_ptr(), len) };
         let bytes = element.as_slice();

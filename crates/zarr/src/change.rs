@@ -1,7 +1,7 @@
 //! Changes of arrays: attributes, extent, rows behind the last.
 //!
-//! Each takes the lock of the node, reads the metadata again, changes it, and puts it back. So
-//! nothing is lost that others changed meanwhile, whichever handle, thread or process did it.
+//! Each change takes the lock of the node, reads the metadata again, changes it, and puts it back.
+//! So no change of another handle, thread or process is lost.
 
 use crate::json::Json;
 use crate::locked;
@@ -70,7 +70,7 @@ impl Array {
             self.become_stored(&stored, changed);
             return Ok(());
         }
-        // What writers have queued is stored before, and nothing is queued meanwhile.
+        // Writers store what they have queued. Until the end they queue nothing.
         let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
         changed.clear_new(&old, ask)?;
         changed.write_document()?;

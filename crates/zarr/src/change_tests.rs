@@ -79,7 +79,7 @@ fn resizing_deletes_what_is_outside() {
     }
 }
 
-/// What was cut off is fill value afterwards, whatever cut it off.
+/// What a resize, or a killed resize, cut off reads as fill value afterwards.
 #[test]
 fn what_is_cut_off_does_not_come_back() {
     for encoding in ENCODINGS {

@@ -89,10 +89,10 @@ pub(crate) fn replacing<E: From<ZarrError>>(
         node::write_document(&new, name, document)?;
     }
     fill(&new)?;
-    // What is above may have changed meanwhile.
+    // The groups above may have changed meanwhile.
     make_parents(store, missing_parents(store, path, format)?, format, ask)?;
     let _lock = locked::lock(store, path, ask)?;
-    // Writers store what was queued for the old arrays, and queue nothing meanwhile.
+    // Writers store what they have queued for the old arrays. Until the end they queue nothing.
     let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
     Ok(staged.commit(ask).map_err(ZarrError::from)?)
 }
@@ -121,7 +121,7 @@ fn make_parents(
 ) -> Result<(), ZarrError> {
     for parent in missing {
         let lock = locked::lock(store, parent, ask)?;
-        // Where somebody else was faster, it is a group as well: whatever else cannot be below it.
+        // Somebody else may have been faster. Only a group can hold the node.
         if !put_new(store, parent, &group(format, Json::object()), &lock, ask)?
             && node::kind(store, parent, format)? != Some(NodeKind::Group)
         {
@@ -167,7 +167,7 @@ fn put_new(
     // Two processes that create one node must not mix their documents. One document decides by
     // itself who was first.
     if !before.is_empty() && store.is_shared() && !lock.excludes_processes() {
-        // There is no directory to lock: it appears with all documents in it.
+        // There is no directory to lock. It appears with all documents in it.
         let staged = store.stage(locked::prefix(path)?)?;
         for (name, document) in documents {
             node::write_document(&staged.store(), name, document)?;

@@ -50,7 +50,7 @@ impl Metadata {
         let refuse = |why: String| Problem::Invalid(why).at(&store.url(), key);
         let dtype = self.element.engine_type();
         let fill = match (&self.codecs.vlen, &self.fill) {
-            // Their codec knows the bytes of the fill value, of which the engine has the cell.
+            // The codec keeps the bytes of the fill value, the engine their cell.
             (Some(vlen), _) => vlen.fill_cell().write().to_vec(),
             (None, Some(fill)) => fill.clone(),
             (None, None) => crate::fill::default(dtype),
@@ -88,8 +88,8 @@ impl Metadata {
         outermost.map_or(&self.chunk, |level| level.inner())
     }
 
-    /// Puts another shape into the document, and the shape of objects as it was understood: an axis
-    /// that had no elements may have chunks of zero in the document, which only such an axis may.
+    /// Puts another shape into the document, and the shape of objects as it was read: an axis
+    /// without elements may have chunks of zero in the document, an axis with elements may not.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         let objects = Json::from(self.object_shape());
         self.document.set("shape", shape.into());

@@ -7,7 +7,7 @@ use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
 use crate::path::{join, normalize_path};
 use crate::{Array, Consolidation, Format, Group, ZarrError, origin};
-use hyperslab_store::{Identity, Key, Store};
+use hyperslab_store::{Key, Store};
 use std::sync::Arc;
 
 /// The largest metadata object that is read. Consolidated metadata of large hierarchies has tens of
@@ -71,12 +71,7 @@ pub fn open_with(
     format: Option<Format>,
     consolidation: Consolidation,
 ) -> Result<Node, ZarrError> {
-    let path = normalize_path(path)?;
-    let seen = origin::seen(store, &path);
-    let Some(found) = find(store, &path, format)? else {
-        return Err(ZarrError::NotFound { what: "array or group", url: store.url(), path });
-    };
-    match found.open_array(store, path, seen)? {
+    match open_any(store, path, format, "array or group")? {
         Ok(array) => Ok(Node::Array(array)),
         Err((path, stored)) => {
             Group::from_stored(store.clone(), path, stored, consolidation).map(Node::Group)
@@ -90,15 +85,37 @@ pub(crate) fn open_array(
     path: &str,
     format: Option<Format>,
 ) -> Result<Array, ZarrError> {
+    match open_any(store, path, format, "array")? {
+        Ok(array) => Ok(array),
+        // Says that it is none.
+        Err((path, stored)) => Array::from_stored(store.clone(), path, stored, false, None),
+    }
+}
+
+/// The array at a path. If it is no array: its normalized path, and its parsed metadata. `what`: what
+/// is looked for, for messages.
+fn open_any(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Option<Format>,
+    what: &'static str,
+) -> Result<Result<Array, (String, StoredNode)>, ZarrError> {
     let path = normalize_path(path)?;
     let seen = origin::seen(store, &path);
     let Some(found) = find(store, &path, format)? else {
-        return Err(ZarrError::NotFound { what: "array", url: store.url(), path });
+        return Err(ZarrError::NotFound { what, url: store.url(), path });
     };
-    match found.open_array(store, path, seen)? {
-        Ok(array) => Ok(array),
-        Err((path, stored)) => Array::from_stored(store.clone(), path, stored, false, seen),
+    // Only arrays are kept there.
+    if let Some(metadata) = compiled::find(&found.texts) {
+        return Array::bind(store.clone(), path, metadata, &found.key, false, seen).map(Ok);
     }
+    let stored = found.parse(store, &path)?;
+    if stored.kind != NodeKind::Array {
+        return Ok(Err((path, stored)));
+    }
+    let array = Array::from_stored(store.clone(), path, stored, false, seen)?;
+    compiled::keep(found.texts, array.metadata());
+    Ok(Ok(array))
 }
 
 /// The metadata of a node as it is stored.
@@ -187,27 +204,6 @@ impl FoundNode {
             None => None,
         };
         Ok(StoredNode { format: self.texts.format, kind, key: self.key.clone(), document, attributes })
-    }
-
-    /// The array, where it is one; otherwise the path and the parsed metadata of what it is
-    /// instead.
-    fn open_array(
-        self,
-        store: &Arc<dyn Store>,
-        path: String,
-        seen: Option<Identity>,
-    ) -> Result<Result<Array, (String, StoredNode)>, ZarrError> {
-        // Only arrays are kept there.
-        if let Some(metadata) = compiled::find(&self.texts) {
-            return Array::bind(store.clone(), path, metadata, &self.key, false, seen).map(Ok);
-        }
-        let stored = self.parse(store, &path)?;
-        if stored.kind != NodeKind::Array {
-            return Ok(Err((path, stored)));
-        }
-        let array = Array::from_stored(store.clone(), path, stored, false, seen)?;
-        compiled::keep(self.texts, array.metadata());
-        Ok(Ok(array))
     }
 }
 

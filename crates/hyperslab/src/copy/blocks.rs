@@ -21,10 +21,10 @@
 use crate::{Dims, Index};
 use std::collections::BTreeMap;
 
-/// From here on a larger block brings no more speed: it only leaves the cache.
+/// Bytes from which a larger block brings no more speed: it only leaves the cache.
 const ENOUGH: u64 = 32 << 20;
 
-/// A table of blocks has room for so many more than there are chunks: a few tens of MB.
+/// How many more blocks than chunks a table may have: a few tens of MB.
 const MOST_SPANNED: usize = 1 << 18;
 
 /// What is copied, as far as cutting it is concerned.

@@ -52,7 +52,7 @@ impl FromStr for Compressors {
 }
 
 impl Compressors {
-    /// The codecs for elements of so many bytes.
+    /// The codecs for elements of `element_size` bytes.
     pub(super) fn codecs(&self, element_size: usize) -> Result<Vec<Arc<dyn Codec>>, Error> {
         self.0.iter().map(|json| codec(json, element_size)).collect()
     }

@@ -89,8 +89,8 @@ pub(crate) fn copies_absent(dataset: &Dataset) -> bool {
     !is_text && dataset.absent_value().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
 }
 
-/// Elements of variable length as the copy holds them; `paths` are those of objects by address, of
-/// which copies of references consist.
+/// Elements of variable length as the copy holds them. A copy holds the paths of references;
+/// `paths` keeps them by the address of the object.
 pub(crate) fn read(
     array: &Hdf5Array,
     selection: &Selection,

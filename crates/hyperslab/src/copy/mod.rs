@@ -75,18 +75,18 @@ pub enum Phase {
     Verify,
 }
 
-/// Hears how far a copy is, and says whether to go on. Called on the thread that called [`copy`].
+/// Gets the progress of a copy, and can stop it. Called on the thread that called [`copy`].
 pub trait Progress {
-    /// A phase begins, of so many bytes of elements.
+    /// A phase begins. It has this many bytes of elements.
     fn begin(&self, _phase: Phase, _bytes: u64) {}
 
     /// The next array.
     fn array(&self, _name: &str) {}
 
-    /// So many more bytes are done.
+    /// This many more bytes are done.
     fn advance(&self, _bytes: u64) {}
 
-    /// Whether to stop. Asked between chunks.
+    /// Whether to stop. Called between chunks.
     fn cancelled(&self) -> bool {
         false
     }
@@ -121,7 +121,7 @@ pub struct CopyOptions<'a> {
     /// Whether all is flushed to the disk before the copy takes its place, so that it survives a
     /// power failure. (Of a copy into a store, the store decides.)
     pub fsync: bool,
-    /// Hears how far it is.
+    /// Gets the progress.
     pub progress: Option<&'a dyn Progress>,
 }
 

@@ -11,11 +11,11 @@ use crate::{Array, Dims, Error};
 use hyperslab_array::{ReadOptions, Target};
 use std::collections::BTreeMap;
 
-/// Large blocks may have so many chunks for each one that is stored. To find that a chunk is not
-/// stored takes about 2 µs in a directory, to copy one that is some 100 µs; small blocks are worked
-/// on by fewer threads.
+/// Chunks that large blocks may have for each stored one. To find that a chunk is not stored takes
+/// about 2 µs in a directory; to copy a stored one takes some 100 µs. Fewer threads work on small
+/// blocks.
 const LOOKED_UP: u64 = 64;
-/// Below so many chunks it does not matter.
+/// With fewer chunks than this it does not matter.
 const FEW: u64 = 1 << 14;
 
 /// The blocks of an array for one pass over it.
@@ -77,7 +77,7 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims])]) -> Want
     Wanted { blocks: &sizes.large, places, sparse: false }
 }
 
-/// Whether a block has so many more chunks than are stored of it that these are read one by one.
+/// Whether so little of a block is stored that its stored chunks are read one by one.
 pub(super) fn is_sparse(array: &Array, blocks: &Blocks, stored: usize) -> bool {
     blocks.chunks(objects(array)) > (stored as u64).saturating_mul(LOOKED_UP).saturating_add(LOOKED_UP)
 }

@@ -114,8 +114,8 @@ impl<'a> Transfer<'a> {
         self.values.get().0
     }
 
-    /// Copies or compares all arrays, which are `total` bytes in memory. `failed` is told of each
-    /// that cannot be, and says whether to go on without it.
+    /// Copies or compares all arrays, which are `total` bytes in memory. `failed` gets the error of
+    /// each that cannot be copied; if it returns `Ok`, the others go on.
     pub(super) fn run(
         &self,
         phase: Phase,
@@ -233,7 +233,7 @@ struct Listed<'a> {
     all: &'a [Dims],
 }
 
-/// What is done with each block of an array.
+/// Copies and compares the blocks of one array.
 struct Mover<'a> {
     job: &'a Job,
     threads: usize,
@@ -387,8 +387,8 @@ pub(super) fn front(buffer: &mut [u8], len: usize) -> Result<&mut [u8], Error> {
     buffer.get_mut(..len).ok_or_else(wrong_size)
 }
 
-/// Blocks are cut to fit the buffer; if they did not, this is what is said instead of copying
-/// wrongly.
+/// Blocks are cut to fit the buffer. If one did not fit, this error would come instead of a wrong
+/// copy.
 pub(super) fn wrong_size() -> Error {
     Error::Options("a block does not fit the memory set aside for it".into())
 }

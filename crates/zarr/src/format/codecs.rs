@@ -107,7 +107,7 @@ impl<'a> Chain<'a> {
         Ok(Chain { arrays, serializer, bytes_to_bytes, field, list, at })
     }
 
-    /// The codecs of a chunk, of which `serializer` is that from array to bytes.
+    /// The codecs of a chunk; `serializer` is the one from array to bytes.
     pub(super) fn complete(self, serializer: Arc<dyn ArrayToBytes>) -> Result<ChunkCodecs, Problem> {
         let codecs = self.arrays.complete(serializer, self.bytes_to_bytes);
         codecs.map_err(|error| codec_problem(self.field, error))

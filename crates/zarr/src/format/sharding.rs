@@ -32,8 +32,8 @@ const MEMBERS: [&str; 4] = ["chunk_shape", "codecs", "index_codecs", "index_loca
 /// Shards in shards in shards … deeper than this are refused, before anything is made of them.
 const DEEPEST: usize = 8;
 
-/// An index of inner chunks, so many per axis: an array of numbers with an axis more, that of offset
-/// and length.
+/// An index of inner chunks, `counts` per axis: an array of numbers. Its last axis holds offset and
+/// length.
 fn index_array(counts: impl Iterator<Item = u64>) -> Result<Context<'static>, Problem> {
     let shape: Vec<u64> = counts.chain([2]).collect();
     let absent = vec![0xff; size_of::<u64>()];
