@@ -1,37 +1,39 @@
 //! Constants that trade one cost against another.
 //!
 //! They are estimates from what they stand for, on x86-64 with files in the page cache, confirmed
-//! by the rows of `benches/` that they decide: see `docs/performance.md` for how to run these
-//! before and after a change here. What one more request or range costs is the store's to say
+//! by the rows of `benches/` that they decide, which stand beside them: `make bench ROW=…`, before
+//! and after a change here. What one more request or range costs is the store's to say
 //! ([`hyperslab_store::Store::cost`]). Unit tests have smaller bounds where these would keep them
 //! from a strategy.
 
 // Requests and ranges
 
 /// Rows at least this long are read straight into the output, one range each: below, a system call
-/// costs more than copying the bytes once more.
+/// costs more than copying the bytes once more. Decides `hdf5-read/contiguous [i]`,
+/// `strided/[::-1]`.
 pub(crate) const DIRECT_ROW: usize = 4096;
 
-/// Bites (bytes around points) of one window, at most.
+/// Bites (bytes around points) of one window, at most. Decides `hdf5-points/plain points`.
 pub(crate) const MOST_BITES: usize = if cfg!(test) { 7 } else { 2048 };
 
 /// Bytes of one window, at most, unless a bite alone is longer; without what lies between bites.
 pub(crate) const WINDOW: usize = if cfg!(test) { 512 } else { 1 << 20 };
 
 /// Where fewer bytes than this need not be decoded, all are: codecs work by blocks, those of zstd
-/// have 128 KiB.
+/// have 128 KiB. Decides `shard-front`.
 pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 
-/// Outputs of this size and more are looked at for absent chunks first.
+/// Outputs of this size and more are looked at for absent chunks first. Decides `sparse`.
 pub(crate) const SPARSE_FROM: u64 = 4 << 20;
 
-/// Runs are no longer than this, so that memory is bounded, unless a chunk alone is.
+/// Runs are no longer than this, so that memory is bounded, unless a chunk alone is. Decides
+/// `hdf5-read/chunks all`, `shard-cube/all`.
 pub(crate) const LONGEST_RUN: u64 = 1 << 20;
 
-/// Runs are not made shorter than this for the sake of more threads.
+/// Runs are not made shorter than this for the sake of more threads. Decides `shard-cube/[i]`.
 pub(crate) const SHORTEST_RUN: u64 = 128 << 10;
 
-/// Decoded bytes of a lot of small chunks.
+/// Decoded bytes of a lot of small chunks. Decides `hdf5-read/chunks all`.
 pub(crate) const LOT: usize = 256 << 10;
 
 /// The fewest and the most chunks of a lot: a lot asks the system for more than its bytes, and has
@@ -39,6 +41,7 @@ pub(crate) const LOT: usize = 256 << 10;
 pub(crate) const CHUNKS_OF_A_LOT: (usize, usize) = (32, 1024);
 
 /// How many shards of a request are open at a time: a process may have only so many open files.
+/// Decides `shard-time/a row`.
 pub(crate) const OPEN_SHARDS: usize = 16;
 
 /// Bytes of indexes of shards within one shard that are read at once, unless one alone is larger.
@@ -51,17 +54,18 @@ pub(crate) const LOCATE_WORK: u64 = 64 << 10;
 // Work and threads
 
 /// Below this much work (in bytes to move; decoding counts several times) a request stays on the
-/// caller's thread: waking another costs more than it saves.
+/// caller's thread: waking another costs more than it saves. Decides `multi-2d/none`.
 pub(crate) const INLINE_WORK: u64 = 512 << 10;
 
 /// Requests of less work than this (a few milliseconds) leave the workers to others where threads
-/// are busy with requests of their own.
+/// are busy with requests of their own. Decides `threads`.
 pub(crate) const SMALL_WORK: u64 = 16 << 20;
 
 /// What opening an object costs, in bytes that could be moved instead.
 pub(crate) const TASK_WORK: u64 = 16 << 10;
 
-/// Decoding or encoding a byte takes about so many times as long as moving it.
+/// Decoding or encoding a byte takes about so many times as long as moving it. Decides
+/// `multi-2d/zstd-3`, `multi-2d/gzip-5`.
 pub(crate) const CODEC_FACTOR: u64 = 4;
 
 /// What opening the array of a piece costs, in bytes that could be moved instead.
@@ -78,7 +82,7 @@ pub(crate) const TURNS: usize = 4;
 pub(crate) const WAITING_PER_CORE: usize = 4;
 
 /// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a
-/// thread's while, small enough for a core's own cache.
+/// thread's while, small enough for a core's own cache. Decides `scan-plain/v3 8 MiB`.
 pub(crate) const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
 
 /// A chunk is cut into at most so many.
@@ -88,7 +92,7 @@ pub(crate) const MOST_PARTS: u64 = 64;
 pub(crate) const FILLED: usize = 16;
 
 /// Only so many waiting jobs are looked at for one that may start: the search stays short where
-/// thousands wait for one chunk.
+/// thousands wait for one chunk. Decides `stream-write/40 KB`.
 pub(crate) const LOOK_AT: usize = 32;
 
 /// How often a change of a part of a chunk is made in vain before it excludes other processes from
@@ -96,10 +100,11 @@ pub(crate) const LOOK_AT: usize = 32;
 pub(crate) const PATIENCE: usize = 3;
 
 /// Shards of fewer chunks than this per thread are written by one thread each, where there are
-/// several; larger ones by all threads, one after the other.
+/// several; larger ones by all threads, one after the other. Decides `shard-write`.
 pub(crate) const FEW_SHARDS: usize = 8;
 
-/// Blocks of at least this many bytes are worth a hand-off each.
+/// Blocks of at least this many bytes are worth a hand-off each. Decides `stream-read/40 KB`,
+/// `stream-read/1 MiB`.
 pub(crate) const WORTH_A_HAND_OFF: u64 = 512 << 10;
 
 /// Where the rows of one chunk have more bytes than this, blocks are smaller, and chunks decoded
@@ -109,27 +114,29 @@ pub(crate) const LARGEST_BLOCK: u64 = 256 << 20;
 // Memory
 
 /// From here on memory comes in pages from the recycler: allocators hand pages of that size back to
-/// the system when they are freed.
+/// the system when they are freed. Decides `scan-plain/v3 256 KiB`.
 pub(crate) const PAGES_FROM: usize = 64 << 10;
 
 /// From here on fresh pages are asked for in huge units, which cuts the number of page faults by
-/// 512.
+/// 512. Decides `scan-plain/v3 8 MiB`.
 pub(crate) const HUGE_FROM: usize = 4 << 20;
 
 /// A thread keeps no more than this between requests, in each buffer; what is larger goes back
 /// (decoded chunks to the recycler).
 pub(crate) const KEEP_SCRATCH: usize = 16 << 20;
 
-/// Destinations of this extent do not stay in a cache until they are used.
+/// Destinations of this extent do not stay in a cache until they are used. Decides `scan-plain/v3
+/// 32 MiB`, `layout`.
 pub(crate) const LARGE_COPY: usize = 16 << 20;
 
-/// Bytes that a batch should have in its heap.
+/// Bytes that a batch should have in its heap. Decides `ragged-text/arrow`.
 pub(crate) const PAYLOAD: u64 = 24 << 20;
 
 /// The most cells of a batch, unless a chunk has more.
 pub(crate) const MOST_CELLS: u64 = 512 << 10;
 
-/// Elements of chunks that the first batch touches, of which nothing is known yet.
+/// Elements of chunks that the first batch touches, of which nothing is known yet. Decides
+/// `ragged-gzip`.
 pub(crate) const FIRST_BATCH: u64 = 64 << 10;
 
 /// A batch may be so many times larger than the one before.
