@@ -58,11 +58,9 @@ impl Attribute {
 
     fn wrong(&self, why: ParseError) -> Hdf5Error {
         match why {
-            ParseError::Unsupported(what) => Hdf5Error::Unsupported {
-                file: self.file.source().name(),
-                object: None,
-                what: format!("{what} (attribute '{}')", self.name),
-            },
+            ParseError::Unsupported(what) => {
+                self.file.source().unsupported(format!("{what} (attribute '{}')", self.name))
+            }
             why => self.invalid(why.to_string()),
         }
     }

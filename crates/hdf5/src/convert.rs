@@ -52,7 +52,6 @@ enum Step {
         size: usize,
         padding: Padding,
     },
-    /// Members.
     Members(Vec<MemberStep>),
     /// Elements of an array type.
     Repeat {
@@ -66,7 +65,6 @@ enum Step {
     },
 }
 
-/// A member.
 #[derive(Clone, Debug)]
 struct MemberStep {
     /// Where it begins in the stored element, and its bytes.
@@ -327,7 +325,7 @@ fn text_len(text: &[u8], padding: Padding) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::element;
+    use crate::testing::{element, fails};
 
     fn conversion(hex: &str) -> Option<Conversion> {
         let (datatype, element) = element(hex);
@@ -482,7 +480,6 @@ mod tests {
         assert_eq!(codec.max_encoded(usize::MAX), usize::MAX / 4 * 3 + 3);
         let mut scratch = Scratch::default();
         assert!(codec.decode_part(&[0; 6], 0..9, &mut [0; 8], &mut scratch).is_err());
-        let error = codec.encode(&[0; 8], &mut Vec::new(), &mut scratch).unwrap_err();
-        assert!(error.to_string().contains("cannot be written"), "{error}");
+        fails(codec.encode(&[0; 8], &mut Vec::new(), &mut scratch), "cannot be written");
     }
 }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 pub struct ByAddress<T> {
     most: u64,
     /// Gated.
-    inner: Mutex<Found<T>>,
+    inner: Mutex<Values<T>>,
 }
 
 #[derive(Debug)]
-struct Found<T> {
+struct Values<T> {
     values: HashMap<u64, Arc<T>>,
     weight: u64,
 }
@@ -22,7 +22,7 @@ struct Found<T> {
 impl<T> ByAddress<T> {
     /// Nothing yet; later on values of a weight of `most`.
     pub fn new(most: u64) -> Self {
-        ByAddress { most, inner: Mutex::new(Found { values: HashMap::new(), weight: 0 }) }
+        ByAddress { most, inner: Mutex::new(Values { values: HashMap::new(), weight: 0 }) }
     }
 
     /// The value of an address. Made where it is not there, which several threads may do at once;
@@ -42,7 +42,6 @@ impl<T> ByAddress<T> {
         Ok(value)
     }
 
-    /// The value of an address, if it is there.
     pub fn find(&self, address: u64) -> Option<Arc<T>> {
         self.lock().values.get(&address).cloned()
     }
@@ -67,7 +66,6 @@ impl<T> ByAddress<T> {
         drop((found, dropped));
     }
 
-    /// Drops all.
     pub fn clear(&self) {
         let mut found = self.lock();
         let dropped = std::mem::take(&mut found.values);
@@ -75,7 +73,7 @@ impl<T> ByAddress<T> {
         drop((found, dropped));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found<T>> {
+    fn lock(&self) -> MutexGuard<'_, Values<T>> {
         self.inner.lock()
     }
 }

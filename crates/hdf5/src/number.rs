@@ -65,7 +65,6 @@ impl Integer {
         matches!(self.size, 1 | 2 | 4 | 8) && usize::from(self.precision) == self.size * 8
     }
 
-    /// The value of a stored one.
     pub fn value(&self, stored: &[u8]) -> i128 {
         let (offset, precision) = (u32::from(self.offset), u32::from(self.precision));
         if self.size <= 8 {
@@ -86,7 +85,6 @@ pub(crate) struct FloatType {
     pub size: usize,
     /// Bits of the mantissa below the point.
     fraction_bits: u8,
-    /// Bits of the exponent.
     exponent_bits: u8,
     /// Whether the bit above the point is stored.
     leading: bool,
@@ -126,7 +124,6 @@ impl FloatType {
             && (layout.normalization == 2) != self.leading
     }
 
-    /// Where its bits are.
     fn layout(&self, order: Order) -> FloatLayout {
         let at = self.mantissa_bits();
         FloatLayout {
@@ -401,6 +398,11 @@ mod tests {
         float_value(&memory, ByteOrder::Little)
     }
 
+    fn assert_same(found: f64, expected: f64, bits: u32) {
+        let same = expected == found || expected.is_nan() && found.is_nan();
+        assert!(same, "{bits:#x}: {expected} {found}");
+    }
+
     #[test]
     fn every_half_is_itself() {
         let half = layout([15, 10, 5, 0, 10], 15);
@@ -411,10 +413,7 @@ mod tests {
             let moved =
                 u32::from(bits >> 15) << 20 | u32::from(bits >> 10 & 31) << 12 | u32::from(bits & 1023) << 1;
             let found = value(3, wide, &moved.to_le_bytes()[..3]);
-            assert!(
-                expected == found || expected.is_nan() && found.is_nan(),
-                "{bits:#x}: {expected} {found}"
-            );
+            assert_same(found, expected, bits.into());
             assert_eq!(expected.is_sign_negative(), found.is_sign_negative());
         }
         assert_eq!(value(2, half, &[0, 0x3c]), 1.0);
@@ -429,10 +428,7 @@ mod tests {
         for bits in 0..=u16::MAX {
             let expected = f64::from(f32::from_bits(u32::from(bits) << 16));
             let found = value(2, bfloat, &bits.to_le_bytes());
-            assert!(
-                expected == found || expected.is_nan() && found.is_nan(),
-                "{bits:#x}: {expected} {found}"
-            );
+            assert_same(found, expected, bits.into());
         }
     }
 
@@ -452,9 +448,7 @@ mod tests {
                 value(4, big, &bits.to_be_bytes()),
                 value(8, apart, &wide.to_le_bytes()),
             ];
-            for found in found {
-                assert!(expected == found || expected.is_nan() && found.is_nan(), "{bits:#x}: {found}");
-            }
+            found.into_iter().for_each(|found| assert_same(found, expected, bits));
         }
     }
 

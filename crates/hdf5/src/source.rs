@@ -203,7 +203,7 @@ impl Source {
     /// An error about a structure.
     pub fn wrong(&self, structure: &'static str, address: u64, why: ParseError) -> Hdf5Error {
         match why {
-            ParseError::Unsupported(what) => Hdf5Error::Unsupported { file: self.name(), object: None, what },
+            ParseError::Unsupported(what) => self.unsupported(what),
             why => Hdf5Error::Parse { file: self.name(), object: None, structure, address, why },
         }
     }
@@ -216,6 +216,11 @@ impl Source {
     fn short(&self, structure: &'static str, address: u64, len: u64) -> Hdf5Error {
         let why = format!("{len} bytes are expected, the file has {} in all", self.end());
         self.corrupt(structure, address, why)
+    }
+
+    /// An error about a feature of the file that is not supported.
+    pub fn unsupported(&self, what: String) -> Hdf5Error {
+        Hdf5Error::Unsupported { file: self.name(), object: None, what }
     }
 
     /// An error about what was read without fault.

@@ -8,16 +8,12 @@
 use crate::{Cursor, Hdf5Error, ParseError, Sizes};
 use hyperslab_store::{Key, RangeRead, Store};
 
-/// The number of the driver info message.
 pub const DRIVER_INFO_KIND: u16 = 0x14;
 
-/// What a superblock begins with.
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// What the superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Of addresses and lengths.
     pub sizes: Sizes,
     /// The base address as stored: see the end of the file.
     pub base: u64,
@@ -36,7 +32,6 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// Parses all versions, 0 to 3.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Superblock, ParseError> {
         let start = cursor.position();
         if cursor.take(SIGNATURE.len())? != SIGNATURE {
@@ -120,7 +115,6 @@ impl DriverInfo {
         Ok(DriverInfo { id, data: cursor.take_u64(len.into())?.to_vec() })
     }
 
-    /// Parses the message.
     pub fn parse_message(cursor: &mut Cursor<'_>) -> Result<DriverInfo, ParseError> {
         cursor.version("driver information message", &[0])?;
         let id = cursor.take(8)?.escape_ascii().to_string();

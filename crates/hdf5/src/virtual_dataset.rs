@@ -182,7 +182,7 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
 mod tests {
     use super::*;
     use crate::testing::{
-        Builder, Others, SIZES, changes, collection_of, contiguous, dataset, elements, hard, link_info,
+        Builder, Others, changes, collection_of, contiguous, dataset, elements, fails, hard, link_info, says,
         structure, summed, the_dataset,
     };
     use crate::{FileOptions, Node};
@@ -214,16 +214,15 @@ mod tests {
     }
 
     /// File, dataset, source, target.
-    type Entry<'e> = (&'e str, &'e str, &'e [[u64; 4]], &'e [[u64; 4]]);
+    type Given<'e> = (&'e str, &'e str, &'e [[u64; 4]], &'e [[u64; 4]]);
 
-    /// A virtual dataset.
-    fn virtual_dataset(file: &mut Builder, shape: &[u64], entries: &[Entry<'_>]) -> u64 {
+    fn virtual_dataset(file: &mut Builder, shape: &[u64], entries: &[Given<'_>]) -> u64 {
         let mut block = structure!([0], entries.len() as u64);
         for (name, path, source, target) in entries {
             let names = structure!(name.as_bytes(), [0], path.as_bytes(), [0]);
             block.extend(structure!(names, select(source), select(target)));
         }
-        let address = file.put(&collection_of(SIZES, &[(1, &summed(block))], 0));
+        let address = file.put(&collection_of(8, &[(1, &summed(block))], 0));
         let mut messages = dataset(shape, structure!([4, 3], address, 1u32));
         // Fill value -1.
         messages.push((crate::messages::fill_value::KIND, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));
@@ -257,7 +256,7 @@ mod tests {
         let mut file = Builder::new();
         let mine = numbers(&mut file, 0, &[6]);
         let row = |n: u64| [[n, 1, 1, 1], [0, 1, 1, 3]];
-        let entries: &[Entry<'_>] = &[
+        let entries: &[Given<'_>] = &[
             (".", "/mine", &[[1, 2, 3, 1]], &row(0)),
             ("other.h5", "data", &row(1), &row(1)),
             ("gone.h5", "data", &row(1), &row(2)),
@@ -293,7 +292,7 @@ mod tests {
         }
         let mut file = Builder::new();
         let mine = numbers(&mut file, 50, &[7]);
-        let cases: &[(&str, &[Entry<'_>], &[i16])] = &[
+        let cases: &[(&str, &[Given<'_>], &[i16])] = &[
             // One by one to blocks of two, the last of which is cut.
             (
                 "a",
@@ -355,8 +354,7 @@ mod tests {
         for (name, said) in
             [("itself", "a source of itself"), ("back", "a source of itself"), ("v19", "more than 16 deep")]
         {
-            let error = values(&layout(name)).unwrap_err().to_string();
-            assert!(error.contains(said), "{name}: {error}");
+            says(format!("{name}: {}", values(&layout(name)).unwrap_err()), said);
         }
         let error = layout_of(&file, "length").unwrap_err().to_string();
         assert!(error.contains("a source of itself"), "{error}");
@@ -373,14 +371,13 @@ mod tests {
         for pair in names.windows(2) {
             // The same by many names.
             let paths: Vec<String> = (0..20).map(|n| format!("{}{}", "/".repeat(n), pair[0])).collect();
-            let entries: Vec<Entry<'_>> = paths.iter().map(|path| (".", path.as_str(), free, free)).collect();
+            let entries: Vec<Given<'_>> = paths.iter().map(|path| (".", path.as_str(), free, free)).collect();
             members.push((&pair[1], virtual_dataset(&mut file, &[2], &entries)));
         }
         save(&files, "v.h5", file, &members);
         let file = open(&files, "v.h5");
         assert_eq!(values(&layout_of(&file, "v2").unwrap()).unwrap(), [7, 8]);
-        let error = layout_of(&file, "v14").unwrap_err().to_string();
-        assert!(error.contains("virtual sources of virtual sources"), "{error}");
+        fails(layout_of(&file, "v14"), "virtual sources of virtual sources");
     }
 
     #[test]
@@ -393,7 +390,7 @@ mod tests {
         let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
         let four: &[[u64; 4]] = &[[0, 1, 1, 4]];
         // When it is described, or when it is read.
-        let cases: &[(&str, Entry<'_>, &str)] = &[
+        let cases: &[(&str, Given<'_>, &str)] = &[
             ("axes", (".", "mine", four, &[[0, 1, 1, 4], [0, 1, 1, 1]]), "other axes than shape [4]"),
             ("count", (".", "mine", &[[0, 1, 1, 3]], four), "3 elements are to be the 4"),
             ("free", (".", "mine", free, four), "do not fit together"),
@@ -431,13 +428,12 @@ mod tests {
         assert_eq!(usual_part(&[END, END, END], &[], 1 << 30).as_slice(), [1, 1, 1]);
     }
 
-    /// Any byte of a file may be wrong.
     #[test]
     fn damage_is_an_error_or_values() {
         let files = Arc::new(Others::default());
         let mut file = Builder::new();
         let mine = numbers(&mut file, 0, &[4]);
-        let entries: &[Entry<'_>] =
+        let entries: &[Given<'_>] =
             &[(".", "mine", &[[0, 1, FREE, 1]], &[[1, 3, FREE, 2]]), (".", "x%b", &[], &[[0, 4, FREE, 3]])];
         let parts = virtual_dataset(&mut file, &[5], entries);
         save(&files, "v.h5", file, &[("mine", mine), ("v", parts)]);

@@ -193,7 +193,7 @@ fn values_of_attributes_are_those_that_h5py_reads() {
     if folders().is_empty() {
         return;
     }
-    let store: Arc<dyn Store> = Arc::new(LocalStore::open(&corpora(), LocalOptions::default()).unwrap());
+    let store: Arc<dyn Store> = Arc::new(LocalStore::open(corpora(), LocalOptions::default()).unwrap());
     let file = open(&store, "pyfive/attr_datatypes.hdf5").unwrap();
     let attributes = file.root().unwrap().attributes().unwrap();
     let ints = |list: &[i128]| Value::List(list.iter().map(|value| Value::Int(*value)).collect());

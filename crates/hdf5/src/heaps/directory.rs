@@ -96,7 +96,6 @@ pub(super) struct Extent {
     len: u64,
 }
 
-/// Some bytes of a collection.
 struct Window<'a> {
     /// Of the collection, the first.
     start: u64,

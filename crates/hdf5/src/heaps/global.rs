@@ -19,7 +19,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a collection is called in messages.
 pub(super) const STRUCTURE: &str = "global heap collection";
 
 /// The smallest collection that the HDF5 library makes.
@@ -78,10 +77,8 @@ struct SharedBytes {
     range: Range<usize>,
 }
 
-/// An object of a collection.
 #[derive(Clone, Copy, Debug)]
 pub enum Object<'a> {
-    /// Its bytes.
     Here(&'a [u8]),
     /// Where in the file they are.
     There {
@@ -122,7 +119,6 @@ impl Collection {
         found.into_iter().map(taken_apart).collect()
     }
 
-    /// Where it is.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -138,7 +134,7 @@ impl Collection {
         if self.len <= WHOLE { self.len.max(SMALLEST) } else { SMALLEST }
     }
 
-    /// All of its bytes, if they are in memory. For many objects of it: [`Collection::object`].
+    /// All of its bytes, if they are in memory.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.as_ref().map_or(&[], SharedBytes::bytes)
@@ -165,23 +161,16 @@ impl Collection {
 
     /// The object of an index; `None`: there is none.
     pub fn object(&self, index: u32) -> Option<Object<'_>> {
-        self.object_in(self.bytes(), index)
-    }
-
-    /// As [`Collection::object`], with what [`Collection::bytes`] gave.
-    #[inline]
-    pub(crate) fn object_in<'a>(&self, bytes: &'a [u8], index: u32) -> Option<Object<'a>> {
         let (start, len) = self.objects.find(index)?;
         if self.bytes.is_none() {
             return Some(Object::There { address: self.address.saturating_add(start), len });
         }
         let start = usize::try_from(start).ok()?;
-        bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?).map(Object::Here)
+        self.bytes().get(start..start.checked_add(usize::try_from(len).ok()?)?).map(Object::Here)
     }
 }
 
 impl<'a> Object<'a> {
-    /// How many bytes it has.
     pub fn len(&self) -> u64 {
         match self {
             Object::Here(bytes) => bytes.len() as u64,
@@ -198,7 +187,6 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Its bytes.
     pub fn read(&self, source: &Source) -> Result<Cow<'a, [u8]>, Hdf5Error> {
         let (address, len) = match *self {
             Object::Here(bytes) => return Ok(Cow::Borrowed(bytes)),
@@ -240,7 +228,6 @@ impl SharedBytes {
     }
 }
 
-/// The header of a collection.
 pub(super) struct Head {
     pub(super) address: u64,
     /// Bytes of the collection.
@@ -354,7 +341,7 @@ fn memory(source: &Source, len: usize) -> Result<Memory, Hdf5Error> {
 mod tests {
     use super::*;
     use crate::Sizes;
-    use crate::testing::{SIZES, collection, collection_of, mutations, source};
+    use crate::testing::{SIZES, collection, collection_of, mutations, says, source};
 
     fn read(source: &Source) -> Result<Collection, Hdf5Error> {
         Collection::read(source, &[0], SMALLEST).map(|found| found.into_iter().next().unwrap())
@@ -368,9 +355,8 @@ mod tests {
     fn objects_by_index() {
         for length in [4, 8] {
             let objects: [(u16, &[u8]); 4] = [(1, b"one"), (3, b"exactly8"), (2, b""), (700, b"far")];
-            let sizes = Sizes { length, ..SIZES };
-            let bytes = collection_of(sizes, &objects, 20);
-            let source = source(&bytes).with_format(sizes, true);
+            let bytes = collection_of(length, &objects, 20);
+            let source = source(&bytes).with_format(Sizes { length, ..SIZES }, true);
             let found = read(&source).unwrap();
             for (index, data) in objects {
                 assert_eq!(object(&source, &found, index.into()).as_deref(), Some(data));
@@ -384,14 +370,13 @@ mod tests {
     #[test]
     fn damage_is_named() {
         let wrong = |bytes: &[u8]| read(&source(bytes)).unwrap_err().to_string();
-        let twice = wrong(&collection_of(SIZES, &[(1, b"a"), (1, b"b")], 20));
-        assert!(twice.contains("a second object 1"), "{twice}");
-        let mut long = collection_of(SIZES, &[(1, b"a")], 20);
+        says(wrong(&collection_of(8, &[(1, b"a"), (1, b"b")], 20)), "a second object 1");
+        let mut long = collection_of(8, &[(1, b"a")], 20);
         long[24] = 200;
-        assert!(wrong(&long).contains("object 1 has 200 bytes, 28 are left"), "{}", wrong(&long));
+        says(wrong(&long), "object 1 has 200 bytes, 28 are left");
         let mut small = collection(&[]);
         small[8] = 15;
-        assert!(wrong(&small).contains("a collection of 15 bytes"), "{}", wrong(&small));
+        says(wrong(&small), "a collection of 15 bytes");
     }
 
     /// Both ways of taking a directory apart say the same, or only the general one knows it (or
@@ -401,7 +386,7 @@ mod tests {
         let usual_ones = std::cell::Cell::new(0);
         let gaps = [(4, &b"d"[..]), (1, b"a"), (9, b"")];
         for objects in [&[(1, &b"one"[..]), (2, b"exactly8"), (3, b"")][..], &gaps, &[(700, b"far")], &[]] {
-            mutations(&collection_of(SIZES, objects, 20), |source| {
+            mutations(&collection_of(8, objects, 20), |source| {
                 let Ok(bytes) = source.read(STRUCTURE, 0, source.size()) else { return };
                 let Ok(head) = Head::parse(source, 0, &bytes) else { return };
                 let mut places = Vec::new();

@@ -99,7 +99,6 @@ impl Numbers {
         self.table.is_empty()
     }
 
-    /// How many addresses there are.
     #[inline]
     pub fn len(&self) -> usize {
         self.addresses.len()
@@ -111,7 +110,6 @@ impl Numbers {
         self.highest.is_none_or(|highest| address > highest)
     }
 
-    /// The addresses by number.
     pub fn into_addresses(self) -> Vec<u64> {
         self.addresses
     }

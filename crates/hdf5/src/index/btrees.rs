@@ -109,8 +109,8 @@ pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
 #[cfg(test)]
 mod tests {
     use crate::data_layout::ChunkIndexKind;
-    use crate::index::testing::{Dataset, Stored};
-    use crate::testing::{mutations, source, structure};
+    use crate::index::testing::{Dataset, StoredChunk};
+    use crate::testing::{fails, mutations, says, source, structure};
     use crate::trees::{btree1, btree2};
 
     fn numbers(numbers: &[u64]) -> Vec<u8> {
@@ -127,7 +127,7 @@ mod tests {
     fn one(dataset: &Dataset, counts: &[u64]) -> Vec<u8> {
         let chunks = dataset.all_stored(counts);
         let groups: Vec<_> = chunks.chunks(7).collect();
-        let keys = |places: Vec<&Stored>| {
+        let keys = |places: Vec<&StoredChunk>| {
             let mut keys: Vec<_> =
                 places.iter().map(|(place, (_, size, mask))| key(place, *size, *mask)).collect();
             keys.push(key(&vec![1 << 30; counts.len()], 0, 0));
@@ -196,16 +196,13 @@ mod tests {
         };
         // The first key of the first leaf.
         let key = 1024 + 24;
-        let odd = wrong(key + 8, &[1]);
-        assert!(odd.contains("byte 1048: a chunk begins at element 1, chunks have 2"), "{odd}");
-        let within = wrong(key + 24, &[1]);
-        assert!(within.contains("within an element"), "{within}");
+        says(wrong(key + 8, &[1]), "byte 1048: a chunk begins at element 1, chunks have 2");
+        says(wrong(key + 24, &[1]), "within an element");
         let second = &bytes[key + 40 + 8..key + 40 + 24];
-        let twice = wrong(key + 8, second);
-        assert!(twice.contains("is stored twice, at addresses"), "{twice}");
-        assert!(wrong(key, &[0; 4]).contains("has 0 bytes"));
-        assert!(wrong(key, &[0xff; 4]).contains("the file ends at"));
-        assert!(wrong(key + 32, &[0xff; 8]).contains("without an address"));
+        says(wrong(key + 8, second), "is stored twice, at addresses");
+        says(wrong(key, &[0; 4]), "has 0 bytes");
+        says(wrong(key, &[0xff; 4]), "the file ends at");
+        says(wrong(key + 32, &[0xff; 8]), "without an address");
     }
 
     /// Records that are not sorted in the file are sorted, and found.
@@ -229,8 +226,7 @@ mod tests {
         }
         let (mut dataset, bytes) = datasets(&[9, 14]).swap_remove(1);
         dataset.filtered = true;
-        let error = dataset.read(&source(&bytes)).unwrap_err().to_string();
-        assert!(error.contains("records of type 11 is expected, found type 10"), "{error}");
+        fails(dataset.read(&source(&bytes)), "records of type 11 is expected, found type 10");
     }
 
     #[test]

@@ -74,12 +74,9 @@ impl Slots {
 pub(super) struct Elements<'a> {
     pub slots: Slots,
     pub records: &'a mut Records,
-    /// Bytes of an element.
     pub width: usize,
     filtered: bool,
-    /// Address of the array.
     array: Option<u64>,
-    /// Bytes of an address.
     offset_len: usize,
 }
 
@@ -169,7 +166,6 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// A page of a data block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
     pub address: u64,

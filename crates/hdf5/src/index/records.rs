@@ -6,7 +6,6 @@ use crate::{Hdf5Error, ParseError, Source};
 /// Chunks of the current extent, numbered in C order.
 #[derive(Debug)]
 pub(super) struct Grid {
-    /// Chunks per axis.
     pub counts: Vec<u64>,
     /// How much further the number is for the next chunk along each axis.
     pub strides: Vec<u64>,
@@ -37,7 +36,6 @@ pub(super) fn strides(counts: &[u64]) -> Option<(Vec<u64>, u64)> {
     Some((strides, product))
 }
 
-/// The records so far.
 #[derive(Debug)]
 pub(super) struct Records {
     pub grid: Grid,

@@ -7,7 +7,7 @@ use crate::testing::structure;
 use crate::{Hdf5Error, Source};
 
 /// A chunk that is stored: its place in the grid; address, size and filter mask.
-pub(super) type Stored = (Vec<u64>, (u64, u64, u32));
+pub(super) type StoredChunk = (Vec<u64>, (u64, u64, u32));
 
 /// A dataset of 4-byte elements in chunks of 2 along each axis, whose index is at address 0.
 pub(super) struct Dataset {
@@ -85,7 +85,7 @@ impl Dataset {
     }
 
     /// All chunks of a grid that are stored.
-    pub fn all_stored(&self, counts: &[u64]) -> Vec<Stored> {
+    pub fn all_stored(&self, counts: &[u64]) -> Vec<StoredChunk> {
         let numbers = 0..counts.iter().product();
         let stored = numbers.filter_map(|number| {
             let place = places(number, counts);

@@ -3,7 +3,6 @@
 
 use crate::{Cursor, ParseError};
 
-/// The number of the message.
 pub const KIND: u16 = 0x07;
 
 /// The files that a contiguous dataset's bytes are in, one behind the other.
@@ -17,7 +16,6 @@ pub struct ExternalFiles {
 }
 
 impl ExternalFiles {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<ExternalFiles, ParseError> {
         cursor.version("external data files message", &[1])?;
         // Reserved, and how many there is room for.

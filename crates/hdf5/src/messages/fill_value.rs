@@ -3,10 +3,7 @@
 
 use crate::{Cursor, ParseError};
 
-/// The number of the old message.
 pub const OLD_KIND: u16 = 0x04;
-
-/// The number of the message.
 pub const KIND: u16 = 0x05;
 
 /// When the fill value is written to storage. Absent elements are read by the same rule.
@@ -23,14 +20,12 @@ pub enum FillTime {
 /// A fill value as stored, and when it is written.
 #[derive(Clone, Debug)]
 pub struct FillValue {
-    /// When it is written.
     pub time: FillTime,
     /// One element in the dataset's datatype; `None`: it is zero, or not defined.
     pub value: Option<Vec<u8>>,
 }
 
 impl FillValue {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<FillValue, ParseError> {
         let version = cursor.version("fill value message", &[1, 2, 3])?;
         let at = cursor.clone();
@@ -56,7 +51,6 @@ impl FillValue {
         Ok(FillValue { time, value })
     }
 
-    /// Parses the old message.
     pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<FillValue, ParseError> {
         Ok(FillValue { time: FillTime::IfSet, value: sized(cursor)? })
     }

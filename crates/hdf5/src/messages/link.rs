@@ -5,13 +5,9 @@ use crate::group::{Link, LinkTarget};
 use crate::text::lossless;
 use crate::{Cursor, ParseError};
 
-/// The number of the info message.
 pub const INFO_KIND: u16 = 0x02;
-
-/// The number of the message.
 pub const KIND: u16 = 0x06;
 
-/// The number of the symbol table message.
 pub const SYMBOL_TABLE_KIND: u16 = 0x11;
 
 /// The link type of links to other files.
@@ -71,7 +67,6 @@ pub struct LinkInfo {
 }
 
 impl LinkInfo {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<LinkInfo, ParseError> {
         cursor.version("link info message", &[0])?;
         let flags = cursor.u8()?;
@@ -84,14 +79,11 @@ impl LinkInfo {
 /// Where the links of a group of the old kind are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolTable {
-    /// Address of the B-tree.
     pub btree: u64,
-    /// Address of the local heap.
     pub heap: u64,
 }
 
 impl SymbolTable {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<SymbolTable, ParseError> {
         let btree = cursor.defined("the B-tree of links")?;
         Ok(SymbolTable { btree, heap: cursor.defined("the heap of names")? })

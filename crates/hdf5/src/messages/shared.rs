@@ -8,7 +8,6 @@
 
 use crate::{Cursor, ParseError};
 
-/// The number of the message.
 pub const TABLE_KIND: u16 = 0x0f;
 
 /// Where a shared message is.
@@ -45,14 +44,11 @@ impl Shared {
 /// The message of the superblock extension that leads to the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableMessage {
-    /// Address of the table.
     pub address: u64,
-    /// How many indexes it has.
     pub indexes: u8,
 }
 
 impl TableMessage {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<TableMessage, ParseError> {
         cursor.version("shared message table message", &[0])?;
         Ok(TableMessage { address: cursor.defined("the shared message table")?, indexes: cursor.u8()? })
@@ -68,7 +64,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Parses the table, which has `indexes` indexes.
     pub fn parse(cursor: &mut Cursor<'_>, indexes: u8) -> Result<Table, ParseError> {
         let start = cursor.position();
         cursor.signature(b"SMTB")?;

@@ -5,7 +5,6 @@ use crate::cursor::{address, to_usize};
 use crate::trees::Visited;
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 
-/// What a node is called in messages.
 const STRUCTURE: &str = "version 1 B-tree node";
 
 /// Entries of a node unless a file says otherwise. It says so where this crate does not look: where
@@ -16,7 +15,6 @@ const USUAL: u64 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     pub kind: u8,
-    /// Bytes of a key.
     pub key: usize,
 }
 
@@ -142,7 +140,7 @@ fn child(at: u64, entry: &[u8], key: usize) -> Result<u64, ParseError> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{mutations, source, structure};
+    use crate::testing::{fails, mutations, says, source, structure};
 
     const TREE: Tree = Tree { kind: 0, key: 8 };
 
@@ -209,14 +207,10 @@ pub(crate) mod tests {
             change(&mut bytes);
             children(&source(&bytes)).unwrap_err().to_string()
         };
-        let shared = wrong(&|bytes| bytes[48..56].copy_from_slice(&128u64.to_le_bytes()));
-        assert!(shared.contains("met before"), "{shared}");
-        let circle = wrong(&|bytes| bytes[32..40].fill(0));
-        assert!(circle.contains("a node of level 1 is expected, found level 2"), "{circle}");
-        let kind = wrong(&|bytes| bytes[4] = 1);
-        assert!(kind.contains("type 0 is expected, found type 1"), "{kind}");
-        let long = wrong(&|bytes| bytes[6] = 0xff);
-        assert!(long.contains("bytes are needed"), "{long}");
+        says(wrong(&|bytes| bytes[48..56].copy_from_slice(&128u64.to_le_bytes())), "met before");
+        says(wrong(&|bytes| bytes[32..40].fill(0)), "a node of level 1 is expected, found level 2");
+        says(wrong(&|bytes| bytes[4] = 1), "type 0 is expected, found type 1");
+        says(wrong(&|bytes| bytes[6] = 0xff), "bytes are needed");
     }
 
     /// A root whose children overlap: each has thousands of entries, which would be read thousands
@@ -234,8 +228,7 @@ pub(crate) mod tests {
         bytes.resize(1 << 20, 0);
         bytes.extend(leaf);
         bytes.resize(bytes.len() + (1 << 20), 0);
-        let error = TREE.walk(&source(&bytes), 0, &mut |_| Ok(())).unwrap_err().to_string();
-        assert!(error.contains("larger than the file"), "{error}");
+        fails(TREE.walk(&source(&bytes), 0, &mut |_| Ok(())), "larger than the file");
     }
 
     #[test]

@@ -15,7 +15,6 @@ use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// What the parts are called in messages.
 const HEADER: &str = "version 2 B-tree header";
 const NODE: &str = "version 2 B-tree node";
 
@@ -28,7 +27,6 @@ const LARGEST_NODE: u32 = 64 << 20;
 /// A tree with a record in each node is no deeper in any file.
 const DEEPEST: u16 = 63;
 
-/// What the header says.
 #[derive(Debug)]
 struct Tree {
     kind: u8,
@@ -249,7 +247,7 @@ pub fn find(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{SIZES, mutations, source, structure, summed};
+    use crate::testing::{SIZES, mutations, says, source, structure, summed};
 
     /// A tree of `records` (all of one size, sorted) in nodes of `node` bytes, which are filled,
     /// the header at `at` and the nodes behind it. 8-byte addresses and lengths.
@@ -368,14 +366,10 @@ pub(crate) mod tests {
         };
         assert!(wrong(&|bytes| bytes[20] ^= 1, true).is_checksum());
         assert!(wrong(&|bytes| bytes[50] ^= 1, true).is_checksum());
-        let kind = wrong(&|bytes| bytes[5] = 5, false).to_string();
-        assert!(kind.contains("type 9 is expected, found type 5"), "{kind}");
-        let count = wrong(&|bytes| bytes[24] = 200, false).to_string();
-        assert!(count.contains("200 records in a node that has room for"), "{count}");
-        let deep = wrong(&|bytes| bytes[13] = 1, false).to_string();
-        assert!(deep.contains("depth"), "{deep}");
-        let version = wrong(&|bytes| bytes[4] = 1, false).to_string();
-        assert!(version.contains("version 1 of the version 2 B-tree is not supported"), "{version}");
+        says(wrong(&|bytes| bytes[5] = 5, false), "type 9 is expected, found type 5");
+        says(wrong(&|bytes| bytes[24] = 200, false), "200 records in a node that has room for");
+        says(wrong(&|bytes| bytes[13] = 1, false), "depth");
+        says(wrong(&|bytes| bytes[4] = 1, false), "version 1 of the version 2 B-tree is not supported");
     }
 
     #[test]

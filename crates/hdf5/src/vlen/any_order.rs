@@ -28,8 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// cache holds a line of each.
 const GROUPS: usize = 1 << 10;
 
-/// Collections of a fetch.
-type Found = Arc<Vec<Arc<Collection>>>;
+type Collections = Arc<Vec<Arc<Collection>>>;
 
 /// The collections of a batch, fetch by fetch.
 pub(super) struct Fetches<'a> {
@@ -47,17 +46,16 @@ struct Fetch {
     /// The collections, whole groups.
     collections: Range<usize>,
     /// Local to a request: held while its collections are fetched.
-    state: Mutex<State>,
+    state: Mutex<Taken>,
 }
 
-struct State {
+struct Taken {
     /// Shares to come.
     left: usize,
-    found: Option<Found>,
+    found: Option<Collections>,
 }
 
 impl<'a> Fetches<'a> {
-    /// Fetches for this many shares.
     pub(super) fn new(addresses: &'a [u64], shares: usize, threads: usize) -> Fetches<'a> {
         let shift = addresses.len().div_ceil(GROUPS).next_power_of_two().ilog2();
         let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -73,7 +71,7 @@ impl<'a> Fetches<'a> {
                 }
             }
         }
-        let state = || Mutex::new(State { left: shares, found: None });
+        let state = || Mutex::new(Taken { left: shares, found: None });
         let fetches = ranges.into_iter().map(|collections| Fetch { collections, state: state() }).collect();
         Fetches { addresses, shift, fetches, threads, waiting: AtomicU64::new(0) }
     }
@@ -88,7 +86,7 @@ impl<'a> Fetches<'a> {
     }
 
     /// The collections of a fetch, for one share. `None`: it needs none.
-    fn take(&self, fetch: &Fetch, batch: &Batch<'_>, needs: bool) -> Result<Option<Found>, Hdf5Error> {
+    fn take(&self, fetch: &Fetch, batch: &Batch<'_>, needs: bool) -> Result<Option<Collections>, Hdf5Error> {
         let mut state = fetch.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.left = state.left.saturating_sub(1);
         let addresses = self.addresses.get(fetch.collections.clone()).unwrap_or_default();

@@ -73,10 +73,9 @@ impl Kind {
     }
 }
 
-/// A collection's bytes.
 fn encoded(made: &Made, sizes: Sizes) -> Vec<u8> {
     let objects: Vec<_> = made.objects.iter().map(|(index, data)| (*index, &data[..])).collect();
-    collection_of(sizes, &objects, made.free.next_multiple_of(8))
+    collection_of(sizes.length, &objects, made.free.next_multiple_of(8))
 }
 
 fn heap_id(sizes: Sizes, len: usize, address: u64, index: u16) -> Vec<u8> {
@@ -97,12 +96,17 @@ impl Model {
             rest.resize(rest.len() + made.gap.next_multiple_of(8), 0x55);
         }
         let mut ids = vec![0xaa; self.offset];
-        for cell in &self.cells {
-            ids.extend(match cell {
-                None => heap_id(self.sizes, 0, 0, 0),
-                Some((at, object, _)) => {
-                    let (index, _) = self.collections[*at].objects[*object];
-                    heap_id(self.sizes, self.bytes(cell).len() / self.kind.size(), addresses[*at], index)
+        for (number, cell) in self.cells.iter().enumerate() {
+            ids.extend(match (cell, number % 2) {
+                // Null: without an address, or with an undefined one and whatever length.
+                (None, 0) => heap_id(self.sizes, 0, 0, 0),
+                (None, _) => heap_id(self.sizes, 5, u64::MAX, 1),
+                (Some((at, object, _)), odd) => {
+                    let items = self.bytes(cell).len() / self.kind.size();
+                    // Nobody looks for the object of an element without items.
+                    let missing = items == 0 && odd == 1;
+                    let index = if missing { 40_000 } else { self.collections[*at].objects[*object].0 };
+                    heap_id(self.sizes, items, addresses[*at], index)
                 }
             });
             ids.resize(ids.len() + self.between, 0xaa);

@@ -41,7 +41,6 @@ impl<'a> Growing<'a> {
         Ok(Growing { file, id, items, result, bytes: 0, collections: 0 })
     }
 
-    /// The result.
     pub(super) fn finish(self, shape: Dims) -> Ragged {
         self.result.finish(shape)
     }
@@ -106,7 +105,6 @@ impl<'a> Growing<'a> {
         Ok(true)
     }
 
-    /// Adds any number of elements.
     fn push_many(&mut self, ids: &[Id], threads: Option<usize>) -> Result<(), Hdf5Error> {
         let sections = look(self.file, self.items, ids, threads);
         let heap = sections.heap();

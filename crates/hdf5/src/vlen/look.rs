@@ -105,7 +105,6 @@ fn in_order(ids: &[Id]) -> bool {
     back <= some / 8
 }
 
-/// Looks at ids.
 pub(super) fn look(file: &File, items: &Items, ids: &[Id], threads: Option<usize>) -> Sections {
     look_within(Limits::of(file, items, ids, threads), ids, threads)
 }
@@ -145,7 +144,6 @@ struct Look {
     nulls: bool,
 }
 
-/// The sections of a range.
 fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     let mut numbers = vec![NONE; range.len()];
     // The ends of all sections but the last, counted from the start of the range.
@@ -219,7 +217,6 @@ pub(super) enum Heap {
 }
 
 impl Heap {
-    /// How many collections there are.
     pub(super) fn collections(&self) -> usize {
         match self {
             Heap::Own { count } => *count,
@@ -243,7 +240,6 @@ impl Sections {
         self.sections.iter().fold(0, |sum, section| sum.saturating_add(section.items))
     }
 
-    /// Whether an element is null.
     pub(super) fn nulls(&self) -> bool {
         self.sections.iter().any(|section| section.nulls)
     }

@@ -13,7 +13,6 @@ use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
 use hyperslab_store::fork::MutexGuard;
 use std::collections::HashMap;
 
-/// What the parts are called in messages.
 const DIRECT: &str = "fractal heap direct block";
 const INDIRECT: &str = "fractal heap indirect block";
 
@@ -31,8 +30,9 @@ pub(super) struct HeapBlock {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BlockKind {
-    /// With this many rows.
-    Indirect { rows: u32 },
+    Indirect {
+        rows: u32,
+    },
     Direct {
         /// Bytes in the heap's space.
         size: u64,
