@@ -39,8 +39,7 @@ impl ChunkLocator for SingleChunk {
     }
 }
 
-/// Contiguous elements that need conversion are cut into chunks of this many bytes: a small
-/// selection reads few of them, and threads share the work.
+/// Bytes of the chunks that contiguous elements are cut into if they need conversion.
 const ROWS: u64 = 1 << 20;
 
 /// Finds the chunks that a run of bytes is cut into.
@@ -202,8 +201,7 @@ fn single(
     }
 }
 
-/// Cuts a run of bytes into chunks of about [`ROWS`] bytes: whole rows of as many axes as fit, and
-/// a part of the axis before.
+/// Cuts a run of bytes into chunks of about [`ROWS`] bytes, along the slowest axes first.
 fn rows(shape: &[u64], size: u64) -> (Dims, ContiguousChunks) {
     let mut chunk = Dims::from_elem(1, shape.len());
     let mut strides = Dims::from_elem(0, shape.len());
@@ -257,8 +255,7 @@ mod tests {
     use crate::testing::{Builder, attribute, contiguous, dataset, elements, fails, only_dataset, structure};
     use crate::{Hdf5Error, messages};
 
-    /// Opens and reads a dataset of these messages; `put` is called with the file before them, and
-    /// may change them.
+    /// Reads a dataset of these messages. `put` may append to the file and change the layout first.
     fn values(
         shape: &[u64],
         mut layout: Vec<u8>,

@@ -55,8 +55,7 @@ pub(crate) fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A file under construction: a version 2 superblock, object headers of version 2, and whatever
-/// else is put behind them.
+/// A file under construction: superblock (version 2), object headers (version 2), other bytes.
 #[derive(Clone)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
@@ -128,8 +127,7 @@ pub(crate) fn dataset(shape: &[u64], layout: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
     vec![(DATASPACE, space), (DATATYPE, datatype), (LAYOUT, layout)]
 }
 
-/// A collection of the global heap, with lengths of `length` bytes and with free space behind its
-/// objects.
+/// A global heap collection with lengths of `length` bytes and `free` bytes at its end.
 pub(crate) fn collection_of(length: u8, objects: &[(u16, &[u8])], free: usize) -> Vec<u8> {
     let number = |n: usize| (n as u64).to_le_bytes()[..length.into()].to_vec();
     let padded = |mut bytes: Vec<u8>| {

@@ -49,8 +49,7 @@ enum Step {
 }
 
 impl Cast {
-    /// The conversion from the elements of a dataset, `from`, stored as `datatype`. `None`: there
-    /// is none.
+    /// The conversion of elements `from`, stored as `datatype`. `None`: there is none.
     pub fn new(datatype: &Datatype, from: &Element, to: &Element) -> Option<Cast> {
         Some(Cast { from: from.size, to: to.size, step: step(datatype, from, to)? })
     }

@@ -260,8 +260,7 @@ impl Step {
         }
     }
 
-    /// Converts elements that begin `stored` bytes apart in `src` to elements that begin `memory`
-    /// bytes apart in `dst`.
+    /// Converts elements that are `stored` bytes apart in `src` and `memory` bytes apart in `dst`.
     fn run(&self, src: &[u8], stored: usize, dst: &mut [u8], memory: usize) {
         let pairs = src.chunks(stored).zip(dst.chunks_mut(memory));
         match self {
@@ -382,8 +381,7 @@ mod tests {
         assert_eq!(decode(halves, &[0, 0x3c, 0, 0xc0]), numbers(&[1.0, -2.0]));
     }
 
-    /// `{"s": 3 bytes up to NUL, "n": i3, "a": i2 × 2, "b": i1}`: only two members change, one of
-    /// them grows.
+    /// `{"s": 3 bytes up to NUL, "n": i3, "a": i2 × 2, "b": i1}`: two members change, one grows.
     const MIXED: &str = concat!(
         "360400000c000000",
         "73000013000000",

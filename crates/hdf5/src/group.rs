@@ -188,9 +188,9 @@ impl Group {
         ids.iter().map(link).collect()
     }
 
-    /// The object at a path relative to this group (from the root if it begins with `/`); links are
-    /// followed. Errors with [`Hdf5Error::NotFound`] where nothing is there or a link leads
-    /// nowhere, and where links lead in a circle.
+    /// The object at a path from this group (or, with a leading `/`, from the root); follows links.
+    /// Fails with [`Hdf5Error::NotFound`] if nothing is there, or if links lead nowhere or in a
+    /// circle.
     pub fn child(&self, path: &str) -> Result<Node, Hdf5Error> {
         self.resolve(path, &mut { MOST_LINKS })
     }

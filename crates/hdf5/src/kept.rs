@@ -4,8 +4,7 @@ use hyperslab_store::fork::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values by address, up to a total weight. If another would exceed it, all are dropped: values in
-/// use are read again.
+/// Values by address. Drops all when the total weight would exceed the limit.
 #[derive(Debug)]
 pub struct ByAddress<T> {
     most: u64,
@@ -25,8 +24,7 @@ impl<T> ByAddress<T> {
         ByAddress { most, inner: Mutex::new(Values { values: HashMap::new(), weight: 0 }) }
     }
 
-    /// The value of an address. Made where it is not there, which several threads may do at once;
-    /// `weigh` says how heavy it is.
+    /// The value of an address, or what `make` makes. Threads may make it at the same time.
     pub fn get<E>(
         &self,
         address: u64,

@@ -63,8 +63,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
     Ok(members)
 }
 
-/// The name of a member of a family: `number` instead of the last run of zeros that is a number of
-/// its own.
+/// The name of a member: the last run of zeros in the name of the first becomes `number`.
 fn numbered(first: &str, number: u64) -> Option<String> {
     let bytes = first.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);

@@ -16,7 +16,6 @@ use hyperslab_codec::{ByteOrder, DataType, Kind};
 /// A stored integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Integer {
-    /// Bytes.
     pub size: usize,
     pub order: Order,
     pub signed: bool,
@@ -27,8 +26,7 @@ pub(crate) struct Integer {
 }
 
 impl Integer {
-    /// The layout of an integer type, or of a bitfield (its bits are an unsigned number). `None`:
-    /// another class.
+    /// The layout of an integer, or of a bitfield as an unsigned one. `None`: another class.
     pub fn of(datatype: &Datatype) -> Option<Integer> {
         let size = usize::try_from(datatype.size).ok()?;
         match datatype.class {
@@ -42,8 +40,7 @@ impl Integer {
         }
     }
 
-    /// The NumPy integer that it becomes: of the same size where there is one, else the smallest
-    /// that holds every value.
+    /// The NumPy integer of the same size, or else the smallest that holds every value.
     pub fn in_memory(&self) -> Result<DataType, ParseError> {
         let size = match self.size {
             1 | 2 | 4 | 8 => Some(self.size),
@@ -81,7 +78,6 @@ impl Integer {
 /// A float in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FloatType {
-    /// Bytes.
     pub size: usize,
     /// Bits of the mantissa below the point.
     fraction_bits: u8,
@@ -178,8 +174,7 @@ pub(crate) struct Float {
 }
 
 impl Float {
-    /// The float in memory: the smallest that holds every value exactly and is no smaller than the
-    /// stored one (that of 8 bytes also for larger ones), as in h5py.
+    /// The smallest float of at least this size (8 bytes for larger) that holds every value.
     pub fn in_memory(&self) -> Result<FloatType, ParseError> {
         let layout = &self.layout;
         let end = |at: u8, len: u8| at.saturating_add(len);
@@ -224,8 +219,7 @@ impl Float {
             let payload = if implied { mantissa.into() } else { u128::from(mantissa) & mask(width - 1) };
             return sign | to.special(shift(payload, more));
         }
-        // Below the point are as many bits as the mantissa has, one less where the leading bit is
-        // one of them.
+        // A stored leading bit is not below the point.
         let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);
         sign | match (implied, exponent) {
             (true, 1..) => to.bits(u128::from(mantissa) | 1 << width, scale),
@@ -339,8 +333,7 @@ fn shift(bits: u128, by: i64) -> u128 {
     shifted.unwrap_or_default()
 }
 
-/// The value of a float in memory, of 2, 4, 8 bytes or of 80 bits in 16; those are rounded to 64
-/// bits.
+/// The value of a float of 2, 4, 8 or (80 bits, rounded) 16 bytes.
 pub(crate) fn float_value(memory: &[u8], order: ByteOrder) -> f64 {
     let order = stored_order(order);
     let bits = |bits: u128| f64::from_bits(u64::try_from(bits & mask(64)).unwrap_or_default());

@@ -87,8 +87,7 @@ impl ObjectHeader {
         self.message(link::SYMBOL_TABLE_KIND).or(self.message(link::INFO_KIND)).is_some()
     }
 
-    /// Takes the messages of a block apart: `cursor` is over its `bytes`. Returns the continuations
-    /// that it names.
+    /// Parses a block of messages, `bytes`, with `cursor` over it. Returns its continuations.
     fn block(
         &mut self,
         prefix: &Prefix,

@@ -46,8 +46,7 @@ pub enum Part {
 }
 
 impl Reference {
-    /// The path of the object from the root, with a leading `/`. `None`: it is in another file, or
-    /// no link leads to it.
+    /// The absolute path of the object. `None`: it is in another file, or has no path.
     pub fn path(&self, file: &File) -> Result<Option<String>, Hdf5Error> {
         if self.file.is_some() {
             return Ok(None);
@@ -56,9 +55,8 @@ impl Reference {
     }
 }
 
-/// Resolves references (`element` is one of those of [`ElementKind`]). They are in `memory`, the
-/// first at `offset`, the next `stride` bytes further, `count` in all. `None`: one that leads
-/// nowhere, as it was never written.
+/// Resolves `count` references in `memory`, `stride` bytes apart from `offset` on. `element` is one
+/// of the references of [`ElementKind`]. `None`: a reference that was never written.
 pub fn resolve(
     file: &File,
     element: &Element,

@@ -87,8 +87,7 @@ impl Selection {
         coordinates.chunks_exact(rank.max(1))
     }
 
-    /// The blocks of [`Selection::Blocks`], each with its first and its last element; empty for
-    /// other selections.
+    /// First and last element of each block; empty unless it is [`Selection::Blocks`].
     pub fn blocks(&self) -> impl Iterator<Item = (&[u64], &[u64])> {
         let (rank, corners) = match self {
             Selection::Blocks { rank, corners } => (*rank, corners.as_slice()),
@@ -98,8 +97,7 @@ impl Selection {
         corners.chunks_exact(rank.saturating_mul(2)).filter_map(move |block| block.split_at_checked(rank))
     }
 
-    /// The same selection as a regular hyperslab where blocks that are listed make one: early
-    /// versions of the format list the blocks of all hyperslabs.
+    /// Makes listed blocks a regular hyperslab, if they are one: old versions list all blocks.
     pub fn regularised(self) -> Selection {
         match self.grid() {
             Some(slabs) => Selection::Regular(slabs),
@@ -130,8 +128,7 @@ impl Selection {
             }
             slabs.push(Slab { start, stride, count: Some(ranges.len() as u64), block: Some(block) });
         }
-        // Each block is a cell of that grid; if they are as many and all different, they are the
-        // grid.
+        // Blocks are cells of that grid. As many different ones as cells are the grid.
         let mut blocks: Vec<&[u64]> = corners.chunks_exact((2 * rank).max(1)).collect();
         if blocks.len() != cells {
             return None;
@@ -174,8 +171,7 @@ fn encoded_size(cursor: &mut Cursor<'_>) -> Result<usize, ParseError> {
     }
 }
 
-/// `count` times `each` numbers of `size` bytes. They are taken from the file before there is
-/// memory for them.
+/// Numbers of `size` bytes. They must be there before memory is allocated for them.
 fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, size: usize) -> Result<Vec<u64>, ParseError> {
     let bytes = count.saturating_mul(each as u64).saturating_mul(size as u64);
     let mut part = Cursor::whole(cursor.take_u64(bytes)?, 0, cursor.sizes());

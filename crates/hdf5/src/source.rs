@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a page.
 const PAGE: u64 = 64 << 10;
 
 /// The most bytes of pages that are kept for a file.
@@ -24,12 +23,10 @@ const KEPT: u64 = 32 << 20;
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
 const LARGEST: u64 = 1 << 30;
 
-/// Structures that are read once each, and may lie far apart, are fetched in batches of about this
-/// many bytes.
+/// Bytes of a batch of structures that are read once, and may lie far apart.
 const BATCH: u64 = 16 << 20;
 
-/// Two of those structures with no more bytes than this between them are one read: to pass over the
-/// bytes costs less than a second read.
+/// Structures with a smaller gap are one read: skipping the gap costs less than a second read.
 const GAP: u64 = 8 << 10;
 
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
@@ -45,7 +42,6 @@ pub struct Source {
     /// Where address 0 is (the size of the user block).
     base: u64,
     sizes: Sizes,
-    /// Whether checksums of metadata are verified.
     verify: bool,
     /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
     instead: Vec<(u64, Bytes)>,
@@ -94,8 +90,8 @@ impl From<Vec<u8>> for Bytes {
 }
 
 impl Source {
-    /// The object `key` of a store; address 0 is at its byte `base`. Errors with
-    /// [`Hdf5Error::NotHdf5`] where there is no such object.
+    /// The object `key` with address 0 at `base`. Fails with [`Hdf5Error::NotHdf5`] if it is
+    /// missing.
     pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self, Hdf5Error> {
         let size = store.size(Key::new(key)?)?.ok_or_else(|| Hdf5Error::NotHdf5 {
             file: format!("'{key}' in {}", store.url()),
@@ -128,8 +124,8 @@ impl Source {
         Source { base, ..self }
     }
 
-    /// The same file with addresses and lengths of these sizes (8 bytes by default), and with
-    /// checksums verified (the default) or passed over.
+    /// The same file with other sizes (default: 8 bytes) and with checksums verified (default) or
+    /// not.
     pub fn with_format(self, sizes: Sizes, verify: bool) -> Self {
         Source { sizes, verify, ..self }
     }
@@ -270,12 +266,10 @@ impl Source {
         if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
     }
 
-    /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets
-    /// the place in that list too. Structures whose pages are not in memory are fetched together,
-    /// and not kept: they are read once, and a page is many times larger.
+    /// As [`Source::parse`] for many addresses and guesses; `parse` gets the place in the list too.
+    /// Fetches them together, and keeps no pages: they are read once.
     ///
-    /// `parse` may be called again for the same structure with more bytes: it must have no effect
-    /// before it has all that it needs.
+    /// `parse` may be called twice: it must have no effect until it has all bytes.
     pub fn parse_many(
         &self,
         structure: &'static str,
@@ -311,9 +305,8 @@ impl Source {
         Ok(())
     }
 
-    /// Fetches many structures, an address and a length each, in one request; says where in
-    /// `buffer` each of them is. Nowhere, where all of its pages are there, and where it is out of
-    /// bounds.
+    /// Fetches many structures (address, length) in one request. Returns their places in `buffer`,
+    /// which are empty if all pages are in memory, or if they are out of bounds.
     fn fetch_many(
         &self,
         places: &[(u64, u64)],
@@ -408,8 +401,7 @@ impl Source {
         Ok(bytes.into())
     }
 
-    /// Fills memory of the caller, each with the bytes at an address, in one request. No page is
-    /// kept for them; what is in pages that are there is taken from those.
+    /// Fills buffers from addresses in one request. Uses pages in memory, and keeps none.
     pub fn read_into<'m>(
         &self,
         structure: &'static str,
@@ -446,8 +438,7 @@ impl Source {
         true
     }
 
-    /// Fetches the pages of many structures, `(address, length)`, at once; what follows finds them.
-    /// Ranges out of bounds are left to that.
+    /// Fetches the pages of many `(address, length)` at once. Ignores ranges out of bounds.
     pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<(), Hdf5Error> {
         let mut wanted: Vec<u64> = Vec::new();
         for (address, len) in structures {

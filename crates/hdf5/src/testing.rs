@@ -27,8 +27,7 @@ pub(crate) fn source(bytes: &[u8]) -> Source {
     Source::new(store("f", bytes), "f", 0).unwrap()
 }
 
-/// Calls `read` with every change of one byte (to several values) and with every truncation, with
-/// checksums verified and without. It must return: that it does not panic is the test.
+/// Calls `read` with every changed byte and every truncation, verifying or not. Must not panic.
 pub(crate) fn mutations(bytes: &[u8], read: impl Fn(&Source)) {
     let both = |bytes: &[u8]| {
         [true, false].iter().for_each(|verify| read(&source(bytes).with_format(SIZES, *verify)));
@@ -38,8 +37,7 @@ pub(crate) fn mutations(bytes: &[u8], read: impl Fn(&Source)) {
     (0..bytes.len()).for_each(|len| both(&bytes[..len]));
 }
 
-/// Calls `check` with every change of one byte to the values that `values` makes of it, and with
-/// its place.
+/// Calls `check` with the place and the bytes of every change of one byte to one of `values`.
 pub(crate) fn changes<V: IntoIterator<Item = u8>>(
     bytes: &[u8],
     values: impl Fn(u8) -> V,
@@ -96,8 +94,7 @@ pub(crate) fn file(rest: &[u8]) -> File {
     open(&builder.finish(ROOT, 2, 0)).unwrap()
 }
 
-/// A file of a superblock and, at [`bare_start`], of `rest`, with addresses and lengths of these
-/// sizes.
+/// A superblock with these sizes and, at [`bare_start`], `rest`.
 pub(crate) fn bare(sizes: Sizes, rest: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x89HDF\r\n\x1a\n\x02".to_vec();
     bytes.extend([sizes.offset, sizes.length, 0]);
@@ -152,7 +149,6 @@ pub(crate) fn the_dataset(file: &File, path: &str) -> Result<Dataset, Hdf5Error>
     }
 }
 
-/// The elements of a dataset in memory.
 pub(crate) fn elements(layout: &ArrayLayout) -> Result<Vec<u8>, ArrayError> {
     let all = Selection::all(layout.shape());
     Ok(read(layout, &all, ReadOptions::default())?.as_slice().to_vec())

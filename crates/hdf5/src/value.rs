@@ -12,8 +12,7 @@ use crate::vlen::{self, strided};
 use crate::{Attribute, File, Hdf5Error};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// There are no more values in an attribute than these: elements of variable length may share
-/// objects of the heap, many levels deep.
+/// The most values of an attribute: elements may share objects, many levels deep.
 const MOST_VALUES: usize = 1 << 24;
 
 /// A value that knows no types but these.
@@ -48,8 +47,7 @@ impl Value {
 }
 
 impl Attribute {
-    /// Its value: a scalar as such, an array as nested lists (an empty list where it has no
-    /// elements), a null dataspace as [`Value::Null`].
+    /// Its value: a scalar, nested lists, or [`Value::Null`] for a null dataspace.
     pub fn value(&self) -> Result<Value, Hdf5Error> {
         let shape = match &self.dataspace {
             Dataspace::Null => return Ok(Value::Null),
@@ -210,8 +208,7 @@ fn text_value(bytes: &[u8]) -> Value {
     }
 }
 
-/// The path of the object; for attributes their name behind an `@`, for other files their name and
-/// a `:` in front.
+/// The path of the object; attributes are `path@name`, other files `file:path`.
 fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value, Hdf5Error> {
     let Some(found) = found else { return Ok(Value::Null) };
     let object = match (&found.file, found.path(file)?) {

@@ -31,13 +31,11 @@ pub(crate) fn layout(
     layout_within(dataset, wanted, (collection, index), None, &Budget::default())
 }
 
-/// The elements that a virtual dataset is read as. They are its own, or those of the virtual
-/// dataset that it is a source of: the library converts what is stored just once.
+/// What a virtual dataset is read as: its own elements, or those of the one it is a source of.
 pub(crate) struct Wanted<'e> {
     pub element: &'e Element,
     /// The engine's type of them.
     pub dtype: DataType,
-    /// What absent elements are.
     pub fill: FillValue,
 }
 
@@ -124,8 +122,7 @@ pub(crate) fn layout_within(
 /// What a virtual dataset says that some of its elements are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualSource {
-    /// The file of the source; `.` is the one that has the virtual dataset. `%b` in it, or in the
-    /// path, stands for the number of a block.
+    /// The file of the source, or `.`. `%b` here and in the path is the number of a block.
     pub file: String,
     /// The path of the source.
     pub dataset: String,
@@ -159,8 +156,7 @@ fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<
         .map_err(|why| file.source().wrong("global heap block for virtual datasets", address, why))
 }
 
-/// The shape of the parts that a dataset is made of: the shortest along each axis, and a few MiB at
-/// most. It is what is read at a time where there is a choice.
+/// The usual shape of parts: the shortest along each axis, a few MiB. Sets the size of reads.
 fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
     const MOST: u64 = 4 << 20;
     let mut part: Dims = shape.iter().map(|len| (*len).max(1)).collect();

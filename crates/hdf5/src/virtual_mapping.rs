@@ -9,8 +9,7 @@ use crate::text::lossless;
 use crate::{Cursor, ParseError};
 use std::sync::Arc;
 
-/// One mapping: the elements of a selection of the virtual dataset are, in their order, those of a
-/// selection of another one.
+/// The elements of `target` in the virtual dataset are those of `source`, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     /// The file of the source; `.` is the one that has the virtual dataset.
@@ -21,8 +20,7 @@ pub(crate) struct Mapping {
     pub(crate) target: Selection,
 }
 
-/// A name in which the number of a block may stand (`%b`); `%%` stands for `%`. Shared: a list may
-/// name a thousand times the same.
+/// A name: `%b` is the number of a block, `%%` is `%`. Shared, as lists repeat names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(Arc<[String]>);
 

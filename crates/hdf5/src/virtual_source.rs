@@ -22,8 +22,7 @@ const OPEN: u64 = 128;
 /// Virtual datasets may be sources of each other, but not deeper than this.
 const DEEPEST: usize = 16;
 
-/// The most virtual sources that are described for one dataset: its length may depend on that of
-/// its sources, and theirs on that of others.
+/// The most virtual sources for one dataset, whose length may depend on sources of sources.
 const MOST: u32 = 4096;
 
 /// How many virtual sources have been described for a dataset.
@@ -73,7 +72,6 @@ pub(crate) struct OneSource {
 }
 
 impl Sources {
-    /// Those of a dataset, to be read as `element`.
     pub(crate) fn new(
         dataset: &Dataset,
         element: &Element,
@@ -170,8 +168,7 @@ impl OneSource {
         layout.map(|layout| Some(Arc::new(layout).into())).map_err(|error| error.within(&self.path))
     }
 
-    /// The way from the elements of a source to those of the virtual dataset. An error where the
-    /// HDF5 library has none.
+    /// The conversion of a source. Fails if the HDF5 library has none.
     fn cast(&self, dataset: &Dataset) -> Result<Cast, Hdf5Error> {
         let common = &self.common;
         let refuse = |what: String| dataset.file().source().unsupported(what).within(&self.path);

@@ -75,8 +75,7 @@ struct Made {
 }
 
 impl Made {
-    /// Writes `elements`, of so many bytes an item, which lie in the heap in `order`. Chunks are
-    /// compressed; without them the dataset is contiguous.
+    /// Writes `elements` of items of `size` bytes, in this `order` in the heap. `chunk`: deflated.
     fn new(
         datatype: &[u8],
         size: usize,
@@ -163,8 +162,7 @@ fn texts(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| format!("text{n}").into_bytes()).collect()
 }
 
-/// Allocations of reading all of a file that has just been opened, and again; `elements` are what
-/// it holds.
+/// Allocations of reading all `elements` of a file that was just opened, and again.
 fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
     // What a thread makes once.
     drop(read(&made.open(), &[]));

@@ -231,8 +231,7 @@ fn small() -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Reads all of a file in memory, with checksums and without: what is wrong behind a checksum is
-/// found then.
+/// Reads a file in memory. Without checksums, damage behind them is found.
 fn walk_bytes(bytes: &[u8]) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     store.write(Key::new("f").unwrap(), &[bytes]).unwrap();

@@ -24,8 +24,7 @@ pub(super) const STRUCTURE: &str = "global heap collection";
 /// The smallest collection that the HDF5 library makes.
 pub(crate) const SMALLEST: u64 = 4 << 10;
 
-/// Up to this size a collection is fetched as a whole: the library does not let them grow any
-/// larger.
+/// Collections up to this size are fetched whole. The library lets none grow larger.
 pub(crate) const WHOLE: u64 = 64 << 10;
 
 /// Two collections with no more bytes between them are one range.
@@ -51,13 +50,11 @@ pub(crate) struct Open<'c> {
     /// As [`Directory::Usual`]. Empty for other directories, and if the bytes are not in memory.
     objects: &'c [ShortExtent],
     bytes: &'c [u8],
-    /// All of it.
     pub(crate) collection: &'c Collection,
 }
 
 impl<'c> Open<'c> {
-    /// The first `len` bytes of the object of an index. `None`: there is no such object, or only
-    /// [`Collection::object`] finds it.
+    /// The first bytes of an object. `None`: ask [`Collection::object`], which knows all of them.
     #[inline(always)]
     pub(crate) fn find(&self, index: u32, len: usize) -> Option<&'c [u8]> {
         let (start, has) = *self.objects.get(usize::try_from(index).ok()?.wrapping_sub(1))?;
@@ -82,9 +79,7 @@ pub enum Object<'a> {
     Here(&'a [u8]),
     /// Where in the file they are.
     There {
-        /// Address of the first.
         address: u64,
-        /// How many.
         len: u64,
     },
 }
@@ -149,8 +144,7 @@ impl Collection {
         }
     }
 
-    /// Reads all of it from end to end, which the cache foresees: then objects that are wanted in
-    /// any order do not wait for memory one by one.
+    /// Reads all of it in order, which the cache foresees, before objects are read in any order.
     pub(crate) fn touch(&self) {
         if let Directory::Usual(objects) = &self.objects {
             let lines = objects.iter().step_by(LINE / size_of::<ShortExtent>());
@@ -230,7 +224,6 @@ impl SharedBytes {
 
 pub(super) struct Head {
     pub(super) address: u64,
-    /// Bytes of the collection.
     pub(super) len: u64,
     /// Where its first object is.
     pub(super) first: u64,
@@ -340,8 +333,7 @@ fn memory(source: &Source, len: usize) -> Result<Memory, Hdf5Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sizes;
-    use crate::testing::{SIZES, collection, collection_of, mutations, says, source};
+    use crate::testing::{SIZES, collection, collection_of, mutations};
 
     fn read(source: &Source) -> Result<Collection, Hdf5Error> {
         Collection::read(source, &[0], SMALLEST).map(|found| found.into_iter().next().unwrap())
@@ -351,36 +343,7 @@ mod tests {
         Some(found.object(index)?.read(source).unwrap().into_owned())
     }
 
-    #[test]
-    fn objects_by_index() {
-        for length in [4, 8] {
-            let objects: [(u16, &[u8]); 4] = [(1, b"one"), (3, b"exactly8"), (2, b""), (700, b"far")];
-            let bytes = collection_of(length, &objects, 20);
-            let source = source(&bytes).with_format(Sizes { length, ..SIZES }, true);
-            let found = read(&source).unwrap();
-            for (index, data) in objects {
-                assert_eq!(object(&source, &found, index.into()).as_deref(), Some(data));
-            }
-            for index in [0, 4, 699, 701, u32::MAX] {
-                assert_eq!(object(&source, &found, index), None);
-            }
-        }
-    }
-
-    #[test]
-    fn damage_is_named() {
-        let wrong = |bytes: &[u8]| read(&source(bytes)).unwrap_err().to_string();
-        says(wrong(&collection_of(8, &[(1, b"a"), (1, b"b")], 20)), "a second object 1");
-        let mut long = collection_of(8, &[(1, b"a")], 20);
-        long[24] = 200;
-        says(wrong(&long), "object 1 has 200 bytes, 28 are left");
-        let mut small = collection(&[]);
-        small[8] = 15;
-        says(wrong(&small), "a collection of 15 bytes");
-    }
-
-    /// Both ways of taking a directory apart say the same, or only the general one knows it (or
-    /// what is wrong with it).
+    /// Both ways agree, or only the general one can read the directory.
     #[test]
     fn usual_directories_are_as_any() {
         let usual_ones = std::cell::Cell::new(0);

@@ -9,9 +9,8 @@ use crate::trees::btree1::Tree;
 use crate::trees::btree2;
 use crate::{Hdf5Error, ParseError};
 
-/// The key of a chunk is its stored size, its filter mask, and the place of its first element,
-/// which has a pseudo-axis for the bytes of an element; numbers of 8 bytes, whatever lengths have
-/// in the file.
+/// A key has size, filter mask and first element of a chunk, with a pseudo-axis for the bytes of an
+/// element. Its numbers have 8 bytes in any file.
 pub(super) fn version1(
     request: &IndexRequest<'_>,
     address: u64,
@@ -55,8 +54,7 @@ pub(super) fn version1(
     })
 }
 
-/// A record has the address, with filters also the stored size and the filter mask, and the place
-/// of the chunk in the grid.
+/// A record: the address, with filters also stored size and mask, and the place in the grid.
 pub(super) fn version2(
     request: &IndexRequest<'_>,
     address: u64,
@@ -96,11 +94,9 @@ pub(super) fn version2(
     })
 }
 
-/// A stored size, of whatever width, and the filter mask behind it; `None`: there is no room for
-/// both.
+/// A stored size and filter mask. `None`: there is no room for both.
 ///
-/// The width depends on the bytes of a chunk and on the version of the layout: it is the rest of an
-/// entry, whose length the index says.
+/// The width of the size depends on chunk and version: it is the rest of the entry.
 pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
     let (size, mask) = bytes.split_last_chunk()?;
     (1..=8).contains(&size.len()).then_some((number(size)?, u32::from_le_bytes(*mask)))

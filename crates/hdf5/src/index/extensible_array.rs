@@ -40,7 +40,6 @@ struct Header {
 struct SuperBlock {
     /// The slot of its first element.
     first: u64,
-    /// Its data blocks.
     blocks: u64,
     /// Elements of each.
     elements: u64,
@@ -173,8 +172,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
         let Some(block) = blocks.get(number) else { return Ok(()) };
         let start = cursor.position();
         elements.check_head(cursor, b"EADB", BLOCK)?;
-        // Where the block begins in the array. Not checked: the HDF5 library writes wrong numbers
-        // here, and does not read them.
+        // The offset of the block. Not checked: the HDF5 library writes wrong ones.
         cursor.skip(header.offset_len())?;
         let inside = take(cursor, elements.len(block.count))?;
         cursor.checksum(start)?;
@@ -226,9 +224,8 @@ mod tests {
 
     const NONE: [u8; 8] = [0xff; 8];
 
-    /// An array of up to 2^10 elements: 3 in the index block, at least 2 in a data block, 2
-    /// pointers in the smallest secondary block, 8 elements in a page. Blocks and pages without a
-    /// chunk are left out.
+    /// An array of up to 2^10 elements: 3 in the index block, 2 in a data block, 2 pointers in a
+    /// secondary block, 8 in a page (at least). Empty blocks and pages are left out.
     fn array(dataset: &Dataset, len: u64) -> Vec<u8> {
         let mut elements = dataset.elements(len);
         let nothing = structure!(NONE, vec![0; elements[0].len() - 8]);

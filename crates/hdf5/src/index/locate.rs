@@ -26,8 +26,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The chunks of the dataset whose object header is at `dataset`, with `filters` filters,
-    /// before which chunks go through `shift` other codecs.
+    /// `dataset`: address of its header. `shift`: codecs in front of the `filters` filters.
     pub fn new(
         file: File,
         dataset: u64,
@@ -78,8 +77,7 @@ impl Chunks {
         axes.into_iter().any(|((place, len), n)| place.saturating_add(1).saturating_mul(*len) > *n)
     }
 
-    /// The filters that a chunk skips, as bits of the codec chain; `None`: the chain is longer than
-    /// a mask.
+    /// The skipped filters as bits of the codec chain. `None`: it is longer than a mask.
     fn skipped(&self, chunk: &[u64], mask: u32) -> Option<u32> {
         let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };
@@ -136,8 +134,7 @@ mod tests {
         File::open(store("a file", &bare(SIZES, body)), "a file", FileOptions::default()).unwrap()
     }
 
-    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all of them stored, one behind the other from
-    /// address 60 on.
+    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all stored, the first at address 60.
     fn chunks(filters: u32, shift: u32, edges_unfiltered: bool) -> Chunks {
         let element = |n: u64| structure!(n * 5 + 100, 5_u16, n as u32 | 0xff00_0000);
         let array = structure!(b"FADB\0\x01", 60u64, (0..6).flat_map(element).collect::<Vec<u8>>());

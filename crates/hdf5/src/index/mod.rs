@@ -55,8 +55,7 @@ pub struct IndexRequest<'a> {
 }
 
 impl ChunkIndex {
-    /// Reads the whole index. Chunks outside of the current extent, which a file may keep after a
-    /// dataset was made smaller, are left out.
+    /// Reads the whole index. Leaves out chunks beyond the shape, which a shrunk dataset may keep.
     pub fn read(request: &IndexRequest<'_>) -> Result<ChunkIndex, Hdf5Error> {
         let mut records = Records::new(request)?;
         let Some(address) = request.layout.address else { return records.finish(request.source) };

@@ -9,7 +9,6 @@ pub(super) struct Grid {
     pub counts: Vec<u64>,
     /// How much further the number is for the next chunk along each axis.
     pub strides: Vec<u64>,
-    /// How many there are.
     pub total: u64,
 }
 
@@ -41,7 +40,6 @@ pub(super) struct Records {
     pub grid: Grid,
     /// Bytes of a chunk without filters.
     pub chunk_bytes: u64,
-    /// Where the file ends.
     end: u64,
     records: Vec<ChunkRecord>,
     /// Whether each number is greater than the one before: nothing has to be sorted.

@@ -42,7 +42,6 @@ impl Dataset {
         (mark % 5 != 0).then_some((mark % 50, size, skipped))
     }
 
-    /// The expected chunks.
     pub fn expected(&self) -> Vec<ChunkRecord> {
         let counts: Vec<u64> = self.shape.iter().map(|n| n.div_ceil(2)).collect();
         let numbers = 0..counts.iter().product();
@@ -62,8 +61,7 @@ impl Dataset {
         }
     }
 
-    /// Elements of an array, in the order of slots: all of the maximum shape, with `len` chunks
-    /// along the axis that has no limit, which is in front.
+    /// Elements in the order of slots, with `len` chunks along the unlimited axis.
     pub fn elements(&self, len: u64) -> Vec<Vec<u8>> {
         let axes = 0..self.shape.len();
         let free = self.max_shape.iter().position(Option::is_none);

@@ -8,8 +8,7 @@ use std::ops::Range;
 pub const KIND: u16 = 0x0c;
 pub const INFO_KIND: u16 = 0x15;
 
-/// The parts of an attribute message. Datatype and dataspace may be shared messages, so the caller,
-/// who can look those up, parses them.
+/// The parts of an attribute message. Its datatype and dataspace may be shared messages.
 #[derive(Clone, Debug)]
 pub struct AttributeParts<'a> {
     pub name: String,
@@ -30,8 +29,7 @@ impl<'a> AttributeParts<'a> {
         let flags = cursor.u8()?;
         let flags = if version == 1 { 0 } else { flags };
         let (name, datatype, dataspace) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
-        // The character set of the name. It does not matter: ASCII is UTF-8, and other sets are
-        // written in spite of it.
+        // The character set of the name. Not used: writers do not keep to it.
         cursor.skip(if version == 3 { 1 } else { 0 })?;
         let mut part = |len: u16| {
             let part = cursor.part(len.into())?;

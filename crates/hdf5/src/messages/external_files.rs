@@ -10,8 +10,7 @@ pub const KIND: u16 = 0x07;
 pub struct ExternalFiles {
     /// Address of the local heap with their names.
     pub heap: u64,
-    /// For each, where its name is in the heap, the first byte in it, and how many (`None`: to its
-    /// end).
+    /// Of each: offset of its name in the heap, first byte, bytes (`None`: up to its end).
     pub slots: Vec<(u64, u64, Option<u64>)>,
 }
 

@@ -20,8 +20,7 @@ impl Link {
         let flags = cursor.u8()?;
         let kind = if flags & 8 != 0 { cursor.u8()? } else { 0 };
         let creation_order = if flags & 4 != 0 { Some(cursor.u64()?.cast_signed()) } else { None };
-        // The character set of the name. It does not matter: ASCII is UTF-8, and other sets are
-        // written in spite of it.
+        // The character set of the name. Not used: writers do not keep to it.
         cursor.skip(if flags & 0x10 != 0 { 1 } else { 0 })?;
         let len = cursor.uint(1 << (flags & 3))?;
         let name = lossless(cursor.take_u64(len)?);

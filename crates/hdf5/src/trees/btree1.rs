@@ -7,8 +7,7 @@ use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 
 const STRUCTURE: &str = "version 1 B-tree node";
 
-/// Entries of a node unless a file says otherwise. It says so where this crate does not look: where
-/// it is wrong, nodes take another read.
+/// The usual entries of a node. A file may say otherwise: then nodes take another read.
 const USUAL: u64 = 64;
 
 /// What a tree is an index of: the type of its nodes, and the size of its keys.
@@ -18,7 +17,6 @@ pub(crate) struct Tree {
     pub key: usize,
 }
 
-/// A node.
 pub(crate) struct Node<'a> {
     /// 0: children are what the tree is an index of; else nodes of the level below.
     pub level: u8,
@@ -90,8 +88,7 @@ impl Tree {
         }
     }
 
-    /// The leaf below which the wanted item is. `choose` says which entry of a node leads to it,
-    /// from the root down. `None`: no entry does.
+    /// The child of the leaf that `choose` leads to, from the root down. `None`: it chose none.
     pub(crate) fn descend(
         self,
         source: &Source,
@@ -213,8 +210,7 @@ pub(crate) mod tests {
         says(wrong(&|bytes| bytes[6] = 0xff), "bytes are needed");
     }
 
-    /// A root whose children overlap: each has thousands of entries, which would be read thousands
-    /// of times.
+    /// A root whose children overlap: each entry would be read thousands of times.
     #[test]
     fn overlapping_nodes_end() {
         let mut leaf = numbered(0, &vec![7; 60_000]);
@@ -236,8 +232,7 @@ pub(crate) mod tests {
         mutations(&tree(), |source| drop(children(source)));
     }
 
-    /// A tree that lies far apart costs one request for each level, or for each 16 nodes of it:
-    /// between requests it is asked whether to stop.
+    /// One request per level, or per 16 nodes that are far apart: in between, it may be stopped.
     #[test]
     fn few_reads() {
         let leaves: Vec<u64> = (1..=50).map(|n| n << 20).collect();

@@ -78,8 +78,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
     Ok(link_found)
 }
 
-/// Which child of a B-tree node the name is in. Names in a child are greater than the key before
-/// it, and no greater than the one behind it.
+/// The child with the name: it is greater than the key before, and at most the key behind.
 fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize>, ParseError> {
     let mut entries = node.entries.clone();
     let width = tree(entries.sizes()).entry(entries.sizes());
@@ -99,8 +98,7 @@ fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize
     Ok((low < count).then_some(low))
 }
 
-/// Calls `each` with the name of each entry of a node and what follows it, as long as it answers
-/// `true`.
+/// Calls `each` with name and rest of each entry, until it returns `false`.
 fn node<'h>(
     cursor: &mut Cursor<'_>,
     heap: &'h LocalHeap,
@@ -144,9 +142,8 @@ mod tests {
     use super::*;
     use crate::testing::{fails, mutations, source, structure};
 
-    /// A group of `count` links, `n0000` and so on, each to 1000 + its number; every seventh is a
-    /// soft link to `/there`. Its B-tree (of two levels) is at 0, its heap at the address that is
-    /// returned.
+    /// `count` links `n0000`, … to 1000 + number; every seventh is a soft link to `/there`. The
+    /// B-tree (two levels) is at 0, the heap at the returned address.
     fn group(count: usize) -> (Vec<u8>, u64) {
         let names: Vec<_> = (0..count).map(|n| format!("n{n:04}")).collect();
         let mut data = b"\0\0\0\0\0\0\0\0/there\0\0".to_vec();

@@ -24,8 +24,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most groups that elements are sorted into. A group is some neighbouring collections; the
-/// cache holds a line of each.
+/// The most groups of neighbouring collections. The cache holds a line of each.
 const GROUPS: usize = 1 << 10;
 
 type Collections = Arc<Vec<Arc<Collection>>>;
@@ -76,8 +75,7 @@ impl<'a> Fetches<'a> {
         Fetches { addresses, shift, fetches, threads, waiting: AtomicU64::new(0) }
     }
 
-    /// The fetches as a share takes them: so that those that work at a time have different ones in
-    /// hand, and soon have the same.
+    /// The fetches in the order of a share. Shares that work together start at different ones.
     fn order(&self, share: usize) -> impl Iterator<Item = &Fetch> {
         self.fetches.chunks(self.threads).flat_map(move |fetches| {
             let turn = share % self.threads % fetches.len();
@@ -114,8 +112,7 @@ impl<'a> Fetches<'a> {
 /// Bytes of an element that waits for its collection.
 const WANTED: usize = 16;
 
-/// Items of the share before an element, index of its object, its items, and number of its
-/// collection. (No memory has 2⁴⁸ items.)
+/// Items before an element, object, items, collection. (No memory has 2⁴⁸ items.)
 #[inline]
 fn wanted(start: u64, index: u16, len: u32, collection: u32) -> [u8; WANTED] {
     let all = u128::from(start & ((1 << 48) - 1)) | u128::from(index) << 48 | u128::from(len) << 64;
@@ -170,8 +167,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The elements of a share by group, and where those of each group end. Notes where the items
-    /// of each element end.
+    /// The elements by group, and where each group ends. Notes the end of each element.
     fn sorted(
         &self,
         sections: &[Section],

@@ -168,8 +168,7 @@ impl FractalHeap {
     }
 }
 
-/// An object that is in its id. If ids have room for more than a byte of length and 16 bytes of the
-/// object, the length has two bytes.
+/// An object in its id. Ids with room for more than 16 bytes of it have a length of two bytes.
 fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     let mut len = usize::from(flags & 0xf);
     if id.left() > 17 {
@@ -178,8 +177,7 @@ fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     id.take(len + 1)
 }
 
-/// Undoes the filters of stored bytes, except for skipped ones; gives the `size` bytes that they
-/// were.
+/// Undoes the filters, except for skipped ones. The result must have `size` bytes.
 fn decode(
     source: &Source,
     filters: &[Filter],
@@ -252,8 +250,7 @@ mod tests {
         [0, low, high, len]
     }
 
-    /// Rows: 0 and 1 of 64 bytes, 2 of 128, and 3 of indirect blocks of 256 bytes, which have two
-    /// rows.
+    /// Rows 0 and 1 of 64 bytes, 2 of 128, 3 of indirect blocks of 256 bytes with two rows.
     fn nested() -> Vec<u8> {
         let none = u64::MAX;
         file(&[
@@ -330,8 +327,7 @@ mod tests {
         fails(heap.get(&by_number, &[0x10, 78, 0, 0]), "no huge object 78");
     }
 
-    /// A direct root block and a huge object that went through deflate; of another huge object the
-    /// filter was left out.
+    /// A deflated root block and a deflated huge object, and a huge object without the filter.
     #[test]
     fn filters() {
         let deflate = hdf5::filter(1, &[4], 1, 64).unwrap();
