@@ -49,6 +49,12 @@ pub struct Slab {
     pub block: Option<u64>,
 }
 
+impl Slab {
+    fn is_unlimited(&self) -> bool {
+        self.count.is_none() || self.block.is_none()
+    }
+}
+
 impl Selection {
     /// Parses a selection. Elements beyond 2⁶⁴ - 1 are refused.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Selection, ParseError> {
@@ -74,8 +80,7 @@ impl Selection {
     /// The axis along which there is no limit, and its slab.
     pub fn unlimited(&self) -> Option<(usize, Slab)> {
         let Selection::Regular(slabs) = self else { return None };
-        let unlimited = |slab: &Slab| slab.count.is_none() || slab.block.is_none();
-        slabs.iter().copied().enumerate().find(|(_, slab)| unlimited(slab))
+        slabs.iter().copied().enumerate().find(|(_, slab)| slab.is_unlimited())
     }
 
     /// The points, each with its coordinates; empty for other selections.
@@ -227,13 +232,10 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Result<Selection, ParseError> {
         check(&slab).map_err(|why| at.corrupt(format!("axis {axis} of a hyperslab: {why}")))?;
         slabs.push(slab);
     }
-    let selection = Selection::Regular(slabs);
-    if let (Selection::Regular(slabs), Some((axis, _))) = (&selection, selection.unlimited())
-        && slabs.iter().skip(axis + 1).any(|slab| slab.count.is_none() || slab.block.is_none())
-    {
+    if slabs.iter().filter(|slab| slab.is_unlimited()).count() > 1 {
         return Err(cursor.corrupt("a hyperslab without limit along more than one axis"));
     }
-    Ok(selection)
+    Ok(Selection::Regular(slabs))
 }
 
 /// What is wrong with a slab.

@@ -542,18 +542,12 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyperslab_store::MemoryStore;
-
-    fn source(bytes: &[u8], base: u64) -> Source {
-        let store = Arc::new(MemoryStore::new());
-        store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
-        Source::new(store, "f", base).unwrap()
-    }
+    use crate::testing::source;
 
     #[test]
     fn reads_are_pages_and_kept() {
         let bytes: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
-        let source = source(&bytes, 7);
+        let source = source(&bytes).with_base(7);
         assert_eq!(*source.read("x", 0, 10).unwrap(), bytes[7..17]);
         assert_eq!(*source.read("x", 60_000, 5000).unwrap(), bytes[60_007..65_007]);
         assert_eq!(source.reads(), 1);
@@ -579,7 +573,7 @@ mod tests {
         let bytes = vec![7u8; 200_000];
         let instead = |text: &[u8]| Bytes::from(text.to_vec());
         let places = vec![(199_998, instead(b"end")), (65_530, instead(b"abcdefghij")), (0, instead(b"0"))];
-        let source = source(&bytes, 2).with_instead(places);
+        let source = source(&bytes).with_base(2).with_instead(places);
         assert_eq!(*source.read("x", 65_529, 12).unwrap(), *b"\x07abcdefghij\x07");
         assert_eq!(*source.read("x", 65_533, 3).unwrap(), *b"def");
         assert_eq!(*source.read("x", 0, 2).unwrap(), *b"0\x07");
@@ -590,7 +584,7 @@ mod tests {
 
     #[test]
     fn parsers_get_what_they_need() {
-        let source = source(&[3, 1, 2, 3, 9], 0);
+        let source = source(&[3, 1, 2, 3, 9]);
         let mut calls = 0;
         let list = source.parse("list", 0, 1, |cursor| {
             calls += 1;

@@ -232,6 +232,13 @@ mod tests {
         files.store.write(Key::new(name).unwrap(), &[&file.finish(root, 2, 0)]).unwrap();
     }
 
+    /// A file of one dataset of numbers, `data`.
+    fn save_numbers(files: &Others, name: &str, first: i16, shape: &[u64]) {
+        let mut file = Builder::new();
+        let data = numbers(&mut file, first, shape);
+        save(files, name, file, &[("data", data)]);
+    }
+
     fn layout_of(file: &File, path: &str) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         the_dataset(file, path).unwrap().layout()
     }
@@ -246,9 +253,7 @@ mod tests {
     #[test]
     fn parts_of_this_file_and_of_others() {
         let files = Arc::new(Others::default());
-        let mut other = Builder::new();
-        let data = numbers(&mut other, 100, &[2, 3]);
-        save(&files, "other.h5", other, &[("data", data)]);
+        save_numbers(&files, "other.h5", 100, &[2, 3]);
         let mut file = Builder::new();
         let mine = numbers(&mut file, 0, &[6]);
         let row = |n: u64| [[n, 1, 1, 1], [0, 1, 1, 3]];
@@ -272,19 +277,15 @@ mod tests {
         assert_eq!(files.asked.load(Ordering::Relaxed), asked + 1, "what is missing is looked for again");
         assert_eq!(values(&layout_of(&file, "none").unwrap()).unwrap(), [-1, -1]);
         // What was missing is there now.
-        let mut other = Builder::new();
-        let data = numbers(&mut other, 200, &[2, 3]);
-        save(&files, "gone.h5", other, &[("data", data)]);
+        save_numbers(&files, "gone.h5", 200, &[2, 3]);
         assert_eq!(values(&layout).unwrap()[6..9], [203, 204, 205]);
     }
 
     #[test]
     fn sources_decide_how_long_it_is() {
         let files = Arc::new(Others::default());
-        for (n, len) in [(0, 3), (1, 3), (3, 3)] {
-            let mut other = Builder::new();
-            let data = numbers(&mut other, 10 * n, &[len]);
-            save(&files, &format!("f{n}.h5"), other, &[("data", data)]);
+        for n in [0, 1, 3] {
+            save_numbers(&files, &format!("f{n}.h5"), 10 * n, &[3]);
         }
         let mut file = Builder::new();
         let mine = numbers(&mut file, 50, &[7]);

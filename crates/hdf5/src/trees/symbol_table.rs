@@ -4,6 +4,7 @@
 //! A B-tree of names leads to symbol table nodes, each a few entries sorted by name; names are in a
 //! local heap.
 
+use crate::cursor::to_usize;
 use crate::group::{Link, LinkTarget};
 use crate::heaps::LocalHeap;
 use crate::text::lossless;
@@ -36,8 +37,7 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>, Hdf5
     let mut visited = Visited::new(source);
     let mut links = Vec::new();
     for (address, guess) in nodes {
-        let guess = usize::try_from(guess).unwrap_or_default();
-        let found = source.parse(STRUCTURE, address, guess, |cursor| {
+        let found = source.parse(STRUCTURE, address, to_usize(guess), |cursor| {
             let mut found = Vec::new();
             node(cursor, &heap, |name, entry| {
                 found.push(link(name, entry, &heap)?);
@@ -59,8 +59,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
     let found = tree(source.sizes()).descend(source, btree, choose)?;
     let mut link_found = None;
     if let Some(address) = found {
-        let guess = usize::try_from(GUESS).unwrap_or_default();
-        link_found = source.parse(STRUCTURE, address, guess, |cursor| {
+        link_found = source.parse(STRUCTURE, address, to_usize(GUESS), |cursor| {
             let mut found = None;
             node(cursor, &names, |stored, entry| {
                 if stored == name.as_bytes() {
