@@ -16,7 +16,7 @@ pub(crate) trait Encode {
 }
 
 macro_rules! parts {
-    ($($part:ty, $bytes:ident;)*) => {$(
+    ($bytes:ident: $($part:ty)*) => {$(
         impl Encode for $part {
             fn put(&self, bytes: &mut Vec<u8>) {
                 bytes.extend(self.$bytes());
@@ -25,7 +25,8 @@ macro_rules! parts {
     )*};
 }
 
-parts! { u8, to_le_bytes; u16, to_le_bytes; u32, to_le_bytes; u64, to_le_bytes; [u8], iter; Vec<u8>, iter; }
+parts!(to_le_bytes: u8 u16 u32 u64);
+parts!(iter: [u8] Vec<u8>);
 
 impl<const N: usize> Encode for [u8; N] {
     fn put(&self, bytes: &mut Vec<u8>) {

@@ -144,7 +144,9 @@ mod tests {
         let here = inside.canonicalize().unwrap();
         static NONE: Prefixes = Prefixes { link: Vec::new(), virtual_source: Vec::new(), raw_data: None };
         let files = |policy| LocalFiles { policy, root: here.clone(), here: here.clone(), prefixes: &NONE };
-        let found = |policy, name: &str| files(policy).find(name).map(|found| found.map(|(_, key)| key));
+        let found = |policy, name: &str| {
+            files(policy).find(name, Purpose::Link).map(|found| found.map(|(_, key)| key))
+        };
         let same = |name: &str| found(ExternalFiles::SameDirectory, name);
 
         for (name, key) in [
