@@ -90,8 +90,7 @@ impl From<Vec<u8>> for Bytes {
 }
 
 impl Source {
-    /// The object `key` with address 0 at `base`. Fails with [`Hdf5Error::NotHdf5`] if it is
-    /// missing.
+    /// The object `key` with address 0 at `base`. Fails with [`Hdf5Error::NotHdf5`] if missing.
     pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self, Hdf5Error> {
         let size = store.size(Key::new(key)?)?.ok_or_else(|| Hdf5Error::NotHdf5 {
             file: format!("'{key}' in {}", store.url()),
@@ -111,9 +110,8 @@ impl Source {
 
     /// The same file with some bytes replaced: addresses, and what is read from there on.
     pub fn with_instead(mut self, instead: Vec<(u64, Bytes)>) -> Self {
-        let base = self.base;
-        self.instead =
-            instead.into_iter().map(|(address, bytes)| (address.saturating_add(base), bytes)).collect();
+        let at = |address: u64| address.saturating_add(self.base);
+        self.instead = instead.into_iter().map(|(address, bytes)| (at(address), bytes)).collect();
         self.instead.sort_by_key(|(offset, _)| *offset);
         self.pages = Mutex::default();
         self
@@ -124,8 +122,7 @@ impl Source {
         Source { base, ..self }
     }
 
-    /// The same file with other sizes (default: 8 bytes) and with checksums verified (default) or
-    /// not.
+    /// The same file with other sizes (default: 8), and verifying checksums (default) or not.
     pub fn with_format(self, sizes: Sizes, verify: bool) -> Self {
         Source { sizes, verify, ..self }
     }
@@ -140,7 +137,7 @@ impl Source {
         self.verify
     }
 
-    /// Reads all bytes of a structure, which are those at an address.
+    /// A cursor over all bytes of the structure at an address.
     pub(crate) fn cursor<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
         Cursor::whole(bytes, address, self.sizes).verifying(self.verify)
     }
@@ -224,8 +221,7 @@ impl Source {
         Hdf5Error::Invalid { file: self.name(), object: None, why: why.into() }
     }
 
-    /// Parses the structure at `address`. `guess`: how many bytes it probably has. `parse` may be
-    /// called several times, with more bytes each time.
+    /// Parses a structure of about `guess` bytes. If it needs more, `parse` is called again.
     pub fn parse<T>(
         &self,
         structure: &'static str,
@@ -451,10 +447,9 @@ impl Source {
         wanted.sort_unstable();
         wanted.dedup();
         wanted.truncate(to_usize(KEPT / PAGE / 2));
-        {
-            let pages = self.lock();
-            wanted.retain(|number| !pages.found.contains_key(number));
-        }
+        let pages = self.lock();
+        wanted.retain(|number| !pages.found.contains_key(number));
+        drop(pages);
         // Neighbours are one read.
         for run in wanted.chunk_by(|a, b| a + 1 == *b) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
@@ -542,7 +537,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::source;
+    use crate::testing::{says, source};
 
     #[test]
     fn reads_are_pages_and_kept() {
@@ -597,9 +592,7 @@ mod tests {
             Ok(cursor.take(count.into())?.to_vec())
         });
         let message = error.unwrap_err().to_string();
-        assert!(
-            message.contains("list at address 4") && message.contains("10 bytes are needed"),
-            "{message}"
-        );
+        says(&message, "list at address 4");
+        says(&message, "10 bytes are needed");
     }
 }
