@@ -39,8 +39,7 @@ impl ChunkLocator for SingleChunk {
     }
 }
 
-/// Contiguous elements that need conversion are cut into chunks of this many bytes: a small
-/// selection reads few of them, and threads share the work.
+/// Bytes of the chunks that contiguous elements are cut into if they need conversion.
 const ROWS: u64 = 1 << 20;
 
 /// Finds the chunks that a run of bytes is cut into.
@@ -48,7 +47,6 @@ const ROWS: u64 = 1 << 20;
 struct ContiguousChunks {
     /// Bytes from one chunk to the next, per axis.
     strides: Dims,
-    /// Bytes of a chunk.
     len: u64,
 }
 
@@ -82,7 +80,7 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
     }
     let element = dataset.element();
     if let ElementKind::Unsupported(what) = &element.kind {
-        return Err(unsupported(dataset, what.clone()));
+        return Err(source.unsupported(what.clone()));
     }
     let dtype =
         element.engine_type().ok_or_else(|| source.invalid(format!("elements of {} bytes", element.size)))?;
@@ -111,7 +109,7 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
         let size = to_usize(stored);
         let codec = hyperslab_codec::hdf5::filter(filter.id, &filter.client_data, size, bytes);
         codecs.push(codec.map_err(|error| match error {
-            CodecError::Unknown { name, .. } => unsupported(dataset, format!("the filter {name}")),
+            CodecError::Unknown { name, .. } => source.unsupported(format!("the filter {name}")),
             error => source.invalid(format!("the filter {}: {error}", filter.id)),
         })?);
     }
@@ -119,7 +117,6 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
     assemble(dataset, dtype, chunk.into(), codecs, locator, source.store().clone())
 }
 
-/// One run of bytes of the file.
 fn contiguous(
     dataset: &Dataset,
     dtype: DataType,
@@ -204,8 +201,7 @@ fn single(
     }
 }
 
-/// Cuts a run of bytes into chunks of about [`ROWS`] bytes: whole rows of as many axes as fit, and
-/// a part of the axis before.
+/// Cuts a run of bytes into chunks of about [`ROWS`] bytes, along the slowest axes first.
 fn rows(shape: &[u64], size: u64) -> (Dims, ContiguousChunks) {
     let mut chunk = Dims::from_elem(1, shape.len());
     let mut strides = Dims::from_elem(0, shape.len());
@@ -253,18 +249,13 @@ fn needed(dataset: &Dataset) -> Result<u64, Hdf5Error> {
     })
 }
 
-fn unsupported(dataset: &Dataset, what: String) -> Hdf5Error {
-    Hdf5Error::Unsupported { file: dataset.file().source().name(), object: None, what }
-}
-
 #[cfg(test)]
 mod tests {
     use super::rows;
-    use crate::testing::{Builder, attribute, contiguous, dataset, elements, only_dataset, structure};
+    use crate::testing::{Builder, attribute, contiguous, dataset, elements, fails, only_dataset, structure};
     use crate::{Hdf5Error, messages};
 
-    /// Opens and reads a dataset of these messages; `put` is called with the file before them, and
-    /// may change them.
+    /// Reads a dataset of these messages. `put` may append to the file and change the layout first.
     fn values(
         shape: &[u64],
         mut layout: Vec<u8>,
@@ -292,14 +283,11 @@ mod tests {
         assert_eq!(values(&[1, 2], contiguous(0, 12), &[], put).unwrap(), bytes[..4]);
         assert_eq!(values(&[], contiguous(0, 2), &[], put).unwrap(), bytes[..2]);
         assert_eq!(values(&[0, 7], contiguous(0, 0), &[], put).unwrap(), [0; 0]);
-        let short = values(&[2, 3], contiguous(0, 11), &[], put).unwrap_err().to_string();
-        assert!(short.contains("12 bytes, 11 are stored"), "{short}");
-        let beyond = values(&[1000], contiguous(0, 2000), &[], put).unwrap_err().to_string();
-        assert!(beyond.contains("end behind the file"), "{beyond}");
+        fails(values(&[2, 3], contiguous(0, 11), &[], put), "12 bytes, 11 are stored");
+        fails(values(&[1000], contiguous(0, 2000), &[], put), "end behind the file");
         assert!(values(&[u64::MAX / 2, 4], contiguous(0, u64::MAX), &[], put).is_err());
         assert!(values(&[u64::MAX / 2], contiguous(0, u64::MAX), &[], put).is_err());
-        let short = values(&[2], vec![3, 0, 3, 0, 1, 2, 3], &[], |_, _| ()).unwrap_err().to_string();
-        assert!(short.contains("4 bytes, 3 are stored"), "{short}");
+        fails(values(&[2], vec![3, 0, 3, 0, 1, 2, 3], &[], |_, _| ()), "4 bytes, 3 are stored");
     }
 
     #[test]
@@ -364,7 +352,6 @@ mod tests {
         }
         assert!(read(&[], &[1, 2]).is_err());
         let most = u32::MAX;
-        let huge = read(&[3, 3, 3], &[most, most, most, 2]).unwrap_err().to_string();
-        assert!(huge.contains("larger than memory"), "{huge}");
+        fails(read(&[3, 3, 3], &[most, most, most, 2]), "larger than memory");
     }
 }

@@ -58,11 +58,9 @@ impl Attribute {
 
     fn wrong(&self, why: ParseError) -> Hdf5Error {
         match why {
-            ParseError::Unsupported(what) => Hdf5Error::Unsupported {
-                file: self.file.source().name(),
-                object: None,
-                what: format!("{what} (attribute '{}')", self.name),
-            },
+            ParseError::Unsupported(what) => {
+                self.file.source().unsupported(format!("{what} (attribute '{}')", self.name))
+            }
             why => self.invalid(why.to_string()),
         }
     }
@@ -100,8 +98,7 @@ impl Attribute {
     }
 }
 
-/// The attributes of an object, sorted by name; by creation order where the object keeps that (as
-/// h5py).
+/// All attributes, by name, or by creation order if the object keeps it (as h5py).
 pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, Hdf5Error> {
     let mut found: Vec<(u32, Attribute)> = Vec::new();
     for message in header.messages(messages::attribute::KIND) {

@@ -9,10 +9,8 @@ use crate::object_header::ObjectHeader;
 use crate::source::Source;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError};
 
-/// The number of the message.
 pub const KIND: u16 = 0x18;
 
-/// What it is called in messages.
 const IMAGE: &str = "metadata cache image";
 
 /// The least bytes of an entry: kind, flags, ring, age, three counts of relatives, and its rank.

@@ -29,14 +29,19 @@ pub(crate) struct Cast {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The bytes stay.
     Same,
     /// Numbers, Booleans, complex numbers and texts.
-    Engine { from: DataType, to: DataType },
+    Engine {
+        from: DataType,
+        to: DataType,
+    },
     /// A text that is not ended by a NUL, cut or padded with NULs.
     Text,
     /// A number, one of them of 80 bits.
-    Extended { from: Extended, to: Extended },
+    Extended {
+        from: Extended,
+        to: Extended,
+    },
     /// Members: where each is before and after.
     Members(Vec<(usize, usize, Cast)>),
     /// Elements of an array type.
@@ -44,13 +49,11 @@ enum Step {
 }
 
 impl Cast {
-    /// The conversion from the elements of a dataset, `from`, stored as `datatype`. `None`: there
-    /// is none.
+    /// The conversion of elements `from`, stored as `datatype`. `None`: there is none.
     pub fn new(datatype: &Datatype, from: &Element, to: &Element) -> Option<Cast> {
         Some(Cast { from: from.size, to: to.size, step: step(datatype, from, to)? })
     }
 
-    /// Whether all bytes stay as they are.
     pub fn is_same(&self) -> bool {
         matches!(self.step, Step::Same)
     }
@@ -123,15 +126,11 @@ fn step(datatype: &Datatype, from: &Element, to: &Element) -> Option<Step> {
         return Some(Step::Same);
     }
     if let (Some(before), Some(after)) = (number(from), number(to)) {
-        let (bits, names) = match (&datatype.class, &from.kind) {
-            (Class::Bitfield { .. }, _) => (true, false),
-            (_, kind) => (false, matches!(kind, ElementKind::Enum { .. })),
-        };
         let logical = after.kind() == Kind::Bool;
-        let allowed = match (bits, names) {
-            (true, _) => before == after || logical && before.size() == 1,
+        let allowed = match (&datatype.class, &from.kind) {
+            (Class::Bitfield { .. }, _) => before == after || logical && before.size() == 1,
             // The library looks for the names of Booleans, and makes nothing sensible of others.
-            (_, true) => !logical,
+            (_, ElementKind::Enum { .. }) => !logical,
             _ => true,
         };
         return (allowed && can_convert(before, after)).then_some(Step::Engine { from: before, to: after });

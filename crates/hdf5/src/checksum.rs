@@ -1,7 +1,6 @@
 //! The checksum of metadata: Bob Jenkins' lookup3 (`hashlittle`), which is also the hash of names
 //! in B-trees of links and attributes.
 
-/// lookup3 of `bytes`, started with 0.
 pub fn lookup3(bytes: &[u8]) -> u32 {
     // The length counts modulo 2³².
     let len = u32::try_from(bytes.len() & 0xffff_ffff).unwrap_or_default();

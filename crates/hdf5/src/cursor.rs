@@ -3,8 +3,7 @@
 use crate::ParseError;
 use crate::checksum::lookup3;
 
-/// How many bytes addresses and lengths have in a file (superblock: "Size of Offsets", "Size of
-/// Lengths"): 2, 4, 8, or more in theory.
+/// Bytes of addresses and lengths ("Size of Offsets", "Size of Lengths"): 2, 4 or 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sizes {
     /// Of an address.
@@ -13,8 +12,7 @@ pub struct Sizes {
     pub length: u8,
 }
 
-/// A little-endian number; `None`: it does not fit into 64 bits. For the entries of large tables:
-/// [`Cursor::uint`] checks more.
+/// A little-endian number, unchecked but for size. `None`: it does not fit into 64 bits.
 #[inline]
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     if let Ok(bytes) = bytes.try_into() {
@@ -39,9 +37,8 @@ pub(crate) fn to_usize(number: impl TryInto<usize>) -> usize {
 
 /// A place in some of a file's bytes. All numbers are little-endian.
 ///
-/// If the bytes end too early, a structure that is being fetched asks for more
-/// ([`ParseError::Need`]); one whose bytes are all there ([`Cursor::whole`], [`Cursor::part`]) is
-/// damaged.
+/// If bytes are missing, a structure that is being fetched asks for more ([`ParseError::Need`]).
+/// One whose bytes are all there ([`Cursor::whole`], [`Cursor::part`]) is damaged.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -51,7 +48,6 @@ pub struct Cursor<'a> {
     /// Whether there are no more bytes than these.
     whole: bool,
     sizes: Sizes,
-    /// Whether checksums are verified.
     verify: bool,
 }
 
@@ -134,8 +130,7 @@ impl<'a> Cursor<'a> {
         self.take(len).map(|_| ())
     }
 
-    /// A cursor over the next `len` bytes, which are all that it may read; this one passes over
-    /// them.
+    /// Takes the next `len` bytes as a cursor of their own, which reads no further.
     pub fn part(&mut self, len: usize) -> Result<Cursor<'a>, ParseError> {
         let address = self.address();
         Ok(Cursor { bytes: self.take(len)?, at: 0, address, whole: true, ..*self })
@@ -227,8 +222,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The checksum (Jenkins' lookup3, section "Disk Format: Appendix A") of all bytes from `start`
-    /// up to here, which is stored next.
+    /// Reads the checksum (lookup3, "Disk Format: Appendix A") of the bytes from `start` up to
+    /// here.
     pub fn checksum(&mut self, start: usize) -> Result<(), ParseError> {
         let at = self.address();
         let bytes = self.since(start);

@@ -10,7 +10,7 @@ use crate::heaps::LocalHeap;
 use crate::index::{ChunkIndex, Chunks};
 use crate::messages;
 use crate::messages::external_files::ExternalFiles;
-use crate::messages::fill_value::{FillTime, FillValue};
+use crate::messages::fill_value::FillValue;
 use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
 use crate::vlen::{Items, KeptIds};
@@ -115,14 +115,12 @@ impl Dataset {
         &self.facts.filters
     }
 
-    /// The fill value in memory, one element; `None`: the file defines none, absent elements read
-    /// as zeros.
+    /// One element in memory. `None`: the file defines none, and absent elements read as zeros.
     pub fn fill_value(&self) -> Option<&[u8]> {
         self.facts.fill.as_deref()
     }
 
-    /// The value of absent elements, in memory: the fill value; zeros if it is never written (as in
-    /// h5py). `None`: zeros.
+    /// The value of absent elements, as in h5py: zeros (`None`) if it is never written.
     pub fn absent_value(&self) -> Option<&[u8]> {
         self.fill_value().filter(|_| !self.facts.unfilled)
     }
@@ -229,7 +227,7 @@ impl Facts {
             fill => fill,
         };
         Ok(Facts {
-            unfilled: fill.as_ref().is_some_and(|fill| fill.time == FillTime::Never),
+            unfilled: fill.as_ref().is_some_and(|fill| fill.never),
             fill: in_memory(file, fill, &datatype, &element)?,
             external: external(file, header)?,
             datatype,

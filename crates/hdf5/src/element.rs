@@ -43,8 +43,7 @@ pub enum ElementKind {
     /// A type that the engine knows, in the byte order of the file (as in h5py). Bitfields are
     /// unsigned integers, opaque bytes are `V`, opaque bytes tagged `NUMPY:` are dates.
     Plain(DataType),
-    /// A float of 80 bits in 16 bytes (x87), or two of them: NumPy's `longdouble` and `clongdouble`
-    /// on x86-64.
+    /// A float of 80 bits in 16 bytes, or two: `longdouble` and `clongdouble` of NumPy on x86-64.
     Extended {
         /// In memory.
         order: ByteOrder,
@@ -88,16 +87,14 @@ pub enum ElementKind {
     ObjectReference,
     /// A reference to a region of a dataset; in memory the stored heap id.
     RegionReference,
-    /// A reference of HDF5 1.12. Each says whether it leads to an object, a region or an attribute;
-    /// in memory as stored.
+    /// A reference of HDF5 1.12: to an object, a region or an attribute. In memory as stored.
     AnyReference,
     /// A type without a meaning in NumPy, by name: its dataset can be looked at but not read.
     Unsupported(String),
 }
 
 impl Element {
-    /// The meaning of a datatype. Errors with [`ParseError::Unsupported`] where it has none in
-    /// NumPy.
+    /// The meaning of a datatype. Fails with [`ParseError::Unsupported`] if NumPy has none.
     pub fn of(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
         let size = to_usize(datatype.size);
         let (offset, id) = (usize::from(sizes.offset), usize::from(sizes.offset) + 4);
@@ -160,8 +157,7 @@ impl Element {
         Ok(Element { size: checked(size)?, kind })
     }
 
-    /// The meaning of a dataset's datatype: one that is not supported is no reason not to tell the
-    /// shape and the attributes.
+    /// As [`Element::of`]. An unsupported type still lets users see shape and attributes.
     pub(crate) fn of_dataset(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
         match Element::of(datatype, sizes) {
             Err(ParseError::Unsupported(what)) => {
@@ -172,8 +168,7 @@ impl Element {
         }
     }
 
-    /// The type that the engine moves: itself if it is one of the engine's, else raw bytes of the
-    /// same size. `None`: larger than any element may be.
+    /// The type for the engine: its own, or raw bytes. `None`: an element is too large.
     pub fn engine_type(&self) -> Option<DataType> {
         match &self.kind {
             ElementKind::Plain(plain) | ElementKind::Enum { base: plain, .. } => Some(*plain),
@@ -318,8 +313,7 @@ fn complex(part: &Element) -> Option<Element> {
     }
 }
 
-/// The integer of an enumeration with its names, or a Boolean: that has the members `FALSE` and
-/// `TRUE`, 0 and 1, whatever its size.
+/// An enumeration; or a Boolean, if its members are `FALSE` and `TRUE`, 0 and 1.
 fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Result<Element, ParseError> {
     let integer = integer(base)?;
     let memory = integer.in_memory()?;
@@ -381,7 +375,7 @@ fn apart(fields: &[Field], size: usize) -> bool {
 mod tests {
     use super::*;
     use crate::datatype::vectors::{REFUSED, vectors};
-    use crate::testing::{SIZES, element_within};
+    use crate::testing::{SIZES, element_within, fails};
 
     fn of(hex: &str) -> Result<Element, ParseError> {
         Ok(element_within(hex, SIZES)?.1)
@@ -428,7 +422,7 @@ mod tests {
             Element::of(&Datatype { size: u32::MAX, class: Class::Array { shape: vec![len], base } }, SIZES)
         };
         assert_eq!(array(0x7fff).unwrap().size, 0x7fff_0000);
-        assert!(array(0x8000).unwrap_err().to_string().contains("an element of 2147483648 bytes"));
+        fails(array(0x8000), "an element of 2147483648 bytes");
         assert!(of("1500000000000080").is_err());
     }
 

@@ -4,13 +4,10 @@ use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// The error of a parser, which does not know the file or the object:
-/// [`Source::parse`](crate::Source::parse) adds the file and the structure, and
-/// [`Hdf5Error::within`] the object.
+/// The error of a parser. File, structure and object are added further up, in [`Hdf5Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// The parser needs this many bytes from the start of the structure. Not an error as long as
-    /// the file has them.
+    /// The parser needs this many bytes from the start of the structure. The file may have them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),
     /// The bytes cannot be right. `at`: where in the file (an address).
@@ -151,8 +148,7 @@ pub struct HeapError {
     pub file: String,
     /// Path of the object.
     pub object: Option<String>,
-    /// The attribute that has these elements; empty if the object itself has them. Ends in a colon
-    /// and a space otherwise.
+    /// The attribute with these elements, a colon and a space; empty: the object has them itself.
     pub of: String,
     /// Number of the element in the selection, in C order.
     pub element: usize,
@@ -183,8 +179,7 @@ impl Hdf5Error {
         self
     }
 
-    /// An error about one of the items of elements that begin at `offsets` (the last is where they
-    /// end), as one about that element.
+    /// Turns an error about an item into one about the element that has it, by element `offsets`.
     pub fn item_of(mut self, offsets: &[i64]) -> Self {
         if let Hdf5Error::Heap(error) = &mut self {
             let item = i64::try_from(error.element).unwrap_or(i64::MAX);
@@ -204,10 +199,5 @@ impl Hdf5Error {
             _ => {}
         }
         self
-    }
-
-    /// Whether a checksum differed: where a file is being written, reading again may help.
-    pub fn is_checksum(&self) -> bool {
-        matches!(self, Hdf5Error::Parse { why: ParseError::Checksum { .. }, .. })
     }
 }

@@ -24,7 +24,7 @@ use crate::object_header::ObjectHeader;
 use crate::other_files::{FileOptions, Purpose};
 use crate::paths::Paths;
 use crate::superblock::{self, DriverInfo, Superblock};
-use crate::{Hdf5Error, Sizes, Source, datatype::Datatype};
+use crate::{Cursor, Hdf5Error, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
 use hyperslab_store::fork::{Lazy, Mutex};
 use std::collections::HashMap;
@@ -76,8 +76,7 @@ impl Debug for File {
 }
 
 impl File {
-    /// Opens the object `key` of a store. Errors with [`Hdf5Error::NotHdf5`] where there is no
-    /// superblock.
+    /// Opens the object `key`. Fails with [`Hdf5Error::NotHdf5`] if there is no superblock.
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<File, Hdf5Error> {
         let source = Source::new(store, key, 0)?;
         let found = superblock::find(source.store().as_ref(), key, source.size())?;
@@ -125,8 +124,7 @@ impl File {
         Ok(file)
     }
 
-    /// Whether the first bytes of a file, or those at 512, 1024, 2048, …, are those of a
-    /// superblock.
+    /// Whether there is a superblock at byte 0, 512, 1024, 2048, … of an object.
     pub fn is_hdf5(store: &dyn Store, key: &str) -> Result<bool, Hdf5Error> {
         let Some(size) = store.size(hyperslab_store::Key::new(key)?)? else { return Ok(false) };
         Ok(superblock::find(store, key, size)?.is_some())
@@ -137,9 +135,7 @@ impl File {
         &self.inner.source
     }
 
-    /// Drops all kept metadata: objects that are opened from now on are as the file is now. Open
-    /// datasets stay as they are. `false`: the file was rewritten from its start and has to be
-    /// opened again.
+    /// Drops kept metadata, but not that of open datasets. `false`: open the rewritten file again.
     pub fn refresh(&self) -> Result<bool, Hdf5Error> {
         let inner = &*self.inner;
         inner.source.forget()?;
@@ -163,9 +159,8 @@ impl File {
         Ok(true)
     }
 
-    /// Closes the file, and the files that links led to unless others use them. Reads afterwards
-    /// end in [`StoreError::Closed`](hyperslab_store::StoreError::Closed), except for metadata that
-    /// was kept.
+    /// Closes the file and those behind its links. Later reads end in
+    /// [`StoreError::Closed`](hyperslab_store::StoreError::Closed) unless metadata was kept.
     pub fn close(&self) {
         self.source().store().close();
         let others = std::mem::take(&mut *self.inner.others.lock());
@@ -180,11 +175,6 @@ impl File {
     /// Of addresses and lengths.
     pub fn sizes(&self) -> Sizes {
         self.source().sizes()
-    }
-
-    /// Whether checksums of metadata are verified.
-    pub fn verify(&self) -> bool {
-        self.source().verify()
     }
 
     /// How it was opened.
@@ -240,8 +230,7 @@ impl File {
         found.into_iter().next().ok_or_else(|| self.source().invalid("no heap collection"))
     }
 
-    /// The global heap collections at these addresses, which ascend: what is not there of them is
-    /// fetched at once, neighbours together. `keep`: they may be wanted again.
+    /// The collections at ascending addresses, read together. `keep`: they may be wanted again.
     pub(crate) fn collections(
         &self,
         addresses: &[u64],
@@ -285,7 +274,6 @@ impl File {
         (collections as u64).saturating_mul(self.collection_size()) <= COLLECTIONS / 2
     }
 
-    /// The fractal heap at an address.
     pub(crate) fn heap(&self, address: u64) -> Result<Arc<FractalHeap>, Hdf5Error> {
         let read = || FractalHeap::read(self.source(), address).map(Arc::new);
         self.inner.heaps.get(address, || self.again(read), |_| 1)
@@ -302,7 +290,6 @@ impl File {
         self.inner.indexes.get(dataset, || self.again(|| read().map(Arc::new)), weigh)
     }
 
-    /// The object header at an address.
     pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>, Hdf5Error> {
         let read = || ObjectHeader::read(self.source(), address).map(Arc::new);
         self.inner.headers.get(address, || self.again(read), |header| header.bytes.max(64))
@@ -317,14 +304,12 @@ impl File {
             None => None,
             Some(extension) => {
                 let header = self.header(extension)?;
-                let parse = shared::TableMessage::parse;
-                let message = self.message(&header, messages::shared::TABLE_KIND, parse)?;
-                let read = |message: shared::TableMessage| {
-                    self.source().parse("shared message table", message.address, 256, |cursor| {
-                        shared::Table::parse(cursor, message.indexes)
-                    })
+                let place = self.message(&header, shared::TABLE_KIND, shared::table_place)?;
+                let read = |(address, indexes)| {
+                    let parse = |cursor: &mut Cursor<'_>| shared::Table::parse(cursor, indexes);
+                    self.source().parse("shared message table", address, 256, parse)
                 };
-                message.map(read).transpose()?
+                place.map(read).transpose()?
             }
         };
         Ok(self.inner.table.put(table).as_ref().and_then(|table| table.heap(kind)))
@@ -380,8 +365,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// The same object under another path, if it is in `file`: paths are those of the file that it
-    /// is in.
+    /// The same object under another path, if it is in `file`: paths are those of one file.
     pub(crate) fn renamed(self, file: &File, path: String) -> Node {
         match self {
             Node::Group(group) if group.file().is(file) => Node::Group(group.renamed(path)),
@@ -408,7 +392,7 @@ pub struct NamedDatatype {
 mod tests {
     use super::*;
     use crate::testing::{
-        Builder, attribute, contiguous, dataset, elements, hard, link_info, mutations, open, store,
+        Builder, attribute, contiguous, dataset, elements, fails, hard, link_info, mutations, open, store,
         structure, summed,
     };
     use hyperslab_store::Key;
@@ -471,10 +455,8 @@ mod tests {
     #[test]
     fn files_that_are_not_whole() {
         let bytes = example(3, 0);
-        let message = open(&bytes[..bytes.len() - 1]).unwrap_err().to_string();
-        assert!(message.contains("truncated"), "{message}");
-        let message = open(&example(3, 1)).unwrap_err().to_string();
-        assert!(message.contains("open for writing"), "{message}");
+        fails(open(&bytes[..bytes.len() - 1]), "truncated");
+        fails(open(&example(3, 1)), "open for writing");
         // Its writer lets others read: then it may grow.
         let bytes = example(3, 5);
         assert!(open(&bytes[..bytes.len() - 1]).is_ok());
@@ -516,8 +498,7 @@ mod tests {
         let block = structure!([3, 10, 0, 2, 3, 2], 48_u64);
         builder.put(&summed(structure!(b"OHDR\x02\0", block.len() as u8, block)));
         let root = builder.header(&[link_info(false), hard("t", 48)]);
-        let message = open(&builder.finish(root, 2, 0)).unwrap().node("t").unwrap_err().to_string();
-        assert!(message.contains("in a circle"), "{message}");
+        fails(open(&builder.finish(root, 2, 0)).unwrap().node("t"), "in a circle");
     }
 
     #[test]

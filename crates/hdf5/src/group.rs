@@ -106,10 +106,7 @@ impl Group {
     fn all_links(&self) -> Result<Vec<Link>, Hdf5Error> {
         let source = self.file.source();
         let (mut links, tracked) = match self.storage()? {
-            Storage::SymbolTable(table) => {
-                let entries = symbol_table::entries(source, table.btree, table.heap)?;
-                (entries.into_iter().filter_map(Link::of_entry).collect(), false)
-            }
+            Storage::SymbolTable(table) => (symbol_table::entries(source, table.btree, table.heap)?, false),
             Storage::Compact { tracked } => (self.compact()?, tracked),
             Storage::Dense { tracked, heap, names } => {
                 let mut ids = Vec::new();
@@ -142,10 +139,7 @@ impl Group {
             return self.all_links().map(named);
         }
         match self.storage()? {
-            Storage::SymbolTable(table) => {
-                let entry = symbol_table::find(source, table.btree, table.heap, name)?;
-                Ok(entry.and_then(Link::of_entry))
-            }
+            Storage::SymbolTable(table) => symbol_table::find(source, table.btree, table.heap, name),
             Storage::Compact { .. } => self.compact().map(named),
             Storage::Dense { heap, names, .. } => {
                 let hash = lookup3(name.as_bytes());
@@ -194,9 +188,9 @@ impl Group {
         ids.iter().map(link).collect()
     }
 
-    /// The object at a path relative to this group (from the root if it begins with `/`); links are
-    /// followed. Errors with [`Hdf5Error::NotFound`] where nothing is there or a link leads
-    /// nowhere, and where links lead in a circle.
+    /// The object at a path from this group (or, with a leading `/`, from the root); follows links.
+    /// Fails with [`Hdf5Error::NotFound`] if nothing is there, or if links lead nowhere or in a
+    /// circle.
     pub fn child(&self, path: &str) -> Result<Node, Hdf5Error> {
         self.resolve(path, &mut { MOST_LINKS })
     }
@@ -238,11 +232,8 @@ impl Group {
                     other.root()?.resolve(&target, links)?
                 }
                 LinkTarget::UserDefined(kind) => {
-                    return Err(Hdf5Error::Unsupported {
-                        file: group.file.source().name(),
-                        object: Some(format!("/{place}")),
-                        what: format!("the user-defined link type {kind}"),
-                    });
+                    let error = group.file.source().unsupported(format!("the user-defined link type {kind}"));
+                    return Err(error.within(&format!("/{place}")));
                 }
             };
         }
@@ -260,24 +251,12 @@ impl Group {
     }
 }
 
-impl Link {
-    /// `None`: a link to nothing, which readers pass over.
-    fn of_entry(entry: symbol_table::SymbolEntry) -> Option<Link> {
-        let target = match (entry.soft, entry.header) {
-            (Some(path), _) => LinkTarget::Soft(path),
-            (None, Some(address)) => LinkTarget::Hard(address),
-            (None, None) => return None,
-        };
-        Some(Link { name: entry.name, target, creation_order: None })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::FileOptions;
     use crate::testing::{
-        Builder, Others, dataset, hard, link, link_info, open, soft, structure, the_dataset,
+        Builder, Others, dataset, hard, link, link_info, open, says, soft, structure, the_dataset,
     };
     use hyperslab_store::{Key, Store};
     use std::sync::Arc;
@@ -348,8 +327,7 @@ mod tests {
             ("d/x", "what is before 'x' is not a group"),
             ("through", "what is before 'x' is not a group"),
         ] {
-            let message = path(file.node(from)).unwrap_err();
-            assert!(message.contains(why), "{from}: {message}");
+            says(format!("{from}: {}", path(file.node(from)).unwrap_err()), why);
         }
         assert_eq!(root.link("s").unwrap().unwrap().target, LinkTarget::Soft("./g//same".into()));
         assert_eq!(root.link("x").unwrap(), None);

@@ -10,8 +10,7 @@ static ASK: Lazy<fn() -> bool> = Lazy::new();
 
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Ends all such work in the process (`true`), or lets it be done again. May be called by a signal
-/// handler.
+/// Stops such work in the whole process, or allows it again. Signal handlers may call this.
 pub fn stop(stop: bool) {
     STOPPED.store(stop, Relaxed);
 }

@@ -4,17 +4,16 @@ use hyperslab_store::fork::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values by address, up to a total weight. If another would exceed it, all are dropped: values in
-/// use are read again.
+/// Values by address. Drops all when the total weight would exceed the limit.
 #[derive(Debug)]
 pub struct ByAddress<T> {
     most: u64,
     /// Gated.
-    inner: Mutex<Found<T>>,
+    inner: Mutex<Values<T>>,
 }
 
 #[derive(Debug)]
-struct Found<T> {
+struct Values<T> {
     values: HashMap<u64, Arc<T>>,
     weight: u64,
 }
@@ -22,11 +21,10 @@ struct Found<T> {
 impl<T> ByAddress<T> {
     /// Nothing yet; later on values of a weight of `most`.
     pub fn new(most: u64) -> Self {
-        ByAddress { most, inner: Mutex::new(Found { values: HashMap::new(), weight: 0 }) }
+        ByAddress { most, inner: Mutex::new(Values { values: HashMap::new(), weight: 0 }) }
     }
 
-    /// The value of an address. Made where it is not there, which several threads may do at once;
-    /// `weigh` says how heavy it is.
+    /// The value of an address, or what `make` makes. Threads may make it at the same time.
     pub fn get<E>(
         &self,
         address: u64,
@@ -42,7 +40,6 @@ impl<T> ByAddress<T> {
         Ok(value)
     }
 
-    /// The value of an address, if it is there.
     pub fn find(&self, address: u64) -> Option<Arc<T>> {
         self.lock().values.get(&address).cloned()
     }
@@ -67,7 +64,6 @@ impl<T> ByAddress<T> {
         drop((found, dropped));
     }
 
-    /// Drops all.
     pub fn clear(&self) {
         let mut found = self.lock();
         let dropped = std::mem::take(&mut found.values);
@@ -75,7 +71,7 @@ impl<T> ByAddress<T> {
         drop((found, dropped));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found<T>> {
+    fn lock(&self) -> MutexGuard<'_, Values<T>> {
         self.inner.lock()
     }
 }

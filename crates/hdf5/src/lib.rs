@@ -19,6 +19,8 @@
 
 mod array_layout;
 mod attribute;
+#[cfg(test)]
+mod building;
 mod cache_image;
 mod cast;
 mod checksum;

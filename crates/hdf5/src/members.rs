@@ -38,7 +38,6 @@ pub fn joined(
     Ok(Some(whole.with_format(first.sizes(), first.verify())))
 }
 
-/// The members of a family.
 fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>, Hdf5Error> {
     let parse = |mut cursor: Cursor<'_>| cursor.u64();
     let size = parse(Cursor::whole(&driver.data, 0, SIZES))
@@ -64,8 +63,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
     Ok(members)
 }
 
-/// The name of a member of a family: `number` instead of the last run of zeros that is a number of
-/// its own.
+/// The name of a member: the last run of zeros in the name of the first becomes `number`.
 fn numbered(first: &str, number: u64) -> Option<String> {
     let bytes = first.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -154,7 +152,7 @@ fn last_name(key: &str) -> &str {
 mod tests {
     use super::*;
     use crate::testing::{
-        Builder, Others, contiguous, dataset, elements, hard, link_info, structure, the_dataset,
+        Builder, Others, contiguous, dataset, elements, fails, hard, link_info, structure, the_dataset,
     };
     use crate::{File, OtherFiles};
     use hyperslab_store::Store;
@@ -177,7 +175,7 @@ mod tests {
             others.store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
         }
         let store = others.store.clone();
-        let others = with_others.then(|| others as Arc<dyn OtherFiles>);
+        let others = with_others.then_some(others as Arc<dyn OtherFiles>);
         let file = File::open(store, members[0].0, FileOptions { verify: true, others })?;
         Ok(elements(&*the_dataset(&file, "d")?.layout()?)?)
     }
@@ -191,11 +189,9 @@ mod tests {
         assert!(members.len() > 2);
         assert_eq!(values(&members, true).unwrap(), [1, 0, 2, 0, 3, 0]);
         assert!(matches!(values(&members, false), Err(Hdf5Error::Refused { .. })));
-        let message = values(&members[..members.len() - 1], true).unwrap_err().to_string();
-        assert!(message.contains("truncated"), "{message}");
+        fails(values(&members[..members.len() - 1], true), "truncated");
         let renamed = [&[("first.h5", members[0].1)], &members[1..]].concat();
-        let message = values(&renamed, true).unwrap_err().to_string();
-        assert!(message.contains("no zeros in its name"), "{message}");
+        fails(values(&renamed, true), "no zeros in its name");
         let none = example("NCSAfami", &[0; 8], |_| 0);
         assert!(values(&[("f0", &none)], true).is_err());
     }
@@ -208,10 +204,8 @@ mod tests {
         let bytes = example("NCSAmult", &info, |_| raw);
         let members: [(&str, &[u8]); 2] = [("x-m.h5", &bytes), ("x-r.h5", &[1, 0, 2, 0, 3, 0])];
         assert_eq!(values(&members, true).unwrap(), [1, 0, 2, 0, 3, 0]);
-        let message = values(&members[..1], true).unwrap_err().to_string();
-        assert!(message.contains("'x-r.h5' is missing"), "{message}");
-        let message = values(&[("x.h5", &bytes), members[1]], true).unwrap_err().to_string();
-        assert!(message.contains("not named as that says"), "{message}");
+        fails(values(&members[..1], true), "'x-r.h5' is missing");
+        fails(values(&[("x.h5", &bytes), members[1]], true), "not named as that says");
     }
 
     #[test]

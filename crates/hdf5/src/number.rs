@@ -16,7 +16,6 @@ use hyperslab_codec::{ByteOrder, DataType, Kind};
 /// A stored integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Integer {
-    /// Bytes.
     pub size: usize,
     pub order: Order,
     pub signed: bool,
@@ -27,8 +26,7 @@ pub(crate) struct Integer {
 }
 
 impl Integer {
-    /// The layout of an integer type, or of a bitfield (its bits are an unsigned number). `None`:
-    /// another class.
+    /// The layout of an integer, or of a bitfield as an unsigned one. `None`: another class.
     pub fn of(datatype: &Datatype) -> Option<Integer> {
         let size = usize::try_from(datatype.size).ok()?;
         match datatype.class {
@@ -42,8 +40,7 @@ impl Integer {
         }
     }
 
-    /// The NumPy integer that it becomes: of the same size where there is one, else the smallest
-    /// that holds every value.
+    /// The NumPy integer of the same size, or else the smallest that holds every value.
     pub fn in_memory(&self) -> Result<DataType, ParseError> {
         let size = match self.size {
             1 | 2 | 4 | 8 => Some(self.size),
@@ -65,7 +62,6 @@ impl Integer {
         matches!(self.size, 1 | 2 | 4 | 8) && usize::from(self.precision) == self.size * 8
     }
 
-    /// The value of a stored one.
     pub fn value(&self, stored: &[u8]) -> i128 {
         let (offset, precision) = (u32::from(self.offset), u32::from(self.precision));
         if self.size <= 8 {
@@ -82,11 +78,9 @@ impl Integer {
 /// A float in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FloatType {
-    /// Bytes.
     pub size: usize,
     /// Bits of the mantissa below the point.
     fraction_bits: u8,
-    /// Bits of the exponent.
     exponent_bits: u8,
     /// Whether the bit above the point is stored.
     leading: bool,
@@ -126,7 +120,6 @@ impl FloatType {
             && (layout.normalization == 2) != self.leading
     }
 
-    /// Where its bits are.
     fn layout(&self, order: Order) -> FloatLayout {
         let at = self.mantissa_bits();
         FloatLayout {
@@ -181,8 +174,7 @@ pub(crate) struct Float {
 }
 
 impl Float {
-    /// The float in memory: the smallest that holds every value exactly and is no smaller than the
-    /// stored one (that of 8 bytes also for larger ones), as in h5py.
+    /// The smallest float of at least this size (8 bytes for larger) that holds every value.
     pub fn in_memory(&self) -> Result<FloatType, ParseError> {
         let layout = &self.layout;
         let end = |at: u8, len: u8| at.saturating_add(len);
@@ -227,8 +219,7 @@ impl Float {
             let payload = if implied { mantissa.into() } else { u128::from(mantissa) & mask(width - 1) };
             return sign | to.special(shift(payload, more));
         }
-        // Below the point are as many bits as the mantissa has, one less where the leading bit is
-        // one of them.
+        // A stored leading bit is not below the point.
         let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);
         sign | match (implied, exponent) {
             (true, 1..) => to.bits(u128::from(mantissa) | 1 << width, scale),
@@ -342,8 +333,7 @@ fn shift(bits: u128, by: i64) -> u128 {
     shifted.unwrap_or_default()
 }
 
-/// The value of a float in memory, of 2, 4, 8 bytes or of 80 bits in 16; those are rounded to 64
-/// bits.
+/// The value of a float of 2, 4, 8 or (80 bits, rounded) 16 bytes.
 pub(crate) fn float_value(memory: &[u8], order: ByteOrder) -> f64 {
     let order = stored_order(order);
     let bits = |bits: u128| f64::from_bits(u64::try_from(bits & mask(64)).unwrap_or_default());
@@ -401,6 +391,11 @@ mod tests {
         float_value(&memory, ByteOrder::Little)
     }
 
+    fn assert_same(found: f64, expected: f64, bits: u32) {
+        let same = expected == found || expected.is_nan() && found.is_nan();
+        assert!(same, "{bits:#x}: {expected} {found}");
+    }
+
     #[test]
     fn every_half_is_itself() {
         let half = layout([15, 10, 5, 0, 10], 15);
@@ -411,10 +406,7 @@ mod tests {
             let moved =
                 u32::from(bits >> 15) << 20 | u32::from(bits >> 10 & 31) << 12 | u32::from(bits & 1023) << 1;
             let found = value(3, wide, &moved.to_le_bytes()[..3]);
-            assert!(
-                expected == found || expected.is_nan() && found.is_nan(),
-                "{bits:#x}: {expected} {found}"
-            );
+            assert_same(found, expected, bits.into());
             assert_eq!(expected.is_sign_negative(), found.is_sign_negative());
         }
         assert_eq!(value(2, half, &[0, 0x3c]), 1.0);
@@ -429,10 +421,7 @@ mod tests {
         for bits in 0..=u16::MAX {
             let expected = f64::from(f32::from_bits(u32::from(bits) << 16));
             let found = value(2, bfloat, &bits.to_le_bytes());
-            assert!(
-                expected == found || expected.is_nan() && found.is_nan(),
-                "{bits:#x}: {expected} {found}"
-            );
+            assert_same(found, expected, bits.into());
         }
     }
 
@@ -452,9 +441,7 @@ mod tests {
                 value(4, big, &bits.to_be_bytes()),
                 value(8, apart, &wide.to_le_bytes()),
             ];
-            for found in found {
-                assert!(expected == found || expected.is_nan() && found.is_nan(), "{bits:#x}: {found}");
-            }
+            found.into_iter().for_each(|found| assert_same(found, expected, bits));
         }
     }
 

@@ -25,15 +25,13 @@ pub enum Purpose {
     Member,
 }
 
-/// Opens the files that a file refers to: external links, external raw data, virtual datasets'
-/// sources, members of a family.
+/// Finds the files that a file refers to (see [`Purpose`]).
 pub trait OtherFiles: Debug + Send + Sync {
-    /// The store and key of the file that is called `name` in this one, and what it is for. `None`:
-    /// there is no such file. Errors with [`Hdf5Error::Refused`] where policy forbids to look.
+    /// Finds the file `name` for a purpose. `None`: there is none. Fails with
+    /// [`Hdf5Error::Refused`].
     fn find(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error>;
 
-    /// Finds the files that the found file refers to, which may lie elsewhere. `None`: the same as
-    /// here.
+    /// Finds the files that `found` refers to. `None`: use this finder.
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
         let _ = found;
         None
@@ -43,8 +41,7 @@ pub trait OtherFiles: Debug + Send + Sync {
 /// How a file is opened.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// Whether checksums of metadata are verified, and files refused that their writer did not
-    /// close.
+    /// Whether to verify checksums, and to refuse files that their writer did not close.
     pub verify: bool,
     /// Finds other files; `None`: they are refused.
     pub others: Option<Arc<dyn OtherFiles>>,

@@ -13,13 +13,11 @@ pub(crate) struct Paths {
 }
 
 impl File {
-    /// A path to the object whose header is at an address: the first found from the root, groups
-    /// before what follows them, in the order of links. `None`: no link leads there.
+    /// The first path from the root, groups before later links. `None`: no link leads there.
     pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
         let root = self.inner.superblock.root;
         loop {
-            // The state is complete after each step, so that a child forked in between can go on
-            // from there.
+            // Each step leaves the state complete: a forked child can continue.
             let next = {
                 let mut paths = self.inner.paths.lock();
                 let Paths { found, waiting } = &mut *paths;
@@ -48,8 +46,7 @@ impl File {
         }
     }
 
-    /// Addresses and paths of what the hard links of a group lead to, the last first. None, where
-    /// it is no group.
+    /// Addresses and paths behind the hard links of a group, last first. Other objects: none.
     fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>, Hdf5Error> {
         if !self.header(object)?.is_group() {
             return Ok(Vec::new());

@@ -46,8 +46,7 @@ pub enum Part {
 }
 
 impl Reference {
-    /// The path of the object from the root, with a leading `/`. `None`: it is in another file, or
-    /// no link leads to it.
+    /// The absolute path of the object. `None`: it is in another file, or has no path.
     pub fn path(&self, file: &File) -> Result<Option<String>, Hdf5Error> {
         if self.file.is_some() {
             return Ok(None);
@@ -56,9 +55,8 @@ impl Reference {
     }
 }
 
-/// Resolves references (`element` is one of those of [`ElementKind`]). They are in `memory`, the
-/// first at `offset`, the next `stride` bytes further, `count` in all. `None`: one that leads
-/// nowhere, as it was never written.
+/// Resolves `count` references in `memory`, `stride` bytes apart from `offset` on. `element` is one
+/// of the references of [`ElementKind`]. `None`: a reference that was never written.
 pub fn resolve(
     file: &File,
     element: &Element,
@@ -206,7 +204,7 @@ fn name(cursor: &mut Cursor<'_>) -> Result<String, ParseError> {
 mod tests {
     use super::*;
     use crate::selection::Slab;
-    use crate::testing::{DATA, REST, ROOT, changes, collection, element, file, heap_id, structure};
+    use crate::testing::{DATA, REST, ROOT, changes, collection, element, fails, file, heap_id, structure};
 
     fn object(address: u64) -> Option<Reference> {
         Some(Reference { file: None, address, part: Part::Whole })
@@ -247,8 +245,7 @@ mod tests {
         let found = resolve(&file, &element, &memory, 0, 12, 2).unwrap();
         let expected = Reference { file: None, address: DATA, part: region(two_points()) };
         assert_eq!(found, [Some(expected), None]);
-        let error = resolve(&file, &element, &id(2), 0, 12, 1).unwrap_err().to_string();
-        assert!(error.contains("element 0, global heap collection at address 120"), "{error}");
+        fails(resolve(&file, &element, &id(2), 0, 12, 1), "element 0, global heap collection at address 120");
     }
 
     /// As HDF5 2.0 writes them (the regular region is its version 3 selection).

@@ -49,6 +49,12 @@ pub struct Slab {
     pub block: Option<u64>,
 }
 
+impl Slab {
+    fn is_unlimited(&self) -> bool {
+        self.count.is_none() || self.block.is_none()
+    }
+}
+
 impl Selection {
     /// Parses a selection. Elements beyond 2⁶⁴ - 1 are refused.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Selection, ParseError> {
@@ -74,8 +80,7 @@ impl Selection {
     /// The axis along which there is no limit, and its slab.
     pub fn unlimited(&self) -> Option<(usize, Slab)> {
         let Selection::Regular(slabs) = self else { return None };
-        let unlimited = |slab: &Slab| slab.count.is_none() || slab.block.is_none();
-        slabs.iter().copied().enumerate().find(|(_, slab)| unlimited(slab))
+        slabs.iter().copied().enumerate().find(|(_, slab)| slab.is_unlimited())
     }
 
     /// The points, each with its coordinates; empty for other selections.
@@ -87,8 +92,7 @@ impl Selection {
         coordinates.chunks_exact(rank.max(1))
     }
 
-    /// The blocks of [`Selection::Blocks`], each with its first and its last element; empty for
-    /// other selections.
+    /// First and last element of each block; empty unless it is [`Selection::Blocks`].
     pub fn blocks(&self) -> impl Iterator<Item = (&[u64], &[u64])> {
         let (rank, corners) = match self {
             Selection::Blocks { rank, corners } => (*rank, corners.as_slice()),
@@ -98,8 +102,7 @@ impl Selection {
         corners.chunks_exact(rank.saturating_mul(2)).filter_map(move |block| block.split_at_checked(rank))
     }
 
-    /// The same selection as a regular hyperslab where blocks that are listed make one: early
-    /// versions of the format list the blocks of all hyperslabs.
+    /// Makes listed blocks a regular hyperslab, if they are one: old versions list all blocks.
     pub fn regularised(self) -> Selection {
         match self.grid() {
             Some(slabs) => Selection::Regular(slabs),
@@ -130,8 +133,7 @@ impl Selection {
             }
             slabs.push(Slab { start, stride, count: Some(ranges.len() as u64), block: Some(block) });
         }
-        // Each block is a cell of that grid; if they are as many and all different, they are the
-        // grid.
+        // Blocks are cells of that grid. As many different ones as cells are the grid.
         let mut blocks: Vec<&[u64]> = corners.chunks_exact((2 * rank).max(1)).collect();
         if blocks.len() != cells {
             return None;
@@ -174,8 +176,7 @@ fn encoded_size(cursor: &mut Cursor<'_>) -> Result<usize, ParseError> {
     }
 }
 
-/// `count` times `each` numbers of `size` bytes. They are taken from the file before there is
-/// memory for them.
+/// Numbers of `size` bytes. They must be there before memory is allocated for them.
 fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, size: usize) -> Result<Vec<u64>, ParseError> {
     let bytes = count.saturating_mul(each as u64).saturating_mul(size as u64);
     let mut part = Cursor::whole(cursor.take_u64(bytes)?, 0, cursor.sizes());
@@ -231,13 +232,10 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Result<Selection, ParseError> {
         check(&slab).map_err(|why| at.corrupt(format!("axis {axis} of a hyperslab: {why}")))?;
         slabs.push(slab);
     }
-    let selection = Selection::Regular(slabs);
-    if let (Selection::Regular(slabs), Some((axis, _))) = (&selection, selection.unlimited())
-        && slabs.iter().skip(axis + 1).any(|slab| slab.count.is_none() || slab.block.is_none())
-    {
+    if slabs.iter().filter(|slab| slab.is_unlimited()).count() > 1 {
         return Err(cursor.corrupt("a hyperslab without limit along more than one axis"));
     }
-    Ok(selection)
+    Ok(Selection::Regular(slabs))
 }
 
 /// What is wrong with a slab.

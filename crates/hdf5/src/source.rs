@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a page.
 const PAGE: u64 = 64 << 10;
 
 /// The most bytes of pages that are kept for a file.
@@ -24,12 +23,10 @@ const KEPT: u64 = 32 << 20;
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
 const LARGEST: u64 = 1 << 30;
 
-/// Structures that are read once each, and may lie far apart, are fetched in batches of about this
-/// many bytes.
+/// Bytes of a batch of structures that are read once, and may lie far apart.
 const BATCH: u64 = 16 << 20;
 
-/// Two of those structures with no more bytes than this between them are one read: to pass over the
-/// bytes costs less than a second read.
+/// Structures with a smaller gap are one read: skipping the gap costs less than a second read.
 const GAP: u64 = 8 << 10;
 
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
@@ -45,7 +42,6 @@ pub struct Source {
     /// Where address 0 is (the size of the user block).
     base: u64,
     sizes: Sizes,
-    /// Whether checksums of metadata are verified.
     verify: bool,
     /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
     instead: Vec<(u64, Bytes)>,
@@ -94,8 +90,7 @@ impl From<Vec<u8>> for Bytes {
 }
 
 impl Source {
-    /// The object `key` of a store; address 0 is at its byte `base`. Errors with
-    /// [`Hdf5Error::NotHdf5`] where there is no such object.
+    /// The object `key` with address 0 at `base`. Fails with [`Hdf5Error::NotHdf5`] if missing.
     pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self, Hdf5Error> {
         let size = store.size(Key::new(key)?)?.ok_or_else(|| Hdf5Error::NotHdf5 {
             file: format!("'{key}' in {}", store.url()),
@@ -115,9 +110,8 @@ impl Source {
 
     /// The same file with some bytes replaced: addresses, and what is read from there on.
     pub fn with_instead(mut self, instead: Vec<(u64, Bytes)>) -> Self {
-        let base = self.base;
-        self.instead =
-            instead.into_iter().map(|(address, bytes)| (address.saturating_add(base), bytes)).collect();
+        let at = |address: u64| address.saturating_add(self.base);
+        self.instead = instead.into_iter().map(|(address, bytes)| (at(address), bytes)).collect();
         self.instead.sort_by_key(|(offset, _)| *offset);
         self.pages = Mutex::default();
         self
@@ -128,8 +122,7 @@ impl Source {
         Source { base, ..self }
     }
 
-    /// The same file with addresses and lengths of these sizes (8 bytes by default), and with
-    /// checksums verified (the default) or passed over.
+    /// The same file with other sizes (default: 8), and verifying checksums (default) or not.
     pub fn with_format(self, sizes: Sizes, verify: bool) -> Self {
         Source { sizes, verify, ..self }
     }
@@ -144,7 +137,7 @@ impl Source {
         self.verify
     }
 
-    /// Reads all bytes of a structure, which are those at an address.
+    /// A cursor over all bytes of the structure at an address.
     pub(crate) fn cursor<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
         Cursor::whole(bytes, address, self.sizes).verifying(self.verify)
     }
@@ -203,7 +196,7 @@ impl Source {
     /// An error about a structure.
     pub fn wrong(&self, structure: &'static str, address: u64, why: ParseError) -> Hdf5Error {
         match why {
-            ParseError::Unsupported(what) => Hdf5Error::Unsupported { file: self.name(), object: None, what },
+            ParseError::Unsupported(what) => self.unsupported(what),
             why => Hdf5Error::Parse { file: self.name(), object: None, structure, address, why },
         }
     }
@@ -218,13 +211,17 @@ impl Source {
         self.corrupt(structure, address, why)
     }
 
+    /// An error about a feature of the file that is not supported.
+    pub fn unsupported(&self, what: String) -> Hdf5Error {
+        Hdf5Error::Unsupported { file: self.name(), object: None, what }
+    }
+
     /// An error about what was read without fault.
     pub fn invalid(&self, why: impl Into<String>) -> Hdf5Error {
         Hdf5Error::Invalid { file: self.name(), object: None, why: why.into() }
     }
 
-    /// Parses the structure at `address`. `guess`: how many bytes it probably has. `parse` may be
-    /// called several times, with more bytes each time.
+    /// Parses a structure of about `guess` bytes. If it needs more, `parse` is called again.
     pub fn parse<T>(
         &self,
         structure: &'static str,
@@ -265,12 +262,10 @@ impl Source {
         if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
     }
 
-    /// As [`Source::parse`] for many structures, each of them an address and a guess; `parse` gets
-    /// the place in that list too. Structures whose pages are not in memory are fetched together,
-    /// and not kept: they are read once, and a page is many times larger.
+    /// As [`Source::parse`] for many addresses and guesses; `parse` gets the place in the list too.
+    /// Fetches them together, and keeps no pages: they are read once.
     ///
-    /// `parse` may be called again for the same structure with more bytes: it must have no effect
-    /// before it has all that it needs.
+    /// `parse` may be called twice: it must have no effect until it has all bytes.
     pub fn parse_many(
         &self,
         structure: &'static str,
@@ -306,9 +301,8 @@ impl Source {
         Ok(())
     }
 
-    /// Fetches many structures, an address and a length each, in one request; says where in
-    /// `buffer` each of them is. Nowhere, where all of its pages are there, and where it is out of
-    /// bounds.
+    /// Fetches many structures (address, length) in one request. Returns their places in `buffer`,
+    /// which are empty if all pages are in memory, or if they are out of bounds.
     fn fetch_many(
         &self,
         places: &[(u64, u64)],
@@ -403,8 +397,7 @@ impl Source {
         Ok(bytes.into())
     }
 
-    /// Fills memory of the caller, each with the bytes at an address, in one request. No page is
-    /// kept for them; what is in pages that are there is taken from those.
+    /// Fills buffers from addresses in one request. Uses pages in memory, and keeps none.
     pub fn read_into<'m>(
         &self,
         structure: &'static str,
@@ -441,8 +434,7 @@ impl Source {
         true
     }
 
-    /// Fetches the pages of many structures, `(address, length)`, at once; what follows finds them.
-    /// Ranges out of bounds are left to that.
+    /// Fetches the pages of many `(address, length)` at once. Ignores ranges out of bounds.
     pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<(), Hdf5Error> {
         let mut wanted: Vec<u64> = Vec::new();
         for (address, len) in structures {
@@ -455,10 +447,9 @@ impl Source {
         wanted.sort_unstable();
         wanted.dedup();
         wanted.truncate(to_usize(KEPT / PAGE / 2));
-        {
-            let pages = self.lock();
-            wanted.retain(|number| !pages.found.contains_key(number));
-        }
+        let pages = self.lock();
+        wanted.retain(|number| !pages.found.contains_key(number));
+        drop(pages);
         // Neighbours are one read.
         for run in wanted.chunk_by(|a, b| a + 1 == *b) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
@@ -546,18 +537,12 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyperslab_store::MemoryStore;
-
-    fn source(bytes: &[u8], base: u64) -> Source {
-        let store = Arc::new(MemoryStore::new());
-        store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
-        Source::new(store, "f", base).unwrap()
-    }
+    use crate::testing::{says, source};
 
     #[test]
     fn reads_are_pages_and_kept() {
         let bytes: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
-        let source = source(&bytes, 7);
+        let source = source(&bytes).with_base(7);
         assert_eq!(*source.read("x", 0, 10).unwrap(), bytes[7..17]);
         assert_eq!(*source.read("x", 60_000, 5000).unwrap(), bytes[60_007..65_007]);
         assert_eq!(source.reads(), 1);
@@ -583,7 +568,7 @@ mod tests {
         let bytes = vec![7u8; 200_000];
         let instead = |text: &[u8]| Bytes::from(text.to_vec());
         let places = vec![(199_998, instead(b"end")), (65_530, instead(b"abcdefghij")), (0, instead(b"0"))];
-        let source = source(&bytes, 2).with_instead(places);
+        let source = source(&bytes).with_base(2).with_instead(places);
         assert_eq!(*source.read("x", 65_529, 12).unwrap(), *b"\x07abcdefghij\x07");
         assert_eq!(*source.read("x", 65_533, 3).unwrap(), *b"def");
         assert_eq!(*source.read("x", 0, 2).unwrap(), *b"0\x07");
@@ -594,7 +579,7 @@ mod tests {
 
     #[test]
     fn parsers_get_what_they_need() {
-        let source = source(&[3, 1, 2, 3, 9], 0);
+        let source = source(&[3, 1, 2, 3, 9]);
         let mut calls = 0;
         let list = source.parse("list", 0, 1, |cursor| {
             calls += 1;
@@ -607,9 +592,7 @@ mod tests {
             Ok(cursor.take(count.into())?.to_vec())
         });
         let message = error.unwrap_err().to_string();
-        assert!(
-            message.contains("list at address 4") && message.contains("10 bytes are needed"),
-            "{message}"
-        );
+        says(&message, "list at address 4");
+        says(&message, "10 bytes are needed");
     }
 }

@@ -8,16 +8,12 @@
 use crate::{Cursor, Hdf5Error, ParseError, Sizes};
 use hyperslab_store::{Key, RangeRead, Store};
 
-/// The number of the driver info message.
 pub const DRIVER_INFO_KIND: u16 = 0x14;
 
-/// What a superblock begins with.
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// What the superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Of addresses and lengths.
     pub sizes: Sizes,
     /// The base address as stored: see the end of the file.
     pub base: u64,
@@ -36,7 +32,6 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// Parses all versions, 0 to 3.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Superblock, ParseError> {
         let start = cursor.position();
         if cursor.take(SIGNATURE.len())? != SIGNATURE {
@@ -49,22 +44,20 @@ impl Superblock {
     }
 
     fn parse_old(cursor: &mut Cursor<'_>, version: u8) -> Result<Superblock, ParseError> {
-        // Versions of the free space, of the root group's entry, and (after a reserved byte) of
-        // shared headers.
+        // Versions of free space, the root group's entry, and (after a reserved byte) shared
+        // headers.
         cursor.version("free space information", &[0])?;
         cursor.version("root group's symbol table entry", &[0])?;
         cursor.skip(1)?;
         cursor.version("shared object headers", &[0])?;
         let sizes = size_bytes(cursor)?;
-        // Reserved; the number of entries in symbol tables, twice; flags; version 1: that of
-        // B-trees of chunks, reserved.
+        // Reserved; sizes of symbol tables, twice; flags; version 1: size of B-trees, reserved.
         cursor.skip(1 + 2 + 2 + 4 + if version == 1 { 4 } else { 0 })?;
         let base = cursor.defined("the base")?;
         cursor.offset()?;
         let end = cursor.offset()?;
         let driver = cursor.offset()?;
-        // The root group's symbol table entry: its name is empty. (Where that is in a heap is a
-        // length, not an address.)
+        // The symbol table entry of the root group begins with the place of its name, a length.
         cursor.length()?;
         let root = cursor.defined("the root group")?;
         Ok(Superblock { sizes, base, end, root, extension: None, driver, writing: false, swmr: false })
@@ -82,8 +75,7 @@ impl Superblock {
         Ok(Superblock { sizes, base, end, root, extension, driver: None, writing, swmr })
     }
 
-    /// Where the file has to end, if its superblock is at `found`. The stored end counts from byte
-    /// 0, as it was when the file was written.
+    /// Where the file has to end if its superblock is at `found`, wherever it was when written.
     pub fn end_from(&self, found: u64) -> Option<u64> {
         Some(self.end?.saturating_sub(self.base).saturating_add(found))
     }
@@ -100,8 +92,7 @@ fn size_bytes(cursor: &mut Cursor<'_>) -> Result<Sizes, ParseError> {
     Err(at.corrupt(format!("addresses of {offset} bytes and lengths of {length}; 2, 4 and 8 are known")))
 }
 
-/// The driver information of a file that is several files: in a block behind superblocks of
-/// versions 0 and 1 (II.B), in a message of the superblock extension of later ones (IV.A.2.u).
+/// What says that a file is several files: a block (II.B), or in new files a message (IV.A.2.u).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverInfo {
     /// Which driver: `NCSAfami`, `NCSAmult`.
@@ -120,7 +111,6 @@ impl DriverInfo {
         Ok(DriverInfo { id, data: cursor.take_u64(len.into())?.to_vec() })
     }
 
-    /// Parses the message.
     pub fn parse_message(cursor: &mut Cursor<'_>) -> Result<DriverInfo, ParseError> {
         cursor.version("driver information message", &[0])?;
         let id = cursor.take(8)?.escape_ascii().to_string();

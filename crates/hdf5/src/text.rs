@@ -1,7 +1,6 @@
 //! Names as text.
 
-/// Bytes of a name as text; those that are not UTF-8 become `\xNN` (two hexadecimal digits), so
-/// that no two names become one.
+/// Bytes as text. Those that are not UTF-8 become `\xNN`: different bytes stay different.
 pub fn lossless(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,7 +1,7 @@
 //! Attributes as plain values, for JSON and for people.
 //!
-//! A type is walked once, not once per element: each step takes all elements at once, wherever they
-//! lie in memory, so that heap ids are resolved in one pass for each member that has them.
+//! A type is walked once, not once per element: each step takes all elements at once, so that heap
+//! ids are resolved in one pass for each member that has them.
 
 use crate::cursor::to_usize;
 use crate::dataspace::Dataspace;
@@ -12,8 +12,7 @@ use crate::vlen::{self, strided};
 use crate::{Attribute, File, Hdf5Error};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// There are no more values in an attribute than these: elements of variable length may share
-/// objects of the heap, many levels deep.
+/// The most values of an attribute: elements may share objects, many levels deep.
 const MOST_VALUES: usize = 1 << 24;
 
 /// A value that knows no types but these.
@@ -42,14 +41,13 @@ pub enum Value {
 impl Value {
     /// The value of one element in memory.
     pub fn of(file: &File, element: &Element, memory: &[u8]) -> Result<Value, Hdf5Error> {
-        let values = Walk { file, left: MOST_VALUES }.values(element, memory, 0, element.size, 1)?;
+        let values = Walk { file, left: MOST_VALUES }.values(element, memory)?;
         Ok(values.into_iter().next().unwrap_or(Value::Null))
     }
 }
 
 impl Attribute {
-    /// Its value: a scalar as such, an array as nested lists (an empty list where it has no
-    /// elements), a null dataspace as [`Value::Null`].
+    /// Its value: a scalar, nested lists, or [`Value::Null`] for a null dataspace.
     pub fn value(&self) -> Result<Value, Hdf5Error> {
         let shape = match &self.dataspace {
             Dataspace::Null => return Ok(Value::Null),
@@ -57,9 +55,7 @@ impl Attribute {
             Dataspace::Simple { shape, .. } => shape,
         };
         let (element, memory) = (self.element()?, self.values()?);
-        let count = memory.len() / element.size.max(1);
-        let mut walk = Walk { file: &self.file, left: MOST_VALUES };
-        let values = walk.values(&element, &memory, 0, element.size, count);
+        let values = Walk { file: &self.file, left: MOST_VALUES }.values(&element, &memory);
         let values = values.map_err(|error| error.of_attribute(&self.name))?;
         Ok(nested(values, shape))
     }
@@ -96,23 +92,14 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The values of `count` elements, the first at `offset`, the next `stride` bytes further.
-    fn values(
-        &mut self,
-        element: &Element,
-        memory: &[u8],
-        offset: usize,
-        stride: usize,
-        count: usize,
-    ) -> Result<Vec<Value>, Hdf5Error> {
-        let source = self.file.source();
+    /// The values of elements that lie one behind the other.
+    fn values(&mut self, element: &Element, memory: &[u8]) -> Result<Vec<Value>, Hdf5Error> {
+        let (source, size) = (self.file.source(), element.size.max(1));
+        let (parts, count) = (memory.chunks_exact(size), memory.len() / size);
         self.left = self
             .left
             .checked_sub(count)
             .ok_or_else(|| source.invalid(format!("more than {MOST_VALUES} values are not taken apart")))?;
-        let parts = strided(memory, offset, stride, element.size, count).ok_or_else(|| {
-            source.invalid(format!("{count} elements are not within {} bytes", memory.len()))
-        })?;
         Ok(match &element.kind {
             ElementKind::Plain(plain) => parts.map(|bytes| plain_value(*plain, bytes)).collect(),
             ElementKind::Enum { base, .. } => parts.map(|bytes| plain_value(*base, bytes)).collect(),
@@ -126,8 +113,9 @@ impl Walk<'_> {
             ElementKind::Struct(fields) => {
                 let mut records = vec![Vec::new(); count];
                 for field in fields {
-                    let at = offset.saturating_add(field.offset);
-                    let column = self.values(&field.element, memory, at, stride, count)?;
+                    let column = strided(memory, field.offset, size, field.element.size, count);
+                    let column: Vec<u8> = column.into_iter().flatten().flatten().copied().collect();
+                    let column = self.values(&field.element, &column)?;
                     for (record, value) in records.iter_mut().zip(column) {
                         record.push((field.name.clone(), value));
                     }
@@ -136,8 +124,7 @@ impl Walk<'_> {
             }
             ElementKind::Array { shape, element: inner } => {
                 let each = element.size / inner.size.max(1);
-                let together: Vec<u8> = parts.flatten().copied().collect();
-                let values = self.values(inner, &together, 0, inner.size, each.saturating_mul(count));
+                let values = self.values(inner, memory);
                 let starts =
                     || (0..=count).map(|n| i64::try_from(n.saturating_mul(each)).unwrap_or(i64::MAX));
                 let values = values.map_err(|error| error.item_of(&starts().collect::<Vec<_>>()))?;
@@ -145,23 +132,20 @@ impl Walk<'_> {
                 (0..count).map(|_| nested(values.by_ref().take(each).collect(), shape)).collect()
             }
             ElementKind::VlenString { .. } => {
-                let found = vlen::resolve(self.file, element, memory, offset, stride, count)?;
-                let at = |offset: &i64| to_usize(*offset);
-                let (values, ends) = (found.values.as_slice(), found.offsets.iter().skip(1));
-                let texts = found.offsets.iter().zip(ends).map(|(start, end)| values.get(at(start)..at(end)));
-                texts.map(|text| text_value(text.unwrap_or_default())).collect()
+                let found = vlen::resolve(self.file, element, memory, 0, size, count)?;
+                let values = found.values.as_slice();
+                let texts = ranges(&found.offsets).map(|range| values.get(range).unwrap_or_default());
+                texts.map(text_value).collect()
             }
             ElementKind::Vlen { element: item, .. } => {
-                let found = vlen::resolve(self.file, element, memory, offset, stride, count)?;
-                let items = found.values.len() / item.size.max(1);
-                let values = self.values(item, found.values.as_slice(), 0, item.size, items);
+                let found = vlen::resolve(self.file, element, memory, 0, size, count)?;
+                let values = self.values(item, found.values.as_slice());
                 let mut values = values.map_err(|error| error.item_of(&found.offsets))?.into_iter();
-                let ends = found.offsets.iter().skip(1);
-                let lens = found.offsets.iter().zip(ends).map(|(start, end)| usize::try_from(end - start));
-                lens.map(|len| Value::List(values.by_ref().take(len.unwrap_or_default()).collect())).collect()
+                let lists = ranges(&found.offsets).map(|items| values.by_ref().take(items.len()).collect());
+                lists.map(Value::List).collect()
             }
             ElementKind::ObjectReference | ElementKind::RegionReference | ElementKind::AnyReference => {
-                let found = reference::resolve(self.file, element, memory, offset, stride, count)?;
+                let found = reference::resolve(self.file, element, memory, 0, size, count)?;
                 let values: Result<Vec<Value>, Hdf5Error> =
                     found.iter().map(|found| reference_value(self.file, found.as_ref())).collect();
                 values?
@@ -171,6 +155,11 @@ impl Walk<'_> {
             }
         })
     }
+}
+
+/// The items of each element, of which `offsets` say where they begin (the last: where they end).
+fn ranges(offsets: &[i64]) -> impl Iterator<Item = std::ops::Range<usize>> {
+    offsets.iter().zip(offsets.iter().skip(1)).map(|(start, end)| to_usize(*start)..to_usize(*end))
 }
 
 fn plain_value(plain: DataType, bytes: &[u8]) -> Value {
@@ -220,8 +209,7 @@ fn text_value(bytes: &[u8]) -> Value {
     }
 }
 
-/// The path of the object; for attributes their name behind an `@`, for other files their name and
-/// a `:` in front.
+/// The path of the object; attributes are `path@name`, other files `file:path`.
 fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value, Hdf5Error> {
     let Some(found) = found else { return Ok(Value::Null) };
     let object = match (&found.file, found.path(file)?) {

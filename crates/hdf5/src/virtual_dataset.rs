@@ -31,13 +31,11 @@ pub(crate) fn layout(
     layout_within(dataset, wanted, (collection, index), None, &Budget::default())
 }
 
-/// The elements that a virtual dataset is read as. They are its own, or those of the virtual
-/// dataset that it is a source of: the library converts what is stored just once.
+/// What a virtual dataset is read as: its own elements, or those of the one it is a source of.
 pub(crate) struct Wanted<'e> {
     pub element: &'e Element,
     /// The engine's type of them.
     pub dtype: DataType,
-    /// What absent elements are.
     pub fill: FillValue,
 }
 
@@ -124,8 +122,7 @@ pub(crate) fn layout_within(
 /// What a virtual dataset says that some of its elements are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualSource {
-    /// The file of the source; `.` is the one that has the virtual dataset. `%b` in it, or in the
-    /// path, stands for the number of a block.
+    /// The file of the source, or `.`. `%b` here and in the path is the number of a block.
     pub file: String,
     /// The path of the source.
     pub dataset: String,
@@ -159,8 +156,7 @@ fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<
         .map_err(|why| file.source().wrong("global heap block for virtual datasets", address, why))
 }
 
-/// The shape of the parts that a dataset is made of: the shortest along each axis, and a few MiB at
-/// most. It is what is read at a time where there is a choice.
+/// The usual shape of parts: the shortest along each axis, a few MiB. Sets the size of reads.
 fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
     const MOST: u64 = 4 << 20;
     let mut part: Dims = shape.iter().map(|len| (*len).max(1)).collect();
@@ -182,7 +178,7 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
 mod tests {
     use super::*;
     use crate::testing::{
-        Builder, Others, SIZES, changes, collection_of, contiguous, dataset, elements, hard, link_info,
+        Builder, Others, changes, collection_of, contiguous, dataset, elements, fails, hard, link_info, says,
         structure, summed, the_dataset,
     };
     use crate::{FileOptions, Node};
@@ -214,16 +210,15 @@ mod tests {
     }
 
     /// File, dataset, source, target.
-    type Entry<'e> = (&'e str, &'e str, &'e [[u64; 4]], &'e [[u64; 4]]);
+    type Given<'e> = (&'e str, &'e str, &'e [[u64; 4]], &'e [[u64; 4]]);
 
-    /// A virtual dataset.
-    fn virtual_dataset(file: &mut Builder, shape: &[u64], entries: &[Entry<'_>]) -> u64 {
+    fn virtual_dataset(file: &mut Builder, shape: &[u64], entries: &[Given<'_>]) -> u64 {
         let mut block = structure!([0], entries.len() as u64);
         for (name, path, source, target) in entries {
             let names = structure!(name.as_bytes(), [0], path.as_bytes(), [0]);
             block.extend(structure!(names, select(source), select(target)));
         }
-        let address = file.put(&collection_of(SIZES, &[(1, &summed(block))], 0));
+        let address = file.put(&collection_of(8, &[(1, &summed(block))], 0));
         let mut messages = dataset(shape, structure!([4, 3], address, 1u32));
         // Fill value -1.
         messages.push((crate::messages::fill_value::KIND, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));
@@ -235,6 +230,13 @@ mod tests {
         let messages: Vec<_> = std::iter::once(link_info(false)).chain(links).collect();
         let root = file.header(&messages);
         files.store.write(Key::new(name).unwrap(), &[&file.finish(root, 2, 0)]).unwrap();
+    }
+
+    /// A file of one dataset of numbers, `data`.
+    fn save_numbers(files: &Others, name: &str, first: i16, shape: &[u64]) {
+        let mut file = Builder::new();
+        let data = numbers(&mut file, first, shape);
+        save(files, name, file, &[("data", data)]);
     }
 
     fn layout_of(file: &File, path: &str) -> Result<Arc<ArrayLayout>, Hdf5Error> {
@@ -251,13 +253,11 @@ mod tests {
     #[test]
     fn parts_of_this_file_and_of_others() {
         let files = Arc::new(Others::default());
-        let mut other = Builder::new();
-        let data = numbers(&mut other, 100, &[2, 3]);
-        save(&files, "other.h5", other, &[("data", data)]);
+        save_numbers(&files, "other.h5", 100, &[2, 3]);
         let mut file = Builder::new();
         let mine = numbers(&mut file, 0, &[6]);
         let row = |n: u64| [[n, 1, 1, 1], [0, 1, 1, 3]];
-        let entries: &[Entry<'_>] = &[
+        let entries: &[Given<'_>] = &[
             (".", "/mine", &[[1, 2, 3, 1]], &row(0)),
             ("other.h5", "data", &row(1), &row(1)),
             ("gone.h5", "data", &row(1), &row(2)),
@@ -277,23 +277,19 @@ mod tests {
         assert_eq!(files.asked.load(Ordering::Relaxed), asked + 1, "what is missing is looked for again");
         assert_eq!(values(&layout_of(&file, "none").unwrap()).unwrap(), [-1, -1]);
         // What was missing is there now.
-        let mut other = Builder::new();
-        let data = numbers(&mut other, 200, &[2, 3]);
-        save(&files, "gone.h5", other, &[("data", data)]);
+        save_numbers(&files, "gone.h5", 200, &[2, 3]);
         assert_eq!(values(&layout).unwrap()[6..9], [203, 204, 205]);
     }
 
     #[test]
     fn sources_decide_how_long_it_is() {
         let files = Arc::new(Others::default());
-        for (n, len) in [(0, 3), (1, 3), (3, 3)] {
-            let mut other = Builder::new();
-            let data = numbers(&mut other, 10 * n, &[len]);
-            save(&files, &format!("f{n}.h5"), other, &[("data", data)]);
+        for n in [0, 1, 3] {
+            save_numbers(&files, &format!("f{n}.h5"), 10 * n, &[3]);
         }
         let mut file = Builder::new();
         let mine = numbers(&mut file, 50, &[7]);
-        let cases: &[(&str, &[Entry<'_>], &[i16])] = &[
+        let cases: &[(&str, &[Given<'_>], &[i16])] = &[
             // One by one to blocks of two, the last of which is cut.
             (
                 "a",
@@ -355,8 +351,7 @@ mod tests {
         for (name, said) in
             [("itself", "a source of itself"), ("back", "a source of itself"), ("v19", "more than 16 deep")]
         {
-            let error = values(&layout(name)).unwrap_err().to_string();
-            assert!(error.contains(said), "{name}: {error}");
+            says(format!("{name}: {}", values(&layout(name)).unwrap_err()), said);
         }
         let error = layout_of(&file, "length").unwrap_err().to_string();
         assert!(error.contains("a source of itself"), "{error}");
@@ -373,14 +368,13 @@ mod tests {
         for pair in names.windows(2) {
             // The same by many names.
             let paths: Vec<String> = (0..20).map(|n| format!("{}{}", "/".repeat(n), pair[0])).collect();
-            let entries: Vec<Entry<'_>> = paths.iter().map(|path| (".", path.as_str(), free, free)).collect();
+            let entries: Vec<Given<'_>> = paths.iter().map(|path| (".", path.as_str(), free, free)).collect();
             members.push((&pair[1], virtual_dataset(&mut file, &[2], &entries)));
         }
         save(&files, "v.h5", file, &members);
         let file = open(&files, "v.h5");
         assert_eq!(values(&layout_of(&file, "v2").unwrap()).unwrap(), [7, 8]);
-        let error = layout_of(&file, "v14").unwrap_err().to_string();
-        assert!(error.contains("virtual sources of virtual sources"), "{error}");
+        fails(layout_of(&file, "v14"), "virtual sources of virtual sources");
     }
 
     #[test]
@@ -393,7 +387,7 @@ mod tests {
         let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
         let four: &[[u64; 4]] = &[[0, 1, 1, 4]];
         // When it is described, or when it is read.
-        let cases: &[(&str, Entry<'_>, &str)] = &[
+        let cases: &[(&str, Given<'_>, &str)] = &[
             ("axes", (".", "mine", four, &[[0, 1, 1, 4], [0, 1, 1, 1]]), "other axes than shape [4]"),
             ("count", (".", "mine", &[[0, 1, 1, 3]], four), "3 elements are to be the 4"),
             ("free", (".", "mine", free, four), "do not fit together"),
@@ -431,13 +425,12 @@ mod tests {
         assert_eq!(usual_part(&[END, END, END], &[], 1 << 30).as_slice(), [1, 1, 1]);
     }
 
-    /// Any byte of a file may be wrong.
     #[test]
     fn damage_is_an_error_or_values() {
         let files = Arc::new(Others::default());
         let mut file = Builder::new();
         let mine = numbers(&mut file, 0, &[4]);
-        let entries: &[Entry<'_>] =
+        let entries: &[Given<'_>] =
             &[(".", "mine", &[[0, 1, FREE, 1]], &[[1, 3, FREE, 2]]), (".", "x%b", &[], &[[0, 4, FREE, 3]])];
         let parts = virtual_dataset(&mut file, &[5], entries);
         save(&files, "v.h5", file, &[("mine", mine), ("v", parts)]);

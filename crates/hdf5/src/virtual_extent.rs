@@ -37,8 +37,7 @@ impl Extent {
     }
 }
 
-/// Where a selection ends along each axis; 0 where it has no limit. `None`: it is the whole
-/// dataset, or nothing.
+/// End per axis; 0: without limit. `None`: the selection is everything, or nothing.
 pub(crate) fn ends(selection: &Selection) -> Option<Vec<u64>> {
     match selection {
         Selection::None | Selection::All => None,

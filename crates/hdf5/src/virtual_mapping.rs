@@ -9,8 +9,7 @@ use crate::text::lossless;
 use crate::{Cursor, ParseError};
 use std::sync::Arc;
 
-/// One mapping: the elements of a selection of the virtual dataset are, in their order, those of a
-/// selection of another one.
+/// The elements of `target` in the virtual dataset are those of `source`, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     /// The file of the source; `.` is the one that has the virtual dataset.
@@ -21,8 +20,7 @@ pub(crate) struct Mapping {
     pub(crate) target: Selection,
 }
 
-/// A name in which the number of a block may stand (`%b`); `%%` stands for `%`. Shared: a list may
-/// name a thousand times the same.
+/// A name: `%b` is the number of a block, `%%` is `%`. Shared, as lists repeat names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(Arc<[String]>);
 
@@ -32,18 +30,13 @@ impl Name {
         let mut parts = vec![String::new()];
         let mut left = text.chars();
         while let Some(next) = left.next() {
-            let plain = match (next, left.as_str().chars().next()) {
-                ('%', Some('b')) => None,
-                ('%', Some('%')) => Some('%'),
-                ('%', _) => return Err(format!("'%' without 'b' or '%' behind it in the name '{text}'")),
-                _ => Some(next),
-            };
-            if next == '%' {
-                left.next();
-            }
-            match (plain, parts.last_mut()) {
-                (Some(plain), Some(last)) => last.push(plain),
-                _ => parts.push(String::new()),
+            match (next, parts.last_mut()) {
+                ('%', last) => match (left.next(), last) {
+                    (Some('b'), _) => parts.push(String::new()),
+                    (Some('%'), Some(last)) => last.push('%'),
+                    _ => return Err(format!("'%' without 'b' or '%' behind it in the name '{text}'")),
+                },
+                (_, last) => last.into_iter().for_each(|last| last.push(next)),
             }
         }
         Ok(Name(parts.into()))
@@ -71,7 +64,6 @@ impl Name {
     }
 }
 
-/// The mappings of a virtual dataset.
 pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Mapping>, ParseError> {
     const FILE_SHARED: u8 = 1;
     const DATASET_SHARED: u8 = 2;
@@ -124,7 +116,7 @@ fn name(cursor: &mut Cursor<'_>) -> Result<Name, ParseError> {
 mod tests {
     use super::*;
     use crate::selection::Slab;
-    use crate::testing::{SIZES, changes, structure, summed};
+    use crate::testing::{SIZES, changes, fails, structure, summed};
 
     const ALL: [u8; 16] = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
@@ -179,8 +171,7 @@ mod tests {
     fn what_cannot_be() {
         let head = |version: u8, count: u64| [&[version][..], &count.to_le_bytes()].concat();
         let refused = |bytes: Vec<u8>, said: &str| {
-            let error = whole(&bytes).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            fails(whole(&bytes), said);
         };
         refused(summed(head(2, 0)), "version 2 of the global heap block");
         refused(summed([head(1, 1), vec![8]].concat()), "flags 0x08");

@@ -22,8 +22,7 @@ const OPEN: u64 = 128;
 /// Virtual datasets may be sources of each other, but not deeper than this.
 const DEEPEST: usize = 16;
 
-/// The most virtual sources that are described for one dataset: its length may depend on that of
-/// its sources, and theirs on that of others.
+/// The most virtual sources for one dataset, whose length may depend on sources of sources.
 const MOST: u32 = 4096;
 
 /// How many virtual sources have been described for a dataset.
@@ -73,7 +72,6 @@ pub(crate) struct OneSource {
 }
 
 impl Sources {
-    /// Those of a dataset, to be read as `element`.
     pub(crate) fn new(
         dataset: &Dataset,
         element: &Element,
@@ -92,18 +90,12 @@ impl Sources {
     /// The source of a mapping, for a block.
     pub(crate) fn of(&mut self, mapping: &Mapping, block: u64) -> Arc<OneSource> {
         let (file, path) = (mapping.file.of_block(block), mapping.dataset.of_block(block));
-        let number = self.found.len() as u64;
+        let (number, common) = (self.found.len() as u64, &self.common);
         let make = |(file, path): &(String, String)| {
             let file = (!mapping.file.is_same_file()).then(|| file.clone());
-            Arc::new(OneSource { common: self.common.clone(), number, file, path: path.clone() })
+            Arc::new(OneSource { common: common.clone(), number, file, path: path.clone() })
         };
-        let name = (file, path);
-        if let Some(found) = self.found.get(&name) {
-            return found.clone();
-        }
-        let made = make(&name);
-        self.found.insert(name, made.clone());
-        made
+        self.found.entry((file, path)).or_insert_with_key(make).clone()
     }
 }
 
@@ -131,9 +123,10 @@ impl OneSource {
                 None => return Ok(None),
             },
         };
+        let invalid = |why: String| file.source().invalid(why).within(&self.path);
         let dataset = match file.node(&self.path) {
             Ok(Node::Dataset(dataset)) => dataset,
-            Ok(_) => return Err(file.source().invalid("it is no dataset").within(&self.path)),
+            Ok(_) => return Err(invalid("it is no dataset".into())),
             Err(Hdf5Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -147,22 +140,19 @@ impl OneSource {
         while let Some(chain) = above {
             depth += 1;
             if chain.place == place || depth >= DEEPEST {
-                let why = match depth < DEEPEST {
+                return Err(invalid(match depth < DEEPEST {
                     true => "it is a source of itself".into(),
                     false => format!("sources of virtual datasets are virtual, more than {DEEPEST} deep"),
-                };
-                return Err(file.source().invalid(why).within(&self.path));
+                }));
             }
             above = chain.above.as_ref();
         }
         budget.0.set(budget.0.get().saturating_add(1));
         if budget.0.get() > MOST {
-            let why = format!("more than {MOST} virtual sources of virtual sources");
-            return Err(file.source().invalid(why).within(&self.path));
+            return Err(invalid(format!("more than {MOST} virtual sources of virtual sources")));
         }
         let dtype = common.element.engine_type();
-        let dtype =
-            dtype.ok_or_else(|| file.source().invalid("its elements are too large").within(&self.path))?;
+        let dtype = dtype.ok_or_else(|| invalid("its elements are too large".into()))?;
         let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), |fill| {
             let mut converted = vec![0; dtype.size()];
             cast.convert(fill, &mut converted);
@@ -178,15 +168,10 @@ impl OneSource {
         layout.map(|layout| Some(Arc::new(layout).into())).map_err(|error| error.within(&self.path))
     }
 
-    /// The way from the elements of a source to those of the virtual dataset. An error where the
-    /// HDF5 library has none.
+    /// The conversion of a source. Fails if the HDF5 library has none.
     fn cast(&self, dataset: &Dataset) -> Result<Cast, Hdf5Error> {
         let common = &self.common;
-        let refuse = |what: String| Hdf5Error::Unsupported {
-            file: dataset.file().source().name(),
-            object: Some(self.path.clone()),
-            what,
-        };
+        let refuse = |what: String| dataset.file().source().unsupported(what).within(&self.path);
         let (from, to) = (dataset.element(), &common.element);
         let cast = Cast::new(dataset.datatype(), from, to).ok_or_else(|| {
             let (from, to) = (from.to_json(), to.to_json());

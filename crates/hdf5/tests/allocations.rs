@@ -1,6 +1,13 @@
 //! Elements of variable length make allocations for collections of the heap and for chunks, none
 //! for each element.
 
+#[allow(unused)]
+#[path = "../src/building.rs"]
+mod building;
+#[path = "../src/checksum.rs"]
+mod checksum;
+
+use building::{Builder, collection_of, contiguous, dataset, hard, link_info, structure};
 use hyperslab_array::{Index, ReadOptions, Selection};
 use hyperslab_codec::{Codec, Scratch, Zlib};
 use hyperslab_hdf5::vlen::{self, Ragged};
@@ -60,7 +67,7 @@ const STRUCTURES: &[u8] = &[
 /// Bytes of a collection of the heap, as the HDF5 library makes them for small objects.
 const COLLECTION: usize = 4096;
 
-/// A file of one dataset, `d`. Its checksums are 0.
+/// A file of one dataset, `d`.
 struct Made {
     folder: tempfile::TempDir,
     /// Collections of its heap.
@@ -68,8 +75,7 @@ struct Made {
 }
 
 impl Made {
-    /// Writes `elements`, of so many bytes an item, which lie in the heap in `order`. Chunks are
-    /// compressed; without them the dataset is contiguous.
+    /// Writes `elements` of items of `size` bytes, in this `order` in the heap. `chunk`: deflated.
     fn new(
         datatype: &[u8],
         size: usize,
@@ -77,80 +83,55 @@ impl Made {
         order: &[usize],
         chunk: Option<usize>,
     ) -> Made {
-        let mut file = vec![0; 48];
-        let mut ids = vec![[0; 16]; elements.len()];
-        let (mut collection, mut index, mut collections) = (0, 0_u32, 0);
+        // The elements of each collection, and their bytes in it.
+        let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
         for number in order {
-            let element = &elements[*number];
-            let needed = 16 + element.len().next_multiple_of(8);
-            if index == 0 || file.len() + needed > collection + COLLECTION {
-                close(&mut file, collection, index);
-                (collection, index, collections) = (file.len(), 0, collections + 1);
-                file.extend(b"GCOL\x01\0\0\0");
-                // One large object has a collection of its own.
-                file.extend((COLLECTION.max(needed + 16) as u64).to_le_bytes());
+            let needed = 16 + elements[*number].len().next_multiple_of(8);
+            match groups.last_mut() {
+                Some((used, group)) if 16 + *used + needed <= COLLECTION => {
+                    *used += needed;
+                    group.push(*number);
+                }
+                _ => groups.push((needed, vec![*number])),
             }
-            index += 1;
-            file.extend(index.to_le_bytes());
-            file.extend([0; 4]);
-            file.extend((element.len() as u64).to_le_bytes());
-            file.extend(element);
-            file.resize(file.len().next_multiple_of(8), 0);
-            ids[*number][..4].copy_from_slice(&((element.len() / size) as u32).to_le_bytes());
-            ids[*number][4..12].copy_from_slice(&(collection as u64).to_le_bytes());
-            ids[*number][12..].copy_from_slice(&index.to_le_bytes());
         }
-        close(&mut file, collection, index);
-
-        let mut messages = Vec::new();
-        let mut message = |kind: u8, bytes: &[&[u8]]| {
-            let bytes = bytes.concat();
-            messages.push(kind);
-            messages.extend((bytes.len() as u16).to_le_bytes());
-            messages.push(0);
-            messages.extend(bytes);
-        };
-        let number = |n: usize| (n as u64).to_le_bytes();
-        message(1, &[&[2, 1, 0, 1], &number(elements.len())]);
-        message(3, &[datatype]);
-        match chunk {
-            None => {
-                message(8, &[&[3, 1], &number(file.len()), &number(16 * ids.len())]);
-                file.extend(ids.as_flattened());
+        let (mut builder, mut ids) = (Builder::new(), vec![Vec::new(); elements.len()]);
+        for (used, group) in &groups {
+            let objects = (1..).zip(group).map(|(index, number)| (index, &elements[*number][..]));
+            // One large object has a collection of its own.
+            let free = COLLECTION.saturating_sub(16 + used);
+            let address = builder.put(&collection_of(8, &objects.collect::<Vec<_>>(), free));
+            for (index, number) in (1_u32..).zip(group) {
+                ids[*number] = structure!((elements[*number].len() / size) as u32, address, index);
             }
+        }
+        let layout = match chunk {
+            None => contiguous(builder.put(&ids.concat()), 16 * ids.len() as u64),
             Some(chunk) => {
                 let mut leaf = Vec::new();
                 for (n, ids) in ids.chunks(chunk).enumerate() {
-                    let mut bytes = ids.as_flattened().to_vec();
+                    let mut bytes = ids.concat();
                     bytes.resize(16 * chunk, 0);
                     let mut encoded = Vec::new();
                     Zlib { level: 1 }.encode(&bytes, &mut encoded, &mut Scratch::default()).unwrap();
-                    leaf.extend((encoded.len() as u32).to_le_bytes());
-                    leaf.extend([0; 4]);
-                    leaf.extend([number(n * chunk), number(0), number(file.len())].concat());
-                    file.extend(encoded);
+                    let address = builder.put(&encoded);
+                    leaf.extend(structure!(encoded.len() as u32, [0; 4], (n * chunk) as u64, 0_u64, address));
                 }
                 let chunks = ids.len().div_ceil(chunk);
-                let at = file.len();
-                file.extend([b"TREE\x01\0", &(chunks as u16).to_le_bytes()[..], &[0xff; 16], &leaf].concat());
-                file.extend([0; 8]);
-                file.extend([number(chunks * chunk), number(0)].concat());
-                let lens = [chunk as u32, 16].map(u32::to_le_bytes);
-                message(8, &[&[3, 2, 2], &number(at), lens.as_flattened()]);
-                // Deflate.
-                message(11, &[&[2, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0]]);
+                let head = structure!(b"TREE\x01\0", chunks as u16, [0xff; 16]);
+                let tree = structure!(head, leaf, [0; 8], (chunks * chunk) as u64, 0_u64);
+                structure!([3, 2, 2], builder.put(&tree), chunk as u32, 16_u32)
             }
-        }
-        let dataset = header(&mut file, &messages);
-        let link = [&[6, 12, 0, 0, 1, 0, 1, b'd'][..], &number(dataset)].concat();
-        let info = [&[2, 18, 0, 0, 0, 0][..], &[0xff; 16]].concat();
-        let root = header(&mut file, &[info, link].concat());
-        let superblock = [&b"\x89HDF\r\n\x1a\n\x02\x08\x08\0"[..], &number(0), &[0xff; 8]].concat();
-        file.splice(..44, [superblock, number(file.len()).to_vec(), number(root).to_vec()].concat());
-
+        };
+        let mut messages = dataset(&[elements.len() as u64], layout);
+        messages[1].1 = datatype.to_vec();
+        // Deflate.
+        messages.extend(chunk.map(|_| (11, vec![2, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0])));
+        let data = builder.header(&messages);
+        let root = builder.header(&[link_info(false), hard("d", data)]);
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("f"), file).unwrap();
-        Made { folder, collections }
+        std::fs::write(folder.path().join("f"), builder.finish(root, 2, 0)).unwrap();
+        Made { folder, collections: groups.len() as u64 }
     }
 
     fn open(&self) -> Dataset {
@@ -159,26 +140,6 @@ impl Made {
         let Node::Dataset(dataset) = file.node("d").unwrap() else { panic!("no dataset") };
         dataset
     }
-}
-
-/// Fills a collection up with free space.
-fn close(file: &mut Vec<u8>, collection: usize, objects: u32) {
-    let free = (collection + COLLECTION).saturating_sub(file.len());
-    if objects > 0 && free > 0 {
-        let header = [&[0; 8][..], &(free as u64).to_le_bytes()].concat();
-        file.extend(header.iter().copied().chain(std::iter::repeat(0)).take(free));
-    }
-}
-
-/// Appends an object header; says where it is.
-fn header(file: &mut Vec<u8>, messages: &[u8]) -> usize {
-    file.resize(file.len().next_multiple_of(8), 0);
-    let at = file.len();
-    file.extend(b"OHDR\x02\x02");
-    file.extend((messages.len() as u32).to_le_bytes());
-    file.extend(messages);
-    file.extend([0; 4]);
-    at
 }
 
 fn read(dataset: &Dataset, indices: &[Index<'_>]) -> Ragged {
@@ -201,8 +162,7 @@ fn texts(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| format!("text{n}").into_bytes()).collect()
 }
 
-/// Allocations of reading all of a file that has just been opened, and again; `elements` are what
-/// it holds.
+/// Allocations of reading all `elements` of a file that was just opened, and again.
 fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
     // What a thread makes once.
     drop(read(&made.open(), &[]));

@@ -193,7 +193,7 @@ fn values_of_attributes_are_those_that_h5py_reads() {
     if folders().is_empty() {
         return;
     }
-    let store: Arc<dyn Store> = Arc::new(LocalStore::open(&corpora(), LocalOptions::default()).unwrap());
+    let store: Arc<dyn Store> = Arc::new(LocalStore::open(corpora(), LocalOptions::default()).unwrap());
     let file = open(&store, "pyfive/attr_datatypes.hdf5").unwrap();
     let attributes = file.root().unwrap().attributes().unwrap();
     let ints = |list: &[i128]| Value::List(list.iter().map(|value| Value::Int(*value)).collect());
@@ -231,8 +231,7 @@ fn small() -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Reads all of a file in memory, with checksums and without: what is wrong behind a checksum is
-/// found then.
+/// Reads a file in memory. Without checksums, damage behind them is found.
 fn walk_bytes(bytes: &[u8]) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     store.write(Key::new("f").unwrap(), &[bytes]).unwrap();

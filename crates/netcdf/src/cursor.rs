@@ -21,12 +21,10 @@ impl<'a> Cursor<'a> {
         self.at as u64
     }
 
-    /// An error about the next byte.
     pub(crate) fn corrupt(&self, why: impl Into<String>) -> HeaderError {
         HeaderError::Corrupt { at: self.position(), why: why.into() }
     }
 
-    /// The next `len` bytes.
     pub(crate) fn take(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
         let end = self.position().checked_add(len).ok_or_else(|| self.corrupt(format!("{len} bytes")))?;
         let found = usize::try_from(end).ok().and_then(|end| Some((end, self.bytes.get(self.at..end)?)));
@@ -35,15 +33,13 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// The next `len` bytes, and those that fill the last four. What those hold does not matter:
-    /// not every writer clears them.
+    /// The next `len` bytes, and padding to a multiple of four, which may hold anything.
     pub(crate) fn padded(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
         let bytes = self.take(len)?;
         self.take(len.next_multiple_of(4) - len)?;
         Ok(bytes)
     }
 
-    /// A number of four bytes.
     pub(crate) fn u32(&mut self) -> Result<u32, HeaderError> {
         Ok(u32::try_from(self.uint(4)?).unwrap_or_default())
     }

@@ -4,12 +4,10 @@ use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// What the parser of a header says where it cannot return one. It does not know the file:
-/// [`File::open`](crate::File::open) adds that.
+/// The error of the parser. [`File::open`](crate::File::open) adds the file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// The parser needs this many bytes from the start of the file. Not an error as long as the
-    /// file has them.
+    /// The parser needs this many bytes from the start of the file, which may have them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),
     /// The bytes cannot be right.
@@ -45,8 +43,7 @@ pub enum NetcdfError {
         /// Where and why.
         why: HeaderError,
     },
-    /// A variable is impossible, or not where it should be: the header's parts are right one by
-    /// one.
+    /// A variable contradicts the rest of the header, or the file.
     #[error("{file}, variable '{variable}': {why}")]
     Variable {
         /// The file.

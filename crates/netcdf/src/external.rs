@@ -60,8 +60,7 @@ impl External {
         DataType::new(kind, size, ByteOrder::Big).unwrap()
     }
 
-    /// The fill value of variables without an attribute `_FillValue` (`NC_FILL_INT` and so on of
-    /// netcdf.h), stored.
+    /// The stored default fill value (`NC_FILL_INT` and so on of netcdf.h).
     pub fn default_fill(self) -> Vec<u8> {
         use External::*;
         match self {

@@ -38,8 +38,7 @@ pub(crate) struct Inner {
 }
 
 impl File {
-    /// Opens the object `key` of a store. Errors with [`NetcdfError::NotNetcdf`] where there is
-    /// none, or it begins otherwise.
+    /// Opens the object `key`. Fails with [`NetcdfError::NotNetcdf`] if it is no classic file.
     pub fn open(store: Arc<dyn Store>, key: &str) -> Result<File, NetcdfError> {
         let name = format!("'{key}' in {}", store.url());
         let not = |why: &str| NetcdfError::NotNetcdf { file: name.clone(), why: why.into() };
@@ -126,8 +125,7 @@ impl File {
     }
 }
 
-/// Where all variables are; the unlimited dimension gets the number of records for its length.
-/// Errors name the variable at fault.
+/// Places all variables, and sets the number of records. Errors name the variable.
 fn placed(
     declared: Vec<Declared>,
     dimensions: &mut [Dimension],

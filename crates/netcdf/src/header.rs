@@ -63,7 +63,6 @@ pub(crate) struct Declared {
     pub(crate) begin: u64,
 }
 
-/// All of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: Version,
@@ -99,8 +98,7 @@ impl Version {
 }
 
 impl Header {
-    /// Parses a header from the first bytes of a file. Errors with [`HeaderError::Need`] where it
-    /// is longer than they are.
+    /// Parses a header. Fails with [`HeaderError::Need`] if it is longer than `bytes`.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Header, HeaderError> {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.clone();

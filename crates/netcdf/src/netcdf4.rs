@@ -16,7 +16,7 @@
 //! 4. `DIMENSION_LABELS`: for each axis a text. That is HDF5, not NetCDF.
 //!
 //! A variable that has the name of a dimension but is not its coordinate variable is stored as
-//! [`NON_COORDINATE`] and its name.
+//! `_nc4_non_coord_` and its name.
 
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
@@ -24,13 +24,8 @@ use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Attribute, Dataset, File, Group, Hdf5Error, LinkTarget, Node, vlen};
 use std::collections::{HashMap, HashSet};
 
-/// How `NAME` of a dimension begins that has no coordinate variable. The dimension's length
-/// follows.
+/// How `NAME` of a dimension without coordinate variable begins. Its length follows.
 pub const WITHOUT_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
-
-/// How the name of a variable's dataset begins where the dimension of that name has another
-/// dataset.
-pub const NON_COORDINATE: &str = "_nc4_non_coord_";
 
 /// A dimension of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +57,7 @@ pub fn is_reserved(attribute: &str) -> bool {
     )
 }
 
-/// Whether the netCDF library wrote a file: its root group says so, or (older versions) a dimension
-/// in it is numbered.
+/// Whether netCDF wrote a file: its root says so, or (older versions) it has `_Netcdf4Dimid`.
 pub fn is_netcdf4(file: &File) -> Result<bool, Hdf5Error> {
     let root = file.root()?;
     let says = |attribute: &Attribute| matches!(&*attribute.name, "_NCProperties" | "_nc3_strict");
@@ -78,8 +72,7 @@ pub fn is_netcdf4(file: &File) -> Result<bool, Hdf5Error> {
     Ok(false)
 }
 
-/// The dimensions that a group defines, in the order of their numbers; those without follow in the
-/// order of links. Groups below it inherit them.
+/// The dimensions of a group by number, then those without. Groups below inherit them.
 pub fn dimensions(group: &Group) -> Result<Vec<Dimension>, Hdf5Error> {
     let mut found = Vec::new();
     for dataset in datasets(group)? {
@@ -180,11 +173,15 @@ impl Scale {
 /// What a dataset says of the dimensions of its axes.
 pub(crate) enum Axes {
     /// It is the scale of its one axis.
-    Itself { address: u64 },
-    /// Their numbers.
-    Numbers { ids: Vec<i128> },
-    /// Their scales.
-    Scales { addresses: Vec<Option<u64>> },
+    Itself {
+        address: u64,
+    },
+    Numbers {
+        ids: Vec<i128>,
+    },
+    Scales {
+        addresses: Vec<Option<u64>>,
+    },
 }
 
 impl Axes {
@@ -225,8 +222,7 @@ impl Axes {
     }
 }
 
-/// For each element of an attribute, a list of object references: the last of it. Empty where the
-/// attribute is something else.
+/// The last object reference of each element. Empty if the attribute is something else.
 fn references(attribute: &Attribute) -> Result<Vec<Option<u64>>, Hdf5Error> {
     let element = attribute.element()?;
     let size = match &element.kind {
@@ -282,8 +278,7 @@ fn numbers(attribute: &Attribute) -> Result<Option<Vec<i128>>, Hdf5Error> {
     })
 }
 
-/// The datasets that a group links to, as hard links: each once for every name. What is not
-/// supported is no dimension, and has none.
+/// The datasets behind the hard links of a group, without those that are not supported.
 pub(crate) fn datasets(group: &Group) -> Result<Vec<Dataset>, Hdf5Error> {
     let mut datasets = Vec::new();
     for link in group.links()? {

@@ -34,8 +34,7 @@ struct Visited {
     inner: Vec<usize>,
 }
 
-/// The names that netCDF-C gives to the axes of the datasets without dimensions, by the dataset's
-/// path without the leading `/`. All of the file is looked at.
+/// The names by path (without leading `/`) of datasets without dimensions, as in netCDF-C.
 pub fn phony_dimension_names(file: &File) -> Result<BTreeMap<String, Vec<String>>, Hdf5Error> {
     let root = file.root()?;
     let mut seen = HashSet::from([root.address()]);
@@ -120,8 +119,7 @@ fn take(dimensions: &mut Vec<Known>, next_id: &mut i128, axes: &[Axis]) -> Vec<S
     names
 }
 
-/// Whether NetCDF has this type for variables. Floats of 16 bits, which it does not have, are
-/// accepted too, but not inside other types.
+/// Whether NetCDF has this type for variables; also for floats of 16 bits by themselves.
 fn is_netcdf(datatype: &Datatype) -> bool {
     match &datatype.class {
         Class::Reference(_) | Class::Bitfield { .. } | Class::Time { .. } | Class::Array { .. } => false,

@@ -7,15 +7,14 @@ use std::sync::Arc;
 pub(crate) struct Classic {
     version: u8,
     records: u64,
-    dimensions: (u64, Vec<u8>),
-    attributes: (u64, Vec<u8>),
-    variables: (u64, Vec<u8>),
+    dimensions: Vec<Vec<u8>>,
+    attributes: Vec<Vec<u8>>,
+    variables: Vec<Vec<u8>>,
 }
 
 impl Classic {
     pub(crate) fn new(version: u8) -> Self {
-        let (dimensions, attributes, variables) = Default::default();
-        Classic { version, records: 0, dimensions, attributes, variables }
+        Classic { version, records: 0, dimensions: vec![], attributes: vec![], variables: vec![] }
     }
 
     pub(crate) fn records(mut self, records: u64) -> Self {
@@ -24,17 +23,12 @@ impl Classic {
     }
 
     pub(crate) fn dimension(mut self, name: &str, len: u64) -> Self {
-        let mut bytes = self.name(name);
-        bytes.extend(self.count(len));
-        self.dimensions.0 += 1;
-        self.dimensions.1.extend(bytes);
+        self.dimensions.push([self.name(name), self.count(len)].concat());
         self
     }
 
     pub(crate) fn attribute(mut self, name: &str, external: u32, bytes: &[u8]) -> Self {
-        let bytes = self.encode_attribute(name, external, bytes);
-        self.attributes.0 += 1;
-        self.attributes.1.extend(bytes);
+        self.attributes.push(self.encode_attribute(name, external, bytes));
         self
     }
 
@@ -46,35 +40,21 @@ impl Classic {
         attributes: &[(&str, u32, &[u8])],
         begin: u64,
     ) -> Self {
-        let mut bytes = self.name(name);
-        bytes.extend(self.count(dimensions.len() as u64));
-        for id in dimensions {
-            bytes.extend(self.count(*id));
-        }
-        let mut list = (0, Vec::new());
-        for (name, external, value) in attributes {
-            list.0 += 1;
-            list.1.extend(self.encode_attribute(name, *external, value));
-        }
-        bytes.extend(self.list(12, &list));
-        bytes.extend(external.to_be_bytes());
-        bytes.extend(self.count(0xdead_beef)); // vsize
-        match self.version {
-            1 => bytes.extend((begin as u32).to_be_bytes()),
-            _ => bytes.extend(begin.to_be_bytes()),
-        }
-        self.variables.0 += 1;
-        self.variables.1.extend(bytes);
+        let ids = dimensions.iter().flat_map(|id| self.count(*id)).collect();
+        let head = [self.name(name), self.count(dimensions.len() as u64), ids].concat();
+        let encode =
+            |(name, external, value): &(&str, u32, &[u8])| self.encode_attribute(name, *external, value);
+        let attributes = self.list(12, &attributes.iter().map(encode).collect::<Vec<_>>());
+        let vsize = self.count(0xdead_beef);
+        let begin = &begin.to_be_bytes()[if self.version == 1 { 4 } else { 0 }..];
+        self.variables.push([&head, &attributes, &external.to_be_bytes()[..], &vsize, begin].concat());
         self
     }
 
     pub(crate) fn header(&self) -> Vec<u8> {
-        let mut bytes = vec![b'C', b'D', b'F', self.version];
-        bytes.extend(self.count(self.records));
-        bytes.extend(self.list(10, &self.dimensions));
-        bytes.extend(self.list(12, &self.attributes));
-        bytes.extend(self.list(11, &self.variables));
-        bytes
+        let head = [vec![b'C', b'D', b'F', self.version], self.count(self.records)].concat();
+        let lists = [(10, &self.dimensions), (12, &self.attributes), (11, &self.variables)];
+        [head, lists.map(|(tag, items)| self.list(tag, items)).concat()].concat()
     }
 
     /// The header, and `parts` of data: where each begins, and its bytes.
@@ -89,27 +69,22 @@ impl Classic {
     }
 
     fn count(&self, count: u64) -> Vec<u8> {
-        if self.version == 5 { count.to_be_bytes().to_vec() } else { (count as u32).to_be_bytes().to_vec() }
+        count.to_be_bytes()[if self.version == 5 { 0 } else { 4 }..].to_vec()
     }
 
-    fn list(&self, tag: u32, (count, items): &(u64, Vec<u8>)) -> Vec<u8> {
-        let tag = if *count == 0 { 0 } else { tag };
-        [&tag.to_be_bytes()[..], &self.count(*count), items].concat()
+    fn list(&self, tag: u32, items: &[Vec<u8>]) -> Vec<u8> {
+        let tag = if items.is_empty() { 0 } else { tag };
+        [&tag.to_be_bytes()[..], &self.count(items.len() as u64), &items.concat()].concat()
     }
 
     fn name(&self, name: &str) -> Vec<u8> {
-        let mut bytes = self.count(name.len() as u64);
-        bytes.extend(padded(name.as_bytes()));
-        bytes
+        [self.count(name.len() as u64), padded(name.as_bytes())].concat()
     }
 
     fn encode_attribute(&self, name: &str, external: u32, value: &[u8]) -> Vec<u8> {
         let size = [1, 1, 1, 2, 4, 4, 8, 1, 2, 4, 8, 8][external as usize];
-        let mut bytes = self.name(name);
-        bytes.extend(external.to_be_bytes());
-        bytes.extend(self.count((value.len() / size) as u64));
-        bytes.extend(padded(value));
-        bytes
+        let count = self.count((value.len() / size) as u64);
+        [self.name(name), external.to_be_bytes().to_vec(), count, padded(value)].concat()
     }
 }
 

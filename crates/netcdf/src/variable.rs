@@ -67,8 +67,7 @@ impl Variable {
         Some([&[1], rest].concat())
     }
 
-    /// The bytes of one element of its attribute `_FillValue`; `None`: it has none, or of another
-    /// type.
+    /// The attribute `_FillValue`: one element. `None`: it has none, or of another type.
     pub fn fill_value(&self) -> Option<&[u8]> {
         let attribute = self.attributes().iter().find(|attribute| attribute.name == "_FillValue")?;
         let fits =
@@ -76,8 +75,7 @@ impl Variable {
         fits.then_some(&attribute.bytes)
     }
 
-    /// What the engine needs to read it. The fill value is that of the attribute, else the type's;
-    /// no element is absent.
+    /// What the engine needs to read it. The fill value is that of the attribute, else of the type.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, NetcdfError> {
         let dtype = self.external().dtype();
         let chunk = self.chunk_shape().unwrap_or_else(|| self.shape().to_vec());

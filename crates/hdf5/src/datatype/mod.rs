@@ -85,8 +85,7 @@ pub struct FloatLayout {
     pub mantissa_bits: u8,
     /// What is added to the exponent.
     pub bias: u32,
-    /// 0: the mantissa is not normalised; 1: its first bit is stored and always set; 2: it is
-    /// implied (IEEE).
+    /// 0: not normalised; 1: the first bit is stored and always set; 2: it is implied (IEEE).
     pub normalization: u8,
 }
 
@@ -197,8 +196,7 @@ impl Datatype {
         parse::datatype(cursor)
     }
 
-    /// Whether elements, or parts of them, are references or of variable length: what they are is
-    /// elsewhere in the file.
+    /// Whether elements, or parts of them, refer to values elsewhere in the file.
     pub fn refers(&self) -> bool {
         match &self.class {
             Class::Reference(_) | Class::VlenString { .. } | Class::Vlen(_) => true,

@@ -62,14 +62,20 @@ impl Parser {
         }
         let head = Head { version, bits, size, depth };
         let class = match first & 0x0f {
-            0 => integer(cursor, &head)?,
+            0 => {
+                let (offset, precision) = counted_bits(cursor, &head)?;
+                Class::Integer { order: order(&head), signed: head.bits & 8 != 0, offset, precision }
+            }
             1 => Class::Float(float(cursor, &head)?),
             2 => Class::Time { order: order(&head), precision: cursor.u16()? },
             3 => {
                 let (padding, charset) = text(cursor, &head, 0)?;
                 Class::String { padding, charset }
             }
-            4 => integer(cursor, &head)?.into_bitfield(),
+            4 => {
+                let (offset, precision) = counted_bits(cursor, &head)?;
+                Class::Bitfield { order: order(&head), offset, precision }
+            }
             5 => Class::Opaque { tag: tag(cursor, &head)? },
             6 => Class::Compound(self.compound(cursor, &head)?),
             7 => Class::Reference(reference(cursor, &head)?),
@@ -99,10 +105,7 @@ impl Parser {
         let mut names = HashSet::new();
         for _ in 0..head.bits & 0xffff {
             let at = cursor.clone();
-            let name = name(cursor, head)?;
-            if !names.insert(name) {
-                return Err(at.corrupt(format!("two members are called '{}'", lossless(name))));
-            }
+            let name = new_name(cursor, head, &mut names)?;
             let offset = u32::try_from(cursor.uint(offset_len)?).unwrap_or(u32::MAX);
             let shape = match head.version {
                 1 => member_shape(cursor)?,
@@ -114,7 +117,7 @@ impl Parser {
                     array_size(&shape, datatype.size).ok_or_else(|| at.corrupt("a member is too large"))?;
                 datatype = Arc::new(Datatype { size, class: Class::Array { shape, base: datatype } });
             }
-            members.push(Member { name: lossless(name), offset, datatype });
+            members.push(Member { name, offset, datatype });
         }
         members_apart(&members, head.size).map_err(|why| cursor.corrupt(why))?;
         Ok(members)
@@ -127,15 +130,9 @@ impl Parser {
             let why = format!("an enumeration of {} bytes is based on {base:?}", head.size);
             return Err(at.corrupt(why));
         }
-        let mut names = Vec::new();
-        let mut seen = HashSet::new();
+        let (mut names, mut seen) = (Vec::new(), HashSet::new());
         for _ in 0..head.bits & 0xffff {
-            let at = cursor.clone();
-            let name = name(cursor, head)?;
-            if !seen.insert(name) {
-                return Err(at.corrupt(format!("two members are called '{}'", lossless(name))));
-            }
-            names.push(lossless(name));
+            names.push(new_name(cursor, head, &mut seen)?);
         }
         let mut members = Vec::new();
         for name in names {
@@ -194,24 +191,16 @@ impl Parser {
     }
 }
 
-impl Class {
-    fn into_bitfield(self) -> Class {
-        match self {
-            Class::Integer { order, offset, precision, .. } => Class::Bitfield { order, offset, precision },
-            other => other,
-        }
-    }
-}
-
 fn order(head: &Head) -> Order {
     if head.bits & 1 == 0 { Order::Little } else { Order::Big }
 }
 
-fn integer(cursor: &mut Cursor<'_>, head: &Head) -> Result<Class, ParseError> {
+/// The first bit that counts of an integer, and how many do.
+fn counted_bits(cursor: &mut Cursor<'_>, head: &Head) -> Result<(u16, u16), ParseError> {
     let at = cursor.clone();
     let (offset, precision) = (cursor.u16()?, cursor.u16()?);
     significant(&at, head, offset, precision)?;
-    Ok(Class::Integer { order: order(head), signed: head.bits & 8 != 0, offset, precision })
+    Ok((offset, precision))
 }
 
 /// The bits that count must be within the element.
@@ -246,10 +235,9 @@ fn float(cursor: &mut Cursor<'_>, head: &Head) -> Result<FloatLayout, ParseError
         bias: cursor.u32()?,
     };
     significant(&at, head, layout.offset, layout.precision)?;
-    let exponent =
-        u16::from(layout.exponent_at)..u16::from(layout.exponent_at) + u16::from(layout.exponent_bits);
-    let mantissa =
-        u16::from(layout.mantissa_at)..u16::from(layout.mantissa_at) + u16::from(layout.mantissa_bits);
+    let range = |at: u8, bits: u8| u16::from(at)..u16::from(at) + u16::from(bits);
+    let exponent = range(layout.exponent_at, layout.exponent_bits);
+    let mantissa = range(layout.mantissa_at, layout.mantissa_bits);
     let sign = u16::from(layout.sign);
     let beyond =
         u64::from(sign.saturating_add(1).max(exponent.end).max(mantissa.end)) > u64::from(head.size) * 8;
@@ -299,6 +287,20 @@ fn reference(cursor: &Cursor<'_>, head: &Head) -> Result<ReferenceKind, ParseErr
         return Err(ParseError::Unsupported(what));
     }
     Ok(kind)
+}
+
+/// The name of a member, which no other has.
+fn new_name<'a>(
+    cursor: &mut Cursor<'a>,
+    head: &Head,
+    seen: &mut HashSet<&'a [u8]>,
+) -> Result<String, ParseError> {
+    let at = cursor.clone();
+    let name = name(cursor, head)?;
+    match seen.insert(name) {
+        true => Ok(lossless(name)),
+        false => Err(at.corrupt(format!("two members are called '{}'", lossless(name)))),
+    }
 }
 
 /// A name, its NUL and, before version 3, padding to a multiple of 8 bytes.
@@ -355,7 +357,7 @@ mod tests {
     use super::super::vectors::{REFUSED, bytes, vectors};
     use super::*;
     use crate::element::Element;
-    use crate::testing::{SIZES, changes, structure};
+    use crate::testing::{SIZES, changes, fails, says, structure};
 
     fn parse(message: &[u8]) -> Result<Datatype, ParseError> {
         datatype(&mut Cursor::whole(message, 0, SIZES))
@@ -422,27 +424,25 @@ mod tests {
 
     #[test]
     fn sizes_that_cannot_be() {
-        assert!(why(&[0x10, 8, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0]).contains("0 bytes"));
-        assert!(
-            why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 1, 0, 32, 0]).contains("32 bits from bit 1 of a number of 32")
-        );
-        assert!(why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]).contains("0 bits"));
+        says(why(&[0x10, 8, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0]), "0 bytes");
+        says(why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 1, 0, 32, 0]), "32 bits from bit 1 of a number of 32");
+        says(why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]), "0 bits");
         let array = |size, rank: &[u8]| why(&message(10, 0, size, &[rank, &I4].concat()));
-        assert!(array(8, &[1, 3, 0, 0, 0]).contains("8 bytes has shape [3]"));
-        assert!(array(4, &[0]).contains("0 axes"));
-        assert!(array(4, &[33]).contains("33 axes"));
-        assert!(array(4, &[2, 0, 0, 0, 0x40, 0, 0, 0, 0x40]).contains("shape [1073741824, 1073741824]"));
+        says(array(8, &[1, 3, 0, 0, 0]), "8 bytes has shape [3]");
+        says(array(4, &[0]), "0 axes");
+        says(array(4, &[33]), "33 axes");
+        says(array(4, &[2, 0, 0, 0, 0x40, 0, 0, 0, 0x40]), "shape [1073741824, 1073741824]");
         let enumeration = message(8, 0, 2, &I4);
-        assert!(why(&enumeration).contains("an enumeration of 2 bytes"));
+        says(why(&enumeration), "an enumeration of 2 bytes");
     }
 
     #[test]
     fn members_are_apart_and_within() {
         assert_eq!(parse(&compound(&[("b", 4), ("a", 0)], 8)).unwrap().size, 8);
-        assert!(why(&compound(&[("a", 0), ("b", 3)], 8)).contains("member 'b' begins within another"));
-        assert!(why(&compound(&[("a", 0), ("b", 0)], 8)).contains("member 'b' begins within another"));
-        assert!(why(&compound(&[("a", 0), ("b", 5)], 8)).contains("member 'b' ends beyond"));
-        assert!(why(&compound(&[("a", 0), ("a", 4)], 8)).contains("two members are called 'a'"));
+        says(why(&compound(&[("a", 0), ("b", 3)], 8)), "member 'b' begins within another");
+        says(why(&compound(&[("a", 0), ("b", 0)], 8)), "member 'b' begins within another");
+        says(why(&compound(&[("a", 0), ("b", 5)], 8)), "member 'b' ends beyond");
+        says(why(&compound(&[("a", 0), ("a", 4)], 8)), "two members are called 'a'");
     }
 
     #[test]
@@ -464,7 +464,7 @@ mod tests {
             parse(&[&outer[..], &I4].concat())
         };
         nested(MAX_DEPTH - 1).unwrap();
-        assert!(nested(MAX_DEPTH).unwrap_err().to_string().contains("more than 32 levels"));
+        fails(nested(MAX_DEPTH), "more than 32 levels");
         assert!(nested(100_000).is_err());
         let members: Vec<u8> = (0..65_535_u32)
             .flat_map(|n| [format!("{n}").as_bytes(), &[0], &(n * 4).to_le_bytes()[..3], &I4].concat())
@@ -477,14 +477,14 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused_by_name() {
-        assert!(why(&[0x60, 0, 0, 0, 4, 0, 0, 0]).contains("version 6 of the datatype message"));
-        assert!(why(&[0x00, 0, 0, 0, 4, 0, 0, 0]).contains("version 0 of the datatype message"));
-        assert!(why(&message(12, 0, 4, &[])).contains("datatype class 12"));
-        assert!(why(&message(3, 0x20, 4, &[])).contains("character set 2"));
-        assert!(why(&message(3, 3, 4, &[])).contains("string padding 3"));
-        assert!(why(&message(7, 5, 4, &[])).contains("references of kind 5"));
-        assert!(why(&message(7, 0x12, 18, &[])).contains("references in datatype message version 3"));
-        assert!(why(&message(9, 2, 16, &I4)).contains("variable length of kind 2"));
-        assert!(why(&message(11, 1, 8, &I4)).contains("a complex number of form 0x1"));
+        says(why(&[0x60, 0, 0, 0, 4, 0, 0, 0]), "version 6 of the datatype message");
+        says(why(&[0x00, 0, 0, 0, 4, 0, 0, 0]), "version 0 of the datatype message");
+        says(why(&message(12, 0, 4, &[])), "datatype class 12");
+        says(why(&message(3, 0x20, 4, &[])), "character set 2");
+        says(why(&message(3, 3, 4, &[])), "string padding 3");
+        says(why(&message(7, 5, 4, &[])), "references of kind 5");
+        says(why(&message(7, 0x12, 18, &[])), "references in datatype message version 3");
+        says(why(&message(9, 2, 16, &I4)), "variable length of kind 2");
+        says(why(&message(11, 1, 8, &I4)), "a complex number of form 0x1");
     }
 }

@@ -20,11 +20,9 @@ const HOLE: ShortExtent = (0, 0);
 /// Where objects are in their collection.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// By index, from 1 on, with holes where elements were rewritten. Takes a sixth of the memory
-    /// of the other kinds, and of the cache.
+    /// By index, from 1 on, with holes. A sixth of the memory that the other kind takes.
     Usual(Box<[ShortExtent]>),
-    /// Others: indices much larger than there are objects, or objects so large or so far back that
-    /// they have no [`ShortExtent`].
+    /// All others: with few objects for their indices, or objects too large for [`ShortExtent`].
     Any(Box<[Extent]>),
 }
 
@@ -39,8 +37,7 @@ impl Directory {
         }
     }
 
-    /// Reads the directory of any collection; `bytes` of it are in memory. `objects` is scratch
-    /// memory.
+    /// Reads any directory. `there` are the bytes in memory, `objects` is scratch.
     pub(super) fn read(
         source: &Source,
         head: &Head,
@@ -79,7 +76,6 @@ impl Directory {
         }
     }
 
-    /// Bytes that it takes.
     pub(super) fn weight(&self) -> usize {
         match self {
             Directory::Usual(objects) => size_of_val(&**objects),
@@ -96,9 +92,7 @@ pub(super) struct Extent {
     len: u64,
 }
 
-/// Some bytes of a collection.
 struct Window<'a> {
-    /// Of the collection, the first.
     start: u64,
     bytes: Cow<'a, [u8]>,
 }
@@ -115,9 +109,8 @@ fn object_header(sizes: Sizes) -> usize {
     (8 + usize::from(sizes.length)).next_multiple_of(8)
 }
 
-/// As [`directory`], in a third of the time, for nearly all collections: sizes have 8 bytes, all
-/// bytes are in memory, and all objects have a [`ShortExtent`]. `None`: the collection is different
-/// or damaged.
+/// As [`directory`], three times as fast, for collections in memory with sizes of 8 bytes and only
+/// [`ShortExtent`]s: nearly all. `None`: another, or a damaged one.
 pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<ShortExtent>) -> Option<()> {
     places.clear();
     let bytes = bytes.get(..usize::try_from(head.len).ok()?).filter(|_| sizes.length == 8)?;
@@ -135,9 +128,8 @@ pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<Sh
     Some(())
 }
 
-/// Notes where the object of an index is, in a collection of `size` bytes. `None`: it has no
-/// [`ShortExtent`], or another has its index, or the table would take more memory than the
-/// collection.
+/// Notes an object of a collection of `size` bytes. `None`: it has no [`ShortExtent`], its index is
+/// taken, or the table would be larger than the collection.
 #[inline]
 fn note(places: &mut Vec<ShortExtent>, size: u64, index: u16, start: u64, len: u64) -> Option<()> {
     let unit = UNIT as u64;
@@ -161,8 +153,7 @@ fn note(places: &mut Vec<ShortExtent>, size: u64, index: u16, start: u64, len: u
     Some(())
 }
 
-/// Where the objects of a collection are, sorted by index. There may be thousands in one, of a few
-/// bytes each. `header` gives index and size of the object whose header is there.
+/// All objects, sorted by index. `header` reads index and size of the one whose header is there.
 fn directory(
     source: &Source,
     head: &Head,
@@ -180,8 +171,7 @@ fn directory(
     while let Some(start) = at.checked_add(size).filter(|start| *start <= head.len) {
         let (index, len) = header(at)?;
         let shown = || len.map_or("more than 2⁶⁴".into(), |len| len.to_string());
-        // Free space is behind all objects and has the index 0. Its size includes its header, or
-        // does not, or is missing, depending on the writer.
+        // Free space is last and has the index 0. Writers store its size in three ways.
         if index == 0 {
             let left = head.len - at;
             if [left, head.len - start, 0].map(Some).contains(&len) {

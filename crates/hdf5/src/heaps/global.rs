@@ -19,14 +19,12 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a collection is called in messages.
 pub(super) const STRUCTURE: &str = "global heap collection";
 
 /// The smallest collection that the HDF5 library makes.
 pub(crate) const SMALLEST: u64 = 4 << 10;
 
-/// Up to this size a collection is fetched as a whole: the library does not let them grow any
-/// larger.
+/// Collections up to this size are fetched whole. The library lets none grow larger.
 pub(crate) const WHOLE: u64 = 64 << 10;
 
 /// Two collections with no more bytes between them are one range.
@@ -52,13 +50,11 @@ pub(crate) struct Open<'c> {
     /// As [`Directory::Usual`]. Empty for other directories, and if the bytes are not in memory.
     objects: &'c [ShortExtent],
     bytes: &'c [u8],
-    /// All of it.
     pub(crate) collection: &'c Collection,
 }
 
 impl<'c> Open<'c> {
-    /// The first `len` bytes of the object of an index. `None`: there is no such object, or only
-    /// [`Collection::object`] finds it.
+    /// The first bytes of an object. `None`: ask [`Collection::object`], which knows all of them.
     #[inline(always)]
     pub(crate) fn find(&self, index: u32, len: usize) -> Option<&'c [u8]> {
         let (start, has) = *self.objects.get(usize::try_from(index).ok()?.wrapping_sub(1))?;
@@ -78,16 +74,12 @@ struct SharedBytes {
     range: Range<usize>,
 }
 
-/// An object of a collection.
 #[derive(Clone, Copy, Debug)]
 pub enum Object<'a> {
-    /// Its bytes.
     Here(&'a [u8]),
     /// Where in the file they are.
     There {
-        /// Address of the first.
         address: u64,
-        /// How many.
         len: u64,
     },
 }
@@ -122,7 +114,6 @@ impl Collection {
         found.into_iter().map(taken_apart).collect()
     }
 
-    /// Where it is.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -138,7 +129,7 @@ impl Collection {
         if self.len <= WHOLE { self.len.max(SMALLEST) } else { SMALLEST }
     }
 
-    /// All of its bytes, if they are in memory. For many objects of it: [`Collection::object`].
+    /// All of its bytes, if they are in memory.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.as_ref().map_or(&[], SharedBytes::bytes)
@@ -153,8 +144,7 @@ impl Collection {
         }
     }
 
-    /// Reads all of it from end to end, which the cache foresees: then objects that are wanted in
-    /// any order do not wait for memory one by one.
+    /// Reads all of it in order, which the cache foresees, before objects are read in any order.
     pub(crate) fn touch(&self) {
         if let Directory::Usual(objects) = &self.objects {
             let lines = objects.iter().step_by(LINE / size_of::<ShortExtent>());
@@ -165,23 +155,16 @@ impl Collection {
 
     /// The object of an index; `None`: there is none.
     pub fn object(&self, index: u32) -> Option<Object<'_>> {
-        self.object_in(self.bytes(), index)
-    }
-
-    /// As [`Collection::object`], with what [`Collection::bytes`] gave.
-    #[inline]
-    pub(crate) fn object_in<'a>(&self, bytes: &'a [u8], index: u32) -> Option<Object<'a>> {
         let (start, len) = self.objects.find(index)?;
         if self.bytes.is_none() {
             return Some(Object::There { address: self.address.saturating_add(start), len });
         }
         let start = usize::try_from(start).ok()?;
-        bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?).map(Object::Here)
+        self.bytes().get(start..start.checked_add(usize::try_from(len).ok()?)?).map(Object::Here)
     }
 }
 
 impl<'a> Object<'a> {
-    /// How many bytes it has.
     pub fn len(&self) -> u64 {
         match self {
             Object::Here(bytes) => bytes.len() as u64,
@@ -198,7 +181,6 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Its bytes.
     pub fn read(&self, source: &Source) -> Result<Cow<'a, [u8]>, Hdf5Error> {
         let (address, len) = match *self {
             Object::Here(bytes) => return Ok(Cow::Borrowed(bytes)),
@@ -240,10 +222,8 @@ impl SharedBytes {
     }
 }
 
-/// The header of a collection.
 pub(super) struct Head {
     pub(super) address: u64,
-    /// Bytes of the collection.
     pub(super) len: u64,
     /// Where its first object is.
     pub(super) first: u64,
@@ -353,8 +333,7 @@ fn memory(source: &Source, len: usize) -> Result<Memory, Hdf5Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sizes;
-    use crate::testing::{SIZES, collection, collection_of, mutations, source};
+    use crate::testing::{SIZES, collection, collection_of, mutations};
 
     fn read(source: &Source) -> Result<Collection, Hdf5Error> {
         Collection::read(source, &[0], SMALLEST).map(|found| found.into_iter().next().unwrap())
@@ -364,44 +343,13 @@ mod tests {
         Some(found.object(index)?.read(source).unwrap().into_owned())
     }
 
-    #[test]
-    fn objects_by_index() {
-        for length in [4, 8] {
-            let objects: [(u16, &[u8]); 4] = [(1, b"one"), (3, b"exactly8"), (2, b""), (700, b"far")];
-            let sizes = Sizes { length, ..SIZES };
-            let bytes = collection_of(sizes, &objects, 20);
-            let source = source(&bytes).with_format(sizes, true);
-            let found = read(&source).unwrap();
-            for (index, data) in objects {
-                assert_eq!(object(&source, &found, index.into()).as_deref(), Some(data));
-            }
-            for index in [0, 4, 699, 701, u32::MAX] {
-                assert_eq!(object(&source, &found, index), None);
-            }
-        }
-    }
-
-    #[test]
-    fn damage_is_named() {
-        let wrong = |bytes: &[u8]| read(&source(bytes)).unwrap_err().to_string();
-        let twice = wrong(&collection_of(SIZES, &[(1, b"a"), (1, b"b")], 20));
-        assert!(twice.contains("a second object 1"), "{twice}");
-        let mut long = collection_of(SIZES, &[(1, b"a")], 20);
-        long[24] = 200;
-        assert!(wrong(&long).contains("object 1 has 200 bytes, 28 are left"), "{}", wrong(&long));
-        let mut small = collection(&[]);
-        small[8] = 15;
-        assert!(wrong(&small).contains("a collection of 15 bytes"), "{}", wrong(&small));
-    }
-
-    /// Both ways of taking a directory apart say the same, or only the general one knows it (or
-    /// what is wrong with it).
+    /// Both ways agree, or only the general one can read the directory.
     #[test]
     fn usual_directories_are_as_any() {
         let usual_ones = std::cell::Cell::new(0);
         let gaps = [(4, &b"d"[..]), (1, b"a"), (9, b"")];
         for objects in [&[(1, &b"one"[..]), (2, b"exactly8"), (3, b"")][..], &gaps, &[(700, b"far")], &[]] {
-            mutations(&collection_of(SIZES, objects, 20), |source| {
+            mutations(&collection_of(8, objects, 20), |source| {
                 let Ok(bytes) = source.read(STRUCTURE, 0, source.size()) else { return };
                 let Ok(head) = Head::parse(source, 0, &bytes) else { return };
                 let mut places = Vec::new();

@@ -25,7 +25,6 @@ fn prefix(cursor: &mut Cursor<'_>) -> Result<(u64, u64), ParseError> {
 }
 
 impl LocalHeap {
-    /// Reads the heap at an address.
     pub fn read(source: &Source, address: u64) -> Result<LocalHeap, Hdf5Error> {
         let (len, address) = source.parse("local heap", address, 32, prefix)?;
         let data = match len {

@@ -18,9 +18,8 @@ const LEAST: usize = 1 << 10;
 pub(crate) struct Numbers {
     addresses: Vec<u64>,
     highest: Option<u64>,
-    /// Addresses and their numbers, once an address comes that is lower than another: as long as
-    /// addresses ascend, each is new. At most half of the places are taken; those that are free
-    /// have the address 0. An address is at its [`Numbers::place`], or at the next free place.
+    /// Addresses and their numbers, at most half full, once addresses do not ascend. Free places
+    /// have the address 0. An address is at its [`Numbers::place`] or the next free one.
     table: Vec<(u64, u32)>,
     /// Odd, and secret: no file can choose addresses that want the same place.
     seed: u64,
@@ -99,7 +98,6 @@ impl Numbers {
         self.table.is_empty()
     }
 
-    /// How many addresses there are.
     #[inline]
     pub fn len(&self) -> usize {
         self.addresses.len()
@@ -111,7 +109,6 @@ impl Numbers {
         self.highest.is_none_or(|highest| address > highest)
     }
 
-    /// The addresses by number.
     pub fn into_addresses(self) -> Vec<u64> {
         self.addresses
     }
@@ -157,8 +154,7 @@ impl Ranked {
         }
     }
 
-    /// For each of the addresses, as they were, where it is in a list that ascends as well, of
-    /// others too.
+    /// For each address, in its original order, its place in the ascending list `all`.
     pub fn places_in(&self, all: &[u64]) -> Vec<u32> {
         let mut rest = (0..).zip(all).peekable();
         let mut find = |address| {

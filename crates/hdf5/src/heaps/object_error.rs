@@ -5,9 +5,7 @@ use crate::{File, Hdf5Error, HeapError};
 /// Why an object cannot be what it should.
 #[derive(Debug)]
 pub(crate) enum ObjectError {
-    /// What is wrong with it.
     Wrong(String),
-    /// It could not be read.
     Read(Hdf5Error),
 }
 
@@ -35,7 +33,6 @@ impl ObjectError {
     }
 }
 
-/// An error about a cell.
 pub(crate) fn named(file: &File, cell: usize, address: u64, why: String) -> Hdf5Error {
     let (of, within) = (String::new(), String::new());
     let file = file.source().name();

@@ -9,9 +9,8 @@ use crate::trees::btree1::Tree;
 use crate::trees::btree2;
 use crate::{Hdf5Error, ParseError};
 
-/// The key of a chunk is its stored size, its filter mask, and the place of its first element,
-/// which has a pseudo-axis for the bytes of an element; numbers of 8 bytes, whatever lengths have
-/// in the file.
+/// A key has size, filter mask and first element of a chunk, with a pseudo-axis for the bytes of an
+/// element. Its numbers have 8 bytes in any file.
 pub(super) fn version1(
     request: &IndexRequest<'_>,
     address: u64,
@@ -55,8 +54,7 @@ pub(super) fn version1(
     })
 }
 
-/// A record has the address, with filters also the stored size and the filter mask, and the place
-/// of the chunk in the grid.
+/// A record: the address, with filters also stored size and mask, and the place in the grid.
 pub(super) fn version2(
     request: &IndexRequest<'_>,
     address: u64,
@@ -96,11 +94,9 @@ pub(super) fn version2(
     })
 }
 
-/// A stored size, of whatever width, and the filter mask behind it; `None`: there is no room for
-/// both.
+/// A stored size and filter mask. `None`: there is no room for both.
 ///
-/// The width depends on the bytes of a chunk and on the version of the layout: it is the rest of an
-/// entry, whose length the index says.
+/// The width of the size depends on chunk and version: it is the rest of the entry.
 pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
     let (size, mask) = bytes.split_last_chunk()?;
     (1..=8).contains(&size.len()).then_some((number(size)?, u32::from_le_bytes(*mask)))
@@ -109,8 +105,8 @@ pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
 #[cfg(test)]
 mod tests {
     use crate::data_layout::ChunkIndexKind;
-    use crate::index::testing::{Dataset, Stored};
-    use crate::testing::{mutations, source, structure};
+    use crate::index::testing::{Dataset, StoredChunk};
+    use crate::testing::{fails, mutations, says, source, structure};
     use crate::trees::{btree1, btree2};
 
     fn numbers(numbers: &[u64]) -> Vec<u8> {
@@ -127,7 +123,7 @@ mod tests {
     fn one(dataset: &Dataset, counts: &[u64]) -> Vec<u8> {
         let chunks = dataset.all_stored(counts);
         let groups: Vec<_> = chunks.chunks(7).collect();
-        let keys = |places: Vec<&Stored>| {
+        let keys = |places: Vec<&StoredChunk>| {
             let mut keys: Vec<_> =
                 places.iter().map(|(place, (_, size, mask))| key(place, *size, *mask)).collect();
             keys.push(key(&vec![1 << 30; counts.len()], 0, 0));
@@ -196,16 +192,13 @@ mod tests {
         };
         // The first key of the first leaf.
         let key = 1024 + 24;
-        let odd = wrong(key + 8, &[1]);
-        assert!(odd.contains("byte 1048: a chunk begins at element 1, chunks have 2"), "{odd}");
-        let within = wrong(key + 24, &[1]);
-        assert!(within.contains("within an element"), "{within}");
+        says(wrong(key + 8, &[1]), "byte 1048: a chunk begins at element 1, chunks have 2");
+        says(wrong(key + 24, &[1]), "within an element");
         let second = &bytes[key + 40 + 8..key + 40 + 24];
-        let twice = wrong(key + 8, second);
-        assert!(twice.contains("is stored twice, at addresses"), "{twice}");
-        assert!(wrong(key, &[0; 4]).contains("has 0 bytes"));
-        assert!(wrong(key, &[0xff; 4]).contains("the file ends at"));
-        assert!(wrong(key + 32, &[0xff; 8]).contains("without an address"));
+        says(wrong(key + 8, second), "is stored twice, at addresses");
+        says(wrong(key, &[0; 4]), "has 0 bytes");
+        says(wrong(key, &[0xff; 4]), "the file ends at");
+        says(wrong(key + 32, &[0xff; 8]), "without an address");
     }
 
     /// Records that are not sorted in the file are sorted, and found.
@@ -229,8 +222,7 @@ mod tests {
         }
         let (mut dataset, bytes) = datasets(&[9, 14]).swap_remove(1);
         dataset.filtered = true;
-        let error = dataset.read(&source(&bytes)).unwrap_err().to_string();
-        assert!(error.contains("records of type 11 is expected, found type 10"), "{error}");
+        fails(dataset.read(&source(&bytes)), "records of type 11 is expected, found type 10");
     }
 
     #[test]

@@ -7,9 +7,8 @@ use super::records::{Grid, Records, strides};
 use crate::cursor::address as address_of;
 use crate::{Cursor, Hdf5Error, ParseError, Source};
 
-/// The numbers of chunks in arrays: C order in the largest extent that the dataset may have, with
-/// the axis that has no limit in front of the others. So chunks keep their slots when the dataset
-/// grows.
+/// Chunks in arrays are in C order of the maximum shape, with the unlimited axis first. So they
+/// keep their slots when the dataset grows.
 #[derive(Debug)]
 pub(super) struct Slots {
     /// In the order of the slots: how many slots are between neighbours along the axis, how many
@@ -74,12 +73,9 @@ impl Slots {
 pub(super) struct Elements<'a> {
     pub slots: Slots,
     pub records: &'a mut Records,
-    /// Bytes of an element.
     pub width: usize,
     filtered: bool,
-    /// Address of the array.
     array: Option<u64>,
-    /// Bytes of an address.
     offset_len: usize,
 }
 
@@ -169,13 +165,11 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// A page of a data block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
     pub address: u64,
     /// The slot of its first element.
     pub first: u64,
-    /// Its number of elements.
     pub count: u64,
 }
 

@@ -16,14 +16,12 @@ use super::records::Records;
 use crate::trees::Visited;
 use crate::{Cursor, Hdf5Error, ParseError};
 
-/// What the parts are called in messages.
 const HEADER: &str = "extensible array header";
 const INDEX: &str = "extensible array index block";
 const SECONDARY: &str = "extensible array secondary block";
 const BLOCK: &str = "extensible array data block";
 const PAGE: &str = "extensible array data block page";
 
-/// What the header says.
 struct Header {
     /// What elements are, and bytes of each.
     element: (u8, u8),
@@ -39,11 +37,9 @@ struct Header {
     index: Option<u64>,
 }
 
-/// A super block.
 struct SuperBlock {
     /// The slot of its first element.
     first: u64,
-    /// Its data blocks.
     blocks: u64,
     /// Elements of each.
     elements: u64,
@@ -102,7 +98,7 @@ impl Header {
 }
 
 /// The blocks of an array that are found and not read yet.
-struct Found {
+struct Pending {
     blocks: Vec<DataBlock>,
     /// Address and length of each.
     places: Vec<(u64, u64)>,
@@ -111,7 +107,6 @@ struct Found {
     visited: Visited,
 }
 
-/// Reads the array.
 pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
     let (source, sizes) = (request.source, request.source.sizes());
     let header = source.parse(HEADER, address, 96, Header::parse)?;
@@ -126,7 +121,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     let (direct, later) = all.split_at(direct.min(all.len()));
     let head_len = 6 + u64::from(sizes.offset) + header.offset_len() as u64;
     let mut found =
-        Found { blocks: Vec::new(), places: Vec::new(), pages: Vec::new(), visited: Visited::new(source) };
+        Pending { blocks: Vec::new(), places: Vec::new(), pages: Vec::new(), visited: Visited::new(source) };
     let mut secondary = Vec::new();
     source.parse(INDEX, index, 1024, |cursor| {
         let start = cursor.position();
@@ -172,13 +167,12 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
         found.add(block, &mut pointers, bitmap, &elements, head_len)
     })?;
 
-    let Found { blocks, places, pages, .. } = found;
+    let Pending { blocks, places, pages, .. } = found;
     source.parse_many(BLOCK, &places, |number, cursor| {
         let Some(block) = blocks.get(number) else { return Ok(()) };
         let start = cursor.position();
         elements.check_head(cursor, b"EADB", BLOCK)?;
-        // Where the block begins in the array. Not checked: the HDF5 library writes wrong numbers
-        // here, and does not read them.
+        // The offset of the block. Not checked: the HDF5 library writes wrong ones.
         cursor.skip(header.offset_len())?;
         let inside = take(cursor, elements.len(block.count))?;
         cursor.checksum(start)?;
@@ -187,7 +181,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     elements.read_pages(source, PAGE, &pages)
 }
 
-impl Found {
+impl Pending {
     /// The data blocks of a super block, whose addresses are in `pointers`.
     fn add(
         &mut self,
@@ -226,13 +220,12 @@ mod tests {
     use super::*;
     use crate::data_layout::ChunkIndexKind;
     use crate::index::testing::{Dataset, head};
-    use crate::testing::{SIZES, mutations, source, structure, summed};
+    use crate::testing::{SIZES, fails, mutations, says, source, structure, summed};
 
     const NONE: [u8; 8] = [0xff; 8];
 
-    /// An array of up to 2^10 elements: 3 in the index block, at least 2 in a data block, 2
-    /// pointers in the smallest secondary block, 8 elements in a page. Blocks and pages without a
-    /// chunk are left out.
+    /// An array of up to 2^10 elements: 3 in the index block, 2 in a data block, 2 pointers in a
+    /// secondary block, 8 in a page (at least). Empty blocks and pages are left out.
     fn array(dataset: &Dataset, len: u64) -> Vec<u8> {
         let mut elements = dataset.elements(len);
         let nothing = structure!(NONE, vec![0; elements[0].len() - 8]);
@@ -369,18 +362,14 @@ mod tests {
             let error = wrong(&|bytes| bytes[at] ^= 0x40, true).to_string();
             assert!(error.contains("extensible array"), "{at}: {error}");
         }
-        let pointers = wrong(&|bytes| bytes[10] = 3, false).to_string();
-        assert!(pointers.contains("3 pointers"), "{pointers}");
+        says(wrong(&|bytes| bytes[10] = 3, false), "3 pointers");
         // The second data block is the first again.
         let at = 72 + 14 + 24;
-        let twice = wrong(&|bytes| bytes.copy_within(at..at + 8, at + 8), false).to_string();
-        assert!(twice.contains("met before"), "{twice}");
-        let paged = wrong(&|bytes| bytes[11] = 0, false).to_string();
-        assert!(paged.contains("the smallest data blocks have pages"), "{paged}");
+        says(wrong(&|bytes| bytes.copy_within(at..at + 8, at + 8), false), "met before");
+        says(wrong(&|bytes| bytes[11] = 0, false), "the smallest data blocks have pages");
         let fixed = dataset(&[40], &[Some(40)], false);
         let source = source(&array(&dataset(&[40], &[None], false), 20)).with_format(SIZES, false);
-        let error = fixed.read(&source).unwrap_err().to_string();
-        assert!(error.contains("no axis of the dataset is without a limit"), "{error}");
+        fails(fixed.read(&source), "no axis of the dataset is without a limit");
     }
 
     #[test]

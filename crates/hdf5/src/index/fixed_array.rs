@@ -10,12 +10,10 @@ use super::records::Records;
 use crate::cursor::to_usize;
 use crate::{Cursor, Hdf5Error, ParseError};
 
-/// What the parts are called in messages.
 const HEADER: &str = "fixed array header";
 const BLOCK: &str = "fixed array data block";
 const PAGE: &str = "fixed array data block page";
 
-/// What the header says.
 struct Header {
     /// What elements are, and bytes of each.
     element: (u8, u8),
@@ -37,7 +35,6 @@ impl Header {
     }
 }
 
-/// Reads the array.
 pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
     let source = request.source;
     let header = source.parse(HEADER, address, 64, Header::parse)?;
@@ -83,10 +80,9 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
 mod tests {
     use crate::data_layout::ChunkIndexKind;
     use crate::index::testing::{Dataset, head};
-    use crate::testing::{SIZES, mutations, source, structure, summed};
+    use crate::testing::{SIZES, mutations, says, source, structure, summed};
 
-    /// An array with pages of 2^`page_bits` elements; pages without a chunk are left out, and hold
-    /// rubbish.
+    /// An array with pages of 2^`page_bits` elements. Pages without a chunk hold rubbish.
     fn array(dataset: &Dataset, page_bits: u8) -> Vec<u8> {
         let elements = dataset.elements(0);
         let header = structure!(b"FAHD\0", dataset.class(), page_bits, elements.len() as u64, 28u64);
@@ -154,16 +150,12 @@ mod tests {
         };
         let pages = 28 + 14 + 5 + 4;
         for at in [9, 28 + 15, pages + 3, pages + 12 + 8] {
-            assert!(wrong(0, at, 1, true).is_checksum(), "{at}");
+            says(wrong(0, at, 1, true), "the checksum is");
         }
-        let count = wrong(10, 8, 1, false).to_string();
-        assert!(count.contains("34 elements, the maximum shape takes 35"), "{count}");
-        let class = wrong(10, 5, 1, false).to_string();
-        assert!(class.contains("class 1, in a dataset with filters: false"), "{class}");
-        let width = wrong(10, 6, 1, false).to_string();
-        assert!(width.contains("elements of 9 bytes"), "{width}");
-        let owner = wrong(10, 28 + 6, 9, false).to_string();
-        assert!(owner.contains("a block of the array at 9"), "{owner}");
+        says(wrong(10, 8, 1, false), "34 elements, the maximum shape takes 35");
+        says(wrong(10, 5, 1, false), "class 1, in a dataset with filters: false");
+        says(wrong(10, 6, 1, false), "elements of 9 bytes");
+        says(wrong(10, 28 + 6, 9, false), "a block of the array at 9");
     }
 
     #[test]

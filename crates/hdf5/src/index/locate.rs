@@ -26,8 +26,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The chunks of the dataset whose object header is at `dataset`, with `filters` filters,
-    /// before which chunks go through `shift` other codecs.
+    /// `dataset`: address of its header. `shift`: codecs in front of the `filters` filters.
     pub fn new(
         file: File,
         dataset: u64,
@@ -78,8 +77,7 @@ impl Chunks {
         axes.into_iter().any(|((place, len), n)| place.saturating_add(1).saturating_mul(*len) > *n)
     }
 
-    /// The filters that a chunk skips, as bits of the codec chain; `None`: the chain is longer than
-    /// a mask.
+    /// The skipped filters as bits of the codec chain. `None`: it is longer than a mask.
     fn skipped(&self, chunk: &[u64], mask: u32) -> Option<u32> {
         let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };
@@ -129,15 +127,14 @@ mod tests {
     use super::*;
     use crate::FileOptions;
     use crate::data_layout::ChunkIndexKind;
-    use crate::testing::{SIZES, bare, store, structure, summed};
+    use crate::testing::{SIZES, bare, fails, store, structure, summed};
 
     /// A file that begins with a superblock of version 2; its chunk indexes are behind that.
     fn file(body: &[u8]) -> File {
         File::open(store("a file", &bare(SIZES, body)), "a file", FileOptions::default()).unwrap()
     }
 
-    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all of them stored, one behind the other from
-    /// address 60 on.
+    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all stored, the first at address 60.
     fn chunks(filters: u32, shift: u32, edges_unfiltered: bool) -> Chunks {
         let element = |n: u64| structure!(n * 5 + 100, 5_u16, n as u32 | 0xff00_0000);
         let array = structure!(b"FADB\0\x01", 60u64, (0..6).flat_map(element).collect::<Vec<u8>>());
@@ -202,8 +199,10 @@ mod tests {
         assert_eq!(found.get(0), Some(("a file", Location::Absent)));
         let broken = Chunks::new(file(&[0; 9]), 9, layout(Some(48)), vec![4], vec![None], 0, 0);
         for _ in 0..2 {
-            let error = broken.locate(ChunkList::one(&[1]), &mut Found::default()).unwrap_err().to_string();
-            assert!(error.contains("version 1 B-tree node at address 48"), "{error}");
+            fails(
+                broken.locate(ChunkList::one(&[1]), &mut Found::default()),
+                "version 1 B-tree node at address 48",
+            );
         }
     }
 

@@ -6,11 +6,9 @@ use crate::{Hdf5Error, ParseError, Source};
 /// Chunks of the current extent, numbered in C order.
 #[derive(Debug)]
 pub(super) struct Grid {
-    /// Chunks per axis.
     pub counts: Vec<u64>,
     /// How much further the number is for the next chunk along each axis.
     pub strides: Vec<u64>,
-    /// How many there are.
     pub total: u64,
 }
 
@@ -37,13 +35,11 @@ pub(super) fn strides(counts: &[u64]) -> Option<(Vec<u64>, u64)> {
     Some((strides, product))
 }
 
-/// The records so far.
 #[derive(Debug)]
 pub(super) struct Records {
     pub grid: Grid,
     /// Bytes of a chunk without filters.
     pub chunk_bytes: u64,
-    /// Where the file ends.
     end: u64,
     records: Vec<ChunkRecord>,
     /// Whether each number is greater than the one before: nothing has to be sorted.

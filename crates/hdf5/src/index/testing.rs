@@ -7,7 +7,7 @@ use crate::testing::structure;
 use crate::{Hdf5Error, Source};
 
 /// A chunk that is stored: its place in the grid; address, size and filter mask.
-pub(super) type Stored = (Vec<u64>, (u64, u64, u32));
+pub(super) type StoredChunk = (Vec<u64>, (u64, u64, u32));
 
 /// A dataset of 4-byte elements in chunks of 2 along each axis, whose index is at address 0.
 pub(super) struct Dataset {
@@ -42,7 +42,6 @@ impl Dataset {
         (mark % 5 != 0).then_some((mark % 50, size, skipped))
     }
 
-    /// The expected chunks.
     pub fn expected(&self) -> Vec<ChunkRecord> {
         let counts: Vec<u64> = self.shape.iter().map(|n| n.div_ceil(2)).collect();
         let numbers = 0..counts.iter().product();
@@ -62,8 +61,7 @@ impl Dataset {
         }
     }
 
-    /// Elements of an array, in the order of slots: all of the maximum shape, with `len` chunks
-    /// along the axis that has no limit, which is in front.
+    /// Elements in the order of slots, with `len` chunks along the unlimited axis.
     pub fn elements(&self, len: u64) -> Vec<Vec<u8>> {
         let axes = 0..self.shape.len();
         let free = self.max_shape.iter().position(Option::is_none);
@@ -85,7 +83,7 @@ impl Dataset {
     }
 
     /// All chunks of a grid that are stored.
-    pub fn all_stored(&self, counts: &[u64]) -> Vec<Stored> {
+    pub fn all_stored(&self, counts: &[u64]) -> Vec<StoredChunk> {
         let numbers = 0..counts.iter().product();
         let stored = numbers.filter_map(|number| {
             let place = places(number, counts);

@@ -5,23 +5,16 @@ use crate::text::lossless;
 use crate::{Cursor, ParseError};
 use std::ops::Range;
 
-/// The number of the message.
 pub const KIND: u16 = 0x0c;
-
-/// The number of the info message.
 pub const INFO_KIND: u16 = 0x15;
 
-/// The parts of an attribute message. Datatype and dataspace may be shared messages, so the caller,
-/// who can look those up, parses them.
+/// The parts of an attribute message. Its datatype and dataspace may be shared messages.
 #[derive(Clone, Debug)]
 pub struct AttributeParts<'a> {
-    /// The attribute's name.
     pub name: String,
-    /// The datatype message.
     pub datatype: Cursor<'a>,
     /// Whether that only says where it is.
     pub datatype_shared: bool,
-    /// The dataspace message.
     pub dataspace: Cursor<'a>,
     /// Whether that only says where it is.
     pub dataspace_shared: bool,
@@ -36,8 +29,7 @@ impl<'a> AttributeParts<'a> {
         let flags = cursor.u8()?;
         let flags = if version == 1 { 0 } else { flags };
         let (name, datatype, dataspace) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
-        // The character set of the name. It does not matter: ASCII is UTF-8, and other sets are
-        // written in spite of it.
+        // The character set of the name. Not used: writers do not keep to it.
         cursor.skip(if version == 3 { 1 } else { 0 })?;
         let mut part = |len: u16| {
             let part = cursor.part(len.into())?;
@@ -67,7 +59,6 @@ pub struct AttributeInfo {
 }
 
 impl AttributeInfo {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<AttributeInfo, ParseError> {
         cursor.version("attribute info message", &[0])?;
         let flags = cursor.u8()?;
@@ -91,7 +82,6 @@ impl NameRecord {
     /// The type of such records.
     pub const KIND: u8 = 8;
 
-    /// Parses the record.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<NameRecord, ParseError> {
         let id = cursor.u64()?.to_le_bytes();
         let record = NameRecord { id, shared: cursor.u8()? & 2 != 0, creation: cursor.u32()? };

@@ -49,11 +49,9 @@ pub struct ChunkedLayout {
     pub element_size: u64,
     /// The index's kind.
     pub index: ChunkIndexKind,
-    /// Address of the index (of the chunk itself for a single chunk, of the first for an implicit
-    /// index); `None`: no chunk was ever written.
+    /// Address of the index, or of the first chunk if there is none; `None`: nothing was written.
     pub address: Option<u64>,
-    /// Whether chunks that reach past the extent are stored without going through the filters
-    /// (version 4, flag bit 0).
+    /// Whether chunks beyond the extent skip the filters (version 4, flag bit 0).
     pub edges_unfiltered: bool,
 }
 
@@ -200,8 +198,7 @@ impl ChunkedLayout {
         Ok(ChunkedLayout { edges_unfiltered: flags & 1 != 0, ..layout })
     }
 
-    /// `axes`: the axes of a chunk, and the pseudo-axis of the element's bytes. They were read
-    /// `at`.
+    /// `axes`, read `at`: those of a chunk, and the element's bytes as one more.
     fn new(
         mut axes: Vec<u64>,
         index: ChunkIndexKind,

@@ -33,9 +33,7 @@ impl Dataspace {
             _ => &[],
         }
     }
-}
 
-impl Dataspace {
     /// Parses the message, versions 1 and 2.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Dataspace, ParseError> {
         let version = cursor.version("dataspace message", &[1, 2])?;

@@ -3,7 +3,6 @@
 
 use crate::{Cursor, ParseError};
 
-/// The number of the message.
 pub const KIND: u16 = 0x07;
 
 /// The files that a contiguous dataset's bytes are in, one behind the other.
@@ -11,13 +10,11 @@ pub const KIND: u16 = 0x07;
 pub struct ExternalFiles {
     /// Address of the local heap with their names.
     pub heap: u64,
-    /// For each, where its name is in the heap, the first byte in it, and how many (`None`: to its
-    /// end).
+    /// Of each: offset of its name in the heap, first byte, bytes (`None`: up to its end).
     pub slots: Vec<(u64, u64, Option<u64>)>,
 }
 
 impl ExternalFiles {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<ExternalFiles, ParseError> {
         cursor.version("external data files message", &[1])?;
         // Reserved, and how many there is room for.

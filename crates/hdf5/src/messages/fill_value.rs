@@ -3,34 +3,19 @@
 
 use crate::{Cursor, ParseError};
 
-/// The number of the old message.
 pub const OLD_KIND: u16 = 0x04;
-
-/// The number of the message.
 pub const KIND: u16 = 0x05;
 
-/// When the fill value is written to storage. Absent elements are read by the same rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FillTime {
-    /// When storage is allocated.
-    Alloc,
-    /// Never: absent elements have no value. They read as zeros.
-    Never,
-    /// When storage is allocated, if the user set a value.
-    IfSet,
-}
-
-/// A fill value as stored, and when it is written.
+/// A fill value as stored.
 #[derive(Clone, Debug)]
 pub struct FillValue {
-    /// When it is written.
-    pub time: FillTime,
+    /// Whether it is never written to storage. Then absent elements read as zeros, too.
+    pub never: bool,
     /// One element in the dataset's datatype; `None`: it is zero, or not defined.
     pub value: Option<Vec<u8>>,
 }
 
 impl FillValue {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<FillValue, ParseError> {
         let version = cursor.version("fill value message", &[1, 2, 3])?;
         let at = cursor.clone();
@@ -42,23 +27,17 @@ impl FillValue {
             let time = cursor.u8()?;
             (time, cursor.u8()? != 0)
         };
-        let time = match time {
-            0 => FillTime::Alloc,
-            1 => FillTime::Never,
-            2 => FillTime::IfSet,
-            time => {
-                return Err(
-                    at.corrupt(format!("the fill value is written at the time {time}; 0 to 2 are known"))
-                );
-            }
-        };
+        // With storage, never, or with storage if the user has set a value.
+        if time > 2 {
+            let why = format!("the fill value is written at the time {time}; 0 to 2 are known");
+            return Err(at.corrupt(why));
+        }
         let value = if stored { sized(cursor)? } else { None };
-        Ok(FillValue { time, value })
+        Ok(FillValue { never: time == 1, value })
     }
 
-    /// Parses the old message.
     pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<FillValue, ParseError> {
-        Ok(FillValue { time: FillTime::IfSet, value: sized(cursor)? })
+        Ok(FillValue { never: false, value: sized(cursor)? })
     }
 }
 
@@ -77,22 +56,22 @@ mod tests {
     use super::*;
     use crate::testing::SIZES;
 
-    fn parsed(bytes: &[u8], old: bool) -> Result<(FillTime, Option<Vec<u8>>), ParseError> {
+    fn parsed(bytes: &[u8], old: bool) -> Result<(bool, Option<Vec<u8>>), ParseError> {
         let parse = if old { FillValue::parse_old } else { FillValue::parse };
         let fill = parse(&mut Cursor::whole(bytes, 0, SIZES))?;
-        Ok((fill.time, fill.value))
+        Ok((fill.never, fill.value))
     }
 
     #[test]
     fn all_versions_and_policies() {
-        assert_eq!(parsed(&[2, 0, 0, 0, 7, 8], true), Ok((FillTime::IfSet, Some(vec![7, 8]))));
-        assert_eq!(parsed(&[0, 0, 0, 0], true), Ok((FillTime::IfSet, None)));
-        assert_eq!(parsed(&[1, 1, 0, 1, 1, 0, 0, 0, 9], false), Ok((FillTime::Alloc, Some(vec![9]))));
-        assert_eq!(parsed(&[1, 1, 2, 1, 0xff, 0xff, 0xff, 0xff], false), Ok((FillTime::IfSet, None)));
-        assert_eq!(parsed(&[2, 1, 1, 1, 1, 0, 0, 0, 9], false), Ok((FillTime::Never, Some(vec![9]))));
-        assert_eq!(parsed(&[2, 1, 2, 0], false), Ok((FillTime::IfSet, None)));
-        assert_eq!(parsed(&[3, 0b10_0110, 1, 0, 0, 0, 9], false), Ok((FillTime::Never, Some(vec![9]))));
-        assert_eq!(parsed(&[3, 0b01_1010], false), Ok((FillTime::IfSet, None)));
+        assert_eq!(parsed(&[2, 0, 0, 0, 7, 8], true), Ok((false, Some(vec![7, 8]))));
+        assert_eq!(parsed(&[0, 0, 0, 0], true), Ok((false, None)));
+        assert_eq!(parsed(&[1, 1, 0, 1, 1, 0, 0, 0, 9], false), Ok((false, Some(vec![9]))));
+        assert_eq!(parsed(&[1, 1, 2, 1, 0xff, 0xff, 0xff, 0xff], false), Ok((false, None)));
+        assert_eq!(parsed(&[2, 1, 1, 1, 1, 0, 0, 0, 9], false), Ok((true, Some(vec![9]))));
+        assert_eq!(parsed(&[2, 1, 2, 0], false), Ok((false, None)));
+        assert_eq!(parsed(&[3, 0b10_0110, 1, 0, 0, 0, 9], false), Ok((true, Some(vec![9]))));
+        assert_eq!(parsed(&[3, 0b01_1010], false), Ok((false, None)));
         assert!(parsed(&[3, 0b01_1110], false).is_err());
         assert!(parsed(&[3, 0b10_0000, 9, 0, 0, 0, 1], false).is_err());
         assert!(parsed(&[4, 0], false).is_err());

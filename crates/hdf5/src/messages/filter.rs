@@ -44,8 +44,7 @@ impl Filter {
         let name_len = if version == 1 || id >= 256 { usize::from(cursor.u16()?) } else { 0 };
         let optional = cursor.u16()? & 1 != 0;
         let count = cursor.u16()?;
-        // Version 1: the length ought to be a multiple of 8 already; some writers give that without
-        // padding.
+        // Version 1: padded to a multiple of 8, which some writers leave to the reader.
         let stored = if version == 1 { name_len.next_multiple_of(8) } else { name_len };
         let name = cursor.take(stored)?.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = (!name.is_empty()).then(|| lossless(name));

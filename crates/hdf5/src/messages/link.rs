@@ -5,13 +5,9 @@ use crate::group::{Link, LinkTarget};
 use crate::text::lossless;
 use crate::{Cursor, ParseError};
 
-/// The number of the info message.
 pub const INFO_KIND: u16 = 0x02;
-
-/// The number of the message.
 pub const KIND: u16 = 0x06;
 
-/// The number of the symbol table message.
 pub const SYMBOL_TABLE_KIND: u16 = 0x11;
 
 /// The link type of links to other files.
@@ -24,8 +20,7 @@ impl Link {
         let flags = cursor.u8()?;
         let kind = if flags & 8 != 0 { cursor.u8()? } else { 0 };
         let creation_order = if flags & 4 != 0 { Some(cursor.u64()?.cast_signed()) } else { None };
-        // The character set of the name. It does not matter: ASCII is UTF-8, and other sets are
-        // written in spite of it.
+        // The character set of the name. Not used: writers do not keep to it.
         cursor.skip(if flags & 0x10 != 0 { 1 } else { 0 })?;
         let len = cursor.uint(1 << (flags & 3))?;
         let name = lossless(cursor.take_u64(len)?);
@@ -71,7 +66,6 @@ pub struct LinkInfo {
 }
 
 impl LinkInfo {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<LinkInfo, ParseError> {
         cursor.version("link info message", &[0])?;
         let flags = cursor.u8()?;
@@ -84,14 +78,11 @@ impl LinkInfo {
 /// Where the links of a group of the old kind are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolTable {
-    /// Address of the B-tree.
     pub btree: u64,
-    /// Address of the local heap.
     pub heap: u64,
 }
 
 impl SymbolTable {
-    /// Parses the message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<SymbolTable, ParseError> {
         let btree = cursor.defined("the B-tree of links")?;
         Ok(SymbolTable { btree, heap: cursor.defined("the heap of names")? })

@@ -8,7 +8,6 @@
 
 use crate::{Cursor, ParseError};
 
-/// The number of the message.
 pub const TABLE_KIND: u16 = 0x0f;
 
 /// Where a shared message is.
@@ -42,41 +41,28 @@ impl Shared {
     }
 }
 
-/// The message of the superblock extension that leads to the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableMessage {
-    /// Address of the table.
-    pub address: u64,
-    /// How many indexes it has.
-    pub indexes: u8,
-}
-
-impl TableMessage {
-    /// Parses the message.
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<TableMessage, ParseError> {
-        cursor.version("shared message table message", &[0])?;
-        Ok(TableMessage { address: cursor.defined("the shared message table")?, indexes: cursor.u8()? })
-    }
+/// Parses the message of the superblock extension: the address of the table, and how many indexes
+/// it has.
+pub fn table_place(cursor: &mut Cursor<'_>) -> Result<(u64, u8), ParseError> {
+    cursor.version("shared message table message", &[0])?;
+    Ok((cursor.defined("the shared message table")?, cursor.u8()?))
 }
 
 /// The heap of the shared messages of each kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Kinds (bit `i`: messages of type `i`), and the address of their fractal heap, if there is
-    /// one yet.
+    /// Kinds of messages (bit `i`: type `i`), and the address of their heap, if any.
     heaps: Vec<(u16, Option<u64>)>,
 }
 
 impl Table {
-    /// Parses the table, which has `indexes` indexes.
     pub fn parse(cursor: &mut Cursor<'_>, indexes: u8) -> Result<Table, ParseError> {
         let start = cursor.position();
         cursor.signature(b"SMTB")?;
         let mut heaps = Vec::new();
         for _ in 0..indexes {
             cursor.version("shared message list", &[0])?;
-            // A list or a B-tree: not read. The least size of a message; when a list becomes a
-            // tree, and when it becomes one again; how many messages there are; where the index is.
+            // Not read: index type, least size, two limits, number of messages, index.
             cursor.skip(1)?;
             let kinds = cursor.u16()?;
             cursor.skip(4 + 2 + 2 + 2)?;

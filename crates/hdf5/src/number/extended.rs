@@ -46,8 +46,7 @@ fn widened(from: DataType, src: &[u8]) -> u128 {
 fn narrowed(bits: u128, from: ByteOrder, to: DataType, dst: &mut [u8]) {
     let value = extended_value(bits);
     if to.kind() == Kind::Float {
-        // A smaller float is rounded once: the bit below what a double has says whether anything
-        // is left.
+        // Rounded only once: the lowest bit of the double says whether bits were lost.
         let value = if to.size() < 8 { rounded_to_odd(bits) } else { value };
         if let Some(double) = DataType::new(Kind::Float, 8, ByteOrder::NATIVE) {
             convert_elements(double, &value.to_ne_bytes(), to, dst);
@@ -76,8 +75,7 @@ fn narrowed(bits: u128, from: ByteOrder, to: DataType, dst: &mut [u8]) {
     store(whole.clamp(low, high).cast_unsigned(), to.order(), dst);
 }
 
-/// 80 bits as a double whose last bit is set if bits were lost: a second rounding then gives what
-/// one rounding would.
+/// A double whose last bit is set if bits were lost, so that rounding it again is exact.
 fn rounded_to_odd(bits: u128) -> f64 {
     const LOST: u128 = (1 << 11) - 1;
     let sticky = if bits & LOST == 0 { 0 } else { 1 << 11 };

@@ -5,22 +5,18 @@ use crate::cursor::{address, to_usize};
 use crate::trees::Visited;
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 
-/// What a node is called in messages.
 const STRUCTURE: &str = "version 1 B-tree node";
 
-/// Entries of a node unless a file says otherwise. It says so where this crate does not look: where
-/// it is wrong, nodes take another read.
+/// The usual entries of a node. A file may say otherwise: then nodes take another read.
 const USUAL: u64 = 64;
 
 /// What a tree is an index of: the type of its nodes, and the size of its keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     pub kind: u8,
-    /// Bytes of a key.
     pub key: usize,
 }
 
-/// A node.
 pub(crate) struct Node<'a> {
     /// 0: children are what the tree is an index of; else nodes of the level below.
     pub level: u8,
@@ -92,8 +88,7 @@ impl Tree {
         }
     }
 
-    /// The leaf below which the wanted item is. `choose` says which entry of a node leads to it,
-    /// from the root down. `None`: no entry does.
+    /// The child of the leaf that `choose` leads to, from the root down. `None`: it chose none.
     pub(crate) fn descend(
         self,
         source: &Source,
@@ -142,7 +137,7 @@ fn child(at: u64, entry: &[u8], key: usize) -> Result<u64, ParseError> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{mutations, source, structure};
+    use crate::testing::{fails, mutations, says, source, structure};
 
     const TREE: Tree = Tree { kind: 0, key: 8 };
 
@@ -209,18 +204,13 @@ pub(crate) mod tests {
             change(&mut bytes);
             children(&source(&bytes)).unwrap_err().to_string()
         };
-        let shared = wrong(&|bytes| bytes[48..56].copy_from_slice(&128u64.to_le_bytes()));
-        assert!(shared.contains("met before"), "{shared}");
-        let circle = wrong(&|bytes| bytes[32..40].fill(0));
-        assert!(circle.contains("a node of level 1 is expected, found level 2"), "{circle}");
-        let kind = wrong(&|bytes| bytes[4] = 1);
-        assert!(kind.contains("type 0 is expected, found type 1"), "{kind}");
-        let long = wrong(&|bytes| bytes[6] = 0xff);
-        assert!(long.contains("bytes are needed"), "{long}");
+        says(wrong(&|bytes| bytes[48..56].copy_from_slice(&128u64.to_le_bytes())), "met before");
+        says(wrong(&|bytes| bytes[32..40].fill(0)), "a node of level 1 is expected, found level 2");
+        says(wrong(&|bytes| bytes[4] = 1), "type 0 is expected, found type 1");
+        says(wrong(&|bytes| bytes[6] = 0xff), "bytes are needed");
     }
 
-    /// A root whose children overlap: each has thousands of entries, which would be read thousands
-    /// of times.
+    /// A root whose children overlap: each entry would be read thousands of times.
     #[test]
     fn overlapping_nodes_end() {
         let mut leaf = numbered(0, &vec![7; 60_000]);
@@ -234,8 +224,7 @@ pub(crate) mod tests {
         bytes.resize(1 << 20, 0);
         bytes.extend(leaf);
         bytes.resize(bytes.len() + (1 << 20), 0);
-        let error = TREE.walk(&source(&bytes), 0, &mut |_| Ok(())).unwrap_err().to_string();
-        assert!(error.contains("larger than the file"), "{error}");
+        fails(TREE.walk(&source(&bytes), 0, &mut |_| Ok(())), "larger than the file");
     }
 
     #[test]
@@ -243,8 +232,7 @@ pub(crate) mod tests {
         mutations(&tree(), |source| drop(children(source)));
     }
 
-    /// A tree that lies far apart costs one request for each level, or for each 16 nodes of it:
-    /// between requests it is asked whether to stop.
+    /// One request per level, or per 16 nodes that are far apart: in between, it may be stopped.
     #[test]
     fn few_reads() {
         let leaves: Vec<u64> = (1..=50).map(|n| n << 20).collect();

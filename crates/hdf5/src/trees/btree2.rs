@@ -15,7 +15,6 @@ use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// What the parts are called in messages.
 const HEADER: &str = "version 2 B-tree header";
 const NODE: &str = "version 2 B-tree node";
 
@@ -28,14 +27,12 @@ const LARGEST_NODE: u32 = 64 << 20;
 /// A tree with a record in each node is no deeper in any file.
 const DEEPEST: u16 = 63;
 
-/// What the header says.
 #[derive(Debug)]
 struct Tree {
     kind: u8,
     node: u32,
     record: u16,
-    /// The number of leaves' records field, and below inner nodes of each depth from 1 the total
-    /// field (0: none).
+    /// Widths of the count of records, and by depth of the total below (0: there is none).
     count_width: usize,
     total_widths: Vec<usize>,
     /// The most records of a node of each depth.
@@ -106,8 +103,7 @@ impl Tree {
         fits.then_some(Tree { kind, node, record, count_width, total_widths, most })
     }
 
-    /// Takes a node apart: its records, and for each child (one more than there are records, or
-    /// none) where it is.
+    /// The records of a node and its children: one more than records, or none.
     fn parse<'a>(
         &self,
         cursor: &mut Cursor<'a>,
@@ -142,8 +138,7 @@ impl Tree {
     }
 }
 
-/// A stretch of a tree in the order of its records: a node that is not read yet, or records (where
-/// they are in the bytes that were read).
+/// A part of a tree: a node to read, or records (where they are in the bytes read).
 enum Stretch {
     Node(Child),
     Records(Range<usize>),
@@ -206,8 +201,7 @@ pub fn records(
     Ok(())
 }
 
-/// Calls `each` with every record that equals what is looked for; `compare` says how a record
-/// compares to that. Only nodes in which such records can be are read.
+/// Calls `each` with the records that `compare` as equal. Reads only nodes that may have some.
 pub fn find(
     source: &Source,
     address: u64,
@@ -249,10 +243,9 @@ pub fn find(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{SIZES, mutations, source, structure, summed};
+    use crate::testing::{SIZES, mutations, says, source, structure, summed};
 
-    /// A tree of `records` (all of one size, sorted) in nodes of `node` bytes, which are filled,
-    /// the header at `at` and the nodes behind it. 8-byte addresses and lengths.
+    /// A tree of sorted `records` in full nodes of `node` bytes. The header is at `at`.
     pub(crate) fn tree(kind: u8, node: u32, records: &[Vec<u8>], at: u64) -> Vec<u8> {
         let record = records.first().map_or(8, Vec::len) as u16;
         let mut depth = 0;
@@ -366,16 +359,12 @@ pub(crate) mod tests {
             change(&mut bytes);
             records(&source(&bytes).with_format(SIZES, verify), 0, 9, &mut |_| Ok(())).unwrap_err()
         };
-        assert!(wrong(&|bytes| bytes[20] ^= 1, true).is_checksum());
-        assert!(wrong(&|bytes| bytes[50] ^= 1, true).is_checksum());
-        let kind = wrong(&|bytes| bytes[5] = 5, false).to_string();
-        assert!(kind.contains("type 9 is expected, found type 5"), "{kind}");
-        let count = wrong(&|bytes| bytes[24] = 200, false).to_string();
-        assert!(count.contains("200 records in a node that has room for"), "{count}");
-        let deep = wrong(&|bytes| bytes[13] = 1, false).to_string();
-        assert!(deep.contains("depth"), "{deep}");
-        let version = wrong(&|bytes| bytes[4] = 1, false).to_string();
-        assert!(version.contains("version 1 of the version 2 B-tree is not supported"), "{version}");
+        says(wrong(&|bytes| bytes[20] ^= 1, true), "the checksum is");
+        says(wrong(&|bytes| bytes[50] ^= 1, true), "the checksum is");
+        says(wrong(&|bytes| bytes[5] = 5, false), "type 9 is expected, found type 5");
+        says(wrong(&|bytes| bytes[24] = 200, false), "200 records in a node that has room for");
+        says(wrong(&|bytes| bytes[13] = 1, false), "depth");
+        says(wrong(&|bytes| bytes[4] = 1, false), "version 1 of the version 2 B-tree is not supported");
     }
 
     #[test]

@@ -11,8 +11,7 @@ pub mod symbol_table;
 use crate::{ParseError, Source};
 use std::collections::HashSet;
 
-/// The nodes that a walk has met. Each may be met once: in a circle a walk would not end, and nodes
-/// with several parents would multiply.
+/// The nodes that a walk has met. Meeting one twice is an error: walks must end.
 #[derive(Debug)]
 pub(crate) struct Visited {
     nodes: HashSet<u64>,

@@ -4,35 +4,25 @@
 //! A B-tree of names leads to symbol table nodes, each a few entries sorted by name; names are in a
 //! local heap.
 
+use crate::cursor::to_usize;
+use crate::group::{Link, LinkTarget};
 use crate::heaps::LocalHeap;
 use crate::text::lossless;
 use crate::trees::Visited;
 use crate::trees::btree1::{Node, Tree};
 use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
 
-/// What a node is called in messages.
 const STRUCTURE: &str = "symbol table node";
 
 /// Bytes of a node, as nearly all files have them (8 entries of 40 bytes).
 const GUESS: u64 = 8 + 8 * 40;
-
-/// A link of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SymbolEntry {
-    /// Its name.
-    pub name: String,
-    /// Address of the object header it leads to; `None`: it is a soft link.
-    pub header: Option<u64>,
-    /// The path that a soft link leads to.
-    pub soft: Option<String>,
-}
 
 fn tree(sizes: Sizes) -> Tree {
     Tree { kind: 0, key: usize::from(sizes.length) }
 }
 
 /// All links, in the order of their names.
-pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<SymbolEntry>, Hdf5Error> {
+pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>, Hdf5Error> {
     let (heap, tree) = (LocalHeap::read(source, heap)?, tree(source.sizes()));
     let mut nodes = Vec::new();
     tree.walk(source, btree, &mut |entries| {
@@ -47,8 +37,7 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<SymbolEntry
     let mut visited = Visited::new(source);
     let mut links = Vec::new();
     for (address, guess) in nodes {
-        let guess = usize::try_from(guess).unwrap_or_default();
-        let found = source.parse(STRUCTURE, address, guess, |cursor| {
+        let found = source.parse(STRUCTURE, address, to_usize(guess), |cursor| {
             let mut found = Vec::new();
             node(cursor, &heap, |name, entry| {
                 found.push(link(name, entry, &heap)?);
@@ -64,14 +53,13 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<SymbolEntry
 }
 
 /// The link of a name: down the tree, without reading the rest of it.
-pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option<SymbolEntry>, Hdf5Error> {
+pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option<Link>, Hdf5Error> {
     let names = LocalHeap::read(source, heap)?;
     let choose = &mut |node: &Node<'_>| choose(node, &names, name.as_bytes());
     let found = tree(source.sizes()).descend(source, btree, choose)?;
     let mut link_found = None;
     if let Some(address) = found {
-        let guess = usize::try_from(GUESS).unwrap_or_default();
-        link_found = source.parse(STRUCTURE, address, guess, |cursor| {
+        link_found = source.parse(STRUCTURE, address, to_usize(GUESS), |cursor| {
             let mut found = None;
             node(cursor, &names, |stored, entry| {
                 if stored == name.as_bytes() {
@@ -89,8 +77,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
     Ok(link_found)
 }
 
-/// Which child of a B-tree node the name is in. Names in a child are greater than the key before
-/// it, and no greater than the one behind it.
+/// The child with the name: it is greater than the key before, and at most the key behind.
 fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize>, ParseError> {
     let mut entries = node.entries.clone();
     let width = tree(entries.sizes()).entry(entries.sizes());
@@ -110,8 +97,7 @@ fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize
     Ok((low < count).then_some(low))
 }
 
-/// Calls `each` with the name of each entry of a node and what follows it, as long as it answers
-/// `true`.
+/// Calls `each` with name and rest of each entry, until it returns `false`.
 fn node<'h>(
     cursor: &mut Cursor<'_>,
     heap: &'h LocalHeap,
@@ -135,31 +121,28 @@ fn node<'h>(
 }
 
 /// What follows the name of an entry.
-fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Result<SymbolEntry, ParseError> {
+fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Result<Link, ParseError> {
     /// The cache type of soft links: the scratch pad has the place of their path.
     const SOFT: u32 = 2;
     let name = lossless(name);
     let header = entry.offset()?;
     let cache = entry.u32()?;
     entry.skip(4)?;
-    if cache == SOFT {
-        let path = heap.name(entry.u32()?.into())?;
-        return Ok(SymbolEntry { name, header: None, soft: Some(path) });
-    }
-    match header {
-        Some(_) => Ok(SymbolEntry { name, header, soft: None }),
-        None => Err(entry.corrupt(format!("the link '{name}' has no address"))),
-    }
+    let target = match (cache, header) {
+        (SOFT, _) => LinkTarget::Soft(heap.name(entry.u32()?.into())?),
+        (_, Some(address)) => LinkTarget::Hard(address),
+        _ => return Err(entry.corrupt(format!("the link '{name}' has no address"))),
+    };
+    Ok(Link { name, target, creation_order: None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{mutations, source, structure};
+    use crate::testing::{fails, mutations, source, structure};
 
-    /// A group of `count` links, `n0000` and so on, each to 1000 + its number; every seventh is a
-    /// soft link to `/there`. Its B-tree (of two levels) is at 0, its heap at the address that is
-    /// returned.
+    /// `count` links `n0000`, … to 1000 + number; every seventh is a soft link to `/there`. The
+    /// B-tree (two levels) is at 0, the heap at the returned address.
     fn group(count: usize) -> (Vec<u8>, u64) {
         let names: Vec<_> = (0..count).map(|n| format!("n{n:04}")).collect();
         let mut data = b"\0\0\0\0\0\0\0\0/there\0\0".to_vec();
@@ -214,9 +197,11 @@ mod tests {
         assert_eq!(links.len(), 50);
         for (n, link) in links.iter().enumerate() {
             assert_eq!(link.name, format!("n{n:04}"));
-            let soft = n % 7 == 6;
-            assert_eq!(link.header, (!soft).then_some(1000 + n as u64));
-            assert_eq!(link.soft.as_deref(), soft.then_some("/there"));
+            let target = match n % 7 {
+                6 => LinkTarget::Soft("/there".into()),
+                _ => LinkTarget::Hard(1000 + n as u64),
+            };
+            assert_eq!(link.target, target);
             assert_eq!(find(&source, 0, heap, &link.name).unwrap().as_ref(), Some(link));
         }
         for name in ["", "n", "n00000", "n0050", "z", "m", r"n\x00"] {
@@ -231,7 +216,7 @@ mod tests {
         bytes[at..at + 5].copy_from_slice(b"n0\xff\xfez");
         let source = source(&bytes);
         assert_eq!(entries(&source, 0, heap).unwrap()[3].name, r"n0\xff\xfez");
-        assert_eq!(find(&source, 0, heap, r"n0\xff\xfez").unwrap().unwrap().header, Some(1003));
+        assert_eq!(find(&source, 0, heap, r"n0\xff\xfez").unwrap().unwrap().target, LinkTarget::Hard(1003));
     }
 
     #[test]
@@ -239,8 +224,7 @@ mod tests {
         let (mut bytes, heap) = group(8);
         // The second child of the node at 512 becomes the first.
         bytes.copy_within(512 + 32..512 + 40, 512 + 48);
-        let error = entries(&source(&bytes), 0, heap).unwrap_err().to_string();
-        assert!(error.contains("met before"), "{error}");
+        fails(entries(&source(&bytes), 0, heap), "met before");
     }
 
     #[test]

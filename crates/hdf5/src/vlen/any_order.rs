@@ -24,12 +24,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most groups that elements are sorted into. A group is some neighbouring collections; the
-/// cache holds a line of each.
+/// The most groups of neighbouring collections. The cache holds a line of each.
 const GROUPS: usize = 1 << 10;
 
-/// Collections of a fetch.
-type Found = Arc<Vec<Arc<Collection>>>;
+type Collections = Arc<Vec<Arc<Collection>>>;
 
 /// The collections of a batch, fetch by fetch.
 pub(super) struct Fetches<'a> {
@@ -47,17 +45,16 @@ struct Fetch {
     /// The collections, whole groups.
     collections: Range<usize>,
     /// Local to a request: held while its collections are fetched.
-    state: Mutex<State>,
+    state: Mutex<Taken>,
 }
 
-struct State {
+struct Taken {
     /// Shares to come.
     left: usize,
-    found: Option<Found>,
+    found: Option<Collections>,
 }
 
 impl<'a> Fetches<'a> {
-    /// Fetches for this many shares.
     pub(super) fn new(addresses: &'a [u64], shares: usize, threads: usize) -> Fetches<'a> {
         let shift = addresses.len().div_ceil(GROUPS).next_power_of_two().ilog2();
         let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -73,13 +70,12 @@ impl<'a> Fetches<'a> {
                 }
             }
         }
-        let state = || Mutex::new(State { left: shares, found: None });
+        let state = || Mutex::new(Taken { left: shares, found: None });
         let fetches = ranges.into_iter().map(|collections| Fetch { collections, state: state() }).collect();
         Fetches { addresses, shift, fetches, threads, waiting: AtomicU64::new(0) }
     }
 
-    /// The fetches as a share takes them: so that those that work at a time have different ones in
-    /// hand, and soon have the same.
+    /// The fetches in the order of a share. Shares that work together start at different ones.
     fn order(&self, share: usize) -> impl Iterator<Item = &Fetch> {
         self.fetches.chunks(self.threads).flat_map(move |fetches| {
             let turn = share % self.threads % fetches.len();
@@ -88,7 +84,7 @@ impl<'a> Fetches<'a> {
     }
 
     /// The collections of a fetch, for one share. `None`: it needs none.
-    fn take(&self, fetch: &Fetch, batch: &Batch<'_>, needs: bool) -> Result<Option<Found>, Hdf5Error> {
+    fn take(&self, fetch: &Fetch, batch: &Batch<'_>, needs: bool) -> Result<Option<Collections>, Hdf5Error> {
         let mut state = fetch.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.left = state.left.saturating_sub(1);
         let addresses = self.addresses.get(fetch.collections.clone()).unwrap_or_default();
@@ -116,8 +112,7 @@ impl<'a> Fetches<'a> {
 /// Bytes of an element that waits for its collection.
 const WANTED: usize = 16;
 
-/// Items of the share before an element, index of its object, its items, and number of its
-/// collection. (No memory has 2⁴⁸ items.)
+/// Items before an element, object, items, collection. (No memory has 2⁴⁸ items.)
 #[inline]
 fn wanted(start: u64, index: u16, len: u32, collection: u32) -> [u8; WANTED] {
     let all = u128::from(start & ((1 << 48) - 1)) | u128::from(index) << 48 | u128::from(len) << 64;
@@ -172,8 +167,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The elements of a share by group, and where those of each group end. Notes where the items
-    /// of each element end.
+    /// The elements by group, and where each group ends. Notes the end of each element.
     fn sorted(
         &self,
         sections: &[Section],

@@ -14,8 +14,7 @@ use hyperslab_array::{each_part, prefetch};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Objects that are prefetched before the first of them is copied, so that elements in any order do
-/// not wait for memory one by one.
+/// Objects to prefetch before copying them: elements in any order wait once, not each.
 const AHEAD: usize = 64;
 
 /// What all sections of a batch need.
@@ -37,7 +36,6 @@ pub(super) struct Batch<'a> {
 
 /// What one thread resolves, and where it goes.
 pub(super) struct Share<'p> {
-    /// Which sections.
     sections: Range<usize>,
     /// Where the items of the first element begin.
     pub(super) start: i64,
@@ -46,9 +44,8 @@ pub(super) struct Share<'p> {
 }
 
 impl Batch<'_> {
-    /// Resolves all sections: `values` get the items, and `ends` where those of each element end,
-    /// if the first begins at `start`. Returns the items that are left; there are fewer where
-    /// strings end early.
+    /// Resolves all sections: `values` get the items, `ends` the ends of elements, counted from
+    /// `start`. Returns the items left: strings may end early.
     pub(super) fn fill(
         &self,
         sections: &Sections,
@@ -59,8 +56,7 @@ impl Batch<'_> {
     ) -> Result<usize, Hdf5Error> {
         let work = (values.len() as u64).saturating_add(WORK.saturating_mul(ends.len() as u64));
         let threads = threads(self.threads);
-        // `None`: they are not in memory together. Then each share takes them up one after the
-        // other.
+        // `None`: too many. Then each share takes them up one after the other.
         let together = match heap {
             Heap::Shared { addresses, .. } if bytes(addresses) <= self.together => {
                 Some(self.fetch_all(addresses)?)
@@ -115,8 +111,7 @@ impl Batch<'_> {
         shares
     }
 
-    /// Resolves sections whose elements are in the order of their collections, mostly. (Not
-    /// inlined, like the other two: together they would run out of registers.)
+    /// Resolves elements in the order of collections. (Not inlined, to have registers enough.)
     #[inline(never)]
     fn in_order(&self, sections: &[Section], share: &mut Share<'_>) -> Result<(), Hdf5Error> {
         let (mut end, mut place, mut ends) = (share.start, 0_usize, share.ends.iter_mut());
@@ -142,8 +137,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Resolves sections whose elements are in any order of collections that are in memory,
-    /// `found`. `places`: for each section where its own are among these.
+    /// Resolves elements in any order of collections in memory, `found`, by `places` in these.
     #[inline(never)]
     fn in_memory(
         &self,
@@ -231,8 +225,7 @@ impl Batch<'_> {
         }
     }
 
-    /// As [`Batch::copy`], of any object. (Not inlined: what it needs would go through memory in
-    /// the usual case, too.)
+    /// As [`Batch::copy`], of any object. (Not inlined, to keep registers free there.)
     #[cold]
     #[inline(never)]
     fn copy_any(
@@ -250,7 +243,6 @@ impl Batch<'_> {
         Ok(self.items.put(self.file, object, here)?)
     }
 
-    /// Bytes of this many items.
     #[inline]
     pub(super) fn bytes(&self, items: u64) -> usize {
         to_usize(items).saturating_mul(self.items.size)
@@ -321,8 +313,7 @@ fn one_behind_the_other(objects: &[&[u8]], mut place: &mut [u8]) {
     }
 }
 
-/// Copies a few bytes, as many as there are places. Texts mostly are such: to call what copies any
-/// number takes longer.
+/// Copies bytes. Short ones (most texts) inline: a call takes longer.
 #[inline(always)]
 fn copy(from: &[u8], to: &mut [u8]) {
     if let (Some(first), Some(last), Some(place)) =
@@ -338,8 +329,8 @@ fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Moves shares together that have become shorter (strings: their items are bytes). `lens`:
-/// elements of each, and bytes that it had; `left`: that it has. Returns how many all have.
+/// Closes the gaps between shares that became shorter. `lens`: elements and bytes of each before;
+/// `left`: bytes now. Returns all bytes.
 fn join(lens: &[(usize, usize)], left: &[usize], mut ends: &mut [i64], values: &mut [u8]) -> usize {
     let (mut from, mut to) = (0, 0);
     for ((cells, bytes), left) in lens.iter().zip(left) {

@@ -27,8 +27,7 @@ struct Made {
 struct Model {
     sizes: Sizes,
     collections: Vec<Made>,
-    /// `None`: null; else the numbers of collection and object, and which part of the object's
-    /// bytes count.
+    /// `None`: null; else collection, object, and the part of its bytes that counts.
     cells: Vec<Option<(usize, usize, f64)>>,
     kind: Kind,
     /// Bytes before the first id, and between two.
@@ -73,10 +72,9 @@ impl Kind {
     }
 }
 
-/// A collection's bytes.
 fn encoded(made: &Made, sizes: Sizes) -> Vec<u8> {
     let objects: Vec<_> = made.objects.iter().map(|(index, data)| (*index, &data[..])).collect();
-    collection_of(sizes, &objects, made.free.next_multiple_of(8))
+    collection_of(sizes.length, &objects, made.free.next_multiple_of(8))
 }
 
 fn heap_id(sizes: Sizes, len: usize, address: u64, index: u16) -> Vec<u8> {
@@ -97,12 +95,17 @@ impl Model {
             rest.resize(rest.len() + made.gap.next_multiple_of(8), 0x55);
         }
         let mut ids = vec![0xaa; self.offset];
-        for cell in &self.cells {
-            ids.extend(match cell {
-                None => heap_id(self.sizes, 0, 0, 0),
-                Some((at, object, _)) => {
-                    let (index, _) = self.collections[*at].objects[*object];
-                    heap_id(self.sizes, self.bytes(cell).len() / self.kind.size(), addresses[*at], index)
+        for (number, cell) in self.cells.iter().enumerate() {
+            ids.extend(match (cell, number % 2) {
+                // Null: without an address, or with an undefined one and whatever length.
+                (None, 0) => heap_id(self.sizes, 0, 0, 0),
+                (None, _) => heap_id(self.sizes, 5, u64::MAX, 1),
+                (Some((at, object, _)), odd) => {
+                    let items = self.bytes(cell).len() / self.kind.size();
+                    // Nobody looks for the object of an element without items.
+                    let missing = items == 0 && odd == 1;
+                    let index = if missing { 40_000 } else { self.collections[*at].objects[*object].0 };
+                    heap_id(self.sizes, items, addresses[*at], index)
                 }
             });
             ids.resize(ids.len() + self.between, 0xaa);
@@ -261,18 +264,23 @@ proptest! {
 
     /// An id that is wrong is an error that names it, or has what the heap says of it.
     #[test]
-    fn wrong_ids_are_named(model in model(), cell in any::<prop::sample::Index>(), kind in 0..4) {
+    fn wrong_ids_are_named(model in model(), cell in any::<prop::sample::Index>(), kind in 0..7) {
         prop_assume!(!model.cells.is_empty());
         let (bytes, addresses, mut ids) = model.build();
         let file = open(&bytes).unwrap();
         let element = element(model.kind, model.sizes);
         let (count, stride) = (model.cells.len(), element.size + model.between);
         let cell = cell.index(count);
-        let longest = model.collections[0].objects[0].1.len();
+        let (first, (index, object)) = (addresses[0], &model.collections[0].objects[0]);
+        let (more, size, has) = (object.len() + 1, model.kind.size(), object.len());
+        let undefined = u64::MAX >> (64 - 8 * u32::from(model.sizes.offset));
         let (len, address, index, why) = match kind {
-            0 => (1, addresses[0], 0, "there is no object 0".into()),
-            1 => (1, addresses[0], 600, "there is no object 600".into()),
-            2 => (longest + 1, addresses[0], model.collections[0].objects[0].0, format!("{} elements of", longest + 1)),
+            0 => (1, first, 0, "there is no object 0".into()),
+            1 => (1, first, 600, "there is no object 600".into()),
+            2 => (more, first, *index, format!("{more} elements of {size} bytes are expected, the object has {has} bytes")),
+            3 => (u32::MAX as usize, first, *index, format!("{} elements of", u32::MAX)),
+            4 => (1, first + 8, 1, "the signature 'GCOL'".into()),
+            5 => (1, undefined - 1, 1, "the file has only".into()),
             _ => (1, bytes.len() as u64, 1, format!("the file has only {} bytes", bytes.len())),
         };
         let at = model.offset + cell * stride;
@@ -304,8 +312,7 @@ fn unread(rest: &[u8]) -> File {
     file
 }
 
-/// A file of collections of these sizes, one object in each, with `gap` bytes between; and an id
-/// for each.
+/// A file of collections of these sizes with one object each, `gap` bytes apart; and ids.
 fn collections(sizes: &[usize], gap: usize) -> (File, Element, Vec<Vec<u8>>) {
     let (mut rest, mut ids) = (Vec::new(), Vec::new());
     for (number, size) in sizes.iter().enumerate() {
@@ -424,8 +431,7 @@ fn damaged_collections_are_named() {
     };
     let second = 16 + 16 + 24;
     let expect = [
-        // Index 0 in the middle; twice the same; object past the collection, so far that it
-        // overflows; collection past the file, too small.
+        // Index 0 in the middle, a duplicate, objects and collections past their end, a small one.
         (change(second, &[0, 0]), "free space of 40 bytes, 144 are left"),
         (change(second, &[1, 0]), "a second object 1"),
         (change(second + 8, &[200]), "object 2 has 200 bytes, 128 are left"),

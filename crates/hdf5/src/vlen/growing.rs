@@ -41,7 +41,6 @@ impl<'a> Growing<'a> {
         Ok(Growing { file, id, items, result, bytes: 0, collections: 0 })
     }
 
-    /// The result.
     pub(super) fn finish(self, shape: Dims) -> Ragged {
         self.result.finish(shape)
     }
@@ -62,8 +61,7 @@ impl<'a> Growing<'a> {
         if count <= FEW && self.push_few(&ids)? { Ok(()) } else { self.push_many(&ids, threads) }
     }
 
-    /// Adds a few elements, one by one; `false`: the collection of one is not in memory, and none
-    /// was added.
+    /// Adds a few elements. `false`: none was added, as a collection is not in memory.
     fn push_few(&mut self, ids: &[Id]) -> Result<bool, Hdf5Error> {
         let (file, first) = (self.file, self.result.count());
         let wrong = |cell, address| move |why| named(file, first + cell, address, why);
@@ -106,7 +104,6 @@ impl<'a> Growing<'a> {
         Ok(true)
     }
 
-    /// Adds any number of elements.
     fn push_many(&mut self, ids: &[Id], threads: Option<usize>) -> Result<(), Hdf5Error> {
         let sections = look(self.file, self.items, ids, threads);
         let heap = sections.heap();

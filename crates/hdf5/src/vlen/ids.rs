@@ -12,8 +12,7 @@ pub(super) type Id = [u8; WIDE];
 
 const WIDE: usize = 16;
 
-/// `count` ids of `size` bytes, the first at `offset`, the next `stride` bytes further. `None`:
-/// they are not all there.
+/// `count` ids of `size` bytes, `stride` apart from `offset` on. `None`: not all are there.
 pub(super) fn ids(
     memory: &[u8],
     (offset, stride, size): (usize, usize, usize),
@@ -28,8 +27,7 @@ pub(super) fn ids(
     ids.get(..count).map(Cow::Borrowed)
 }
 
-/// An id taken apart: how many items, address of the collection, index of the object in it. `None`:
-/// one without an address is null.
+/// Items, address of the collection, index of the object. `None`: a null id.
 #[inline]
 pub(super) fn taken_apart(id: &Id) -> Option<(u32, u64, u32)> {
     let [a, b, c, d, at @ .., w, x, y, z] = *id;

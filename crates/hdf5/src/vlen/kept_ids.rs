@@ -18,14 +18,12 @@ pub(crate) struct KeptIds(Mutex<Window>);
 
 #[derive(Debug, Default)]
 struct Window {
-    /// Address of the first byte.
     address: u64,
     bytes: Vec<u8>,
 }
 
 impl KeptIds {
-    /// The heap ids of a selection, into `place`. `None`: read them like any other elements; or
-    /// they do not fit there.
+    /// Reads heap ids into `place`. `None`: it is too small, or read them as any elements.
     pub(crate) fn read<'p>(
         &self,
         dataset: &Dataset,

@@ -17,8 +17,7 @@ use std::ops::Range;
 const LEAST: usize = 4 << 10;
 const MOST: usize = 32 << 10;
 
-/// Sections in order for each thread, so that uneven ones do not leave threads idle; and sections
-/// in any order, where each has nearly all collections.
+/// Sections per thread, in order (many, so that threads end together) and in any order.
 const TURNS: usize = 8;
 const FEW_TURNS: usize = 2;
 
@@ -46,15 +45,12 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Elements that one thread looks at together.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Which they are.
     pub(super) cells: Range<usize>,
-    /// For each of them the number of its collection, as `collections` had it; [`NONE`]: it has no
-    /// items.
+    /// The number of the collection of each; [`NONE`]: it has no items.
     pub(super) numbers: Vec<u32>,
     pub(super) collections: Ranked,
     /// Items of all elements.
     pub(super) items: u64,
-    /// Whether one of them is null.
     nulls: bool,
 }
 
@@ -66,12 +62,10 @@ pub(super) struct Sections {
     most: usize,
 }
 
-/// How large sections are.
+/// How large sections are, about.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Elements, about.
     pub(super) cells: usize,
-    /// Items, about.
     pub(super) items: u64,
     /// Collections of elements in order, about.
     pub(super) collections: usize,
@@ -94,8 +88,7 @@ impl Limits {
     }
 }
 
-/// Whether elements are in the order of their collections, mostly, as far as the first of them
-/// tell.
+/// Whether the first elements are in the order of their collections, mostly.
 fn in_order(ids: &[Id]) -> bool {
     let (mut last, mut back, some) = (0, 0, ids.len().min(SOON));
     for (_, address, _) in ids.iter().take(some).filter_map(taken_apart) {
@@ -105,7 +98,6 @@ fn in_order(ids: &[Id]) -> bool {
     back <= some / 8
 }
 
-/// Looks at ids.
 pub(super) fn look(file: &File, items: &Items, ids: &[Id], threads: Option<usize>) -> Sections {
     look_within(Limits::of(file, items, ids, threads), ids, threads)
 }
@@ -122,8 +114,7 @@ pub(super) fn look_within(limits: Limits, ids: &[Id], threads: Option<usize>) ->
     Sections { sections: looked.into_iter().flatten().flatten().collect(), most: limits.most }
 }
 
-/// Where a section near `at` begins: at the first of the next `soon` elements whose collection is
-/// not that of the element before; else at `at`.
+/// The first of the next `soon` elements with another collection than the one before; or `at`.
 fn border(ids: &[Id], at: usize, soon: usize) -> usize {
     let Some(before) = at.checked_sub(1) else { return at };
     let mut last = None;
@@ -145,7 +136,6 @@ struct Look {
     nulls: bool,
 }
 
-/// The sections of a range.
 fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     let mut numbers = vec![NONE; range.len()];
     // The ends of all sections but the last, counted from the start of the range.
@@ -209,7 +199,6 @@ pub(super) enum Heap {
         /// How many there are; those of two sections twice.
         count: usize,
     },
-    /// Sections share them.
     Shared {
         /// Where they are, ascending.
         addresses: Vec<u64>,
@@ -219,7 +208,6 @@ pub(super) enum Heap {
 }
 
 impl Heap {
-    /// How many collections there are.
     pub(super) fn collections(&self) -> usize {
         match self {
             Heap::Own { count } => *count,
@@ -227,8 +215,7 @@ impl Heap {
         }
     }
 
-    /// For each of some sections: where its collections are among all. Empty if sections have their
-    /// own.
+    /// The places of the collections of some sections. Empty if sections have their own.
     pub(super) fn places(&self, sections: Range<usize>) -> &[Vec<u32>] {
         match self {
             Heap::Own { .. } => &[],
@@ -243,7 +230,6 @@ impl Sections {
         self.sections.iter().fold(0, |sum, section| sum.saturating_add(section.items))
     }
 
-    /// Whether an element is null.
     pub(super) fn nulls(&self) -> bool {
         self.sections.iter().any(|section| section.nulls)
     }
@@ -257,11 +243,9 @@ impl Sections {
         // Stable: lists that are sorted already are only merged.
         all.sort();
         all.dedup();
-        // Programs that write one element after the other come back to a collection that has some
-        // space left: a few are in two sections.
+        // A few collections are in two sections: writers come back to free space.
         let own = count <= all.len() + all.len() / 4 + 2 * self.sections.len();
-        // How large collections are is not known before one was read: where they are tells how
-        // large they may be.
+        // Sizes are unknown before reading: the gaps between addresses bound them.
         let fits = |list: &[u64]| list.len() <= self.most && bytes(list) <= 2 * TOGETHER;
         if own && lists().all(fits) {
             return Heap::Own { count };
@@ -271,8 +255,7 @@ impl Sections {
     }
 }
 
-/// Bytes of collections, at most: none reaches into the next one, and one of more than 64 KiB is
-/// not fetched.
+/// Bytes of collections, at most. Those of more than 64 KiB are not fetched.
 pub(super) fn bytes(addresses: &[u64]) -> u64 {
     let gaps = addresses.iter().zip(addresses.iter().skip(1)).map(|(here, next)| (next - here).min(WHOLE));
     gaps.fold(WHOLE, u64::saturating_add)

@@ -15,7 +15,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Bytes of a block in a row.
     pub fn size(self, row: u32) -> Option<u64> {
         let size = self.start.checked_shl(row.saturating_sub(1))?;
         // Bits that were shifted out.

@@ -13,7 +13,6 @@ use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
 use hyperslab_store::fork::MutexGuard;
 use std::collections::HashMap;
 
-/// What the parts are called in messages.
 const DIRECT: &str = "fractal heap direct block";
 const INDIRECT: &str = "fractal heap indirect block";
 
@@ -31,8 +30,9 @@ pub(super) struct HeapBlock {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BlockKind {
-    /// With this many rows.
-    Indirect { rows: u32 },
+    Indirect {
+        rows: u32,
+    },
     Direct {
         /// Bytes in the heap's space.
         size: u64,
@@ -63,7 +63,8 @@ impl FractalHeap {
                 BlockKind::Direct { size, .. } => {
                     let start = offset.saturating_sub(block.offset);
                     let end = start.checked_add(len).filter(|end| *end <= size);
-                    let end = end.filter(|_| start >= self.block_head() as u64 + self.sum_len());
+                    let head = self.block_head() as u64 + if self.summed { 4 } else { 0 };
+                    let end = end.filter(|_| start >= head);
                     let index = |at: u64| usize::try_from(at).ok();
                     let range = index(start).zip(end.and_then(index));
                     let (start, end) = range
@@ -74,14 +75,9 @@ impl FractalHeap {
         }
     }
 
-    /// Bytes before the entries of an indirect block, and before the checksum of a direct one:
-    /// signature, version, the heap's address, the block's offset.
+    /// Bytes of signature, version, address of the heap, offset of the block.
     fn block_head(&self) -> usize {
         5 + usize::from(self.sizes.offset) + self.offset_len
-    }
-
-    fn sum_len(&self) -> u64 {
-        if self.summed { 4 } else { 0 }
     }
 
     /// Bytes of an entry for a direct block.

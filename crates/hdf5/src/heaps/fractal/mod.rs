@@ -18,14 +18,12 @@ use hyperslab_store::fork::Mutex;
 use managed::{BlockKind, HeapBlock};
 use std::collections::HashMap;
 
-/// What the parts are called in messages.
 const HEADER: &str = "fractal heap header";
 const OBJECT: &str = "fractal heap object";
 
 /// An object with filters is no larger decoded than this.
 const LARGEST: u64 = 1 << 30;
 
-/// A fractal heap.
 #[derive(Debug)]
 pub struct FractalHeap {
     address: u64,
@@ -108,7 +106,6 @@ impl FractalHeap {
         })
     }
 
-    /// The object of an id.
     pub fn get(&self, source: &Source, id: &[u8]) -> Result<Bytes, Hdf5Error> {
         let wrong = |why| source.wrong(OBJECT, self.address, why);
         let corrupt = |why: String| source.corrupt(OBJECT, self.address, why);
@@ -171,8 +168,7 @@ impl FractalHeap {
     }
 }
 
-/// An object that is in its id. If ids have room for more than a byte of length and 16 bytes of the
-/// object, the length has two bytes.
+/// An object in its id. Ids with room for more than 16 bytes of it have a length of two bytes.
 fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     let mut len = usize::from(flags & 0xf);
     if id.left() > 17 {
@@ -181,8 +177,7 @@ fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Result<&'a [u8], ParseError> {
     id.take(len + 1)
 }
 
-/// Undoes the filters of stored bytes, except for skipped ones; gives the `size` bytes that they
-/// were.
+/// Undoes the filters, except for skipped ones. The result must have `size` bytes.
 fn decode(
     source: &Source,
     filters: &[Filter],
@@ -209,7 +204,7 @@ fn decode(
 mod tests {
     use super::*;
     use crate::checksum::lookup3;
-    use crate::testing::{SIZES, mutations, source, structure, summed};
+    use crate::testing::{SIZES, fails, mutations, says, source, structure, summed};
 
     /// Where the heap's parts are: far enough apart that none is in another.
     const HEAP: u64 = 64;
@@ -255,8 +250,7 @@ mod tests {
         [0, low, high, len]
     }
 
-    /// Rows: 0 and 1 of 64 bytes, 2 of 128, and 3 of indirect blocks of 256 bytes, which have two
-    /// rows.
+    /// Rows 0 and 1 of 64 bytes, 2 of 128, 3 of indirect blocks of 256 bytes with two rows.
     fn nested() -> Vec<u8> {
         let none = u64::MAX;
         file(&[
@@ -288,12 +282,11 @@ mod tests {
             (18, 4, "not within its block"),
             (5000, 4, "there is no block"),
         ] {
-            let error = heap.get(&source, &id(offset, len)).unwrap_err().to_string();
-            assert!(error.contains(why), "{offset}: {error}");
+            says(format!("{offset}: {}", heap.get(&source, &id(offset, len)).unwrap_err()), why);
         }
         assert!(heap.get(&source, &[0; 3]).is_err());
         assert!(heap.get(&source, &[0x30, 0, 0, 0]).is_err());
-        assert!(heap.get(&source, &[0x40, 0, 0, 0]).unwrap_err().to_string().contains("version 1"));
+        fails(heap.get(&source, &[0x40, 0, 0, 0]), "version 1");
     }
 
     #[test]
@@ -331,12 +324,10 @@ mod tests {
         let by_number = source_of(4);
         let heap = FractalHeap::read(&by_number, HEAP).unwrap();
         assert_eq!(&*heap.get(&by_number, &[0x10, 77, 0, 0]).unwrap(), b"object");
-        let error = heap.get(&by_number, &[0x10, 78, 0, 0]).unwrap_err().to_string();
-        assert!(error.contains("no huge object 78"), "{error}");
+        fails(heap.get(&by_number, &[0x10, 78, 0, 0]), "no huge object 78");
     }
 
-    /// A direct root block and a huge object that went through deflate; of another huge object the
-    /// filter was left out.
+    /// A deflated root block and a deflated huge object, and a huge object without the filter.
     #[test]
     fn filters() {
         let deflate = hdf5::filter(1, &[4], 1, 64).unwrap();
@@ -363,8 +354,10 @@ mod tests {
         assert_eq!(&*heap.get(&source, &place(400, huge.len(), 0, 13)).unwrap(), b"a huge object");
         assert_eq!(&*heap.get(&source, &place(500, 8, 1, 8)).unwrap(), b"as it is");
         for size in [12, 14, u64::MAX] {
-            let error = heap.get(&source, &place(400, huge.len(), 0, size)).unwrap_err().to_string();
-            assert!(error.contains(&format!("{size} bytes of a fractal heap")), "{error}");
+            fails(
+                heap.get(&source, &place(400, huge.len(), 0, size)),
+                &format!("{size} bytes of a fractal heap"),
+            );
         }
     }
 
@@ -380,10 +373,9 @@ mod tests {
             assert!(read(&|bytes| bytes[at] ^= 1, true).is_err(), "{at}");
         }
         assert_eq!(&*read(&|bytes| bytes[1700] ^= 1, false).unwrap(), b"deep");
-        let other = read(&|bytes| bytes[1664 + 13] = 9, false).unwrap_err().to_string();
-        assert!(
-            other.contains("offset 832 of the heap at 64 is expected, found one at offset 777"),
-            "{other}"
+        fails(
+            read(&|bytes| bytes[1664 + 13] = 9, false),
+            "offset 832 of the heap at 64 is expected, found one at offset 777",
         );
     }
 
