@@ -103,16 +103,6 @@ pub fn makes_bytes(name: &str) -> bool {
     line.is_some_and(|line| matches!(line.make, Make::ArrayToBytes(_)))
 }
 
-/// [`Table::from_v3`] of [`CODECS`].
-pub fn from_v3(name: &str, configuration: Option<&Value>, array: &Context<'_>) -> Result<AnyCodec> {
-    CODECS.from_v3(name, configuration, array)
-}
-
-/// [`Table::from_v2`] of [`CODECS`].
-pub fn from_v2(config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
-    CODECS.from_v2(config, array)
-}
-
 impl Table {
     /// The names of Zarr v3: first those of its own, then zarr-python's for numcodecs' codecs.
     pub fn v3_names(&self) -> Vec<&'static str> {

@@ -46,7 +46,7 @@ const SIZE: usize = 256 << 10;
 
 fn chain(configs: &[Value]) -> CodecChain {
     let array = Context::of_elements("<f4".parse().unwrap());
-    let codec = |config| registry::from_v2(config, &array).unwrap().codec();
+    let codec = |config| registry::CODECS.from_v2(config, &array).unwrap().codec();
     CodecChain::new(configs.iter().map(codec).collect(), SIZE)
 }
 

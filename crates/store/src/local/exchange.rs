@@ -1,21 +1,20 @@
-//! Replacing a whole directory: the new one is built beside, and both exchange their names.
+//! Replacing a whole directory: build the new one beside it, then exchange their names.
 //!
 //! 1. Make a **stage**: a directory `.stage.<hash of the target>.<n>.hyperslab-tmp`, locked by
-//!    flock as long as its maker lives. In it, `new` becomes the new directory. Stages lie beside
-//!    the root of the store and not in it, so that listings of groups by other software do not meet
-//!    them; where that cannot be (another file system, no permission), beside the target, or in it.
-//! 2. Build everything below `new`.
-//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`). An open by path
-//!    gets a file of the old directory or one of the new.
+//!    flock as long as its maker lives. It lies beside the root of the store, where listings of
+//!    groups by other software do not meet it. If that cannot be (another file system, no
+//!    permission), it lies beside the target, or in it.
+//! 2. Build everything below `new` in the stage.
+//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`).
 //! 4. Delete the stage, which holds the old directory now.
 //!
-//! If names cannot be exchanged (file systems without it, other systems), the old directory is
-//! moved into the stage, then the new one to its place: in between, nothing is there. If the target
-//! cannot be renamed at all (a mount point), its entries are moved one by one: old files go first,
-//! and new files come last, so that no document stands beside the contents of another.
+//! If names cannot be exchanged (file systems without it, other systems), move the old directory
+//! into the stage, then the new one to its place: in between, nothing is there. If the target
+//! cannot be renamed at all (a mount point), move its entries one by one: old files go first, and
+//! new files come last, so that no document stands beside the contents of another.
 //!
-//! A killed process leaves its stage. Nobody holds its lock then. The next process that stages the
-//! same target, or sweeps, removes it.
+//! A killed process leaves its stage, unlocked. The next process that stages the same target, or
+//! sweeps, removes it.
 
 use super::attempts::Attempts;
 use super::delete::{ignore_missing, is_missing, list};

@@ -1,10 +1,13 @@
 //! One local file that stays open, as a store of one object.
 //!
-//! Formats that keep a whole hierarchy in one file read it many times, a little each time. To open
-//! the file for each read would cost more than the read. The file is open as long as the store
-//! lives. If another file replaces it, this store keeps the old contents; if it is changed in
-//! place, the store shows the change, and its [`Stamp`] with it. Reads are positional and nothing
-//! is mapped: if the file has shrunk, a read ends in [`StoreError::OutOfRange`].
+//! Formats that keep a hierarchy in one file read it many times, a little each time. Opening the
+//! file for each read would cost more than the read. If another file replaces it, this store keeps
+//! the old contents; if it is changed in place, the store shows the change, and its [`Stamp`] with
+//! it. Reads are positional and nothing is mapped: if the file has shrunk, a read ends in
+//! [`StoreError::OutOfRange`].
+//!
+//! This is not one file with `segments.rs`, which cuts ranges and asks other stores for them: both
+//! have one key, and nothing else in common.
 
 use super::lock::leads_to;
 use super::read::open_path;
