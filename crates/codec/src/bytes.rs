@@ -35,24 +35,13 @@ pub struct BytesCodec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
-    endian: Option<Endian>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Endian {
-    Little,
-    Big,
+    endian: Option<ByteOrder>,
 }
 
 impl BytesCodec {
     /// From v3 metadata, for the elements of `array`.
     pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
-        let fields: Fields = config.fields("bytes")?;
-        let endian = fields.endian.map(|endian| match endian {
-            Endian::Little => ByteOrder::Little,
-            Endian::Big => ByteOrder::Big,
-        });
+        let Fields { endian } = config.fields("bytes")?;
         let dtype = array.dtype;
         if endian.is_none() && dtype.has_order() {
             let why = format!("\"bytes\" needs \"endian\" for elements of type {dtype}");
@@ -65,8 +54,7 @@ impl BytesCodec {
     pub fn metadata(endian: Option<ByteOrder>) -> Value {
         match endian {
             None => json!({"name": "bytes"}),
-            Some(ByteOrder::Little) => json!({"name": "bytes", "configuration": {"endian": "little"}}),
-            Some(ByteOrder::Big) => json!({"name": "bytes", "configuration": {"endian": "big"}}),
+            Some(order) => json!({"name": "bytes", "configuration": {"endian": order}}),
         }
     }
 

@@ -1,10 +1,12 @@
 //! Element types: what one element is in memory.
 
 use crate::low::low32;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The order of the bytes within one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ByteOrder {
     /// Least significant byte first.
     Little,

@@ -6,6 +6,7 @@ use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
     Result, Transpose, Vlen, Zlib, Zstd,
 };
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -188,6 +189,11 @@ pub(crate) fn configuration_v2<T: DeserializeOwned>(name: &str, metadata: &Value
         }
     }
 }
+
+/// A configuration without fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoFields {}
 
 fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T> {
     // Derived implementations would also take an array, field by field.

@@ -32,6 +32,8 @@ pub struct Transpose {
     shape: Vec<u64>,
     /// Bytes of an element.
     element: usize,
+    /// Bytes of the array; `None`: more than memory can hold.
+    size: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -63,7 +65,8 @@ impl Transpose {
                 }
             }
         }
-        Ok(Transpose { order, shape: array.shape.to_vec(), element: array.dtype.size() })
+        let (element, size) = (array.dtype.size(), array.decoded_size());
+        Ok(Transpose { order, shape: array.shape.to_vec(), element, size })
     }
 
     /// The Zarr v3 metadata object of an order of axes.
@@ -74,12 +77,8 @@ impl Transpose {
     /// Copies elements between the chunk of the array and the stored one: calls `copy` with the
     /// place of each element in both, in the order of the stored one.
     fn each(&self, len: usize, mut copy: impl FnMut(Range<usize>, Range<usize>)) -> Result<()> {
-        let size = self
-            .shape
-            .iter()
-            .try_fold(self.element, |size, n| usize::try_from(*n).ok().and_then(|n| size.checked_mul(n)));
-        if size != Some(len) {
-            return Err(CodecError::size("transpose", size.unwrap_or(usize::MAX), len));
+        if self.size != Some(len) {
+            return Err(CodecError::size("transpose", self.size.unwrap_or(usize::MAX), len));
         }
         // Steps of the array's axes, in the order of the stored ones; they fit, as the size does.
         let step = |axis: &usize| {

@@ -22,12 +22,12 @@
 //! is all zero, in every chunk. So comparing cells is enough to find chunks of fill value.
 
 use crate::low::low32;
-use crate::registry::Config;
+use crate::registry::{Config, NoFields};
 use crate::{
     ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Result, Scratch,
 };
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What elements of variable length are.
@@ -76,17 +76,6 @@ impl std::fmt::Display for VlenKind {
     }
 }
 
-/// Refuses a configuration that is not empty.
-fn no_fields(config: Config<'_>, name: &str) -> Result<()> {
-    let fields: Map<String, Value> = config.fields(name)?;
-    match fields.keys().next() {
-        None => Ok(()),
-        Some(member) => {
-            Err(CodecError::Config { name: name.into(), why: format!("unknown member {member:?}") })
-        }
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ArrayFields {
@@ -111,13 +100,13 @@ impl Vlen {
 
     /// `vlen-utf8`, from the metadata of either format.
     pub fn text(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
-        no_fields(config, "vlen-utf8")?;
+        let NoFields {} = config.fields("vlen-utf8")?;
         Ok(Vlen::new(VlenKind::Text, array.fill.as_ref().into()))
     }
 
     /// `vlen-bytes`, from the metadata of either format.
     pub fn bytes(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
-        no_fields(config, "vlen-bytes")?;
+        let NoFields {} = config.fields("vlen-bytes")?;
         Ok(Vlen::new(VlenKind::Bytes, array.fill.as_ref().into()))
     }
 

@@ -195,12 +195,8 @@ pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
 }
 
 impl StagedDirectory<'_> {
-    fn key(&self) -> &str {
-        self.prefix.as_deref().unwrap_or_default()
-    }
-
     fn error(&self, source: io::Error) -> StoreError {
-        self.store.error(Operation::Write, self.key(), source)
+        self.store.error(Operation::Write, self.prefix.as_deref().unwrap_or_default(), source)
     }
 
     /// Puts the new directory in its place. `false`: something is there, and has to stay (`keep`).
