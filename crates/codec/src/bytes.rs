@@ -114,7 +114,7 @@ impl ArrayToBytes for BytesCodec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{decode, encode};
+    use crate::testing::{self, decode, encode};
 
     fn parse(metadata: &Value, numpy: &str) -> Result<BytesCodec> {
         let array = Context::of_elements(numpy.parse().unwrap());
@@ -131,10 +131,9 @@ mod tests {
         let of = |configuration: Value| parse(&json!({"configuration": configuration}), "|u1");
         assert_eq!(of(json!({})).unwrap(), BytesCodec { endian: None, dtype });
         assert_eq!(of(json!({"endian": null})).unwrap(), BytesCodec { endian: None, dtype });
-        for bad in [json!({"endian": "middle"}), json!({"endian": 1}), json!({"order": "little"}), json!([])]
-        {
-            assert!(matches!(of(bad.clone()), Err(CodecError::Config { .. })), "{bad}");
-        }
+        testing::refuses(r#"{"endian": "middle"} {"endian": 1} {"order": "little"} []"#, |bad| {
+            of(bad.clone())
+        });
         assert!(matches!(parse(&json!({}), "<i2"), Err(CodecError::Unfit { .. })));
     }
 

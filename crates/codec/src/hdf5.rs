@@ -147,21 +147,22 @@ fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
     client_data.first().map(|level| *level as i32).filter(|level| range.contains(level)).unwrap_or(default)
 }
 
-fn config(name: &str, why: impl Into<String>) -> CodecError {
-    CodecError::Config { name: name.into(), why: why.into() }
-}
-
 /// A number of the client data.
 fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32> {
     client_data.get(at).copied().ok_or_else(|| {
-        config(name, format!("{} parameters where more than {at} are expected", client_data.len()))
+        CodecError::config(
+            name,
+            format!("{} parameters where more than {at} are expected", client_data.len()),
+        )
     })
 }
 
 /// All numbers of the client data of a filter that always has as many.
 fn exactly<'a, const N: usize>(name: &str, client_data: &'a [u32]) -> Result<&'a [u32; N]> {
     let found = client_data.len();
-    client_data.try_into().map_err(|_| config(name, format!("{found} parameters where {N} are expected")))
+    client_data
+        .try_into()
+        .map_err(|_| CodecError::config(name, format!("{found} parameters where {N} are expected")))
 }
 
 /// A byte order of the client data.
@@ -169,7 +170,7 @@ fn byte_order(name: &str, code: u32) -> Result<ByteOrder> {
     match code {
         0 => Ok(ByteOrder::Little),
         1 => Ok(ByteOrder::Big),
-        other => Err(config(name, format!("unknown byte order {other}"))),
+        other => Err(CodecError::config(name, format!("unknown byte order {other}"))),
     }
 }
 

@@ -137,7 +137,7 @@ impl Table {
     pub fn from_v2(&self, config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
         let Some(id) = config.get("id").and_then(Value::as_str) else {
             let why = format!("expected an object with a string \"id\", found {}", shown(config));
-            return Err(CodecError::Config { name: "?".into(), why });
+            return Err(CodecError::config("?", why));
         };
         match self.0.iter().find(|line| line.v2 == Some(id)) {
             Some(line) => line.make(Config::V2(config), array),
@@ -203,12 +203,11 @@ fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T> {
     // serde's message names unknown and missing fields, but not the field of a wrong type: the text
     // does.
     let text = shown(&object);
-    T::deserialize(object)
-        .map_err(|error| CodecError::Config { name: name.into(), why: format!("{error} in {text}") })
+    T::deserialize(object).map_err(|error| CodecError::config(name, format!("{error} in {text}")))
 }
 
 fn not_an_object(name: &str, found: &Value) -> CodecError {
-    CodecError::Config { name: name.into(), why: format!("expected an object, found {}", shown(found)) }
+    CodecError::config(name, format!("expected an object, found {}", shown(found)))
 }
 
 /// A value of metadata as text for a message, cut where it is too long for one.

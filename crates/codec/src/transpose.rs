@@ -46,7 +46,7 @@ impl Transpose {
     /// From v3 metadata. The order must be a permutation of the axes of `array`.
     pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { order } = config.fields("transpose")?;
-        let refuse = |why: String| Err(CodecError::Config { name: "transpose".into(), why });
+        let refuse = |why: String| Err(CodecError::config("transpose", why));
         let rank = array.shape.len();
         if order.len() != rank {
             let why = format!("\"transpose\": expected an order of {rank} axes, found {order:?}");
@@ -158,7 +158,7 @@ impl ArrayToArray for Transpose {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{decode, encode};
+    use crate::testing::{self, decode, encode};
 
     fn parse(metadata: Value, shape: &[u64]) -> Result<Transpose> {
         let array = Context::of_elements("<i2".parse().unwrap());
@@ -182,16 +182,9 @@ mod tests {
     #[test]
     fn configuration() {
         assert_eq!(parse(json!({"order": [1, 0]}), &[3, 4]).unwrap().order, [1, 0]);
-        for bad in [
-            json!({"order": "F"}),
-            json!({"order": [-1, 0]}),
-            json!({"order": [0.5]}),
-            json!({"order": null}),
-            json!({}),
-            json!({"order": [0], "x": 1}),
-        ] {
-            assert!(matches!(parse(bad.clone(), &[1]), Err(CodecError::Config { .. })), "{bad}");
-        }
+        let bad =
+            r#"{"order": "F"} {"order": [-1, 0]} {"order": [0.5]} {"order": null} {} {"order": [0], "x": 1}"#;
+        testing::refuses(bad, |bad| parse(bad.clone(), &[1]));
         assert!(matches!(parse(json!({"order": [0, 1]}), &[1]), Err(CodecError::Unfit { .. })));
         let array = Context::of_elements("<i2".parse().unwrap());
         assert!(Transpose::new(Config::V3(None), &array).is_err());
