@@ -221,6 +221,11 @@ impl LocalStore {
         }
     }
 
+    /// Flushes the directory above a new file or directory, if writes are to be flushed.
+    fn flush_above(&self, path: &Path) -> io::Result<()> {
+        path.parent().filter(|_| self.options.fsync).map_or(Ok(()), Self::flush_directory)
+    }
+
     /// Flushes a directory, so that renames, new and deleted entries in it survive a power failure.
     fn flush_directory(directory: &Path) -> io::Result<()> {
         fs::File::open(directory)?.sync_all()

@@ -218,9 +218,8 @@ impl StagedDirectory<'_> {
         }
         let put = if self.within { self.put_entries(keep)? } else { self.put_whole(keep)? };
         if put && fsync {
-            for changed in [self.target.parent(), Some(&*self.stage.path)].into_iter().flatten() {
-                LocalStore::flush_directory(changed)?;
-            }
+            self.store.flush_above(&self.target)?;
+            LocalStore::flush_directory(&self.stage.path)?;
         }
         Ok(put)
     }
@@ -307,10 +306,6 @@ impl StagedDirectory<'_> {
             _ => Ok(()),
         }
     }
-
-    fn is_empty(&self) -> bool {
-        fs::read_dir(&self.new.root).is_ok_and(|mut entries| entries.next().is_none())
-    }
 }
 
 impl Staged for StagedDirectory<'_> {
@@ -319,7 +314,8 @@ impl Staged for StagedDirectory<'_> {
     }
 
     fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<()> {
-        let done = if self.is_empty() && !self.within && self.prefix.is_some() {
+        let is_empty = fs::read_dir(&self.new.root).is_ok_and(|mut entries| entries.next().is_none());
+        let done = if is_empty && !self.within && self.prefix.is_some() {
             self.take_away()
         } else {
             self.put(false).map(|_| ())
