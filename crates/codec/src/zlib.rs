@@ -52,10 +52,8 @@ impl Codec for Zlib {
             Inflated::Done { consumed, written } if consumed == src.len() => Ok(written),
             Inflated::Done { consumed, .. } => {
                 let extra = src.len() - consumed;
-                Err(CodecError::corrupt(
-                    "zlib",
-                    format!("{extra} bytes follow the end of the stream at byte {consumed}"),
-                ))
+                let why = format!("{extra} bytes follow the end of the stream at byte {consumed}");
+                Err(CodecError::corrupt("zlib", why))
             }
             Inflated::Full => Err(chain::too_large("zlib", dst.len())),
             Inflated::Bad => Err(CodecError::corrupt("zlib", what_is_wrong(src))),

@@ -138,10 +138,8 @@ fn default_block(element_size: usize) -> usize {
 
 fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
     let Some((front, behind)) = rest.split_at_checked(len) else {
-        return Err(CodecError::corrupt(
-            NAME,
-            format!("truncated: {} bytes where {len} are expected", rest.len()),
-        ));
+        let why = format!("truncated: {} bytes where {len} are expected", rest.len());
+        return Err(CodecError::corrupt(NAME, why));
     };
     *rest = behind;
     Ok(front)

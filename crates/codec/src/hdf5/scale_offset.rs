@@ -129,10 +129,8 @@ impl Codec for ScaleOffset {
         let &[b0, b1, b2, b3, minimum_size, m0, m1, m2, m3, m4, m5, m6, m7, ..] = header;
         let bits = u32::from_le_bytes([b0, b1, b2, b3]);
         if bits as usize > 8 * self.size {
-            return Err(CodecError::corrupt(
-                NAME,
-                format!("{bits} bits for elements of {} bytes", self.size),
-            ));
+            let why = format!("{bits} bits for elements of {} bytes", self.size);
+            return Err(CodecError::corrupt(NAME, why));
         }
         let needed = (self.elements as u64 * u64::from(bits)).div_ceil(8);
         if (packed.len() as u64) < needed {

@@ -52,17 +52,14 @@ impl FileStore {
         let absolute = std::path::absolute(path).map_err(refuse)?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(None) };
         let bytes = CString::new(absolute.as_os_str().as_bytes()).map_err(|_| refuse(Errno::INVAL.into()))?;
-        let store = |file| -> Result<_> {
-            let directory = LocalStore::unseen(parent, LocalOptions::default())?;
-            let (key, file) = (key_of(&name.to_string_lossy()), Arc::new(file));
-            let (weak, closed) = (Arc::downgrade(&file), AtomicBool::new(false));
-            let held = Arc::new(Held { file: Mutex::new(Some(file)), closed });
-            Ok(FileStore { directory, key, path: absolute.clone(), file: weak, held })
-        };
-        match open_path(&bytes).map_err(|error| refuse(error.into()))?.map(store).transpose()? {
-            Some(store) if store.size(store.own())?.is_some() => Ok(Some(store)),
-            _ => Ok(None),
-        }
+        let file = open_path(&bytes).map_err(|error| refuse(error.into()))?;
+        let Some(file) = file.map(Arc::new) else { return Ok(None) };
+        let directory = LocalStore::unseen(parent, LocalOptions::default())?;
+        let (key, weak) = (key_of(&name.to_string_lossy()), Arc::downgrade(&file));
+        let held = Arc::new(Held { file: Mutex::new(Some(file)), closed: AtomicBool::new(false) });
+        let store = FileStore { directory, key, path: absolute.clone(), file: weak, held };
+        let is_object = store.size(store.own())?.is_some();
+        Ok(is_object.then_some(store))
     }
 
     /// As [`Store::hold`], of the file at `path`.
