@@ -187,8 +187,13 @@ fn killed_at_any_instant() {
     }
     assert!(seen.len() > 10, "the children wrote {} versions", seen.len());
     store.sweep(None, None).unwrap();
-    assert_eq!(names(dir.path()), ["a"]);
-    assert!(names(&dir.path().join("a")).iter().all(|name| name == "x"), "nothing is left of the dead");
+    // The last child may have deleted the object, and the directory with it.
+    let left = names(dir.path());
+    assert!(left.iter().all(|name| name == "a"), "{left:?}");
+    assert!(
+        left.is_empty() || names(&dir.path().join("a")).iter().all(|name| name == "x"),
+        "left of the dead"
+    );
     store.delete_prefix(None).unwrap();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
