@@ -37,9 +37,9 @@ pub(crate) enum Fault {
     BeforeStart { distance: usize, decoded: usize },
 }
 
-/// Decodes into the front of `dst`, all of `src` or until there are `enough` bytes; returns how
-/// many there are. Not `BLOSC`: the format of LibLZF. There lengths have one byte more at most,
-/// distances are near, and the first instruction is one like others.
+/// Decodes all of `src` into the front of `dst`; returns how many bytes that were. Not `BLOSC`: the
+/// format of LibLZF, until there are `enough` bytes. Its lengths have one byte more at most, its
+/// distances are near, and its first instruction is one like others.
 pub(crate) fn decode_lz<const BLOSC: bool>(
     src: &[u8],
     dst: &mut [u8],
@@ -47,7 +47,7 @@ pub(crate) fn decode_lz<const BLOSC: bool>(
 ) -> Result<usize, Fault> {
     let (mut next, mut at) = (0, 0);
     let mut mask = if BLOSC { 31 } else { 255 };
-    while at < enough
+    while (BLOSC || at < enough)
         && let Some(&instruction) = src.get(next)
     {
         let instruction = usize::from(instruction & mask);
