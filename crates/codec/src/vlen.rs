@@ -22,12 +22,12 @@
 //! is all zero, in every chunk. So comparing cells is enough to find chunks of fill value.
 
 use crate::low::low32;
-use crate::registry::{Config, NoFields};
+use crate::registry::Config;
 use crate::{
     ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Result, Scratch,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// What elements of variable length are.
@@ -76,6 +76,13 @@ impl std::fmt::Display for VlenKind {
     }
 }
 
+/// Refuses a configuration that is not empty.
+fn no_fields(config: Config<'_>, name: &str) -> Result<()> {
+    let fields: Map<String, Value> = config.fields(name)?;
+    let unknown = fields.keys().next().map(|member| format!("unknown member {member:?}"));
+    unknown.map_or(Ok(()), |why| Err(CodecError::config(name, why)))
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ArrayFields {
@@ -100,13 +107,13 @@ impl Vlen {
 
     /// `vlen-utf8`, from the metadata of either format.
     pub fn text(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
-        let NoFields {} = config.fields("vlen-utf8")?;
+        no_fields(config, "vlen-utf8")?;
         Ok(Vlen::new(VlenKind::Text, array.fill.as_ref().into()))
     }
 
     /// `vlen-bytes`, from the metadata of either format.
     pub fn bytes(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
-        let NoFields {} = config.fields("vlen-bytes")?;
+        no_fields(config, "vlen-bytes")?;
         Ok(Vlen::new(VlenKind::Bytes, array.fill.as_ref().into()))
     }
 
